@@ -1,0 +1,249 @@
+"""What a request costs our server, beside the least that a server in Python could do.
+
+`python -m benchmarks.server_cpu` starts both servers in processes of their own, sends them the same requests
+in alternating rounds over loopback, and prints the medians: CPU time of the server per request, and requests
+per second (which the client in this process limits too).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import multiprocessing
+import platform
+import statistics
+import sys
+import time
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import fakeserver
+from benchmarks.minimal_server import MinimalProtocol, MinimalServer
+from benchmarks.raw_client import RawClient, encoded, inserts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from multiprocessing.connection import Connection
+
+_MICROSECONDS = 1e6
+_DOCUMENTS = 10
+
+
+# The servers' processes.
+
+
+async def _until_closed(pipe: Connection) -> None:
+    """Answer each message on `pipe` with the CPU seconds that this process has used, until it is closed."""
+    closed = asyncio.Event()
+
+    def answer() -> None:
+        try:
+            pipe.recv()
+            pipe.send(time.process_time())
+        except (EOFError, ConnectionResetError):
+            closed.set()
+
+    loop = asyncio.get_running_loop()
+    loop.add_reader(pipe.fileno(), answer)
+    await closed.wait()
+    loop.remove_reader(pipe.fileno())
+
+
+def serve_minimal(pipe: Connection) -> None:
+    """Run the minimal server in this process."""
+
+    async def main() -> None:
+        server = MinimalServer()
+        loop = asyncio.get_running_loop()
+        listener = await loop.create_server(lambda: MinimalProtocol(server), "127.0.0.1", 0)
+        pipe.send(listener.sockets[0].getsockname()[1])
+        await _until_closed(pipe)
+        listener.close()
+
+    asyncio.run(main())
+
+
+def serve_fake(pipe: Connection) -> None:
+    """Run a standalone fake server in this process."""
+
+    async def main() -> None:
+        async with fakeserver.start(fakeserver.ClusterSpec.standalone()) as cluster:
+            pipe.send(int(cluster.nodes[0].address.rpartition(":")[2]))
+            await _until_closed(pipe)
+
+    asyncio.run(main())
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """One server in its own process, and a client of it."""
+
+    name: str
+    pipe: Connection
+    client: RawClient
+
+    def cpu_seconds(self) -> float:
+        self.pipe.send("cpu")
+        used: float = self.pipe.recv()
+        return used
+
+
+@contextmanager
+def contestant(name: str, serve: Callable[[Connection], None], connections: int) -> Iterator[Contestant]:
+    """Start a server's process, connect, and end both."""
+    ours, theirs = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs,), daemon=True)
+    process.start()
+    theirs.close()
+    client = RawClient(("127.0.0.1", ours.recv()), connections)
+    try:
+        yield Contestant(name, ours, client)
+    finally:
+        client.close()
+        ours.close()
+        process.join()
+
+
+# The workloads.
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Requests of one kind; `before` and `after` are commands run once around each round."""
+
+    name: str
+    messages: Callable[[], Callable[[], bytes]]
+    before: tuple[dict[str, Any], ...] = ()
+    after: tuple[dict[str, Any], ...] = ()
+
+
+def _always(command: dict[str, Any]) -> Callable[[], Callable[[], bytes]]:
+    message = encoded(command)
+    return lambda: lambda: message
+
+
+_PING = {"ping": 1, "$db": "admin"}
+_FIND = {"find": "found", "filter": {"_id": 5}, "limit": 1, "singleBatch": True, "$db": "benchmark"}
+_FILL = {
+    "insert": "found",
+    "documents": [{"_id": n, "name": "Ada", "tags": ["a", "b"], "n": n} for n in range(_DOCUMENTS)],
+    "$db": "benchmark",
+}
+_FAIL = {
+    "configureFailPoint": "failCommand",
+    "mode": "alwaysOn",
+    "data": {"failCommands": ["ping"], "errorCode": 462},
+    "$db": "admin",
+}
+_STOP_FAILING = {"configureFailPoint": "failCommand", "mode": "off", "$db": "admin"}
+
+WORKLOADS = (
+    Workload("ping", _always(_PING)),
+    Workload("find_one", _always(_FIND), (_FILL,), ({"drop": "found", "$db": "benchmark"},)),
+    Workload("insert_one", lambda: inserts().__next__, (), ({"drop": "inserted", "$db": "benchmark"},)),
+    Workload("failCommand rejection", _always(_PING), (_FAIL,), (_STOP_FAILING,)),
+)
+
+SERVERS: dict[str, Callable[[Connection], None]] = {"fake": serve_fake, "minimal": serve_minimal}
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One round of one workload against one server."""
+
+    cpu_us: float
+    requests_per_second: float
+
+
+def measure(server: Contestant, workload: Workload, requests: int) -> Sample:
+    """Run one round."""
+    for command in workload.before:
+        _must_succeed(server, command)
+    next_message = workload.messages()
+    cpu = server.cpu_seconds()
+    seconds = server.client.run(next_message, requests)
+    used = server.cpu_seconds() - cpu
+    for command in workload.after:
+        _must_succeed(server, command)
+    return Sample(used / requests * _MICROSECONDS, requests / seconds)
+
+
+def _must_succeed(server: Contestant, command: dict[str, Any]) -> None:
+    reply = server.client.command(command)
+    if reply.get("ok") != 1:
+        raise RuntimeError(f"{server.name} answers {next(iter(command))} with {reply}")
+
+
+def run(*, rounds: int, requests: int, connections: int) -> dict[str, Any]:
+    """Measure everything and return a report made of numbers and names."""
+    samples: dict[tuple[str, str], list[Sample]] = {}
+    with ExitStack() as stack:
+        servers = [
+            stack.enter_context(contestant(name, serve, connections)) for name, serve in SERVERS.items()
+        ]
+        for server in servers:
+            measure(server, WORKLOADS[0], requests)
+        for _ in range(rounds):
+            for workload in WORKLOADS:
+                for server in servers:
+                    sample = measure(server, workload, requests)
+                    samples.setdefault((workload.name, server.name), []).append(sample)
+    return {
+        "python": platform.python_version(),
+        "rounds": rounds,
+        "requests": requests,
+        "connections": connections,
+        "workloads": {workload.name: _summary(workload.name, samples) for workload in WORKLOADS},
+    }
+
+
+def _summary(workload: str, samples: dict[tuple[str, str], list[Sample]]) -> dict[str, Any]:
+    summary: dict[str, Any] = {
+        name: {
+            "cpu_us": statistics.median(sample.cpu_us for sample in samples[workload, name]),
+            "requests_per_second": statistics.median(
+                sample.requests_per_second for sample in samples[workload, name]
+            ),
+        }
+        for name in SERVERS
+    }
+    return summary | {"cpu_ratio": summary["fake"]["cpu_us"] / max(summary["minimal"]["cpu_us"], 1e-3)}
+
+
+def table(report: dict[str, Any]) -> str:
+    """Return a report as text."""
+    setting = (
+        f"Python {report['python']}, {report['connections']} connections, "
+        f"median of {report['rounds']} rounds of {report['requests']} requests"
+    )
+    lines = [
+        setting,
+        f"{'':24}{'server CPU, µs/request':>34}{'requests/s':>22}",
+        f"{'':24}{'fake':>12}{'minimal':>12}{'ratio':>10}{'fake':>12}{'minimal':>10}",
+    ]
+    for name, row in report["workloads"].items():
+        fake, minimal = row["fake"], row["minimal"]
+        lines.append(
+            f"{name:24}{fake['cpu_us']:12.1f}{minimal['cpu_us']:12.1f}{row['cpu_ratio']:10.1f}"
+            f"{fake['requests_per_second']:12,.0f}{minimal['requests_per_second']:10,.0f}"
+        )
+    return "\n".join(lines)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.server_cpu", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--requests", type=int, default=2000, help="requests of each round")
+    parser.add_argument("--connections", type=int, default=16)
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    options = parser.parse_args(arguments)
+    report = run(rounds=options.rounds, requests=options.requests, connections=options.connections)
+    print(json.dumps(report, indent=2) if options.json else table(report))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,333 @@
+"""The client: what an application holds. Databases and collections are its views."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Self
+
+from driver import editions
+from driver.cmap.handshake import Handshake
+from driver.cmap.metadata import client_metadata
+from driver.cmap.pool import Pool, PoolPorts
+from driver.cmap.state import PoolOptions
+from driver.database import Database
+from driver.errors import ClientClosedError, DriverError, InvalidArgumentError
+from driver.execute import Executor
+from driver.operations import admin
+from driver.operations.base import Target
+from driver.operations.client_bulk import client_bulk_write
+from driver.operations.models import InsertOne, with_id
+from driver.options import ClientOptions
+from driver.policy.retry import RetryPolicy
+from driver.policy.token_bucket import NoBudget, TokenBucket
+from driver.request_ids import RequestIds
+from driver.sdam import transitions
+from driver.sdam.monitor import Monitor, MonitorPorts
+from driver.sdam.selection import Window
+from driver.sdam.topology import Topology, TopologyPorts
+from driver.session import ClientSession, ClusterClock, ServerSessionPool, SessionOptions
+from mongowire.ids import object_id
+from mongowire.system import SystemClock, TcpNetwork, fresh_rng
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+    from types import TracebackType
+
+    from bson import ObjectId
+
+    from driver.concerns import Concerns, ReadConcern, ReadPreference, WriteConcern
+    from driver.editions import Edition
+    from driver.events import DriverEvent, Listener
+    from driver.execute import Reply
+    from driver.operations.base import Operation
+    from driver.operations.models import WriteModel
+    from driver.results import BulkWriteResult
+    from mongowire.ports import Clock, Network, Rng
+
+END_SESSIONS_BATCH = 10_000
+
+
+class OptionWarning(UserWarning):
+    """An option of a connection string was ignored."""
+
+
+class AsyncClient:
+    """A client of one deployment. It connects when first used, and must be closed.
+
+    `options` has URI names and wins over the connection string. Raises ConfigurationError. The ports are the
+    system's unless given; `listeners` are called with each event, at once.
+    """
+
+    def __init__(
+        self,
+        uri: str = "mongodb://localhost:27017",
+        *,
+        options: Mapping[str, Any] | None = None,
+        network: Network | None = None,
+        clock: Clock | None = None,
+        rng: Rng | None = None,
+        edition: Edition = editions.DEFAULT,
+        listeners: Iterable[Listener] = (),
+    ) -> None:
+        self.options, ignored = ClientOptions.of_uri(uri, options)
+        for warning in ignored:
+            warnings.warn(warning, OptionWarning, stacklevel=2)
+        self.edition = edition
+        self.clock: Clock = clock or SystemClock()
+        self.rng: Rng = rng or fresh_rng("driver")
+        self.sessions = ServerSessionPool(self.clock, self.rng.spawn("sessions"))
+        self.cluster_clock = ClusterClock()
+        self._ids = self.rng.spawn("ids")
+        self._listeners = tuple(listeners)
+        self._request_ids = RequestIds()
+        self._network: Network = network or TcpNetwork()
+        self._topology = self._new_topology()
+        self._executor = self._new_executor()
+        self._closed = False
+
+    # --- views ---
+
+    @property
+    def concerns(self) -> Concerns:
+        """Read preference, read concern and write concern that databases inherit."""
+        return self.options.concerns
+
+    def database(
+        self,
+        name: str,
+        *,
+        read_preference: ReadPreference | None = None,
+        read_concern: ReadConcern | None = None,
+        write_concern: WriteConcern | None = None,
+    ) -> Database:
+        """Return a view of a database; what is not given is inherited."""
+        return Database(self, name, self.concerns.overridden(read_preference, read_concern, write_concern))
+
+    # --- life ---
+
+    def open(self) -> None:
+        """Start discovering the deployment now rather than with the first operation."""
+        self._topology.open()
+
+    async def aclose(self) -> None:
+        """End the sessions and close everything. Closing twice is allowed."""
+        if self._closed:
+            return
+        self._closed = True
+        await self._end_sessions()
+        await self._topology.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    @property
+    def topology(self) -> Topology:
+        """What is known of the deployment."""
+        return self._topology
+
+    @property
+    def executor(self) -> Executor:
+        """What runs operations; its `budget` is the client's retry token bucket."""
+        return self._executor
+
+    # --- operations ---
+
+    async def command(
+        self,
+        database: str,
+        command: Mapping[str, Any],
+        *,
+        session: ClientSession | None = None,
+        read_preference: ReadPreference | None = None,
+    ) -> dict[str, Any]:
+        """Send a command as it is, and return the reply (Run Command). Raises DriverError.
+
+        It is retried on overload only, and only with both retryReads and retryWrites.
+        """
+        reply = await self.run(admin.run_command(database, command, read_preference), session)
+        return reply.document
+
+    async def list_databases(
+        self, *, session: ClientSession | None = None, **options: Any
+    ) -> list[dict[str, Any]]:
+        """Return a document for each database (Enumerate Databases)."""
+        reply = await self.run(admin.list_databases(options), session)
+        databases: list[dict[str, Any]] = reply["databases"]
+        return databases
+
+    async def list_database_names(self, *, session: ClientSession | None = None, **options: Any) -> list[str]:
+        """Return the name of each database."""
+        described = await self.list_databases(session=session, nameOnly=True, **options)
+        return [database["name"] for database in described]
+
+    async def bulk_write(
+        self,
+        models: Sequence[WriteModel],
+        *,
+        session: ClientSession | None = None,
+        write_concern: WriteConcern | None = None,
+        **options: Any,
+    ) -> BulkWriteResult:
+        """Write to several namespaces at once (Bulk Write). Raises ClientBulkWriteError.
+
+        Each command is a retryable write if no model in it may hit many documents.
+        """
+        ready = [self.with_id(model) for model in models]
+        concerns = self.concerns.overridden(write_concern=write_concern)
+        async with self.session_for(session) as used:
+            return await client_bulk_write(
+                self._executor, ready, options, Target("admin", 1, concerns), session=used
+            )
+
+    # --- sessions ---
+
+    def start_session(
+        self, *, causal_consistency: bool | None = None, snapshot: bool = False
+    ) -> ClientSession:
+        """Return an explicit session (Sessions). Raises InvalidArgumentError and ClientClosedError."""
+        if self._closed:
+            raise ClientClosedError("the client was closed")
+        if snapshot and causal_consistency:
+            raise InvalidArgumentError("a session cannot have both snapshot and causalConsistency")
+        return ClientSession(self, SessionOptions(causal_consistency, snapshot))
+
+    @property
+    def session_timeout_minutes(self) -> int | None:
+        """How long the deployment keeps sessions."""
+        return self._topology.description.logical_session_timeout_minutes
+
+    @asynccontextmanager
+    async def session_for(self, session: ClientSession | None) -> AsyncIterator[ClientSession]:
+        """Use the explicit session, or an implicit one that ends with the block."""
+        if session is None:
+            implicit = self.implicit_session()
+            try:
+                yield implicit
+            finally:
+                implicit.end()
+        elif session.client is not self:
+            raise InvalidArgumentError("a session belongs to the client that started it")
+        else:
+            yield session
+
+    def implicit_session(self) -> ClientSession:
+        """Return a session for a single operation; whoever asks for it ends it."""
+        return ClientSession(self, implicit=True)
+
+    # --- for views and operations ---
+
+    async def run(self, operation: Operation, session: ClientSession | None = None) -> Reply:
+        """Run an operation in the given session, or in an implicit one."""
+        async with self.session_for(session) as used:
+            return await self._executor.execute(operation, used)
+
+    def new_id(self) -> ObjectId:
+        """Return a new ObjectId of this client's clock and dice."""
+        return object_id(self.clock, self._ids)
+
+    def with_id(self, model: WriteModel) -> WriteModel:
+        """Return the model, an insert with an `_id`."""
+        if not isinstance(model, InsertOne):
+            return model
+        return InsertOne(document=with_id(model.document, self.new_id), namespace=model.namespace)
+
+    # --- making ---
+
+    def _publish(self, event: DriverEvent) -> None:
+        for listener in self._listeners:
+            listener(event)
+
+    async def _end_sessions(self) -> None:
+        """Sessions: endSessions, in batches; errors are ignored."""
+        sessions = self.sessions.drain()
+        known = any(server.is_known for server in self._topology.description.servers.values())
+        while sessions and known:
+            batch, sessions = sessions[:END_SESSIONS_BATCH], sessions[END_SESSIONS_BATCH:]
+            try:
+                await self._executor.execute(admin.end_sessions(batch))
+            except DriverError:
+                return
+
+    def _handshake(self, *, monitoring: bool) -> Handshake:
+        return Handshake(
+            network=self._network,
+            clock=self.clock,
+            edition=self.edition,
+            request_ids=self._request_ids,
+            metadata=client_metadata(self.options.app_name),
+            compressors=() if monitoring else self.options.compressors,
+            load_balanced=self.options.load_balanced,
+            connect_timeout=self.options.connect_timeout,
+        )
+
+    def _new_topology(self) -> Topology:
+        options = self.options
+        initial = transitions.initial(
+            options.seeds,
+            set_name=options.replica_set,
+            direct=options.direct_connection,
+            load_balanced=options.load_balanced,
+        )
+        for_pools, for_monitors = self._handshake(monitoring=False), self._handshake(monitoring=True)
+        pool_ports = PoolPorts(self.clock, for_pools, self._publish, self._on_error)
+        monitor_ports = MonitorPorts(
+            clock=self.clock,
+            handshake=for_monitors,
+            publish=self._publish,
+            report=self._on_check,
+            heartbeat_frequency=options.heartbeat_frequency,
+            connect_timeout=options.connect_timeout,
+            mode=options.server_monitoring_mode,
+        )
+        ports = TopologyPorts(
+            clock=self.clock,
+            rng=self.rng.spawn("selection"),
+            publish=self._publish,
+            window=Window(options.local_threshold, options.heartbeat_frequency),
+            make_pool=lambda address, pool: Pool(address, pool, pool_ports),
+            make_monitor=lambda address: Monitor(address, monitor_ports),
+            pool_options=_pool_options(options),
+        )
+        return Topology(initial, ports, self.new_id())
+
+    def _new_executor(self) -> Executor:
+        options = self.options
+        budget = TokenBucket() if options.adaptive_retries and self.edition.has_token_bucket else NoBudget()
+        return Executor(
+            topology=self._topology,
+            options=options,
+            edition=self.edition,
+            policy=RetryPolicy.of(
+                self.edition, retries=options.max_adaptive_retries, retargeting=options.overload_retargeting
+            ),
+            budget=budget,
+            clock=self.clock,
+            rng=self.rng.spawn("jitter"),
+            request_ids=self._request_ids,
+            cluster_clock=self.cluster_clock,
+            publish=self._publish,
+            observed=bool(self._listeners),
+        )
+
+    def _on_check(self, described: Any) -> None:
+        self._topology.on_check(described)
+
+    def _on_error(self, address: str, error: DriverError, generation: int) -> None:
+        self._topology.on_error(address, error, generation)
+
+
+def _pool_options(options: ClientOptions) -> PoolOptions:
+    return PoolOptions(
+        max_size=options.max_pool_size,
+        min_size=options.min_pool_size,
+        max_connecting=options.max_connecting,
+        max_idle=options.max_idle_time,
+        wait_queue_timeout=options.wait_queue_timeout,
+        load_balanced=options.load_balanced,
+    )

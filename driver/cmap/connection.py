@@ -1,0 +1,186 @@
+"""One connection: connects, shakes hands, and carries one request and its reply at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import contextmanager
+from math import isinf
+from typing import TYPE_CHECKING, Any
+
+from driver.errors import InvalidArgumentError, NetworkError, NetworkTimeoutError, PoolClearedError
+from driver.sdam.description import ServerDescription, parse_hello
+from driver.uri import split_address
+from mongowire.connection import Envelope, Signal, WireConnection
+from mongowire.errors import LocalProtocolError, ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+    from bson import ObjectId
+
+    from mongowire.compression import Compressor
+    from mongowire.messages import OpMsg, OpQuery
+    from mongowire.ports import Network, Stream
+
+READ_SIZE = 1 << 18
+A_LONG_TIME = 1e9
+"""Seconds that stand for no limit where a finite instant is needed."""
+
+
+class NameResolutionError(NetworkError):
+    """The host name could not be resolved: not a sign of overload."""
+
+
+class Connection:
+    """CMAP: Connection. Its `description` is what the handshake showed of the server.
+
+    `healthy` is false while a request is under way and stays so when its reply was lost: such a connection
+    must not be used again.
+    """
+
+    def __init__(self, address: str, stream: Stream, *, number: int = 0, generation: int = 0) -> None:
+        self.address = address
+        self.id = number
+        self.generation = generation
+        self.description = ServerDescription(address)
+        self.compressor: Compressor | None = None
+        self.healthy = True
+        self.interrupted = False
+        self._stream = stream
+        self._wire = WireConnection()
+
+    @classmethod
+    async def open(
+        cls,
+        network: Network,
+        address: str,
+        *,
+        now: float,
+        deadline: float,
+        number: int = 0,
+        generation: int = 0,
+    ) -> Connection:
+        """Connect. Raises NetworkError and NetworkTimeoutError, marked as of establishing."""
+        host, port = split_address(address)
+        limit = now + A_LONG_TIME if isinf(deadline) else deadline
+        try:
+            stream = await network.connect(host, port, deadline=limit)
+        except TimeoutError as error:
+            raise NetworkTimeoutError(
+                f"{address}: connecting timed out", address=address, establishing=True
+            ) from error
+        except socket.gaierror as error:
+            raise NameResolutionError(f"{address}: {error}", address=address, establishing=True) from error
+        except OSError as error:
+            raise NetworkError(f"{address}: {error}", address=address, establishing=True) from error
+        return cls(address, stream, number=number, generation=generation)
+
+    @property
+    def service_id(self) -> ObjectId | None:
+        """The service behind a load balancer, from the handshake."""
+        service: ObjectId | None = self.description.hello.get("serviceId")
+        return service
+
+    @property
+    def server_connection_id(self) -> int | None:
+        """The server's own number for this connection."""
+        number = self.description.hello.get("connectionId")
+        return None if number is None else int(number)
+
+    def describe(self, hello: dict[str, Any], *, now: float) -> None:
+        """Remember what the handshake's reply says."""
+        self.description = parse_hello(self.address, hello, now=now)
+
+    async def round_trip(
+        self, message: OpMsg | OpQuery, request_id: int, *, deadline: float
+    ) -> dict[str, Any]:
+        """Send a request and return the reply's document. Raises NetworkError and NetworkTimeoutError."""
+        await self.send(message, request_id, deadline=deadline)
+        document, _ = await self.receive(request_id, deadline=deadline)
+        return document
+
+    async def send(
+        self, message: OpMsg | OpQuery, request_id: int, *, deadline: float, compressed: bool = True
+    ) -> None:
+        """Send a request. One that asks for no reply leaves the connection healthy."""
+        compressor = self.compressor if compressed else None
+        try:
+            data = self._wire.send(message, request_id=request_id, compressor=compressor)
+        except LocalProtocolError as error:
+            raise InvalidArgumentError(str(error), address=self.address) from error
+        self.healthy = False
+        async with self._limit(deadline):
+            with self._mapped():
+                await self._stream.write(data)
+        self.healthy = getattr(message, "more_to_come", False)
+
+    async def receive(self, response_to: int | None, *, deadline: float) -> tuple[dict[str, Any], bool]:
+        """Return the next reply's document and whether more will follow; None accepts any `responseTo`."""
+        self.healthy = False
+        async with self._limit(deadline):
+            with self._mapped():
+                envelope = await self._next_envelope()
+                document = envelope.parse().decode()
+        if response_to is not None and envelope.response_to != response_to:
+            raise NetworkError(
+                f"{self.address}: expected the reply to {response_to}, got the one to {envelope.response_to}",
+                address=self.address,
+            )
+        self.healthy = not envelope.more_to_come
+        return document, envelope.more_to_come
+
+    async def aclose(self, *, abort: bool = False) -> None:
+        """Close the socket. Closing twice is allowed."""
+        self.healthy = False
+        await self._stream.aclose(abort=abort)
+
+    async def interrupt(self) -> None:
+        """Cancel what is under way: it fails with a PoolClearedError."""
+        self.interrupted = True
+        await self.aclose(abort=True)
+
+    async def _next_envelope(self) -> Envelope:
+        while True:
+            message = self._wire.next_message()
+            if isinstance(message, Envelope):
+                return message
+            if message is Signal.END_OF_FILE:
+                raise ConnectionResetError("connection closed by peer")
+            self._wire.receive_data(await self._stream.read(READ_SIZE))
+
+    def _limit(self, deadline: float) -> _Limit:
+        return _Limit(self.address, deadline)
+
+    @contextmanager
+    def _mapped(self) -> Iterator[None]:
+        """Turn what streams and the codec raise into this driver's errors."""
+        try:
+            yield
+        except (OSError, ProtocolError) as error:
+            if self.interrupted:
+                raise PoolClearedError.interrupted(self.address) from error
+            raise NetworkError(f"{self.address}: {error}", address=self.address) from error
+
+
+class _Limit:
+    """`asyncio.timeout_at`, in the words of this driver, and free of charge without a deadline."""
+
+    def __init__(self, address: str, deadline: float) -> None:
+        self._address = address
+        self._timeout = None if isinf(deadline) else asyncio.timeout_at(deadline)
+
+    async def __aenter__(self) -> None:
+        if self._timeout is not None:
+            await self._timeout.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._timeout is None:
+            return
+        try:
+            await self._timeout.__aexit__(kind, error, trace)
+        except TimeoutError as expired:
+            raise NetworkTimeoutError(f"{self._address}: timed out", address=self._address) from expired

@@ -1,0 +1,57 @@
+"""What a pool's state machine asks its shell to do, in the order in which it is to be done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from driver import events
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Tell the listeners."""
+
+    event: events.PoolEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Establish:
+    """Connect and shake hands, then report `established` or `failed`."""
+
+    connection_id: int
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Give the connection to the waiter."""
+
+    waiter: int
+    connection_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Raise the error in the waiter."""
+
+    waiter: int
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Close the socket; a connection that is being established is abandoned."""
+
+    connection_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupt:
+    """Cancel what the connection is doing for its operation, which fails with a PoolClearedError."""
+
+    connection_id: int
+
+
+Effect: TypeAlias = Publish | Establish | Grant | Refuse | Close | Interrupt

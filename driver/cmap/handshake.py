@@ -1,0 +1,100 @@
+"""The first message on a connection: who we are, what we can do, and what the server can (Handshake)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from driver.cmap.connection import Connection, NameResolutionError
+from driver.errors import NetworkError, ServerError
+from driver.policy.deadline import after
+from mongowire.codes import Label
+from mongowire.compression import Compressor, available, negotiate
+from mongowire.messages import OpMsg, OpQuery
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from driver.editions import Edition
+    from driver.request_ids import RequestIds
+    from mongowire.ports import Clock, Network
+
+
+@dataclass(frozen=True, slots=True)
+class Handshake:
+    """What every connection of a client needs to be established."""
+
+    network: Network
+    clock: Clock
+    edition: Edition
+    request_ids: RequestIds
+    metadata: Mapping[str, Any]
+    compressors: tuple[str, ...] = ()
+    load_balanced: bool = False
+    connect_timeout: float = 10.0
+
+    def document(self) -> dict[str, Any]:
+        """Return the hello command of a new connection; a legacy one asks whether `hello` is understood."""
+        name = {"hello": 1} if self.load_balanced else {"isMaster": 1, "helloOk": True}
+        balanced = {"loadBalanced": True} if self.load_balanced else {}
+        return {
+            **name,
+            "client": dict(self.metadata),
+            "backpressure": self.edition.backpressure,
+            "compression": list(negotiate(self.compressors, available())),
+            **balanced,
+        }
+
+    def message(self) -> OpMsg | OpQuery:
+        """Return the handshake as a message: the legacy opcode unless the edition has left it behind."""
+        document = self.document()
+        if self.load_balanced or self.edition.handshakes_by_op_msg:
+            return OpMsg.of({**document, "$db": "admin"})
+        return OpQuery.of("admin", document)
+
+    async def establish(self, address: str, *, number: int = 0, generation: int = 0) -> Connection:
+        """Connect and shake hands (CMAP: Establishing a Connection).
+
+        Raises NetworkError, which an edition with backpressure labels as overload, and ServerError.
+        """
+        try:
+            return await self._established(address, number, generation)
+        except NetworkError as error:
+            error.establishing, error.attempted = True, False
+            if self.edition.overloaded_establishment and not isinstance(error, NameResolutionError):
+                error.add_label(Label.SYSTEM_OVERLOADED)
+                error.add_label(Label.RETRYABLE)
+            raise
+        except ServerError as error:
+            error.attempted = False
+            raise
+
+    async def open(self, address: str, *, number: int = 0, generation: int = 0) -> Connection:
+        """Connect only."""
+        now = self.clock.now()
+        deadline = after(now, self.connect_timeout)
+        return await Connection.open(
+            self.network, address, now=now, deadline=deadline, number=number, generation=generation
+        )
+
+    async def greet(self, connection: Connection) -> dict[str, Any]:
+        """Exchange the handshake on an open connection, and return the reply. Raises ServerError."""
+        deadline = after(self.clock.now(), self.connect_timeout)
+        request_id = self.request_ids.next_request()
+        await connection.send(self.message(), request_id, deadline=deadline, compressed=False)
+        reply, _ = await connection.receive(request_id, deadline=deadline)
+        if reply.get("ok") != 1:
+            raise ServerError.of_reply(reply, connection.address)
+        connection.describe(reply, now=self.clock.now())
+        agreed = negotiate(self.compressors, reply.get("compression", ()))
+        connection.compressor = Compressor.named(agreed[0]) if agreed else None
+        return reply
+
+    async def _established(self, address: str, number: int, generation: int) -> Connection:
+        connection = await self.open(address, number=number, generation=generation)
+        try:
+            await self.greet(connection)
+        except BaseException:
+            await connection.aclose(abort=True)
+            raise
+        return connection

@@ -1,0 +1,230 @@
+"""The shell around `PoolState`: it performs the effects, waits, and does the input and output."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from itertools import count
+from math import inf
+from typing import TYPE_CHECKING
+
+from driver.cmap.effects import Close, Establish, Grant, Interrupt, Publish, Refuse
+from driver.cmap.state import PoolMode, PoolState
+from driver.errors import DriverError
+from driver.policy.deadline import after
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+
+    from bson import ObjectId
+
+    from driver.cmap.connection import Connection
+    from driver.cmap.effects import Effect
+    from driver.cmap.handshake import Handshake
+    from driver.cmap.state import PoolOptions
+    from driver.events import Listener
+    from mongowire.ports import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class PoolPorts:
+    """What a pool needs of its client. `on_error` hears of failed handshakes before anybody else does."""
+
+    clock: Clock
+    handshake: Handshake
+    publish: Listener
+    on_error: Callable[[str, DriverError, int], None]
+
+
+class Pool:
+    """CMAP: Connection Pool. Must be created, used and closed within one running event loop."""
+
+    def __init__(self, address: str, options: PoolOptions, ports: PoolPorts) -> None:
+        self.address = address
+        self.state = PoolState(address, options)
+        self._ports = ports
+        self._connections: dict[int, Connection] = {}
+        self._waiters: dict[int, asyncio.Future[Connection]] = {}
+        self._numbers = count(1)
+        self._establishing: dict[int, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._wake = asyncio.Event()
+        self._background: asyncio.Task[None] | None = None
+        self._next_tick = -inf
+        self._perform(self.state.create())
+
+    def __repr__(self) -> str:
+        return repr(self.state).replace("PoolState", "Pool")
+
+    @property
+    def generation(self) -> int:
+        """The pool's generation; connections of an older one are stale."""
+        return self.state.generations.current
+
+    # --- for operations ---
+
+    @asynccontextmanager
+    async def connection(self, *, deadline: float = inf) -> AsyncIterator[Connection]:
+        """Check a connection out for the block and in after it (CMAP: withConnection).
+
+        Raises PoolError, and what failed while a new connection was established.
+        """
+        connection = await self.check_out(deadline=deadline)
+        try:
+            yield connection
+        except BaseException as error:
+            self.check_in(connection, error if isinstance(error, Exception) else None)
+            raise
+        self.check_in(connection)
+
+    async def check_out(self, *, deadline: float = inf) -> Connection:
+        """CMAP: Checking Out a Connection. Raises PoolError, and what failed while establishing one."""
+        waiter, now = next(self._numbers), self._now()
+        future: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
+        self._waiters[waiter] = future
+        limit = min(deadline, after(now, self.state.options.wait_queue_timeout))
+        self._perform(self.state.check_out(waiter, now, deadline=limit))
+        try:
+            return await future
+        except asyncio.CancelledError:
+            self._withdraw(waiter, future)
+            raise
+        finally:
+            self._waiters.pop(waiter, None)
+
+    def check_in(self, connection: Connection, error: Exception | None = None) -> None:
+        """CMAP: Checking In a Connection. Raises PoolError for one that was not lent by this pool."""
+        errored = not connection.healthy
+        self._perform(
+            self.state.check_in(connection.id, self._now(), errored=errored, error=error if errored else None)
+        )
+
+    def _withdraw(self, waiter: int, future: asyncio.Future[Connection]) -> None:
+        """Let a caller go that was cancelled while it waited, perhaps just after it was served."""
+        if future.done() and not future.cancelled() and future.exception() is None:
+            self.check_in(future.result())
+        else:
+            self._perform(self.state.cancel(waiter, self._now()))
+
+    # --- for monitors and errors ---
+
+    def ready(self) -> None:
+        """CMAP: Marking a Connection Pool as Ready; the background run follows."""
+        self._perform(self.state.ready())
+        if self._background is None and self.state.mode is PoolMode.READY:
+            self._background = asyncio.get_running_loop().create_task(self._run())
+        self._wake.set()
+
+    def clear(
+        self,
+        cause: Exception | None = None,
+        *,
+        interrupt_in_use: bool = False,
+        service_id: ObjectId | None = None,
+    ) -> None:
+        """CMAP: Clearing a Connection Pool; a background run follows at once."""
+        self._perform(
+            self.state.clear(
+                self._now(), cause=cause, interrupt_in_use=interrupt_in_use, service_id=service_id
+            )
+        )
+        self._wake.set()
+
+    async def aclose(self) -> None:
+        """CMAP: Closing a Connection Pool, and wait until nothing is left of it.
+
+        What is checked out is cut off; its operations fail and check it in.
+        """
+        self._perform(self.state.close(self._now()))
+        for connection in self._connections.values():
+            self._spawn(connection.aclose(abort=True))
+        if self._background is not None:
+            self._background.cancel()
+            self._tasks.add(self._background)
+            self._background = None
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+            self._tasks = {task for task in self._tasks if not task.done()}
+
+    # --- background ---
+
+    async def _run(self) -> None:
+        """CMAP: Background Thread: run when something changed and at the state's next deadline."""
+        while True:
+            self._next_tick = -inf
+            self._perform(self.state.tick(self._now()))
+            self._wake.clear()
+            await self._next_run()
+
+    async def _next_run(self) -> None:
+        self._next_tick = deadline = self.state.next_deadline(self._now())
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(None if deadline == inf else deadline):
+                await self._wake.wait()
+
+    # --- effects ---
+
+    def _now(self) -> float:
+        return self._ports.clock.now()
+
+    def _perform(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            self._perform_one(effect)
+        if self.state.next_deadline(self._now()) < self._next_tick:
+            self._wake.set()
+
+    def _perform_one(self, effect: Effect) -> None:
+        match effect:
+            case Publish(event):
+                self._ports.publish(event)
+            case Establish(number, generation):
+                self._establishing[number] = self._spawn(self._establish(number, generation))
+            case Grant(waiter, number):
+                self._grant(waiter, self._connections[number])
+            case Refuse(waiter, error):
+                self._refuse(waiter, error)
+            case Close(number):
+                self._close(number)
+            case Interrupt(number):
+                self._spawn(self._connections[number].interrupt())
+
+    def _grant(self, waiter: int, connection: Connection) -> None:
+        future = self._waiters[waiter]
+        if future.done():  # cancelled, and not yet withdrawn
+            self.check_in(connection)
+        else:
+            future.set_result(connection)
+
+    def _refuse(self, waiter: int, error: Exception) -> None:
+        future = self._waiters[waiter]
+        if not future.done():
+            future.set_exception(error)
+
+    def _close(self, number: int) -> None:
+        connection = self._connections.pop(number, None)
+        if connection is not None:
+            self._spawn(connection.aclose(abort=not connection.healthy))
+        task = self._establishing.pop(number, None)
+        if task is not None and task is not asyncio.current_task():
+            task.cancel()
+
+    async def _establish(self, number: int, generation: int) -> None:
+        try:
+            connection = await self._ports.handshake.establish(
+                self.address, number=number, generation=generation
+            )
+        except DriverError as error:
+            self._ports.on_error(self.address, error, generation)
+            self._perform(self.state.failed(number, self._now(), error))
+            return
+        finally:
+            self._establishing.pop(number, None)
+        self._connections[number] = connection
+        self._perform(self.state.established(number, self._now(), service_id=connection.service_id))
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task

@@ -1,0 +1,158 @@
+"""Cursors: batches of documents, asked for when they are needed."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from driver.errors import DriverError, NetworkError, ServerError
+from driver.operations.cursors import get_more, kill_cursors
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+    from driver.concerns import ReadPreference
+    from driver.execute import Executor, Reply
+    from driver.session import ClientSession
+
+CLOSED_BY_SERVER = frozenset({ErrorCode.CURSOR_NOT_FOUND, ErrorCode.CURSOR_KILLED})
+
+
+@dataclass(frozen=True, slots=True)
+class Paging:
+    """What a cursor says when it asks for more; `limit` counts all documents, 0 for no limit."""
+
+    read_preference: ReadPreference | None = None
+    batch_size: int | None = None
+    limit: int = 0
+    max_await_time_ms: int | None = None
+    comment: Any = None
+    tailable: bool = False
+
+
+class Cursor:
+    """An asynchronous iterator over the documents of a query. Close it, or read it to its end.
+
+    The implicit session of the query stays with the cursor until then, unless others need it longer.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        reply: Reply,
+        session: ClientSession,
+        paging: Paging | None = None,
+        *,
+        keeps_session: bool = True,
+    ) -> None:
+        cursor = reply["cursor"]
+        self.id = int(cursor["id"])
+        self.address = reply.address
+        self.database, _, self.collection = str(cursor["ns"]).partition(".")
+        self.session = session
+        self._executor = executor
+        self._keeps_session = keeps_session
+        self._paging = paging or Paging()
+        self._batch: deque[dict[str, Any]] = deque(cursor["firstBatch"])
+        self._received = len(self._batch)
+        self._release_when_done()
+
+    @property
+    def alive(self) -> bool:
+        """Whether another document may come."""
+        return bool(self._batch) or self.id != 0
+
+    def __aiter__(self) -> Cursor:
+        return self
+
+    async def __anext__(self) -> dict[str, Any]:
+        """Return the next document, asking for batches until there is one."""
+        while True:
+            document = await self.try_next()
+            if document is not None:
+                return document
+            if not self.alive or self._paging.tailable:
+                raise StopAsyncIteration
+
+    async def try_next(self) -> dict[str, Any] | None:
+        """Return the next document, or None after at most one request brought none."""
+        if not self._batch and self.id:
+            await self._more()
+        return self._batch.popleft() if self._batch else None
+
+    async def to_list(self) -> list[dict[str, Any]]:
+        """Return all that is left, and close the cursor."""
+        try:
+            return [document async for document in self]
+        finally:
+            await self.aclose()
+
+    async def aclose(self) -> None:
+        """Forget the documents, and the cursor on the server. Errors of that are nobody's business."""
+        self._batch.clear()
+        cursor_id, self.id = self.id, 0
+        if cursor_id:
+            await self._kill(cursor_id)
+        self._release_when_done()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def _more(self) -> None:
+        operation = get_more(
+            self.database,
+            self.collection,
+            self.id,
+            address=self.address,
+            read_preference=self._paging.read_preference,
+            batch_size=self._next_batch_size(),
+            max_time_ms=self._paging.max_await_time_ms,
+            comment=self._paging.comment,
+        )
+        try:
+            reply = await self._executor.execute(operation, self.session)
+        except DriverError as error:
+            await self._after_error(error)
+            raise
+        self._take(reply["cursor"])
+
+    def _take(self, cursor: Mapping[str, Any]) -> None:
+        self.id = int(cursor["id"])
+        self._batch.extend(cursor["nextBatch"])
+        self._received += len(cursor["nextBatch"])
+        self._release_when_done()
+
+    async def _after_error(self, error: DriverError) -> None:
+        """Close a cursor that failed, here and, unless it is gone there already, on the server."""
+        gone = isinstance(error, NetworkError) or (
+            isinstance(error, ServerError) and error.code in CLOSED_BY_SERVER
+        )
+        if gone:
+            self.id = 0
+        await self.aclose()
+
+    def _next_batch_size(self) -> int | None:
+        limit = self._paging.limit
+        if not limit:
+            return self._paging.batch_size or None
+        left = limit - self._received
+        return min(left, self._paging.batch_size) if self._paging.batch_size else left
+
+    async def _kill(self, cursor_id: int) -> None:
+        operation = kill_cursors(self.database, self.collection, cursor_id, address=self.address)
+        try:
+            await self._executor.execute(operation, self.session)
+        except DriverError:
+            return
+
+    def _release_when_done(self) -> None:
+        if self.id == 0 and self.session.implicit and self._keeps_session:
+            self.session.end()

@@ -1,0 +1,134 @@
+"""A database: a view of a client with its own concerns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from driver.collection import Collection
+from driver.concerns import ReadPreference
+from driver.cursor import Cursor, Paging
+from driver.operations import admin, reads
+from driver.operations.base import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from driver.client import AsyncClient
+    from driver.concerns import Concerns, ReadConcern, WriteConcern
+    from driver.operations.base import Operation
+    from driver.session import ClientSession
+
+
+class Database:
+    """Made by `AsyncClient.database`. Options of methods have the names of the specifications."""
+
+    def __init__(self, client: AsyncClient, name: str, concerns: Concerns) -> None:
+        self.client = client
+        self.name = name
+        self.concerns = concerns
+
+    def collection(
+        self,
+        name: str,
+        *,
+        read_preference: ReadPreference | None = None,
+        read_concern: ReadConcern | None = None,
+        write_concern: WriteConcern | None = None,
+    ) -> Collection:
+        """Return a view of a collection; what is not given is inherited."""
+        return Collection(self, name, self.concerns.overridden(read_preference, read_concern, write_concern))
+
+    async def command(
+        self,
+        command: Mapping[str, Any],
+        *,
+        session: ClientSession | None = None,
+        read_preference: ReadPreference | None = None,
+    ) -> dict[str, Any]:
+        """Send a command as it is, and return the reply. The read preference is not inherited."""
+        return await self.client.command(self.name, command, session=session, read_preference=read_preference)
+
+    async def cursor_command(
+        self,
+        command: Mapping[str, Any],
+        *,
+        session: ClientSession | None = None,
+        read_preference: ReadPreference | None = None,
+        paging: Paging | None = None,
+    ) -> Cursor:
+        """Send a command that returns a cursor, and return that (Run Command: runCursorCommand)."""
+        operation = admin.run_command(self.name, command, read_preference)
+        return await self.open_cursor(operation, session, paging or Paging(read_preference))
+
+    async def aggregate(
+        self, pipeline: Sequence[Mapping[str, Any]], *, session: ClientSession | None = None, **options: Any
+    ) -> Cursor:
+        """Run a pipeline that begins without a collection."""
+        operation = reads.aggregate(self._target(1), pipeline, options)
+        return await self.open_cursor(operation, session, self.paging(options))
+
+    async def create_collection(
+        self, name: str, *, session: ClientSession | None = None, **options: Any
+    ) -> Collection:
+        """Create a collection, and return it."""
+        await self.client.run(admin.create_collection(self._target(name), options), session)
+        return self.collection(name)
+
+    async def modify_collection(
+        self, name: str, *, session: ClientSession | None = None, **options: Any
+    ) -> None:
+        """Change a collection's options."""
+        await self.client.run(admin.modify_collection(self._target(name), options), session)
+
+    async def drop_collection(self, name: str, *, session: ClientSession | None = None) -> None:
+        """Drop a collection, if it exists."""
+        await self.collection(name).drop(session=session)
+
+    async def drop(self, *, session: ClientSession | None = None) -> None:
+        """Drop the database."""
+        await self.client.run(admin.drop_database(self._target(1)), session)
+
+    async def list_collections(self, *, session: ClientSession | None = None, **options: Any) -> Cursor:
+        """Return a cursor over a document for each collection (Enumerate Collections)."""
+        operation = admin.list_collections(self.name, options, name_only=False)
+        return await self.open_cursor(operation, session, self.paging(options, ReadPreference()))
+
+    async def list_collection_names(
+        self, *, session: ClientSession | None = None, **options: Any
+    ) -> list[str]:
+        """Return the name of each collection."""
+        operation = admin.list_collections(self.name, options, name_only=True)
+        cursor = await self.open_cursor(operation, session, self.paging(options, ReadPreference()))
+        return [described["name"] for described in await cursor.to_list()]
+
+    async def open_cursor(
+        self, operation: Operation, session: ClientSession | None, paging: Paging
+    ) -> Cursor:
+        """Run an operation whose reply holds a cursor; an implicit session lives as long as the cursor."""
+        if session is not None:
+            async with self.client.session_for(session) as used:
+                return Cursor(
+                    self.client.executor, await self.client.executor.execute(operation, used), used, paging
+                )
+        implicit = self.client.implicit_session()
+        try:
+            reply = await self.client.executor.execute(operation, implicit)
+            return Cursor(self.client.executor, reply, implicit, paging)
+        except BaseException:
+            implicit.end()
+            raise
+
+    def paging(self, options: Mapping[str, Any], read_preference: ReadPreference | None = None) -> Paging:
+        """Return how a cursor asks for more, from the options of its query."""
+        kind = options.get("cursorType", "nonTailable")
+        return Paging(
+            read_preference or self.concerns.read_preference,
+            options.get("batchSize"),
+            abs(options.get("limit") or 0),
+            options.get("maxAwaitTimeMS"),
+            options.get("comment"),
+            tailable=kind != "nonTailable",
+        )
+
+    def _target(self, collection: str | int) -> Target:
+        return Target(self.name, collection, self.concerns)

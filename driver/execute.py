@@ -1,0 +1,328 @@
+"""The one loop: select a server, check a connection out, send, decide, wait, and again.
+
+Every command of every operation goes through `Executor.execute`. What may be sent again is decided by
+`RetryPolicy`; which error is raised by `worse`; what an error means for discovery by the topology.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from driver import message
+from driver.errors import (
+    DriverError,
+    InvalidArgumentError,
+    InvalidReplyError,
+    NetworkError,
+    OperationTimeoutError,
+    PoolClearedError,
+    ServerError,
+    WriteConcernError,
+    actionable,
+    is_overload,
+    is_retryable_overload,
+)
+from driver.monitoring import Monitored, Unobserved
+from driver.operations.base import Command, Kind, Operation
+from driver.policy.classification import is_retryable_read, label_write_error
+from driver.policy.deadline import after
+from driver.policy.retry import Failure, GiveUp, RetryState, deposit_of_failure, deposit_of_success, worse
+from driver.sdam.description import TopologyType
+from mongowire.codes import Label
+
+if TYPE_CHECKING:
+    from bson import Int64
+
+    from driver.cmap.connection import Connection
+    from driver.editions import Edition
+    from driver.events import Listener
+    from driver.options import ClientOptions
+    from driver.policy.retry import RetryPolicy
+    from driver.policy.token_bucket import NoBudget, TokenBucket
+    from driver.request_ids import RequestIds
+    from driver.sdam.description import ServerDescription
+    from driver.sdam.topology import Server, Topology
+    from driver.session import ClientSession, ClusterClock
+    from mongowire.messages import OpMsg
+    from mongowire.ports import Clock, Rng
+
+
+class RetryImpossibleError(DriverError):
+    """The server selected for a retry cannot take it: the previous error stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A reply with `ok: 1`, and the server that sent it."""
+
+    document: dict[str, Any]
+    address: str
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a field that the command must bring. Raises InvalidReplyError."""
+        if name not in self.document:
+            raise InvalidReplyError(f"the reply holds no {name}", address=self.address)
+        return self.document[name]
+
+
+@dataclass(slots=True)
+class Run:
+    """One operation on its way: what stays the same over its attempts, and what they have come to.
+
+    `retries_writes` is decided when the first server is selected and never changes.
+    """
+
+    operation: Operation
+    session: ClientSession | None
+    operation_id: int
+    deadline: float
+    state: RetryState
+    command: Command | None = None
+    server: ServerDescription | None = None
+    retries_writes: bool = False
+    transaction_number: Int64 | None = None
+    error: DriverError | None = None
+
+
+@dataclass(slots=True)
+class Executor:
+    """What an execution needs of its client."""
+
+    topology: Topology
+    options: ClientOptions
+    edition: Edition
+    policy: RetryPolicy
+    budget: TokenBucket | NoBudget
+    clock: Clock
+    rng: Rng
+    request_ids: RequestIds
+    cluster_clock: ClusterClock
+    publish: Listener
+    observed: bool
+
+    async def execute(
+        self, operation: Operation, session: ClientSession | None = None, *, operation_id: int | None = None
+    ) -> Reply:
+        """Run an operation to its reply. Raises DriverError: of several, the one that `worse` keeps."""
+        deadline = after(self.clock.now(), self.options.timeout)
+        number = self.request_ids.next_operation() if operation_id is None else operation_id
+        run = Run(operation, session, number, deadline, RetryState.initial(deadline=deadline))
+        while True:
+            try:
+                reply = await self._attempt(run)
+            except DriverError as error:
+                await self._recover(run, error)
+            else:
+                self.budget.deposit(deposit_of_success(run.state))
+                return reply
+
+    # --- one attempt ---
+
+    async def _attempt(self, run: Run) -> Reply:
+        server = await self._select(run)
+        self._prepare(run)
+        server.operations += 1
+        try:
+            async with server.pool.connection(deadline=run.deadline) as connection:
+                return await self._converse(run, connection)
+        finally:
+            server.operations -= 1
+
+    async def _select(self, run: Run) -> Server:
+        """Select a server, away from those that failed."""
+        run.server = None
+        deadline = min(run.deadline, after(self.clock.now(), self.options.server_selection_timeout))
+        server = await self.topology.select(
+            run.operation.selector, deadline=deadline, deprioritized=run.state.deprioritized
+        )
+        run.server = self.topology.description.servers[server.address]
+        return server
+
+    def _prepare(self, run: Run) -> None:
+        """Decide, with the first server, whether this is a retryable write (Retryable Writes: Executing).
+
+        Raises RetryImpossibleError when the server of a retry does not support what the first did.
+        """
+        assert run.server is not None
+        supported = run.server.supports_retryable_writes
+        if run.command is None:
+            run.command = run.operation.prepare(run.server)
+            run.retries_writes = (
+                self.options.retry_writes
+                and run.command.retryable
+                and run.operation.acknowledged
+                and supported
+            )
+        elif run.retries_writes and not supported:
+            raise RetryImpossibleError(f"{run.server.address} does not support retryable writes")
+
+    async def _converse(self, run: Run, connection: Connection) -> Reply:
+        """Send the command and take the reply in; what an error tells of the server is acted upon here.
+
+        The connection is still checked out: pools are cleared before it goes back.
+        """
+        try:
+            return Reply(await self._exchange(run, connection), connection.address)
+        except DriverError as error:
+            if isinstance(error, NetworkError | PoolClearedError) and run.session is not None:
+                run.session.mark_dirty()
+            self.topology.on_error(
+                connection.address, error, connection.generation, service_id=connection.service_id
+            )
+            raise
+
+    async def _exchange(self, run: Run, connection: Connection) -> dict[str, Any]:
+        request = self._message(run)
+        request_id = self.request_ids.next_request()
+        monitored = self._monitored(run, request, request_id, connection)
+        try:
+            reply = await self._round_trip(run, request, request_id, connection)
+            self._observe(run, reply)
+            self._raise_error(reply, connection.address)
+        except BaseException as error:
+            monitored.fail(error if isinstance(error, Exception) else NetworkError("cancelled"))
+            raise
+        monitored.succeed(reply)
+        if run.operation.raises_write_concern_error and "writeConcernError" in reply:
+            raise WriteConcernError.of_reply(reply, connection.address)
+        return reply
+
+    async def _round_trip(
+        self, run: Run, request: OpMsg, request_id: int, connection: Connection
+    ) -> dict[str, Any]:
+        timeout = after(self.clock.now(), self.options.socket_timeout)
+        deadline = min(run.deadline, timeout)
+        if run.operation.acknowledged:
+            return await connection.round_trip(request, request_id, deadline=deadline)
+        await connection.send(request, request_id, deadline=deadline)
+        return {"ok": 1}
+
+    def _message(self, run: Run) -> OpMsg:
+        assert run.command is not None
+        assert run.server is not None
+        session = self._session_to_send(run)
+        if run.retries_writes and run.transaction_number is None and session is not None:
+            run.transaction_number = session.server_session.next_transaction_number()
+        return message.assemble(
+            run.operation,
+            run.command,
+            session=session,
+            transaction_number=run.transaction_number,
+            cluster_time=self.cluster_clock.latest,
+            server=run.server,
+            topology=self.topology.description,
+            edition=self.edition,
+        )
+
+    def _session_to_send(self, run: Run) -> ClientSession | None:
+        """Return the session that the command carries (Sessions: Sending the session ID to the server)."""
+        session = run.session
+        if session is None:
+            return None
+        description = self.topology.description
+        balanced = description.type is TopologyType.LOAD_BALANCED
+        supported = balanced or description.logical_session_timeout_minutes is not None
+        if session.implicit:
+            return session if supported and run.operation.acknowledged else None
+        if not supported:
+            raise InvalidArgumentError("Sessions are not supported by this MongoDB deployment")
+        if not run.operation.acknowledged:
+            raise InvalidArgumentError("Unacknowledged writes cannot be used with an explicit session")
+        return session
+
+    def _monitored(
+        self, run: Run, request: OpMsg, request_id: int, connection: Connection
+    ) -> Monitored | Unobserved:
+        if not self.observed:
+            return Unobserved()
+        return Monitored.start(
+            request,
+            connection,
+            request_id=request_id,
+            operation_id=run.operation_id,
+            clock=self.clock,
+            publish=self.publish,
+        )
+
+    def _observe(self, run: Run, reply: dict[str, Any]) -> None:
+        """Take the times out of every reply, errors too."""
+        self.cluster_clock.advance(reply.get("$clusterTime"))
+        if run.session is not None:
+            run.session.observe(reply)
+
+    def _raise_error(self, reply: dict[str, Any], address: str) -> None:
+        if reply.get("ok") != 1:
+            raise ServerError.of_reply(reply, address)
+
+    # --- after an error ---
+
+    async def _recover(self, run: Run, error: DriverError) -> None:
+        """Wait until the operation may be tried again, or raise the error that tells most."""
+        self._label(run, error)
+        run.error = worse(run.error, actionable(error))
+        failure = self._failure(run, error)
+        self.budget.deposit(deposit_of_failure(run.state, failure))
+        decision = self.policy.decide(
+            run.state, failure, now=self.clock.now(), deadline=run.deadline, jitter=self._jitter(failure)
+        )
+        if isinstance(decision, GiveUp) or not self.budget.consume(decision.cost):
+            self._raise(run, run.error)
+        run.state = decision.state
+        if decision.backoff:
+            await self.clock.sleep_until(decision.when)
+
+    def _raise(self, run: Run, error: DriverError) -> NoReturn:
+        """Raise an error; one of our own that comes when timeoutMS is over is a timeout."""
+        if self.clock.now() >= run.deadline and not isinstance(error, ServerError):
+            seconds = self.options.timeout
+            raise OperationTimeoutError(
+                f"the operation took longer than {seconds} s: {error}",
+                address=error.address,
+                labels=error.labels,
+            ) from error
+        raise error
+
+    def _label(self, run: Run, error: DriverError) -> None:
+        is_write = run.operation.kind is Kind.WRITE and run.operation.acknowledged
+        if is_write and self.options.retry_writes and run.server is not None:
+            label_write_error(error, run.server)
+
+    def _jitter(self, failure: Failure) -> float:
+        return self.rng.random() if failure.overloaded and failure.retryable else 0.0
+
+    def _failure(self, run: Run, error: DriverError) -> Failure:
+        return Failure(
+            overloaded=is_overload(error),
+            retryable=self._is_retryable(run, error),
+            server=None if run.server is None else run.server.address,
+            sharded=self.topology.description.type is TopologyType.SHARDED,
+            base_backoff=_base_backoff(error),
+        )
+
+    def _is_retryable(self, run: Run, error: DriverError) -> bool:
+        """Return whether any of the three policies allows another attempt after this error."""
+        operation = run.operation
+        if not operation.acknowledged:
+            return False
+        if run.retries_writes and error.has_label(Label.RETRYABLE_WRITE):
+            return True
+        if operation.retryable_read and self.options.retry_reads and is_retryable_read(error):
+            return True
+        return is_retryable_overload(error) and self._retries_overload(operation)
+
+    def _retries_overload(self, operation: Operation) -> bool:
+        """Client Backpressure: Overload retry policy, rule 2.4."""
+        match operation.kind:
+            case Kind.READ:
+                return self.options.retry_reads
+            case Kind.WRITE:
+                return self.options.retry_writes
+            case Kind.GENERIC:
+                return self.options.retry_reads and self.options.retry_writes
+
+
+def _base_backoff(error: DriverError) -> float | None:
+    """Return the server's advice in seconds (2026-07-08: `baseBackoffMS`)."""
+    advice = error.response.get("baseBackoffMS") if isinstance(error, ServerError) else None
+    return float(advice) / 1000 if isinstance(advice, int | float) and advice > 0 else None

@@ -1,0 +1,84 @@
+"""From an operation's command to a message: session, cluster time, concerns and read preference."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from driver.concerns import PRIMARY_PREFERRED, ReadMode
+from driver.operations.base import Kind
+from driver.sdam.description import MEMBER_TYPES, ServerType, TopologyDescription, TopologyType
+from driver.session import newer
+from mongowire.messages import OpMsg
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bson import Int64
+
+    from driver.editions import Edition
+    from driver.operations.base import Command, Operation
+    from driver.sdam.description import ServerDescription
+    from driver.session import ClientSession
+
+
+def assemble(
+    operation: Operation,
+    command: Command,
+    *,
+    session: ClientSession | None,
+    transaction_number: Int64 | None,
+    cluster_time: Mapping[str, Any] | None,
+    server: ServerDescription,
+    topology: TopologyDescription,
+    edition: Edition,
+) -> OpMsg:
+    """Return the message. It is made anew for each attempt, so that a retry gossips what was learnt."""
+    document = dict(command.document)
+    read_concern = _read_concern(operation, session, edition)
+    if read_concern:
+        document["readConcern"] = read_concern
+    if session is not None:
+        document["lsid"] = session.lsid
+        cluster_time = newer(cluster_time, session.cluster_time)
+    if transaction_number is not None:
+        document["txnNumber"] = transaction_number
+    if cluster_time is not None and server.type is not ServerType.STANDALONE:
+        document["$clusterTime"] = cluster_time
+    document["$db"] = operation.database
+    document.update(_read_preference(operation, server, topology))
+    return OpMsg.of(document, sequences=command.sequences, more_to_come=not operation.acknowledged)
+
+
+def _read_concern(operation: Operation, session: ClientSession | None, edition: Edition) -> dict[str, Any]:
+    """Return the read concern, with the session's snapshot or its last operation time in it.
+
+    Causal Consistency: Read and write commands. Without a session the operation's own concern is sent.
+    """
+    own = {} if operation.read_concern is None else operation.read_concern.to_document()
+    if session is None or session.implicit:
+        return own
+    if session.options.snapshot:
+        at = {} if session.snapshot_time is None else {"atClusterTime": session.snapshot_time}
+        return {"level": "snapshot", **at}
+    writes = operation.kind is Kind.WRITE and edition.causally_consistent_writes
+    return {**own, **_after(session)} if operation.read_concern is not None or writes else own
+
+
+def _after(session: ClientSession) -> dict[str, Any]:
+    if not session.options.causally_consistent or session.operation_time is None:
+        return {}
+    return {"afterClusterTime": session.operation_time}
+
+
+def _read_preference(
+    operation: Operation, server: ServerDescription, topology: TopologyDescription
+) -> dict[str, Any]:
+    """Server Selection: Passing read preference to mongos and load balancers, and to single members."""
+    preference = operation.read_preference
+    if preference is None or server.type is ServerType.STANDALONE:
+        return {}
+    if preference.mode is ReadMode.PRIMARY:
+        if topology.type is TopologyType.SINGLE and server.type in MEMBER_TYPES:
+            return {"$readPreference": PRIMARY_PREFERRED.to_document()}
+        return {}
+    return {"$readPreference": preference.to_document()}

@@ -1,0 +1,101 @@
+"""An operation, before a server is chosen for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from driver.sdam.selection import WRITABLE, Selector
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from driver.concerns import Concerns, ReadConcern, ReadPreference
+    from driver.sdam.description import ServerDescription, TopologyDescription
+    from mongowire.messages import DocumentSequence
+
+SECONDARY_WRITES_WIRE_VERSION = 13
+"""Servers from 5.0 on take aggregations with a write stage on secondaries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What an operation is about: a collection, with the concerns of the view that it is seen through.
+
+    The `collection` of a command on a whole database is 1.
+    """
+
+    database: str
+    collection: str | int
+    concerns: Concerns
+
+    @property
+    def acknowledged(self) -> bool:
+        """Whether the server replies to writes."""
+        return self.concerns.write_concern.acknowledged
+
+    def write_concern_field(self) -> dict[str, Any]:
+        """Return the `writeConcern` of a command, nothing for the server's default."""
+        document = self.concerns.write_concern.to_document()
+        return {"writeConcern": document} if document else {}
+
+
+class Kind(Enum):
+    """What the retry options ask: a read, a write, or a command that the driver does not look into."""
+
+    READ = "read"
+    WRITE = "write"
+    GENERIC = "generic"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What one message says. `retryable` is true for supported writes in this very shape."""
+
+    document: Mapping[str, Any]
+    sequences: tuple[DocumentSequence, ...] = ()
+    retryable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What the executor needs to know. `prepare` makes the command once, for the first server.
+
+    `retryable_read` is true for reads that Retryable Reads supports. A `read_concern` of None is for commands
+    that take none; a `read_preference` of None for those that go to a writable server.
+    """
+
+    database: str
+    kind: Kind
+    prepare: Callable[[ServerDescription], Command]
+    read_preference: ReadPreference | None = None
+    read_concern: ReadConcern | None = None
+    retryable_read: bool = False
+    acknowledged: bool = True
+    writes_through_pipeline: bool = False
+    address: str | None = None
+    raises_write_concern_error: bool = True
+
+    def selector(self, topology: TopologyDescription) -> Selector:
+        """Return what to ask server selection for."""
+        if self.address is not None:
+            return Selector(address=self.address)
+        if self.read_preference is None or (self.writes_through_pipeline and _has_old_server(topology)):
+            return WRITABLE
+        return Selector(writable=False, read_preference=self.read_preference)
+
+
+def _has_old_server(topology: TopologyDescription) -> bool:
+    return any(server.max_wire_version < SECONDARY_WRITES_WIRE_VERSION for server in topology.data_bearing)
+
+
+def fixed(document: Mapping[str, Any], *, retryable: bool = False) -> Callable[[ServerDescription], Command]:
+    """Return a `prepare` for a command that does not depend on the server."""
+    command = Command(document, retryable=retryable)
+    return lambda _server: command
+
+
+def without_none(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the document without the options that were not given."""
+    return {name: value for name, value in document.items() if value is not None}

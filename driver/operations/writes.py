@@ -1,0 +1,103 @@
+"""Commands that write: insert, update, delete and findAndModify (CRUD: Basic Write)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from driver.errors import InvalidArgumentError, WriteConcernError, WriteError
+from driver.operations.base import Command, Kind, Operation, fixed
+from driver.operations.models import check_replacement, check_update, statement
+from driver.operations.options import checked
+from driver.results import DeleteResult, UpdateResult
+from mongowire.messages import DocumentSequence
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from driver.execute import Reply
+    from driver.operations.base import Target
+    from driver.operations.models import WriteModel
+    from driver.sdam.description import ServerDescription
+
+    Document = Mapping[str, Any]
+
+STATEMENTS = {"insert": "documents", "update": "updates", "delete": "deletes"}
+MARGIN_OF_STATEMENTS = 16 * 1024
+"""What a server allows a statement to have around the largest document."""
+
+
+def write(target: Target, command: Document, *, retryable: bool) -> Operation:
+    """Return an operation that writes; `retryable` says that Retryable Writes supports it in this shape."""
+    document = {**command, **target.write_concern_field()}
+    return Operation(
+        target.database, Kind.WRITE, fixed(document, retryable=retryable), acknowledged=target.acknowledged
+    )
+
+
+def single(target: Target, model: WriteModel, options: Document) -> Operation:
+    """Return the command of one insert, update or delete: retryable unless it may hit many documents."""
+    document = {model.verb: target.collection, "ordered": True, **options, **target.write_concern_field()}
+    sequence = DocumentSequence.of(STATEMENTS[model.verb], [statement(model)])
+
+    def prepare(server: ServerDescription) -> Command:
+        check_size(sequence.documents[0], server)
+        return Command(document, (sequence,), retryable=not model.multi)
+
+    return Operation(target.database, Kind.WRITE, prepare, acknowledged=target.acknowledged)
+
+
+def check_size(encoded: bytes, server: ServerDescription) -> None:
+    """Raise InvalidArgumentError for a document that the server cannot take."""
+    limit = server.limits.max_bson_object_size + MARGIN_OF_STATEMENTS
+    if len(encoded) > limit:
+        raise InvalidArgumentError(f"a document of {len(encoded)} bytes is larger than {limit} bytes")
+
+
+def refused(reply: Reply) -> None:
+    """Raise the first write error of a reply as WriteError."""
+    if reply.document.get("writeErrors"):
+        raise WriteError.of_reply(reply.document, reply.address)
+
+
+def more_telling(error: WriteConcernError) -> WriteConcernError | WriteError:
+    """Return what to raise for a reply that holds a write concern error: a write error comes first."""
+    if error.response.get("writeErrors"):
+        return WriteError.of_reply(error.response, error.address)
+    return error
+
+
+def update_result(reply: Reply, *, acknowledged: bool) -> UpdateResult:
+    """Return the result of a single update."""
+    upserted = reply.document.get("upserted", ())
+    matched = reply.document.get("n", 0) - len(upserted)
+    return UpdateResult(
+        matched,
+        reply.document.get("nModified", 0),
+        upserted[0]["_id"] if upserted else None,
+        upserted=bool(upserted),
+        acknowledged=acknowledged,
+    )
+
+
+def delete_result(reply: Reply, *, acknowledged: bool) -> DeleteResult:
+    """Return the result of a single delete."""
+    return DeleteResult(reply.document.get("n", 0), acknowledged)
+
+
+FIND_AND_MODIFY_NAMES = {"projection": "fields", "returnDocument": "new"}
+
+
+def find_and_modify(
+    target: Target, filter_: Document, change: Document, options: Document, *, method: str
+) -> Operation:
+    """Return a `findAndModify`; `change` is `{remove: true}` or `{update: …}`. Always retryable."""
+    given = checked(method, options)
+    if method == "findOneAndUpdate":
+        check_update(change["update"])
+    elif method == "findOneAndReplace":
+        check_replacement(change["update"])
+    if "returnDocument" in given:
+        given["returnDocument"] = str(given["returnDocument"]).lower() == "after"
+    named = {FIND_AND_MODIFY_NAMES.get(name, name): value for name, value in given.items()}
+    command = {"findAndModify": target.collection, "query": filter_, **change, **named}
+    return write(target, command, retryable=True)

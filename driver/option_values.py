@@ -1,0 +1,118 @@
+"""How the values of URI options are read: each function takes text, or a value of the right type already.
+
+They raise ValueError with a message that says what was expected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+Validator: TypeAlias = Callable[[Any], Any]
+
+
+def text(value: Any) -> str:
+    """Return a string that is not empty."""
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"expected text, not {value!r}")
+    return value
+
+
+def boolean(value: Any) -> bool:
+    """Return the truth of `true` or `false`."""
+    if isinstance(value, bool):
+        return value
+    if value in ("true", "false"):
+        return bool(value == "true")
+    raise ValueError(f"expected true or false, not {value!r}")
+
+
+def integer(value: Any) -> int:
+    """Return a whole number."""
+    try:
+        return int(str(value))  # so that neither True nor 1.5 is a number
+    except ValueError:
+        raise ValueError(f"expected a whole number, not {value!r}") from None
+
+
+def at_least(minimum: int) -> Validator:
+    """Return a reader of whole numbers that are not smaller than `minimum`."""
+
+    def read(value: Any) -> int:
+        number = integer(value)
+        if number < minimum:
+            raise ValueError(f"expected at least {minimum}, not {number}")
+        return number
+
+    return read
+
+
+def between(minimum: int, maximum: int) -> Validator:
+    """Return a reader of whole numbers from `minimum` to `maximum`."""
+
+    def read(value: Any) -> int:
+        number = integer(value)
+        if not minimum <= number <= maximum:
+            raise ValueError(f"expected a number from {minimum} to {maximum}, not {number}")
+        return number
+
+    return read
+
+
+def milliseconds(value: Any) -> float:
+    """Return seconds, from whole milliseconds that are not negative."""
+    return float(at_least(0)(value)) / 1000
+
+
+def staleness(value: Any) -> int | None:
+    """Return maxStalenessSeconds: -1 and absence mean no limit."""
+    number = at_least(-1)(value)
+    return None if number == -1 else int(number)
+
+
+def one_of(*allowed: str) -> Validator:
+    """Return a reader of one of the words."""
+
+    def read(value: Any) -> str:
+        if value not in allowed:
+            raise ValueError(f"expected one of {', '.join(allowed)}, not {value!r}")
+        return str(value)
+
+    return read
+
+
+def one_or_more(check: Callable[[str], Any]) -> Validator:
+    """Return a reader of words between commas, each of which `check` accepts."""
+
+    def read(value: Any) -> tuple[str, ...]:
+        words = tuple(value.split(",")) if isinstance(value, str) else tuple(value)
+        for word in words:
+            check(word)
+        return words
+
+    return read
+
+
+def tag_sets(value: Any) -> tuple[Mapping[str, str], ...]:
+    """Return the tag sets of a repeated readPreferenceTags."""
+    entries: Sequence[Any] = value if isinstance(value, list | tuple) else [value]
+    return tuple(_tags(entry) for entry in entries)
+
+
+def _tags(entry: Any) -> Mapping[str, str]:
+    if isinstance(entry, dict):
+        return entry
+    pairs = [pair.partition(":") for pair in entry.split(",") if pair]
+    if any(not separator for _, separator, _ in pairs):
+        raise ValueError(f"expected tags such as dc:ny,rack:1, not {entry!r}")
+    return {name: tag for name, _, tag in pairs}
+
+
+def write_concern_w(value: Any) -> int | str:
+    """Return the number of members, or the name of a mode."""
+    if isinstance(value, str) and not value.lstrip("-").isdigit():
+        return text(value)
+    return int(at_least(0)(value))

@@ -1,0 +1,73 @@
+"""Which errors may be retried by which policy, and the labels that a driver adds itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from driver.errors import NetworkError, PoolClearedError, ServerError, WriteConcernError, WriteError
+from driver.sdam.description import ServerType
+from mongowire.codes import ErrorCode, Label
+
+if TYPE_CHECKING:
+    from driver.errors import DriverError
+    from driver.sdam.description import ServerDescription
+
+LABELLING_WIRE_VERSION = 9
+"""Servers from 4.4 on label their errors themselves."""
+
+RETRYABLE_WRITE_CODES = frozenset(
+    {
+        ErrorCode.INTERRUPTED_AT_SHUTDOWN,
+        ErrorCode.INTERRUPTED_DUE_TO_REPL_STATE_CHANGE,
+        ErrorCode.NOT_WRITABLE_PRIMARY,
+        ErrorCode.NOT_PRIMARY_NO_SECONDARY_OK,
+        ErrorCode.NOT_PRIMARY_OR_SECONDARY,
+        ErrorCode.PRIMARY_STEPPED_DOWN,
+        ErrorCode.SHUTDOWN_IN_PROGRESS,
+        ErrorCode.HOST_NOT_FOUND,
+        ErrorCode.HOST_UNREACHABLE,
+        ErrorCode.NETWORK_TIMEOUT,
+        ErrorCode.SOCKET_EXCEPTION,
+        ErrorCode.EXCEEDED_TIME_LIMIT,
+    }
+)
+"""Retryable Writes: RetryableWriteError Labels: the codes that pre-4.4 servers leave to the driver."""
+
+RETRYABLE_READ_CODES = RETRYABLE_WRITE_CODES | {ErrorCode.READ_CONCERN_MAJORITY_NOT_AVAILABLE_YET}
+"""Retryable Reads: Retryable Error."""
+
+
+def is_retryable_read(error: DriverError) -> bool:
+    """Return whether a read that met this error may be sent again (Retryable Reads: Retryable Error)."""
+    if isinstance(error, ServerError):
+        return error.code in RETRYABLE_READ_CODES
+    return isinstance(error, NetworkError | PoolClearedError)
+
+
+def deserves_write_label(error: DriverError, server: ServerDescription) -> bool:
+    """Return whether the driver labels this error of a write RetryableWriteError.
+
+    Retryable Writes: RetryableWriteError Labels. The caller has checked that retryWrites is enabled.
+    """
+    if isinstance(error, NetworkError):
+        return error.establishing or server.supports_retryable_writes
+    if isinstance(error, PoolClearedError):
+        return True
+    if not isinstance(error, ServerError) or server.max_wire_version >= LABELLING_WIRE_VERSION:
+        return False
+    return server.supports_retryable_writes and _has_retryable_code(error, server)
+
+
+def _has_retryable_code(error: ServerError, server: ServerDescription) -> bool:
+    """Codes of write errors never count, those of a mongos' write concern errors neither."""
+    if isinstance(error, WriteError):
+        return False
+    if isinstance(error, WriteConcernError) and server.type is ServerType.MONGOS:
+        return False
+    return error.code in RETRYABLE_WRITE_CODES
+
+
+def label_write_error(error: DriverError, server: ServerDescription) -> None:
+    """Add RetryableWriteError where the driver has to."""
+    if deserves_write_label(error, server):
+        error.add_label(Label.RETRYABLE_WRITE)

@@ -1,0 +1,253 @@
+"""The shell of discovery: it owns monitors and pools, applies transitions, and finds servers."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from math import isinf
+from typing import TYPE_CHECKING, TypeAlias
+
+from driver import events
+from driver.errors import ClientClosedError, DriverError, ServerSelectionError
+from driver.sdam import transitions
+from driver.sdam.description import (
+    ServerDescription,
+    ServerType,
+    TopologyDescription,
+    TopologyType,
+)
+from driver.sdam.error_handling import is_stale, reaction
+from driver.sdam.monitor import Monitor, is_timeout
+from driver.sdam.selection import least_loaded, suitable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from bson import ObjectId
+
+    from driver.cmap.pool import Pool
+    from driver.cmap.state import PoolOptions
+    from driver.events import Listener
+    from driver.sdam.selection import Selector, Window
+    from mongowire.ports import Clock, Rng
+
+    Choose: TypeAlias = Callable[[TopologyDescription], Selector]
+
+NO_TOPOLOGY = TopologyDescription(TopologyType.UNKNOWN, {})
+
+
+@dataclass(slots=True)
+class Server:
+    """A server that is monitored, its pool, and what it is doing for this client."""
+
+    address: str
+    pool: Pool
+    monitor: Monitor | None
+    operations: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyPorts:
+    """What a topology needs of its client."""
+
+    clock: Clock
+    rng: Rng
+    publish: Listener
+    window: Window
+    make_pool: Callable[[str, PoolOptions], Pool]
+    make_monitor: Callable[[str], Monitor]
+    pool_options: PoolOptions
+
+
+class Topology:
+    """SDAM: Topology. It opens when the first operation needs it and is closed with its client."""
+
+    def __init__(self, initial: TopologyDescription, ports: TopologyPorts, topology_id: ObjectId) -> None:
+        self.id = topology_id
+        self.description = initial
+        self._ports = ports
+        self._servers: dict[str, Server] = {}
+        self._change: asyncio.Future[None] | None = None
+        self._opened = False
+        self._closed = False
+        self._closing: set[asyncio.Task[None]] = set()
+
+    @property
+    def _publish(self) -> Listener:
+        return self._ports.publish
+
+    def server(self, address: str) -> Server | None:
+        """Return a server that is monitored, if it is one."""
+        return self._servers.get(address)
+
+    # --- life ---
+
+    def open(self) -> None:
+        """Publish the opening events and start monitoring. Raises ClientClosedError after `aclose`."""
+        if self._closed:
+            raise ClientClosedError("the client was closed")
+        if self._opened:
+            return
+        self._opened = True
+        self._publish(events.TopologyOpeningEvent(self.id))
+        self._publish(events.TopologyDescriptionChangedEvent(self.id, NO_TOPOLOGY, self.description))
+        self._add_new_servers()
+        if self.description.type is TopologyType.LOAD_BALANCED:
+            for address in self.description.servers:
+                self.apply(ServerDescription(address, ServerType.LOAD_BALANCER))
+
+    async def aclose(self) -> None:
+        """Stop monitors and pools, and publish the closing events. Closing twice is allowed."""
+        if self._closed:
+            return
+        self._closed = True
+        self._notify()
+        for server in list(self._servers.values()):
+            self._publish(events.ServerClosedEvent(self.id, server.address))
+            await _stop(server)
+        while self._closing:
+            await asyncio.wait(self._closing)
+        if self._opened:
+            nothing = replace(NO_TOPOLOGY)
+            self._publish(events.TopologyDescriptionChangedEvent(self.id, self.description, nothing))
+            self._publish(events.TopologyClosedEvent(self.id))
+            self.description = nothing
+
+    # --- knowledge ---
+
+    def apply(self, described: ServerDescription) -> None:
+        """SDAM: Updating the TopologyDescription, with its events and its pools."""
+        previous = self.description
+        known = previous.servers.get(described.address)
+        following = transitions.updated(previous, described)
+        if known is None or following is previous or self._closed:
+            return
+        self._make_pool_ready(following.servers.get(described.address))
+        self.description = following
+        shown = following.servers.get(described.address, described)
+        if not known.same_as(shown):
+            self._publish(events.ServerDescriptionChangedEvent(self.id, described.address, known, shown))
+        self._add_new_servers()
+        self._remove_old_servers()
+        if not previous.same_as(following):
+            self._publish(events.TopologyDescriptionChangedEvent(self.id, previous, following))
+        self._notify()
+
+    def on_check(self, described: ServerDescription) -> None:
+        """Take a monitor's report. A failed check clears the pool after the server was marked Unknown."""
+        self.apply(described)
+        server = self._servers.get(described.address)
+        if described.error is not None and server is not None:
+            server.pool.clear(described.error, interrupt_in_use=is_timeout(described.error))
+
+    def on_error(
+        self, address: str, error: DriverError, generation: int, *, service_id: ObjectId | None = None
+    ) -> None:
+        """SDAM: Error Handling, for what an operation or a handshake met on a connection of `generation`."""
+        server = self._servers.get(address)
+        known = self.description.servers.get(address)
+        if server is None or known is None:
+            return
+        current = server.pool.state.generations.of(service_id)
+        if is_stale(error, known, generation=generation, current=current):
+            return
+        asked = reaction(error, known, load_balanced=self._balanced)
+        if asked.mark_unknown and not self._balanced:
+            self.apply(known.unknown(error, now=self._ports.clock.now()))
+        if asked.clear_pool:
+            server.pool.clear(error, service_id=service_id)
+        if server.monitor is not None and asked.cancel_check:
+            server.monitor.cancel_check()
+        elif server.monitor is not None and asked.request_check:
+            server.monitor.request_check()
+
+    @property
+    def _balanced(self) -> bool:
+        return self.description.type is TopologyType.LOAD_BALANCED
+
+    def _make_pool_ready(self, described: ServerDescription | None) -> None:
+        """SDAM: Connection Pool Management: ready before the description is seen by waiting operations."""
+        if described is None or not described.is_known:
+            return
+        server = self._servers.get(described.address)
+        if server is not None and (described.is_data_bearing or self.description.type is TopologyType.SINGLE):
+            server.pool.ready()
+
+    def _add_new_servers(self) -> None:
+        for address in self.description.servers:
+            if address not in self._servers:
+                self._open_server(address)
+
+    def _open_server(self, address: str) -> None:
+        self._publish(events.ServerOpeningEvent(self.id, address))
+        pool = self._ports.make_pool(address, self._ports.pool_options)
+        monitor = None if self._balanced else self._ports.make_monitor(address)
+        self._servers[address] = Server(address, pool, monitor)
+        if monitor is not None:
+            monitor.open()
+
+    def _remove_old_servers(self) -> None:
+        for address in [address for address in self._servers if address not in self.description.servers]:
+            server = self._servers.pop(address)
+            self._publish(events.ServerClosedEvent(self.id, address))
+            self._leave(server)
+
+    def _leave(self, server: Server) -> None:
+        """Close a server that is no member any more, without waiting."""
+        task = asyncio.get_running_loop().create_task(_stop(server))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    # --- selection ---
+
+    async def select(self, choose: Choose, *, deadline: float, deprioritized: Collection[str] = ()) -> Server:
+        """Return a suitable server (Server Selection). Raises ServerSelectionError after the deadline.
+
+        What is asked for may depend on what is known by then.
+        """
+        while True:
+            self.open()
+            self._refuse_incompatible()
+            selector = choose(self.description)
+            found = suitable(self.description, selector, self._ports.window, deprioritized)
+            if found:
+                return self._servers[self._chosen(found).address]
+            if self._ports.clock.now() >= deadline:
+                raise ServerSelectionError(f"no server found for {selector} in time; {self.description}")
+            self.request_checks()
+            await self._changed(deadline)
+
+    def request_checks(self) -> None:
+        """Ask every monitor for an immediate check."""
+        for server in self._servers.values():
+            if server.monitor is not None:
+                server.monitor.request_check()
+
+    def _chosen(self, found: Collection[ServerDescription]) -> ServerDescription:
+        operations = {address: server.operations for address, server in self._servers.items()}
+        return least_loaded(list(found), operations, self._ports.rng.random)
+
+    def _refuse_incompatible(self) -> None:
+        reason = self.description.compatibility_error()
+        if reason is not None:
+            raise ServerSelectionError(reason)
+
+    async def _changed(self, deadline: float) -> None:
+        """Wait until something is learnt, at most until the deadline."""
+        if self._change is None:
+            self._change = asyncio.get_running_loop().create_future()
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(None if isinf(deadline) else deadline):
+                await asyncio.shield(self._change)
+
+    def _notify(self) -> None:
+        if self._change is not None:
+            self._change.set_result(None)
+            self._change = None
+
+
+async def _stop(server: Server) -> None:
+    if server.monitor is not None:
+        await server.monitor.aclose()
+    await server.pool.aclose()

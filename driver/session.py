@@ -1,0 +1,195 @@
+"""Sessions: server sessions in a pool, client sessions over them, and the cluster time that they gossip."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+from bson import Int64, Timestamp
+
+from driver.errors import ClientClosedError, InvalidArgumentError
+from mongowire.ids import uuid
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+    from bson import Binary
+
+    from driver.client import AsyncClient
+    from mongowire.ports import Clock, Rng
+
+EXPIRY_MARGIN = 60.0
+"""Seconds before its expiry at which a server session is no longer reused."""
+
+
+@dataclass(slots=True)
+class ServerSession:
+    """Sessions: Server Session. The transaction number stays with it from one client session to the next."""
+
+    id: Binary
+    last_use: float
+    transaction_number: int = 0
+    dirty: bool = False
+
+    @property
+    def lsid(self) -> dict[str, Binary]:
+        """The document that commands carry."""
+        return {"id": self.id}
+
+    def next_transaction_number(self) -> Int64:
+        """Return a number larger than any used before (Retryable Writes: Generating Transaction IDs)."""
+        self.transaction_number += 1
+        return Int64(self.transaction_number)
+
+    def expires_soon(self, now: float, timeout_minutes: float | None) -> bool:
+        """Return whether less than a minute is left; without a timeout it never expires."""
+        if timeout_minutes is None:
+            return False
+        return now - self.last_use >= timeout_minutes * 60 - EXPIRY_MARGIN
+
+
+class ServerSessionPool:
+    """Sessions: Server Session Pool: last in, first out, so that the oldest may expire."""
+
+    def __init__(self, clock: Clock, rng: Rng) -> None:
+        self._clock = clock
+        self._rng = rng
+        self._sessions: list[ServerSession] = []
+
+    def acquire(self, timeout_minutes: float | None) -> ServerSession:
+        """Return the session used last, or a new one; those that expire soon are dropped on the way."""
+        now = self._clock.now()
+        while self._sessions:
+            session = self._sessions.pop()
+            if not session.expires_soon(now, timeout_minutes):
+                return session
+        return ServerSession(uuid(self._rng), now)
+
+    def release(self, session: ServerSession, timeout_minutes: float | None) -> None:
+        """Take a session back unless it is dirty or expires soon; drop the oldest ones that do."""
+        now = self._clock.now()
+        while self._sessions and self._sessions[0].expires_soon(now, timeout_minutes):
+            del self._sessions[0]
+        if not session.dirty and not session.expires_soon(now, timeout_minutes):
+            self._sessions.append(session)
+
+    def drain(self) -> list[dict[str, Binary]]:
+        """Empty the pool, and return what `endSessions` takes."""
+        sessions, self._sessions = self._sessions, []
+        return [session.lsid for session in reversed(sessions)]
+
+
+@dataclass(slots=True)
+class ClusterClock:
+    """The highest `$clusterTime` seen (Sessions: Gossipping the cluster time)."""
+
+    latest: Mapping[str, Any] | None = None
+
+    def advance(self, cluster_time: Mapping[str, Any] | None) -> None:
+        """Remember a cluster time if it is newer."""
+        self.latest = newer(self.latest, cluster_time)
+
+
+def newer(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Return the later of two cluster times; absence is earlier than any."""
+    if one is None or other is None:
+        return other if one is None else one
+    return other if other["clusterTime"] > one["clusterTime"] else one
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """Sessions: SessionOptions. Causal consistency defaults to true, unless `snapshot` is."""
+
+    causal_consistency: bool | None = None
+    snapshot: bool = False
+
+    @property
+    def causally_consistent(self) -> bool:
+        """Whether reads follow what the session has done."""
+        return not self.snapshot if self.causal_consistency is None else self.causal_consistency
+
+
+@dataclass(slots=True)
+class ClientSession:
+    """Sessions: ClientSession. An implicit one belongs to a single operation.
+
+    Its server session is taken when a connection has been checked out, so that operations that wait for
+    connections hold no sessions.
+    """
+
+    client: AsyncClient
+    options: SessionOptions = field(default_factory=SessionOptions)
+    implicit: bool = False
+    cluster_time: Mapping[str, Any] | None = None
+    operation_time: Timestamp | None = None
+    snapshot_time: Timestamp | None = None
+    ended: bool = False
+    _server_session: ServerSession | None = None
+
+    @property
+    def server_session(self) -> ServerSession:
+        """The server session, taken from the pool when first asked for."""
+        if self.ended:
+            raise ClientClosedError("the session has ended")
+        if self._server_session is None:
+            self._server_session = self.client.sessions.acquire(self.client.session_timeout_minutes)
+        return self._server_session
+
+    @property
+    def lsid(self) -> dict[str, Binary]:
+        """The document that identifies the session on the server."""
+        return self.server_session.lsid
+
+    @property
+    def dirty(self) -> bool:
+        """Whether a network error left the server session in doubt: it will not be pooled again."""
+        return self._server_session is not None and self._server_session.dirty
+
+    def mark_dirty(self) -> None:
+        """Sessions: Server Session Pool: after a network error the session may still run a command."""
+        if self._server_session is not None:
+            self._server_session.dirty = True
+
+    def advance_cluster_time(self, cluster_time: Mapping[str, Any] | None) -> None:
+        """Take over a cluster time that another session has seen."""
+        self.cluster_time = newer(self.cluster_time, cluster_time)
+
+    def advance_operation_time(self, operation_time: Timestamp | None) -> None:
+        """Take over an operation time that another session has seen."""
+        if operation_time is None:
+            return
+        if not isinstance(operation_time, Timestamp):
+            raise InvalidArgumentError(f"an operation time is a Timestamp, not {operation_time!r}")
+        if self.operation_time is None or operation_time > self.operation_time:
+            self.operation_time = operation_time
+
+    def observe(self, reply: Mapping[str, Any]) -> None:
+        """Take the times out of a reply, also of one that is an error."""
+        self.advance_cluster_time(reply.get("$clusterTime"))
+        self.advance_operation_time(reply.get("operationTime"))
+        if self.options.snapshot and self.snapshot_time is None:
+            cursor = reply.get("cursor")
+            at = cursor.get("atClusterTime") if isinstance(cursor, dict) else reply.get("atClusterTime")
+            self.snapshot_time = at
+
+    def end(self) -> None:
+        """Give the server session back to the pool. Ending twice is allowed."""
+        if self.ended:
+            return
+        self.ended = True
+        if self._server_session is not None:
+            self.client.sessions.release(self._server_session, self.client.session_timeout_minutes)
+
+    async def aclose(self) -> None:
+        """End the session."""
+        self.end()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.end()

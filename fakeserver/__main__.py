@@ -1,0 +1,10 @@
+"""`python -m fakeserver`."""
+
+from __future__ import annotations
+
+import sys
+
+from fakeserver.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,266 @@
+"""Which databases, collections, views and indexes there are, with their options.
+
+A deployment has one catalog, as it has one oplog: what the primary does, all members have done.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from bson import Int64
+
+from fakeserver.errors import CommandError, WriteError
+from fakeserver.storage.collation import complete
+from fakeserver.storage.engine import Capped, IndexSpec, Namespace
+from fakeserver.storage.matching import compile_filter
+from fakeserver.storage.validation import Validator
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from bson import Binary
+
+    from fakeserver.storage.engine import Document, StorageEngine
+
+Kind = Literal["collection", "view", "timeseries"]
+
+BUILT_IN: Final = ("admin", "config", "local")
+"""The databases that every server has."""
+
+_MAX_VIEW_DEPTH: Final = 20
+_MAX_NAME_BYTES: Final = 255
+_SYSTEM_NAMES: Final = frozenset(
+    {"system.js", "system.views", "system.profile", "system.users", "system.roles"}
+)
+_BUCKET_SPAN: Final = {"seconds": 3600, "minutes": 86_400, "hours": 2_592_000}
+
+
+@dataclass(slots=True, eq=False)
+class Collection:
+    """One collection or view: its options as `listCollections` shows them, and its indexes by name."""
+
+    ns: Namespace
+    uuid: Binary | None
+    kind: Kind
+    options: dict[str, Any]
+    indexes: dict[str, IndexSpec] = field(default_factory=dict)
+    validator: Validator | None = None
+
+    @property
+    def is_view(self) -> bool:
+        """Whether the name stands for a pipeline over another collection."""
+        return self.kind == "view"
+
+    @property
+    def is_capped(self) -> bool:
+        """Whether the oldest documents make room for new ones."""
+        return bool(self.options.get("capped"))
+
+    @property
+    def collation(self) -> Mapping[str, Any] | None:
+        """The collation that operations have unless they give one."""
+        return self.options.get("collation")
+
+    def validate(self, document: Document) -> None:
+        """Refuse a document that the validator does not accept. Raises `WriteError` 121."""
+        if self.validator is not None:
+            self.validator.check(document)
+
+    def describe(self) -> Document:
+        """Return the collection as `listCollections` shows it."""
+        info: Document = {"readOnly": self.is_view}
+        if self.uuid is not None:
+            info["uuid"] = self.uuid
+        described = {
+            "name": self.ns.collection,
+            "type": self.kind,
+            "options": dict(self.options),
+            "info": info,
+        }
+        if self.kind == "collection" and "_id_" in self.indexes:
+            described["idIndex"] = dict(self.indexes["_id_"].document)
+        return described
+
+
+class Catalog:
+    """The collections of a deployment, over the engine that holds their documents."""
+
+    def __init__(self, engine: StorageEngine, make_uuid: Callable[[], Binary]) -> None:
+        self.engine = engine
+        self._make_uuid = make_uuid
+        self._collections: dict[Namespace, Collection] = {}
+
+    def get(self, ns: Namespace) -> Collection | None:
+        """Return the collection or view of that name, or None."""
+        return self._collections.get(ns)
+
+    def ensure(self, ns: Namespace) -> tuple[Collection, bool]:
+        """Return a collection, and whether it had to be made. Raises `WriteError` 166 for a view."""
+        collection = self._collections.get(ns)
+        if collection is None:
+            return self.create(ns, {}), True
+        if collection.is_view:
+            raise not_on_view(ns)
+        return collection, False
+
+    def create(self, ns: Namespace, options: Mapping[str, Any]) -> Collection:
+        """Make a collection or view with the options of the create command. The name must be free.
+
+        Raises `CommandError` for a bad name or option.
+        """
+        check_name(ns)
+        shown = _completed(options)
+        kind: Kind = "view" if "viewOn" in shown else "timeseries" if "timeseries" in shown else "collection"
+        collection = Collection(ns, None if kind == "view" else self._make_uuid(), kind, shown)
+        collection.validator = _validator(shown)
+        if kind != "view":
+            self.engine.create(ns, capped=_capped(shown), unique_ids=kind != "timeseries")
+        if kind == "collection":
+            collection.indexes["_id_"] = _id_index(shown)
+        self._collections[ns] = collection
+        return collection
+
+    def drop(self, ns: Namespace) -> Collection | None:
+        """Forget a collection or view and return it, or None where there was none."""
+        self.engine.drop(ns)
+        return self._collections.pop(ns, None)
+
+    def rename(self, source: Namespace, target: Namespace) -> None:
+        """Give a collection another name, which must be free."""
+        collection = self._collections.pop(source)
+        collection.ns = target
+        self._collections[target] = collection
+        self.engine.rename(source, target)
+
+    def modify(self, collection: Collection, changes: Mapping[str, Any]) -> None:
+        """Change a collection's options; a value of None takes one away."""
+        for name, value in changes.items():
+            if value is None:
+                collection.options.pop(name, None)
+            else:
+                collection.options[name] = value
+        collection.validator = _validator(collection.options)
+
+    def add_index(self, collection: Collection, index: IndexSpec, *, tolerant: bool = False) -> None:
+        """Enforce an index from now on. Raises `WriteError` 11000 if documents violate it."""
+        self.engine.create_index(collection.ns, index, tolerant=tolerant)
+        collection.indexes[index.name] = index
+
+    def drop_index(self, collection: Collection, name: str) -> None:
+        """Forget an index."""
+        self.engine.drop_index(collection.ns, name)
+        del collection.indexes[name]
+
+    def collections(self, db: str) -> list[Collection]:
+        """Return the collections and views of a database, in the order of their names."""
+        found = [each for each in self._collections.values() if each.ns.db == db]
+        return sorted(found, key=lambda each: each.ns.collection)
+
+    def databases(self) -> list[str]:
+        """Return the names of the databases that hold something, and of those that every server has."""
+        return sorted({ns.db for ns in self._collections} | set(BUILT_IN))
+
+    def resolve(self, ns: Namespace) -> tuple[Namespace, list[Mapping[str, Any]], Collection | None]:
+        """Return the collection that a name reads, the pipeline of the views on the way, and its record.
+
+        Raises `CommandError` 165 for views that are nested too deep.
+        """
+        pipeline: list[Mapping[str, Any]] = []
+        collection = self._collections.get(ns)
+        for _depth in range(_MAX_VIEW_DEPTH):
+            if collection is None or not collection.is_view:
+                return ns, pipeline, collection
+            pipeline = [*collection.options.get("pipeline", []), *pipeline]
+            ns = Namespace(ns.db, collection.options["viewOn"])
+            collection = self._collections.get(ns)
+        raise CommandError(
+            ErrorCode.VIEW_DEPTH_LIMIT_EXCEEDED,
+            f"View depth too deep or view cycle detected; maximum depth is {_MAX_VIEW_DEPTH}",
+        )
+
+
+def not_on_view(ns: Namespace) -> WriteError:
+    """Return the error for a write to a view."""
+    return WriteError(ErrorCode.COMMAND_NOT_SUPPORTED_ON_VIEW, f"Namespace {ns} is a view, not a collection")
+
+
+def check_name(ns: Namespace) -> None:
+    """Refuse a collection name that nothing may be created under. Raises `CommandError` 73."""
+    name = ns.collection
+    if not name or "$" in name or "\0" in name or name.startswith(".") or name.endswith("."):
+        raise CommandError(ErrorCode.INVALID_NAMESPACE, f"Invalid collection name: {name}")
+    if name.startswith("system.") and name not in _SYSTEM_NAMES and ns.db not in BUILT_IN:
+        raise CommandError(ErrorCode.INVALID_NAMESPACE, f"Invalid system namespace: {ns}")
+    if len(str(ns).encode()) > _MAX_NAME_BYTES:
+        raise CommandError(
+            ErrorCode.INVALID_NAMESPACE,
+            f"Fully qualified namespace is too long. Namespace: {ns} Max: {_MAX_NAME_BYTES}",
+        )
+
+
+def _completed(options: Mapping[str, Any]) -> dict[str, Any]:
+    shown = dict(options)
+    if "collation" in shown:
+        collation = complete(shown.pop("collation"))
+        if collation is not None:
+            shown["collation"] = collation
+    if "timeseries" in shown:
+        shown["timeseries"] = _timeseries(shown["timeseries"])
+    if "clusteredIndex" in shown:
+        shown["clusteredIndex"] = _clustered(shown["clusteredIndex"])
+    if "expireAfterSeconds" in shown:
+        shown["expireAfterSeconds"] = Int64(shown["expireAfterSeconds"])
+    return shown
+
+
+def _timeseries(spec: Mapping[str, Any]) -> dict[str, Any]:
+    granularity = spec.get("granularity", "seconds")
+    span = spec.get("bucketMaxSpanSeconds", _BUCKET_SPAN[granularity])
+    return {**spec, "granularity": granularity, "bucketMaxSpanSeconds": span}
+
+
+def _clustered(spec: Any) -> dict[str, Any]:
+    if not isinstance(spec, dict):
+        spec = {"key": {"_id": 1}, "unique": True}
+    if spec.get("key") != {"_id": 1} or spec.get("unique") is not True:
+        raise CommandError(
+            ErrorCode.INVALID_INDEX_SPECIFICATION_OPTION,
+            "The clusteredIndex option is only supported for key: {_id: 1} and unique: true",
+        )
+    return {"v": 2, "key": {"_id": 1}, "name": spec.get("name", "_id_"), "unique": True}
+
+
+def _capped(options: Mapping[str, Any]) -> Capped | None:
+    if not options.get("capped"):
+        return None
+    return Capped(int(options["size"]), int(options.get("max", 0)))
+
+
+def _validator(options: Mapping[str, Any]) -> Validator | None:
+    if not options.get("validator") or options.get("validationLevel") == "off":
+        return None
+    if options.get("validationAction") == "warn":
+        return None
+    return Validator(options["validator"])
+
+
+def _id_index(options: Mapping[str, Any]) -> IndexSpec:
+    clustered = options.get("clusteredIndex")
+    if clustered is not None:
+        return IndexSpec(
+            clustered["name"], {"_id": 1}, unique=True, document={**clustered, "clustered": True}
+        )
+    document: dict[str, Any] = {"v": 2, "key": {"_id": 1}, "name": "_id_"}
+    if "collation" in options:
+        document["collation"] = options["collation"]
+    return IndexSpec("_id_", {"_id": 1}, unique=True, document=document)
+
+
+def matching(
+    described: Sequence[Mapping[str, Any]], query: Mapping[str, Any] | None
+) -> list[Mapping[str, Any]]:
+    """Return the descriptions that a filter of `listCollections` or `listDatabases` matches."""
+    predicate = compile_filter(query or {})
+    return [each for each in described if predicate(each)]

@@ -1,0 +1,209 @@
+"""The server as a program, which takes the flags of a mongod.
+
+The connection string is all that goes to standard output; the log goes to standard error, one JSON object per
+line, in the shape of a mongod's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import ipaddress
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import fakeserver
+from fakeserver.errors import CommandError
+from fakeserver.profile import PROFILES
+from fakeserver.spec import ClusterSpec, Topology
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fakeserver.cluster import Cluster
+
+_TOPOLOGIES: Final = {
+    "standalone": Topology.STANDALONE,
+    "server": Topology.STANDALONE,
+    "single": Topology.STANDALONE,
+    "replica_set": Topology.REPLICA_SET,
+    "replicaset": Topology.REPLICA_SET,
+}
+"""Names of topologies, those of the drivers' evergreen tools included."""
+
+_IGNORED_VALUES: Final = (
+    *("--dbpath", "--storageEngine", "--oplogSize", "--wiredTigerCacheSizeGB", "--logpath"),
+    *("--wiredTigerJournalCompressor", "--wiredTigerCollectionBlockCompressor", "--pidfilepath"),
+)
+_IGNORED_FLAGS: Final = ("--journal", "--nojournal", "--directoryperdb", "--logappend", "--quiet")
+_REMOTE: Final = "--listen-beyond-loopback-without-authentication"
+_DEFAULT_MEMBERS: Final = 3
+_USAGE_ERROR: Final = 2
+_CANNOT_START: Final = 48
+"""The exit code of a mongod that cannot listen."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    parse = argparse.ArgumentParser(
+        prog="pushbackd serve", description="Run a fake MongoDB deployment.", allow_abbrev=False
+    )
+    add = parse.add_argument
+    add("--port", type=int, default=0, help="the first member's port, the others' follow (0: free ports)")
+    add("--bind_ip", default="localhost", help="the address to listen on, and to be known by")
+    add("--bind_ip_all", action="store_true", help="listen on every address")
+    add("--replSet", metavar="NAME", help="run a replica set of this name")
+    add("--topology", choices=sorted(_TOPOLOGIES), help="standalone, or replica_set")
+    add("--members", type=int, help=f"how many members a replica set has (default {_DEFAULT_MEMBERS})")
+    add("--profile", choices=list(PROFILES), default="8.2", help="the release to play")
+    add("--setParameter", action="append", default=[], metavar="NAME=VALUE", help="a server parameter")
+    add("--networkMessageCompressors", metavar="NAMES", help="compressors to offer, or disabled")
+    add("--seed", type=int, default=0, help="what the dice are seeded with")
+    add(_REMOTE, dest="remote", action="store_true", help="allow a bind_ip that other machines can reach")
+    add("--fork", action="store_true", help=argparse.SUPPRESS)
+    add("--version", action="store_true", help="tell the release and exit")
+    for option in _IGNORED_VALUES:
+        add(option, dest=option, help=argparse.SUPPRESS)
+    for option in _IGNORED_FLAGS:
+        add(option, dest=option, action="store_true", help=argparse.SUPPRESS)
+    return parse
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Serve until SIGINT or SIGTERM; return the exit code."""
+    parse = parser()
+    options = parse.parse_args(argv)
+    if options.version:
+        sys.stdout.write(f"db version v{PROFILES[options.profile].version}\n")
+        return 0
+    if options.fork:
+        parse.error("--fork is not supported: run it in the background, or under a process manager")
+    try:
+        spec = spec_of(options, os.environ)
+    except ValueError as error:
+        parse.error(str(error))
+    ignored = [option for option in (*_IGNORED_VALUES, *_IGNORED_FLAGS) if getattr(options, option)]
+    try:
+        asyncio.run(_serve(spec, ignored))
+    except (CommandError, OSError) as error:
+        sys.stderr.write(f"cannot start: {error}\n")
+        return _CANNOT_START if isinstance(error, OSError) else _USAGE_ERROR
+    return 0
+
+
+def spec_of(options: argparse.Namespace, environment: Mapping[str, str]) -> ClusterSpec:
+    """Return what the options describe. Raises `ValueError` with a message for people.
+
+    `FAKESERVER_TOPOLOGY`, or the `TOPOLOGY` of the drivers' evergreen tools, is the default of `--topology`.
+    """
+    topology = _topology(options, environment)
+    members = 1
+    if topology is Topology.REPLICA_SET:
+        members = _DEFAULT_MEMBERS if options.members is None else options.members
+    elif options.members not in {None, 1}:
+        raise ValueError("--members is for a replica set; add --replSet NAME")
+    host, bind_ip = _addresses(options)
+    return ClusterSpec(
+        topology=topology,
+        members=members,
+        set_name=options.replSet or "rs0",
+        host=host,
+        bind_ip=bind_ip,
+        profile=options.profile,
+        parameters=_parameters(options.setParameter),
+        seed=options.seed,
+        ports=tuple(range(options.port, options.port + members)) if options.port else (),
+        compressors=_compressors(options.networkMessageCompressors),
+    )
+
+
+def _topology(options: argparse.Namespace, environment: Mapping[str, str]) -> Topology:
+    name = options.topology
+    if name is None and options.replSet is not None:
+        return Topology.REPLICA_SET
+    if name is None:
+        name = environment.get("FAKESERVER_TOPOLOGY") or environment.get("TOPOLOGY") or "standalone"
+    if name not in _TOPOLOGIES:
+        raise ValueError(f"unknown topology {name!r}; known are {', '.join(sorted(_TOPOLOGIES))}")
+    topology = _TOPOLOGIES[name]
+    if topology is Topology.STANDALONE and options.replSet is not None:
+        raise ValueError("a standalone has no --replSet; use --topology replica_set")
+    return topology
+
+
+def _addresses(options: argparse.Namespace) -> tuple[str, str]:
+    """Return the name that members advertise, and the address that they listen on."""
+    bind_ip = "0.0.0.0" if options.bind_ip_all else options.bind_ip.split(",")[0]  # noqa: S104 - asked for
+    if not _is_loopback(bind_ip) and not options.remote:
+        raise ValueError(
+            f"--bind_ip {bind_ip} lets other machines in, and nothing here asks who they are; add {_REMOTE}"
+            " if that is what you want"
+        )
+    return ("localhost" if bind_ip in {"0.0.0.0", "::"} else bind_ip), bind_ip  # noqa: S104 - as above
+
+
+def _is_loopback(address: str) -> bool:
+    if address == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+def _parameters(settings: Sequence[str]) -> dict[str, Any]:
+    parameters: dict[str, Any] = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals:
+            raise ValueError(f"--setParameter {setting!r} must have the form NAME=VALUE")
+        parameters[name.strip()] = value.strip()
+    return parameters
+
+
+def _compressors(names: str | None) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    return () if names == "disabled" else tuple(name.strip() for name in names.split(","))
+
+
+async def _serve(spec: ClusterSpec, ignored: Sequence[str]) -> None:
+    """Run until a signal asks to stop."""
+    async with fakeserver.start(spec, log_sink=_to_stderr) as cluster:
+        _announce(cluster, ignored)
+        sys.stdout.write(cluster.uri + "\n")
+        sys.stdout.flush()
+        await _signalled()
+
+
+def _announce(cluster: Cluster, ignored: Sequence[str]) -> None:
+    node = cluster.nodes[0]
+    for option in ignored:
+        attr = {"option": option}
+        node.log.write(
+            "CONTROL", 20698, "Option has no effect here", severity="W", context="initandlisten", attr=attr
+        )
+    message = "Access control is not enabled for the database"
+    node.log.write("CONTROL", 22120, message, severity="W", context="initandlisten")
+    if node.parameters["enableTestCommands"]:
+        message = "Test commands are enabled: any client can make this server fail"
+        node.log.write("CONTROL", 22121, message, severity="W", context="initandlisten")
+
+
+def _to_stderr(line: str) -> None:
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()
+
+
+async def _signalled() -> None:
+    """Return when SIGINT or SIGTERM comes."""
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        try:
+            loop.add_signal_handler(number, stop.set)
+        except NotImplementedError:  # Windows: no handlers on the loop
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop.set))
+    await stop.wait()

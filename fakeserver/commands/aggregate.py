@@ -1,0 +1,151 @@
+"""The aggregate command."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+from fakeserver.commands import output_stages, source_stages
+from fakeserver.commands.cursors import Cursor, first_batch
+from fakeserver.commands.explain import explain_aggregate
+from fakeserver.commands.reading import (
+    check_hint,
+    check_uuid,
+    query_of,
+    reader,
+    snapshot_time,
+)
+from fakeserver.commands.table import CommandTable, Reply, first_argument
+from fakeserver.errors import CommandError
+from fakeserver.idl import Field, Fields
+from fakeserver.storage.engine import Namespace
+from fakeserver.storage.scope import Scope
+from fakeserver.storage.stages import compile_pipeline, stage_name
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fakeserver.commands.context import CommandContext
+    from fakeserver.storage.engine import Document
+
+    Pipeline = Sequence[Mapping[str, Any]]
+
+table = CommandTable()
+
+_WHOLE_DATABASE: Final = "$cmd.aggregate"
+_FIRST_ONLY: Final = 40602
+_LAST_ONLY: Final = 40601
+
+FIELDS: Final = Fields.of(
+    Field("pipeline", "array", required=True),
+    Field("explain", "bool"),
+    Field("allowDiskUse", "bool"),
+    Field("cursor", "object"),
+    Field("bypassDocumentValidation", "bool"),
+    Field("hint", "string|object"),
+    Field("collation", "object"),
+    Field("let", "object"),
+    Field("runtimeConstants", "object"),
+    Field("encryptionInformation", "object"),
+    Field("collectionUUID", "binData"),
+    Field("needsMerge", "bool"),
+    Field("fromMongos", "bool"),
+    Field("exchange", "object"),
+    Field("includeQueryStatsMetrics", "bool"),
+    target="collection|1",
+)
+
+
+@table.command("aggregate", kind="read", fields=FIELDS, write_concern=True)
+def aggregate(ctx: CommandContext, request: dict[str, Any]) -> Reply:
+    """Return what a pipeline makes of a collection, or of a database."""
+    target = first_argument(request)
+    ns = Namespace(ctx.db, target if isinstance(target, str) else _WHOLE_DATABASE)
+    pipeline: Pipeline = request["pipeline"]
+    names = [stage_name(stage) for stage in pipeline]
+    _check_order(names, whole_database=not isinstance(target, str))
+    if request.get("apiStrict", False):
+        _check_strict(names)
+    if request.get("explain", False):
+        return explain_aggregate(ctx, ns, request)
+    size = _batch_size(request)
+    at = snapshot_time(ctx, request)
+    output = (
+        output_stages.parse(ctx, ns, request, pipeline[-1])
+        if names and names[-1] in output_stages.NAMES
+        else None
+    )
+    documents = run(ctx, ns, request, pipeline if output is None else pipeline[:-1])
+    if output is not None:
+        output.write(documents)
+        documents = []
+    txn_number = request.get("txnNumber") if "autocommit" in request else None
+    cursor = Cursor(ns, deque(documents), request, txn_number=txn_number)
+    return first_batch(ctx, cursor, size, atClusterTime=at)
+
+
+def run(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], pipeline: Pipeline) -> list[Document]:
+    """Return what the stages that do not write yield."""
+    check_uuid(request, ns, ctx.catalog.get(ns))
+    source, view, collection = ctx.catalog.resolve(ns)
+    first = stage_name(pipeline[0]) if pipeline else ""
+    options = query_of(
+        ctx,
+        request,
+        collection,
+        hint=check_hint(collection, request.get("hint"), ns, {}),
+        read=reader(ctx, ctx.db),
+    )
+    engine = ctx.catalog.engine
+    if first in source_stages.SOURCES:
+        variables = {**(options.let or {}), "NOW": options.now}
+        compile_pipeline(pipeline[1:], Scope(variables=variables, read=options.read))
+        documents = source_stages.SOURCES[first](ctx, ns, pipeline[0][first])
+        return engine.aggregate(source, pipeline[1:], options=options, documents=documents)
+    return engine.aggregate(source, [*view, *pipeline], options=options)
+
+
+def _check_order(names: Sequence[str], *, whole_database: bool) -> None:
+    for place, name in enumerate(names):
+        if place and name in source_stages.SOURCES:
+            raise CommandError(_FIRST_ONLY, f"{name} is only valid as the first stage in a pipeline")
+        if place < len(names) - 1 and name in output_stages.NAMES:
+            raise CommandError(_LAST_ONLY, f"{name} can only be the final stage in the pipeline")
+    first = names[0] if names else ""
+    if whole_database and first not in source_stages.ON_DATABASE:
+        if first.startswith("$") and first not in source_stages.SOURCES:
+            compile_pipeline([], Scope())
+        raise CommandError(
+            ErrorCode.INVALID_NAMESPACE,
+            f"{{aggregate: 1}} is not valid for '{first}'; a collection is required."
+            if first
+            else "{aggregate: 1} is not valid for an empty pipeline.",
+        )
+    if not whole_database and first in source_stages.ON_DATABASE and first != "$changeStream":
+        raise CommandError(
+            ErrorCode.INVALID_NAMESPACE,
+            f"{first} must be run against the database with {{aggregate: 1}}",
+        )
+
+
+def _check_strict(names: Sequence[str]) -> None:
+    for name in names:
+        if name in source_stages.UNSTABLE:
+            raise CommandError(
+                ErrorCode.API_STRICT_ERROR,
+                f"stage {name} is not allowed with 'apiStrict: true' in API Version 1",
+            )
+
+
+def _batch_size(request: Mapping[str, Any]) -> int | None:
+    options = request.get("cursor")
+    if options is None:
+        raise CommandError(
+            ErrorCode.FAILED_TO_PARSE,
+            "The 'cursor' option is required, except for aggregate with the explain argument",
+        )
+    size = options.get("batchSize")
+    if size is not None and size < 0:
+        raise CommandError(51024, f"BSON field 'batchSize' value must be >= 0, actual value '{size}'")
+    return None if size is None else int(size)

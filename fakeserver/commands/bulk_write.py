@@ -1,0 +1,181 @@
+"""The bulkWrite command: writes to many collections at once, their results handed out by a cursor."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from typing import TYPE_CHECKING, Any, Final
+
+from bson import Int64
+
+from fakeserver.commands import delete, insert, update
+from fakeserver.commands.cursors import Cursor, first_batch
+from fakeserver.commands.reading import check_uuid
+from fakeserver.commands.statements import Batch
+from fakeserver.commands.table import CommandTable, Reply
+from fakeserver.errors import CommandError
+from fakeserver.idl import Field, Fields
+from fakeserver.storage.engine import Namespace
+from fakeserver.storage.printing import show_document
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from fakeserver.commands.context import CommandContext
+    from fakeserver.storage.engine import Document
+
+table = CommandTable()
+
+_RESULTS: Final = Namespace("admin", "$cmd.bulkWrite")
+_EVERYTHING: Final = 2**31 - 1
+_NO_RETRYABLE_MULTI: Final = "Cannot use retryable writes with multi=true"
+
+_NAMESPACE: Final = Fields.of(
+    Field("ns", "string", required=True),
+    Field("collectionUUID", "binData"),
+    Field("encryptionInformation", "object"),
+    Field("isTimeseriesNamespace", "bool"),
+)
+_OPERATIONS: Final = {
+    "insert": Fields.of(
+        Field("insert", "int", required=True, minimum=0), Field("document", "object", required=True)
+    ),
+    "update": Fields.of(
+        Field("update", "int", required=True, minimum=0),
+        Field("filter", "object", required=True),
+        Field("updateMods", "object|array", required=True),
+        Field("multi", "bool"),
+        Field("upsert", "bool"),
+        Field("upsertSupplied", "bool"),
+        Field("arrayFilters", "array", of="object"),
+        Field("hint", "string|object"),
+        Field("constants", "object"),
+        Field("collation", "object"),
+        Field("sort", "object"),
+        Field("sampleId", "binData"),
+    ),
+    "delete": Fields.of(
+        Field("delete", "int", required=True, minimum=0),
+        Field("filter", "object", required=True),
+        Field("multi", "bool"),
+        Field("hint", "string|object"),
+        Field("collation", "object"),
+        Field("sampleId", "binData"),
+    ),
+}
+
+
+@table.command(
+    "bulkWrite",
+    kind="write",
+    fields=Fields.of(
+        Field("bulkWrite", "int"),
+        Field("ops", "array", required=True, of="object"),
+        Field("nsInfo", "array", required=True, of=_NAMESPACE),
+        Field("ordered", "bool"),
+        Field("errorsOnly", "bool"),
+        Field("bypassDocumentValidation", "bool"),
+        Field("bypassEmptyTsReplacement", "bool"),
+        Field("let", "object"),
+        Field("cursor", "object", of=Fields.of(Field("batchSize", "long", minimum=0))),
+    ),
+    admin_only=True,
+    sequences=("ops", "nsInfo"),
+    write_concern=True,
+    retryable_write=True,
+)
+def bulk_write(ctx: CommandContext, request: dict[str, Any]) -> Reply:
+    """Insert, update and delete documents in many collections."""
+    operations: Sequence[dict[str, Any]] = request["ops"]
+    batch = Batch.of(ctx, request, len(operations))
+    kinds = [_kind(operation) for operation in operations]
+    targets = [_target(ctx, info) for info in request["nsInfo"]]
+    for kind, operation in zip(kinds, operations, strict=True):
+        if operation[kind] >= len(targets):
+            raise CommandError(
+                ErrorCode.BAD_VALUE,
+                f"BulkWrite ops entry {show_document(operation)} has an invalid nsInfo index.",
+            )
+    counts: Counter[str] = Counter()
+    results: list[Document] = []
+    for index, (kind, operation) in enumerate(zip(kinds, operations, strict=True)):
+        done = _RUN[kind](batch, index, targets[operation[kind]], {**operation, "let": request.get("let")})
+        results.append(_result(batch, index, kind, done, counts))
+        if batch.stopped:
+            break
+    return _reply(batch, request, results, counts)
+
+
+def _kind(operation: dict[str, Any]) -> str:
+    kind = next(iter(operation), "")
+    if kind not in _OPERATIONS:
+        raise CommandError(
+            ErrorCode.IDL_UNKNOWN_FIELD, f"BSON field 'bulkWrite.ops.{kind}' is an unknown field."
+        )
+    _OPERATIONS[kind].check(operation, "bulkWrite.ops")
+    return kind
+
+
+def _target(ctx: CommandContext, info: Mapping[str, Any]) -> Namespace:
+    ns = Namespace.parse(info["ns"])
+    if not ns.db or not ns.collection:
+        raise CommandError(
+            ErrorCode.INVALID_NAMESPACE, f"Invalid namespace specified for bulkWrite: '{info['ns']}'"
+        )
+    check_uuid(info, ns, ctx.catalog.get(ns))
+    return ns
+
+
+def _insert(batch: Batch, index: int, ns: Namespace, operation: Mapping[str, Any]) -> Document | None:
+    return insert.insert_one(batch, index, ns, operation["document"])
+
+
+def _update(batch: Batch, index: int, ns: Namespace, operation: Mapping[str, Any]) -> Document | None:
+    statement = {**operation, "q": operation["filter"], "u": operation["updateMods"]}
+    statement["c"] = operation.get("constants")
+    return update.update_one(batch, index, ns, statement, no_multi=_NO_RETRYABLE_MULTI)
+
+
+def _delete(batch: Batch, index: int, ns: Namespace, operation: Mapping[str, Any]) -> Document | None:
+    limit = 0 if operation.get("multi", False) else 1
+    statement = {**operation, "q": operation["filter"], "limit": limit}
+    return delete.delete_one(batch, index, ns, statement, no_multi=_NO_RETRYABLE_MULTI)
+
+
+_RUN: Final[dict[str, Callable[[Batch, int, Namespace, Mapping[str, Any]], Document | None]]] = {
+    "insert": _insert,
+    "update": _update,
+    "delete": _delete,
+}
+
+
+def _result(batch: Batch, index: int, kind: str, done: Document | None, counts: Counter[str]) -> Document:
+    """Return an operation's element of the results, and count what it did."""
+    if done is None:
+        error = {name: value for name, value in batch.errors[-1].items() if name != "index"}
+        counts["nErrors"] += 1
+        result = {"ok": 0.0, "idx": index, **error, "n": 0}
+        return {**result, "nModified": 0} if kind == "update" else result
+    if kind == "insert":
+        counts["nInserted"] += done["n"]
+    elif kind == "delete":
+        counts["nDeleted"] += done["n"]
+    else:
+        counts["nUpserted" if "upserted" in done else "nMatched"] += done["n"]
+        counts["nModified"] += done["nModified"]
+    return {"ok": 1.0, "idx": index, **done}
+
+
+def _reply(batch: Batch, request: Mapping[str, Any], results: list[Document], counts: Counter[str]) -> Reply:
+    if request.get("errorsOnly", False):
+        results = [result for result in results if not result["ok"]]
+    size = (request.get("cursor") or {}).get("batchSize", _EVERYTHING)
+    opened = first_batch(batch.ctx, Cursor(_RESULTS, deque(results), request), size)["cursor"]
+    reply: Reply = {
+        "cursor": {"id": Int64(opened["id"]), "firstBatch": opened["firstBatch"], "ns": opened["ns"]}
+    }
+    for name in ("nErrors", "nInserted", "nMatched", "nModified", "nUpserted", "nDeleted"):
+        reply[name] = counts[name]
+    if batch.retried:
+        reply["retriedStmtIds"] = batch.retried
+    return reply

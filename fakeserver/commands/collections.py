@@ -1,0 +1,211 @@
+"""Making, changing, renaming, dropping and listing collections and views."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+from fakeserver.catalog import matching
+from fakeserver.commands.cursors import Cursor, first_batch
+from fakeserver.commands.reading import check_uuid, namespace
+from fakeserver.commands.table import CommandTable, Reply, first_argument
+from fakeserver.errors import CommandError
+from fakeserver.idl import Field, Fields
+from fakeserver.storage.engine import Changed, Namespace
+from fakeserver.storage.printing import show_document
+from fakeserver.storage.scope import Scope
+from fakeserver.storage.stages import compile_pipeline
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bson import Binary
+
+    from fakeserver.commands.context import CommandContext
+    from fakeserver.storage.engine import Document
+
+table = CommandTable()
+
+EVERYTHING: Final = 2**31 - 1
+"""The default batch size of the commands that list."""
+
+_OPTIONS: Final = (
+    Field("capped", "bool"),
+    Field("size", "long", minimum=1),
+    Field("max", "long"),
+    Field("storageEngine", "object"),
+    Field("validator", "object"),
+    Field("validationLevel", "string", choices=("off", "strict", "moderate")),
+    Field("validationAction", "string", choices=("error", "warn", "errorAndLog")),
+    Field("indexOptionDefaults", "object"),
+    Field("viewOn", "string"),
+    Field("pipeline", "array", of="object"),
+    Field("collation", "object"),
+    Field("timeseries", "object"),
+    Field("clusteredIndex", "object|bool"),
+    Field("expireAfterSeconds", "long"),
+    Field("changeStreamPreAndPostImages", "object"),
+    Field("encryptedFields", "object"),
+)
+_OPTION_NAMES: Final = tuple(option.name for option in _OPTIONS)
+
+
+def command_ran(ctx: CommandContext, db: str, entry: Document) -> None:
+    """Enter a change of collections or indexes in the oplog, as a command of the database."""
+    ctx.applied(Namespace(db, "$cmd"), Changed(None, entry))
+
+
+@table.command(
+    "create",
+    kind="write",
+    fields=Fields.of(
+        *_OPTIONS,
+        Field("autoIndexId", "bool"),
+        Field("idIndex", "object"),
+        Field("temp", "bool"),
+        Field("flags", "int"),
+        target="collection",
+    ),
+    write_concern=True,
+)
+def create(ctx: CommandContext, request: dict[str, Any]) -> Reply:
+    """Make a collection or a view."""
+    ns = namespace(ctx, request)
+    options = {name: request[name] for name in _OPTION_NAMES if name in request}
+    _check_options(options)
+    existing = ctx.catalog.get(ns)
+    if existing is not None:
+        if _asked(existing.options) == _asked(options):
+            return {}
+        kind = "view" if existing.is_view else "namespace"
+        shown = show_document(existing.options)
+        raise CommandError(
+            ErrorCode.NAMESPACE_EXISTS, f"{kind} {ns} already exists, but with different options: {shown}"
+        )
+    ctx.catalog.create(ns, options)
+    command_ran(ctx, ns.db, {"create": ns.collection, **options})
+    return {}
+
+
+def _asked(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options in the form in which two collections are compared: defaults left out."""
+    kept = {name: value for name, value in options.items() if value not in (False, None, {})}
+    for name in ("timeseries", "collation", "clusteredIndex"):
+        if isinstance(kept.get(name), dict):
+            deciding = ("timeField", "metaField", "locale", "strength", "key", "unique")
+            kept[name] = {key: kept[name][key] for key in deciding if key in kept[name]}
+    return kept
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    if options.get("capped") and "size" not in options:
+        raise _invalid("the 'size' field is required when 'capped' is true")
+    if not options.get("capped") and ("size" in options or "max" in options):
+        raise _invalid(
+            "the 'capped' field needs to be true when either the 'size' or 'max' fields are present"
+        )
+    if "pipeline" in options and "viewOn" not in options:
+        raise _invalid("'pipeline' requires 'viewOn' to also be specified")
+    if "viewOn" in options:
+        if options.get("capped") or "validator" in options:
+            raise _invalid("Cannot create a view with the options of a collection")
+        compile_pipeline(options.get("pipeline", []), Scope(variables={"NOW": None}))
+    if "timeseries" in options and "timeField" not in options["timeseries"]:
+        raise CommandError(
+            ErrorCode.IDL_FAILED_TO_PARSE,
+            "BSON field 'create.timeseries.timeField' is missing but a required field",
+        )
+
+
+def _invalid(message: str) -> CommandError:
+    return CommandError(ErrorCode.INVALID_OPTIONS, message)
+
+
+@table.command(
+    "drop",
+    kind="write",
+    fields=Fields.of(Field("collectionUUID", "binData"), target="collection"),
+    write_concern=True,
+)
+def drop(ctx: CommandContext, request: dict[str, Any]) -> Reply:
+    """Drop a collection or a view; one that is not there is no error."""
+    ns = namespace(ctx, request)
+    check_uuid(request, ns, ctx.catalog.get(ns))
+    dropped = ctx.catalog.drop(ns)
+    if dropped is None:
+        return {}
+    command_ran(ctx, ns.db, {"drop": ns.collection})
+    _end_cursors(ctx, ns, dropped.uuid)
+    reply: Reply = {} if dropped.is_view else {"nIndexesWas": len(dropped.indexes)}
+    return {**reply, "ns": str(ns)}
+
+
+def _end_cursors(ctx: CommandContext, ns: Namespace, uuid: Binary | None) -> None:
+    shown = f'UUID("{uuid.as_uuid()}")' if uuid is not None else ""
+    error = CommandError(ErrorCode.QUERY_PLAN_KILLED, f"collection dropped. UUID {shown}")
+    ctx.cursors.invalidate(ns, error)
+
+
+@table.command(
+    "renameCollection",
+    kind="write",
+    fields=Fields.of(
+        Field("renameCollection", "string"),
+        Field("to", "string", required=True),
+        Field("dropTarget", "bool|binData"),
+        Field("stayTemp", "bool"),
+        Field("collectionUUID", "binData"),
+    ),
+    admin_only=True,
+    write_concern=True,
+)
+def rename_collection(ctx: CommandContext, request: dict[str, Any]) -> Reply:
+    """Give a collection another name."""
+    source, target = Namespace.parse(first_argument(request)), Namespace.parse(request["to"])
+    for ns in (source, target):
+        if not ns.db or not ns.collection:
+            raise CommandError(ErrorCode.INVALID_NAMESPACE, f"Invalid namespace specified '{ns}'")
+    if source == target:
+        raise CommandError(ErrorCode.ILLEGAL_OPERATION, "Can't rename a collection to itself")
+    collection = ctx.catalog.get(source)
+    if collection is None:
+        raise CommandError(ErrorCode.NAMESPACE_NOT_FOUND, f"Source collection {source} does not exist")
+    if collection.is_view:
+        raise CommandError(ErrorCode.COMMAND_NOT_SUPPORTED_ON_VIEW, f"cannot rename view: {source}")
+    if ctx.catalog.get(target) is not None:
+        if not request.get("dropTarget"):
+            raise CommandError(ErrorCode.NAMESPACE_EXISTS, "target namespace exists")
+        ctx.catalog.drop(target)
+    ctx.catalog.rename(source, target)
+    entry = {"renameCollection": str(source), "to": str(target), "stayTemp": False}
+    command_ran(ctx, source.db, entry)
+    return {}
+
+
+@table.command(
+    "listCollections",
+    kind="read",
+    fields=Fields.of(
+        Field("listCollections", "number"),
+        Field("filter", "object"),
+        Field("nameOnly", "bool"),
+        Field("authorizedCollections", "bool"),
+        Field("includePendingDrops", "bool"),
+        Field("cursor", "object", of=Fields.of(Field("batchSize", "long", minimum=0))),
+    ),
+)
+def list_collections(ctx: CommandContext, request: dict[str, Any]) -> Reply:
+    """Return the collections and views of a database."""
+    held = ctx.catalog.collections(ctx.db)
+    described = [each.describe() for each in held]
+    if any(each.is_view for each in held):
+        described.append(
+            {"name": "system.views", "type": "collection", "options": {}, "info": {"readOnly": False}}
+        )
+    found = matching(described, request.get("filter"))
+    if request.get("nameOnly", False):
+        found = [{"name": each["name"], "type": each["type"]} for each in found]
+    ns = Namespace(ctx.db, "$cmd.listCollections")
+    size = (request.get("cursor") or {}).get("batchSize", EVERYTHING)
+    return first_batch(ctx, Cursor(ns, deque(map(dict, found)), request), size)

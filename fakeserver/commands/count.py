@@ -1,0 +1,50 @@
+"""The count command."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fakeserver.commands.reading import check_hint, check_uuid, namespace, query_of, reader
+from fakeserver.commands.table import CommandTable, Reply
+from fakeserver.idl import Field, Fields
+
+if TYPE_CHECKING:
+    from fakeserver.commands.context import CommandContext
+
+table = CommandTable()
+
+
+@table.command(
+    "count",
+    kind="read",
+    fields=Fields.of(
+        Field("query", "object"),
+        Field("limit", "long"),
+        Field("skip", "long", minimum=0),
+        Field("hint", "string|object"),
+        Field("collation", "object"),
+        Field("fields", "object"),
+        Field("encryptionInformation", "object"),
+        Field("collectionUUID", "binData"),
+        target="collection",
+    ),
+)
+def count(ctx: CommandContext, request: dict[str, Any]) -> Reply:
+    """Return how many documents match a filter."""
+    ns = namespace(ctx, request)
+    check_uuid(request, ns, ctx.catalog.get(ns))
+    source, view, collection = ctx.catalog.resolve(ns)
+    engine, wanted = ctx.catalog.engine, request.get("query") or {}
+    skip, limit = request.get("skip", 0), abs(request.get("limit", 0))
+    if view:
+        options = query_of(ctx, request, collection, read=reader(ctx, ctx.db))
+        found = engine.aggregate(source, [*view, {"$match": wanted}], options=options)
+        return {"n": len(found[skip : skip + limit if limit else None])}
+    hint = check_hint(collection, request.get("hint"), ns, wanted)
+    if not wanted and hint is None:
+        total = max(engine.stats(source).count - skip, 0)
+        return {"n": min(total, limit) if limit else total}
+    query = query_of(
+        ctx, request, collection, filter=wanted, skip=skip, limit=limit, projection={"_id": 1}, hint=hint
+    )
+    return {"n": len(engine.find(source, query))}

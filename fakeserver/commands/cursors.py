@@ -1,0 +1,247 @@
+"""Cursors: results handed out in batches, and the commands getMore and killCursors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import bson
+from bson import Int64
+
+from fakeserver.commands.table import CommandTable, Reply, first_argument
+from fakeserver.errors import CommandError
+from fakeserver.idl import Field, Fields
+from fakeserver.pipeline import Park
+from fakeserver.sessions import Session
+from fakeserver.storage.engine import Namespace
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections import deque
+    from collections.abc import Callable, Iterator, Mapping
+
+    from fakeserver.commands.context import CommandContext
+    from fakeserver.storage.engine import Document
+    from mongowire.ports import Rng
+
+table = CommandTable()
+
+DEFAULT_BATCH: Final = 101
+MAX_BATCH_BYTES: Final = 16 * 1024 * 1024
+IDLE_TIMEOUT: Final = 600.0
+_AWAIT_DATA_WAIT: Final = 1.0
+_NO_SESSION_AT_CREATION: Final = 50736
+_NO_SESSION_NOW: Final = 50737
+_OTHER_SESSION: Final = 50738
+_NO_TXN_AT_CREATION: Final = 50739
+_NO_TXN_NOW: Final = 50740
+_OTHER_TXN: Final = 50741
+
+
+@dataclass(slots=True, eq=False)
+class Cursor:
+    """Results that are left to be fetched.
+
+    `small` says that they surely fit into one reply. `refill` fetches what has come since: a cursor that
+    has one is tailable and never exhausted; `await_data` has getMore wait for it. `death` is the error of a
+    cursor that can give no more. `origin` is the command that opened it.
+    """
+
+    ns: Namespace
+    pending: deque[Document]
+    origin: Mapping[str, Any]
+    session_id: bytes | None = None
+    txn_number: int | None = None
+    small: bool = False
+    no_timeout: bool = False
+    refill: Callable[[], list[Document]] | None = None
+    await_data: bool = False
+    death: CommandError | None = None
+    id: int = 0
+    last_use: float = 0.0
+
+    def take(self, limit: int | None) -> list[Document]:
+        """Return the next documents: at most `limit`, and no more bytes than a reply can hold."""
+        if self.refill is not None and not self.pending:
+            self.pending.extend(self.refill())
+        count = len(self.pending) if limit is None else min(limit, len(self.pending))
+        if self.small:
+            return [self.pending.popleft() for _ in range(count)]
+        batch: list[Document] = []
+        room = MAX_BATCH_BYTES
+        while len(batch) < count:
+            room -= len(bson.encode(self.pending[0]))
+            if room < 0 and batch:
+                break
+            batch.append(self.pending.popleft())
+        return batch
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether nothing is left, and nothing will come."""
+        return not self.pending and self.refill is None
+
+
+@dataclass(slots=True)
+class CursorStore:
+    """The open cursors of one node, by id. Instants are seconds of the caller's clock."""
+
+    rng: Rng
+    timeout: float = IDLE_TIMEOUT
+    cursors: dict[int, Cursor] = field(default_factory=dict)
+
+    def open(self, cursor: Cursor, now: float) -> int:
+        """Keep a cursor and return its id, a positive 63-bit number from the node's dice."""
+        self.expire(now)
+        while cursor.id == 0 or cursor.id in self.cursors:
+            cursor.id = int.from_bytes(self.rng.randbytes(8), "big") >> 1
+        cursor.last_use = now
+        self.cursors[cursor.id] = cursor
+        return cursor.id
+
+    def get(self, cursor_id: int, now: float) -> Cursor:
+        """Return an open cursor. Raises `CommandError` 43."""
+        self.expire(now)
+        cursor = self.cursors.get(cursor_id)
+        if cursor is None:
+            raise CommandError(ErrorCode.CURSOR_NOT_FOUND, f"cursor id {cursor_id} not found")
+        cursor.last_use = now
+        return cursor
+
+    def kill(self, cursor_id: int) -> bool:
+        """Forget a cursor; return whether it was there."""
+        return self.cursors.pop(cursor_id, None) is not None
+
+    def kill_session(self, session_id: bytes) -> int:
+        """Forget the cursors that a session opened; return how many there were."""
+        owned = [cursor.id for cursor in self if cursor.session_id == session_id]
+        return sum(self.kill(cursor_id) for cursor_id in owned)
+
+    def expire(self, now: float) -> None:
+        """Forget the cursors that nobody used for the idle timeout."""
+        for cursor in self:
+            if not cursor.no_timeout and cursor.session_id is None and now - cursor.last_use > self.timeout:
+                del self.cursors[cursor.id]
+
+    def invalidate(self, ns: Namespace, error: CommandError) -> None:
+        """Have the cursors over a collection that is gone answer with `error`."""
+        for cursor in self:
+            if cursor.ns == ns:
+                cursor.death = error
+
+    def __iter__(self) -> Iterator[Cursor]:
+        """Iterate over the open cursors, the oldest first."""
+        return iter(list(self.cursors.values()))
+
+
+def first_batch(
+    ctx: CommandContext, cursor: Cursor, size: int | None, *, single: bool = False, **extra: Any
+) -> Reply:
+    """Return the reply that opens a cursor, `size` documents in its first batch (None: the default 101).
+
+    `extra` are more fields of `cursor`; those that are None are left out.
+    """
+    cursor.session_id = ctx.session_id
+    batch = cursor.take(DEFAULT_BATCH if size is None else size)
+    keep = not single and not cursor.exhausted
+    cursor_id = ctx.cursors.open(cursor, ctx.now) if keep else 0
+    more = {name: value for name, value in extra.items() if value is not None}
+    return {"cursor": {"firstBatch": batch, "id": Int64(cursor_id), "ns": str(cursor.ns), **more}}
+
+
+@table.command(
+    "getMore",
+    kind="read",
+    fields=Fields.of(
+        Field("getMore", "long"),
+        Field("collection", "string", required=True),
+        Field("batchSize", "long", minimum=0),
+        Field("maxTimeMS", "long", minimum=0),
+        Field("term", "long"),
+        Field("lastKnownCommittedOpTime", "object"),
+        Field("includeQueryStatsMetrics", "bool"),
+    ),
+)
+def get_more(ctx: CommandContext, request: dict[str, Any]) -> Reply:
+    """Return the next batch of a cursor."""
+    ns = Namespace(ctx.db, request["collection"])
+    if not ns.collection:
+        raise CommandError(ErrorCode.INVALID_NAMESPACE, "Collection names cannot be empty")
+    cursor = ctx.cursors.get(int(first_argument(request)), ctx.now)
+    _check_access(ctx, cursor, ns, request)
+    if "maxTimeMS" in request and not cursor.await_data and request["maxTimeMS"]:
+        raise CommandError(
+            ErrorCode.BAD_VALUE, "cannot set maxTimeMS on getMore command for a non-awaitData cursor"
+        )
+    try:
+        ctx.check_out_cursor()
+        if cursor.death is not None:
+            raise cursor.death
+    except CommandError:
+        ctx.cursors.kill(cursor.id)
+        raise
+    batch = cursor.take(request.get("batchSize") or None)
+    if not batch and cursor.await_data:
+        _wait_for_data(ctx, request)
+    if cursor.exhausted:
+        ctx.cursors.kill(cursor.id)
+    left = 0 if cursor.exhausted else cursor.id
+    return {"cursor": {"nextBatch": batch, "id": Int64(left), "ns": str(cursor.ns)}}
+
+
+def _wait_for_data(ctx: CommandContext, request: Mapping[str, Any]) -> None:
+    """Have the command called again when something was written. Raises `Park` until the wait is over."""
+    wait = request["maxTimeMS"] / 1000 if request.get("maxTimeMS") else _AWAIT_DATA_WAIT
+    until = ctx.request.arrived + wait
+    if ctx.now < until:
+        raise Park(ctx.node.oplog.grown, until)
+
+
+def _check_access(ctx: CommandContext, cursor: Cursor, ns: Namespace, request: Mapping[str, Any]) -> None:
+    if cursor.ns != ns:
+        raise CommandError(
+            ErrorCode.UNAUTHORIZED,
+            f"Requested getMore on namespace '{ns}', but cursor belongs to a different namespace {cursor.ns}",
+        )
+    start = f"Cannot run getMore on cursor {cursor.id}, which was"
+    asking, owner = ctx.session_id, cursor.session_id
+    if asking is not None and owner is None:
+        raise CommandError(
+            _NO_SESSION_AT_CREATION, f"{start} not created in a session, in session {_session(asking)}"
+        )
+    if asking is None and owner is not None:
+        raise CommandError(_NO_SESSION_NOW, f"{start} created in session {_session(owner)}, without an lsid")
+    if asking is not None and owner is not None and asking != owner:
+        raise CommandError(
+            _OTHER_SESSION, f"{start} created in session {_session(owner)}, in session {_session(asking)}"
+        )
+    _check_transaction(start, cursor.txn_number, request.get("txnNumber"))
+
+
+def _check_transaction(start: str, owner: int | None, asking: int | None) -> None:
+    if asking == owner:
+        return
+    if owner is None:
+        raise CommandError(
+            _NO_TXN_AT_CREATION, f"{start} not created in a transaction, in transaction {asking}"
+        )
+    if asking is None:
+        raise CommandError(_NO_TXN_NOW, f"{start} created in a transaction, without a txnNumber")
+    raise CommandError(_OTHER_TXN, f"{start} created in transaction {owner}, in transaction {asking}")
+
+
+def _session(session_id: bytes) -> str:
+    return str(Session(session_id, 0.0))
+
+
+@table.command(
+    "killCursors",
+    kind="internal",
+    fields=Fields.of(Field("cursors", "array", required=True, of="long"), target="collection"),
+)
+def kill_cursors(ctx: CommandContext, request: dict[str, Any]) -> Reply:
+    """Forget cursors."""
+    wanted = [Int64(cursor_id) for cursor_id in request["cursors"]]
+    killed = [cursor_id for cursor_id in wanted if ctx.cursors.kill(cursor_id)]
+    missing = [cursor_id for cursor_id in wanted if cursor_id not in killed]
+    return {"cursorsKilled": killed, "cursorsNotFound": missing, "cursorsAlive": [], "cursorsUnknown": []}

@@ -1,0 +1,173 @@
+"""What clients and people ask a server about itself."""
+
+from __future__ import annotations
+
+import platform
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from bson import Int64
+
+from fakeserver.commands.table import CommandTable, Reply, first_argument
+from fakeserver.errors import CommandError
+from fakeserver.hello import MAX_BSON_OBJECT_SIZE
+from fakeserver.replication import Role
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from fakeserver.commands.context import CommandContext
+
+table = CommandTable()
+
+_MAX_CONNECTIONS: Final = 838_860
+_LOGS: Final = ("global", "startupWarnings")
+_ALL_LOGS: Final = "*"
+
+
+@table.command("ping", kind="internal", requires_auth=False)
+def ping(_ctx: CommandContext, _command: dict[str, Any]) -> Reply:
+    """Do nothing, to show that the server answers."""
+    return {}
+
+
+@table.command("buildInfo", kind="internal", requires_auth=False, aliases=("buildinfo",))
+def build_info(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
+    """Tell the release."""
+    profile = ctx.node.profile
+    return {
+        "version": profile.version,
+        "gitVersion": "0" * 40,
+        "modules": [],
+        "allocator": "system",
+        "javascriptEngine": "none",
+        "sysInfo": "deprecated",
+        "versionArray": profile.version_array,
+        "bits": 64,
+        "debug": False,
+        "maxBsonObjectSize": MAX_BSON_OBJECT_SIZE,
+        "storageEngines": ["mongomock"],
+    }
+
+
+@table.command("getCmdLineOpts", kind="internal", admin_only=True)
+def get_cmd_line_opts(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
+    """Tell the options that the server was started with, on the command line and parsed."""
+    node, spec = ctx.node, ctx.node.cluster.spec
+    port = int(node.address.rpartition(":")[2])
+    bind_ip = spec.bind_ip or spec.host
+    argv = ["mongod", "--port", str(port), "--bind_ip", bind_ip]
+    parsed: dict[str, Any] = {"net": {"bindIp": bind_ip, "port": port}}
+    if spec.is_replica_set:
+        argv += ["--replSet", spec.set_name]
+        parsed["replication"] = {"replSet": spec.set_name}
+    given = {"enableTestCommands": node.parameters["enableTestCommands"], **spec.parameters}
+    texts = {name: _text(value) for name, value in given.items()}
+    for name, value in texts.items():
+        argv += ["--setParameter", f"{name}={value}"]
+    parsed["setParameter"] = texts
+    return {"argv": argv, "parsed": parsed}
+
+
+def _text(value: Any) -> str:
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+@table.command("serverStatus", kind="internal")
+def server_status(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
+    """Tell counters and state."""
+    node, counters = ctx.node, ctx.node.counters
+    uptime = ctx.now - node.started_at
+    reply: Reply = {
+        "host": node.address,
+        "version": node.profile.version,
+        "process": "mongod",
+        "uptime": uptime,
+        "uptimeMillis": Int64(uptime * 1000),
+        "localTime": datetime.fromtimestamp(node.clock.utc(), UTC),
+        "connections": {
+            "current": len(node.connections),
+            "available": _MAX_CONNECTIONS - len(node.connections),
+            "totalCreated": counters.connections,
+        },
+        "logicalSessionRecordCache": {"activeSessionsCount": len(node.sessions)},
+        "network": counters.network(),
+        "opcounters": counters.opcounters(),
+        "storageEngine": {"name": "mongomock", "supportsCommittedReads": True, "persistent": False},
+        "metrics": {"commands": counters.by_command()},
+    }
+    facts = node.member_facts()
+    if facts is not None:
+        reply["repl"] = {
+            "hosts": list(facts.hosts),
+            "setName": facts.set_name,
+            "setVersion": facts.set_version,
+            "isWritablePrimary": facts.role is Role.PRIMARY,
+            "secondary": facts.role is Role.SECONDARY,
+            "primary": facts.primary or "",
+            "me": facts.me,
+        }
+    return reply
+
+
+@table.command("connectionStatus", kind="internal", requires_auth=False)
+def connection_status(_ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Tell who the client is authenticated as."""
+    status: dict[str, Any] = {"authenticatedUsers": [], "authenticatedUserRoles": []}
+    if command.get("showPrivileges"):
+        status["authenticatedUserPrivileges"] = []
+    return {"authInfo": status}
+
+
+@table.command("whatsmyuri", kind="internal", requires_auth=False)
+def whatsmyuri(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
+    """Tell the address that the client comes from."""
+    return {"you": ctx.connection.peer}
+
+
+@table.command("hostInfo", kind="internal")
+def host_info(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
+    """Tell about the machine."""
+    node = ctx.node
+    return {
+        "system": {
+            "currentTime": datetime.fromtimestamp(node.clock.utc(), UTC),
+            "hostname": node.address,
+            "cpuArch": platform.machine(),
+        },
+        "os": {"type": platform.system(), "name": platform.system(), "version": platform.release()},
+        "extra": {},
+    }
+
+
+@table.command("listCommands", kind="internal")
+def list_commands(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
+    """Tell which commands there are."""
+    return {
+        "commands": {
+            spec.name: {
+                "help": spec.help,
+                "requiresAuth": spec.requires_auth,
+                "secondaryOk": spec.kind != "write",
+                "adminOnly": spec.admin_only,
+            }
+            for spec in ctx.node.commands
+        }
+    }
+
+
+@table.command("getLog", kind="internal", admin_only=True)
+def get_log(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Return the newest lines of a log, or the logs' names for `*`."""
+    name = first_argument(command)
+    if not isinstance(name, str):
+        raise CommandError(
+            ErrorCode.TYPE_MISMATCH,
+            f"Argument to getLog must be of type String; found {name} of type {type(name).__name__}",
+        )
+    if name == _ALL_LOGS:
+        return {"names": list(_LOGS)}
+    if name not in _LOGS:
+        raise CommandError(ErrorCode.OPERATION_FAILED, f"no RamLog named: {name}")
+    log = ctx.node.log
+    lines = list(log.lines) if name == "global" else []
+    return {"totalLinesWritten": log.total if lines else 0, "log": lines}

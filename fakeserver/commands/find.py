@@ -1,0 +1,201 @@
+"""The find command."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from fakeserver.commands.cursors import MAX_BATCH_BYTES, Cursor, first_batch
+from fakeserver.commands.reading import (
+    NATURAL,
+    check_hint,
+    check_uuid,
+    namespace,
+    query_of,
+    reader,
+    snapshot_time,
+)
+from fakeserver.commands.table import CommandTable, Reply
+from fakeserver.errors import CommandError
+from fakeserver.idl import Field, Fields
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from fakeserver.catalog import Collection
+    from fakeserver.commands.context import CommandContext
+    from fakeserver.storage.engine import Document, Namespace, Query
+
+table = CommandTable()
+
+FIELDS: Final = Fields.of(
+    Field("filter", "object"),
+    Field("projection", "object"),
+    Field("sort", "object"),
+    Field("hint", "string|object"),
+    Field("collation", "object"),
+    Field("skip", "long", minimum=0),
+    Field("limit", "long", minimum=0),
+    Field("batchSize", "long", minimum=0),
+    Field("singleBatch", "bool"),
+    Field("allowDiskUse", "bool"),
+    Field("min", "object"),
+    Field("max", "object"),
+    Field("returnKey", "bool"),
+    Field("showRecordId", "bool"),
+    Field("tailable", "bool"),
+    Field("awaitData", "bool"),
+    Field("oplogReplay", "bool"),
+    Field("noCursorTimeout", "bool"),
+    Field("mirrored", "bool"),
+    Field("allowPartialResults", "bool"),
+    Field("let", "object"),
+    Field("term", "long"),
+    Field("encryptionInformation", "object"),
+    Field("collectionUUID", "binData"),
+    Field("includeQueryStatsMetrics", "bool"),
+    target="collection",
+)
+
+
+@table.command("find", kind="read", fields=FIELDS)
+def find(ctx: CommandContext, request: dict[str, Any]) -> Reply:
+    """Return the documents that match a filter."""
+    ns = namespace(ctx, request)
+    _check(request)
+    check_uuid(request, ns, ctx.catalog.get(ns))
+    source, view, collection = ctx.catalog.resolve(ns)
+    at = snapshot_time(ctx, request)
+    if request.get("tailable", False):
+        return _tailable(ctx, request, ns, collection)
+    if view or (collection is not None and ctx.catalog.get(ns) is not collection):
+        found = _find_on_view(ctx, request, source, view, collection)
+    else:
+        found = ctx.catalog.engine.find(source, query(ctx, request, source, collection))
+    computing = any(
+        not isinstance(value, int | float) for value in (request.get("projection") or {}).values()
+    )
+    cursor = Cursor(
+        ns,
+        deque(found),
+        request,
+        small=not computing and ctx.catalog.engine.stats(source).size < MAX_BATCH_BYTES,
+        no_timeout=request.get("noCursorTimeout", False),
+        txn_number=_transaction(request),
+    )
+    single = request.get("singleBatch", False)
+    return first_batch(ctx, cursor, request.get("batchSize"), single=single, atClusterTime=at)
+
+
+def _transaction(request: Mapping[str, Any]) -> int | None:
+    return request.get("txnNumber") if "autocommit" in request else None
+
+
+def query(
+    ctx: CommandContext, request: Mapping[str, Any], ns: Namespace, collection: Collection | None
+) -> Query:
+    """Return the query that a find command states. Raises `CommandError` for a bad one."""
+    hint = check_hint(collection, request.get("hint"), ns, request.get("filter") or {})
+    if ("min" in request or "max" in request) and (hint is None or NATURAL in hint):
+        raise CommandError(51173, "When using min()/max() a hint of which index to use must be provided")
+    return query_of(
+        ctx,
+        request,
+        collection,
+        filter=request.get("filter") or {},
+        sort=request.get("sort"),
+        projection=request.get("projection"),
+        skip=request.get("skip", 0),
+        limit=request.get("limit", 0),
+        hint=hint,
+        minimum=request.get("min") or None,
+        maximum=request.get("max") or None,
+        return_key=request.get("returnKey", False),
+        show_record_id=request.get("showRecordId", False),
+    )
+
+
+def _check(request: Mapping[str, Any]) -> None:
+    tailable = request.get("tailable", False)
+    if request.get("awaitData", False) and not tailable:
+        raise CommandError(
+            ErrorCode.FAILED_TO_PARSE, "Cannot set 'awaitData' without also setting 'tailable'"
+        )
+    sort = request.get("sort")
+    if tailable and sort and not (set(sort) == {NATURAL} and sort[NATURAL] == 1):
+        raise CommandError(
+            ErrorCode.BAD_VALUE, "cannot use tailable option with a sort other than {$natural: 1}"
+        )
+    if tailable and request.get("singleBatch", False):
+        raise CommandError(
+            ErrorCode.FAILED_TO_PARSE, "Cannot use tailable cursors with the 'singleBatch' option"
+        )
+
+
+def _find_on_view(
+    ctx: CommandContext,
+    request: Mapping[str, Any],
+    source: Namespace,
+    view: list[Mapping[str, Any]],
+    collection: Collection | None,
+) -> list[Document]:
+    for name in ("tailable", "returnKey", "showRecordId", "min", "max"):
+        if request.get(name):
+            raise CommandError(ErrorCode.INVALID_PIPELINE_OPERATOR, f"Option {name} not supported on a view.")
+    stages: list[Mapping[str, Any]] = [*view, {"$match": request.get("filter") or {}}]
+    for name, stage in (
+        ("sort", "$sort"),
+        ("skip", "$skip"),
+        ("limit", "$limit"),
+        ("projection", "$project"),
+    ):
+        if request.get(name):
+            stages.append({stage: request[name]})
+    options = replace(query_of(ctx, request, collection), read=reader(ctx, ctx.db))
+    return ctx.catalog.engine.aggregate(source, stages, options=options)
+
+
+def _tailable(
+    ctx: CommandContext, request: Mapping[str, Any], ns: Namespace, collection: Collection | None
+) -> Reply:
+    if collection is None:
+        return first_batch(ctx, Cursor(ns, deque(), request), None)
+    if not collection.is_capped:
+        raise CommandError(
+            ErrorCode.BAD_VALUE,
+            f"error processing query: ns={ns} tailable cursor requested on non capped collection",
+        )
+    cursor = Cursor(
+        ns,
+        deque(),
+        request,
+        refill=follow(ctx, query(ctx, request, ns, collection), ns),
+        await_data=request.get("awaitData", False),
+        no_timeout=request.get("noCursorTimeout", False),
+    )
+    return first_batch(ctx, cursor, request.get("batchSize"))
+
+
+def follow(ctx: CommandContext, wanted: Query, ns: Namespace) -> Callable[[], list[Document]]:
+    """Return a function that returns the documents of a capped collection that came since its last call."""
+    engine, seen = ctx.catalog.engine, 0
+    numbered = replace(wanted, show_record_id=True, projection=None)
+    project = {**wanted.projection} if wanted.projection else None
+
+    def refill() -> list[Document]:
+        nonlocal seen
+        new = [document for document in engine.find(ns, numbered) if document["$recordId"] > seen]
+        if new:
+            seen = new[-1]["$recordId"]
+        for document in new:
+            if not wanted.show_record_id:
+                del document["$recordId"]
+        return (
+            new
+            if project is None
+            else engine.aggregate(ns, [{"$project": project}], options=wanted, documents=new)
+        )
+
+    return refill

@@ -1,0 +1,132 @@
+"""The findAndModify command."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fakeserver.commands import delete, update
+from fakeserver.commands.reading import check_uuid, namespace, query_of
+from fakeserver.commands.statements import Batch
+from fakeserver.commands.table import CommandTable, Reply
+from fakeserver.errors import CommandError
+from fakeserver.idl import Field, Fields
+from fakeserver.storage.projecting import compile_projection
+from fakeserver.storage.scope import Scope
+from fakeserver.storage.values import copy_value
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fakeserver.catalog import Collection
+    from fakeserver.commands.context import CommandContext
+    from fakeserver.storage.engine import Accept, Document, Namespace
+
+table = CommandTable()
+
+
+@table.command(
+    "findAndModify",
+    kind="write",
+    aliases=("findandmodify",),
+    fields=Fields.of(
+        Field("query", "object"),
+        Field("fields", "object"),
+        Field("sort", "object"),
+        Field("hint", "string|object"),
+        Field("collation", "object"),
+        Field("arrayFilters", "array", of="object"),
+        Field("remove", "bool"),
+        Field("update", "object|array"),
+        Field("upsert", "bool"),
+        Field("new", "bool"),
+        Field("bypassDocumentValidation", "bool"),
+        Field("let", "object"),
+        Field("encryptionInformation", "object"),
+        Field("collectionUUID", "binData"),
+        Field("runtimeConstants", "object"),
+        Field("sampleId", "binData"),
+        target="collection",
+    ),
+    write_concern=True,
+    retryable_write=True,
+)
+def find_and_modify(ctx: CommandContext, request: dict[str, Any]) -> Reply:
+    """Change or remove one document and return it."""
+    ns = namespace(ctx, request)
+    _check(request)
+    check_uuid(request, ns, ctx.catalog.get(ns))
+    batch = Batch(
+        ctx,
+        validated=not request.get("bypassDocumentValidation", False),
+        first_id=int(request.get("stmtId", 0)),
+    )
+
+    def collection() -> Collection | None:
+        return ctx.catalog.get(ns)
+
+    def write(accept: Accept) -> Document:
+        run = _remove if request.get("remove", False) else _update
+        return run(ctx, ns, request, accept)
+
+    reply: Reply = dict(batch.attempt(0, collection, write))  # a copy: what was recorded stays as it is
+    if batch.retried:
+        reply["retriedStmtId"] = batch.retried[0]
+    return reply
+
+
+def _check(request: Mapping[str, Any]) -> None:
+    removing, change = request.get("remove", False), request.get("update")
+    if removing and change is not None:
+        raise _invalid("Cannot specify both an update and remove=true")
+    if not removing and change is None:
+        raise _invalid("Either an update or remove=true must be specified")
+    if removing and request.get("upsert", False):
+        raise _invalid("Cannot specify both upsert=true and remove=true")
+    if removing and request.get("new", False):
+        raise _invalid(
+            "Cannot specify both new=true and remove=true; 'remove' always returns the deleted document"
+        )
+    if request.get("arrayFilters") and (removing or isinstance(change, list)):
+        reason = "remove=true" if removing else "an update pipeline"
+        raise _invalid(f"Cannot specify arrayFilters and {reason}")
+
+
+def _invalid(message: str) -> CommandError:
+    return CommandError(ErrorCode.FAILED_TO_PARSE, message)
+
+
+def _statement(request: Mapping[str, Any]) -> dict[str, Any]:
+    shared = ("collation", "hint", "sort", "let", "arrayFilters", "upsert")
+    options = {name: request[name] for name in shared if request.get(name) is not None}
+    return {"q": request.get("query") or {}, **options}
+
+
+def _remove(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], accept: Accept) -> Document:
+    removed = delete.apply(ctx, ns, {**_statement(request), "limit": 1}, accept)
+    last_error = {"n": len(removed)}
+    return {"lastErrorObject": last_error, "value": _shown(ctx, ns, request, removed[0] if removed else None)}
+
+
+def _update(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], accept: Accept) -> Document:
+    result = update.apply(ctx, ns, {**_statement(request), "u": request["update"]}, accept)
+    last_error: Document = {"n": 1 if result.images else 0, "updatedExisting": result.matched > 0}
+    if result.upserted:
+        last_error["upserted"] = result.upserted_id
+    image = None
+    if result.images:
+        (changed,) = result.images
+        image = changed.after if request.get("new", False) else changed.before
+    return {"lastErrorObject": last_error, "value": _shown(ctx, ns, request, image)}
+
+
+def _shown(
+    ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], image: Document | None
+) -> Document | None:
+    fields = request.get("fields")
+    if image is None or not fields:
+        return copy_value(image)  # type: ignore[no-any-return]
+    query = query_of(ctx, request, ctx.catalog.get(ns))
+    variables = {**(query.let or {}), "NOW": query.now}
+    project = compile_projection(fields, Scope(variables=variables), query=request.get("query") or {})
+    return copy_value(project(image))  # type: ignore[no-any-return]

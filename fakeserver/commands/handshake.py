@@ -1,0 +1,151 @@
+"""`hello` and its older name, the first command of every connection.
+
+Behaviour: `SDAM: hello`, `MongoDB Handshake`, awaitable and exhaust hello of `Server Monitoring`.
+Versions: `topologyVersion` and waiting since 4.4.
+Not modelled: horizons, arbiters and hidden members.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from bson import ObjectId
+
+from fakeserver import hello as hello_reply
+from fakeserver.commands.table import CommandTable, Reply
+from fakeserver.errors import CommandError
+from fakeserver.idl import Field, Fields, type_name
+from fakeserver.pipeline import Park
+from mongowire.codes import ErrorCode
+from mongowire.compression import negotiate
+
+if TYPE_CHECKING:
+    from fakeserver.commands.context import CommandContext
+
+table = CommandTable()
+
+_NO_MAX_AWAIT_TIME: Final = 31368
+_NO_TOPOLOGY_VERSION: Final = 51759
+_NEGATIVE_COUNTER: Final = 31372
+_COUNTER_AHEAD_ALONE: Final = 51764
+_COUNTER_AHEAD: Final = 31382
+_EXHAUST_WITHOUT_WAIT: Final = 51756
+_SPECULATION_UNKNOWN: Final = 51769
+
+_FIELDS: Final = Fields.of(
+    Field("topologyVersion", "object"),
+    Field("maxAwaitTimeMS", "long", minimum=0),
+    Field("compression", "array", of="string"),
+    Field("speculativeAuthenticate", "object"),
+    Field("saslSupportedMechs", "string|object"),
+    strict=False,
+)
+
+
+@table.command("hello", kind="internal", fields=_FIELDS, requires_auth=False, handshake=True)
+def hello(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Tell what this server is, at once or when that has changed."""
+    return _answer(ctx, command, legacy=False)
+
+
+@table.command(
+    "isMaster", kind="internal", fields=_FIELDS, requires_auth=False, handshake=True, aliases=("ismaster",)
+)
+def is_master(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Tell what this server is, in the words of old clients."""
+    return _answer(ctx, command, legacy=True)
+
+
+def _answer(ctx: CommandContext, command: dict[str, Any], *, legacy: bool) -> Reply:
+    _check_speculation(command)
+    if ctx.node.profile.awaits_topology_changes:
+        _await_change(ctx, command)
+    node = ctx.node
+    awaits = node.profile.awaits_topology_changes
+    return hello_reply.reply(
+        hello_reply.HelloFacts(
+            profile=node.profile,
+            legacy=legacy,
+            hello_ok="helloOk" in command,
+            connection_id=ctx.connection.id,
+            local_time=datetime.fromtimestamp(node.clock.utc(), UTC),
+            topology_version=node.topology_version() if awaits else None,
+            compression=_negotiate(ctx, command),
+            member=node.member_facts(),
+        )
+    )
+
+
+def _await_change(ctx: CommandContext, command: dict[str, Any]) -> None:
+    """Raise `Park` while the client knows all there is, `CommandError` for fields that do not fit."""
+    told, max_await_ms = command.get("topologyVersion"), command.get("maxAwaitTimeMS")
+    if max_await_ms is None and ctx.request.envelope.exhaust_allowed:
+        raise CommandError(
+            _EXHAUST_WITHOUT_WAIT, "A hello request with exhaust must specify 'maxAwaitTimeMS'"
+        )
+    if told is None and max_await_ms is None:
+        return
+    if max_await_ms is None:
+        raise CommandError(
+            _NO_MAX_AWAIT_TIME, "A request with a 'topologyVersion' must include 'maxAwaitTimeMS'"
+        )
+    if told is None:
+        raise CommandError(
+            _NO_TOPOLOGY_VERSION, "A request with 'maxAwaitTimeMS' must include a 'topologyVersion'"
+        )
+    if not _knows_all(ctx, told):
+        return
+    until = ctx.request.arrived + max_await_ms / 1000
+    if ctx.now < until:
+        replica_set = ctx.node.cluster.replica_set
+        raise Park(None if replica_set is None else replica_set.changed, until)
+
+
+def _knows_all(ctx: CommandContext, told: dict[str, Any]) -> bool:
+    process_id, counter = told.get("processId"), told.get("counter")
+    if not isinstance(process_id, ObjectId) or not isinstance(counter, int):
+        wrong, value, wanted = ("counter", counter, "long")
+        if not isinstance(process_id, ObjectId):
+            wrong, value, wanted = ("processId", process_id, "objectId")
+        raise CommandError(
+            ErrorCode.TYPE_MISMATCH,
+            f"BSON field 'TopologyVersion.{wrong}' is the wrong type '{type_name(value)}', expected type"
+            f" '{wanted}'",
+        )
+    if counter < 0:
+        raise CommandError(_NEGATIVE_COUNTER, "topologyVersion must have a non-negative counter")
+    member = ctx.node.member
+    if process_id != member.process_id:
+        return False
+    if counter > member.counter:
+        in_set = ctx.node.is_replica_set_member
+        raise CommandError(
+            _COUNTER_AHEAD if in_set else _COUNTER_AHEAD_ALONE,
+            f"Received a topology version with counter: {counter} which is greater than the server topology"
+            f" version counter: {member.counter}",
+        )
+    return counter == member.counter
+
+
+def _negotiate(ctx: CommandContext, command: dict[str, Any]) -> tuple[str, ...]:
+    """Agree on compressors, once per connection; the server's list decides the order."""
+    offered = command.get("compression")
+    if offered is None:
+        return ()
+    connection = ctx.connection
+    if connection.compressors is None:
+        connection.compressors = negotiate(offered, ctx.node.cluster.compressors)
+    return connection.compressors
+
+
+def _check_speculation(command: dict[str, Any]) -> None:
+    """Refuse what is no attempt to authenticate; one that fails, as all do without users, is passed over."""
+    attempt = command.get("speculativeAuthenticate")
+    if attempt is None:
+        return
+    name = next(iter(attempt), None)
+    if name is None:
+        raise CommandError(ErrorCode.BAD_VALUE, "Cannot specify an empty speculativeAuthenticate argument")
+    if name not in {"saslStart", "authenticate"}:
+        raise CommandError(_SPECULATION_UNKNOWN, f"Unrecognized speculative authentication command: {name}")

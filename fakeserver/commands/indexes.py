@@ -1,0 +1,293 @@
+"""Making, dropping and listing indexes, and refusing search indexes."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+from fakeserver.commands.collections import EVERYTHING, command_ran
+from fakeserver.commands.cursors import Cursor, first_batch
+from fakeserver.commands.reading import check_uuid, namespace
+from fakeserver.commands.source_stages import search_unavailable
+from fakeserver.commands.table import CommandTable, Reply
+from fakeserver.errors import CommandError, WriteError
+from fakeserver.idl import Field, Fields
+from fakeserver.storage.collation import complete
+from fakeserver.storage.engine import IndexSpec
+from fakeserver.storage.matching import compile_filter
+from fakeserver.storage.printing import show_document
+from fakeserver.storage.values import is_number, type_name
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fakeserver.catalog import Collection
+    from fakeserver.commands.context import CommandContext
+    from fakeserver.storage.engine import Document
+
+table = CommandTable()
+
+_PLUGINS: Final = frozenset({"text", "2d", "2dsphere", "hashed", "columnstore", "queryable_encrypted_range"})
+_OPTIONS: Final = frozenset({
+    "v", "key", "name", "ns", "unique", "sparse", "expireAfterSeconds", "partialFilterExpression",
+    "collation", "hidden", "background", "dropDups", "storageEngine", "weights", "default_language",
+    "language_override", "textIndexVersion", "2dsphereIndexVersion", "bits", "min", "max",
+    "wildcardProjection", "prepareUnique", "clustered", "bucketSize",
+})  # fmt: skip
+_ON_ID: Final = frozenset({"v", "key", "name", "ns", "collation", "clustered", "unique", "background"})
+_BARRED: Final = ("background", "dropDups", "ns")
+
+
+@table.command(
+    "createIndexes",
+    kind="write",
+    fields=Fields.of(
+        Field("indexes", "array", required=True, of="object"),
+        Field("commitQuorum", "any"),
+        Field("ignoreUnknownIndexOptions", "bool"),
+        Field("collectionUUID", "binData"),
+        target="collection",
+    ),
+    write_concern=True,
+)
+def create_indexes(ctx: CommandContext, request: dict[str, Any]) -> Reply:
+    """Make indexes, and the collection if it is not there."""
+    ns = namespace(ctx, request)
+    if not request["indexes"]:
+        raise CommandError(ErrorCode.BAD_VALUE, "Must specify at least one index to create")
+    ignore = request.get("ignoreUnknownIndexOptions", False)
+    existing = ctx.catalog.get(ns)
+    check_uuid(request, ns, existing)
+    wanted = [_spec(document, existing, lenient=ignore) for document in request["indexes"]]
+    collection, made = ctx.catalog.ensure(ns)
+    before = len(collection.indexes)
+    new = [spec for spec in wanted if not _is_there(collection, spec)]
+    for spec in new:
+        _build(ctx, collection, spec)
+    if new:
+        entries = [dict(spec.document) for spec in new]
+        command_ran(ctx, ns.db, {"createIndexes": ns.collection, "indexes": entries})
+    reply: Reply = {
+        "numIndexesBefore": before,
+        "numIndexesAfter": len(collection.indexes),
+        "createdCollectionAutomatically": made,
+    }
+    if ctx.node.is_replica_set_member and new:
+        reply["commitQuorum"] = request.get("commitQuorum", "votingMembers")
+    if not new:
+        reply["note"] = "all indexes already exist"
+    return reply
+
+
+def _spec(document: Mapping[str, Any], collection: Collection | None, *, lenient: bool) -> IndexSpec:
+    """Return an index specification with its defaults. Raises `CommandError` for a bad one."""
+    key = document.get("key")
+    if not isinstance(key, dict):
+        raise _bad(document, "The 'key' field is a required property of an index specification")
+    if not isinstance(document.get("name"), str):
+        raise _bad(document, "The 'name' field is a required property of an index specification")
+    _check_key(document, key)
+    allowed = _ON_ID if list(key) == ["_id"] and key["_id"] in (1, -1) else _OPTIONS
+    unknown = [name for name in document if name not in allowed]
+    if unknown and not lenient:
+        kind = "an _id index" if allowed is _ON_ID else "an index"
+        raise CommandError(
+            ErrorCode.INVALID_INDEX_SPECIFICATION_OPTION,
+            f"The field '{unknown[0]}' is not valid for {kind} specification. Specification: "
+            f"{show_document(document)}",
+        )
+    if "partialFilterExpression" in document:
+        compile_filter(document["partialFilterExpression"])
+    shown: dict[str, Any] = {"v": document.get("v", 2), "key": dict(key), "name": document["name"]}
+    shown |= {name: value for name, value in document.items() if name in _OPTIONS and name not in shown}
+    for name in _BARRED:
+        shown.pop(name, None)
+    collation = complete(document.get("collation")) if "collation" in document else _inherited(collection)
+    shown.pop("collation", None)
+    if collation:
+        shown["collation"] = collation
+    if "2dsphere" in key.values():
+        shown.setdefault("2dsphereIndexVersion", 3)
+    unique = bool(document.get("unique") or document.get("prepareUnique"))
+    return IndexSpec(document["name"], dict(key), unique, bool(document.get("sparse")), shown)
+
+
+def _inherited(collection: Collection | None) -> dict[str, Any] | None:
+    return dict(collection.collation) if collection is not None and collection.collation else None
+
+
+def _bad(document: Mapping[str, Any], reason: str) -> CommandError:
+    return CommandError(
+        ErrorCode.FAILED_TO_PARSE,
+        f"Error in specification {show_document(document)} :: caused by :: {reason}",
+    )
+
+
+def _check_key(document: Mapping[str, Any], key: Mapping[str, Any]) -> None:
+    reason = None
+    if not key:
+        reason = "Index keys cannot be an empty object."
+    for name, value in key.items():
+        if not name:
+            reason = "Index keys cannot be an empty field."
+        elif isinstance(value, str) and value not in _PLUGINS:
+            reason = f"Unknown index plugin '{value}'"
+        elif is_number(value) and float(str(value)) == 0:
+            reason = "Values in the index key pattern cannot be 0."
+        elif not isinstance(value, str) and not is_number(value):
+            reason = (
+                f"Values in v:2 index key pattern cannot be of type {type_name(value)}. Only "
+                "numbers > 0, numbers "
+                "< 0, and strings are allowed."
+            )
+    if reason is not None:
+        raise CommandError(
+            ErrorCode.CANNOT_CREATE_INDEX,
+            f"Error in specification {show_document(document)} :: caused by :: {reason}",
+        )
+
+
+def _is_there(collection: Collection, spec: IndexSpec) -> bool:
+    """Return whether an index is there already. Raises `CommandError` 85 or 86 for a conflicting one."""
+    if list(spec.key) == ["_id"] and "_id_" in collection.indexes:
+        return True
+    requested = f"Requested index: {show_document(spec.document)}"
+    same_name = collection.indexes.get(spec.name)
+    if same_name is not None:
+        shown = f"{requested}, existing index: {show_document(same_name.document)}"
+        if _signature(same_name) != _signature(spec):
+            raise CommandError(
+                ErrorCode.INDEX_KEY_SPECS_CONFLICT,
+                "An existing index has the same name as the requested index. When index names are "
+                "not specified, "
+                "they are auto generated and can cause conflicts. Please refer to our "
+                f"documentation. {shown}",
+            )
+        if _options(same_name) != _options(spec):
+            raise CommandError(
+                ErrorCode.INDEX_OPTIONS_CONFLICT,
+                f"An equivalent index already exists with the same name but different options. {shown}",
+            )
+        return True
+    for other in collection.indexes.values():
+        if _signature(other) == _signature(spec):
+            raise CommandError(
+                ErrorCode.INDEX_OPTIONS_CONFLICT, f"Index already exists with a different name: {other.name}"
+            )
+    return False
+
+
+def _signature(spec: IndexSpec) -> tuple[Any, ...]:
+    return (
+        list(spec.key.items()),
+        spec.document.get("collation"),
+        spec.document.get("partialFilterExpression"),
+    )
+
+
+def _options(spec: IndexSpec) -> dict[str, Any]:
+    kept = {name: value for name, value in spec.document.items() if name not in {"v", "name", "hidden"}}
+    return {name: value for name, value in kept.items() if value is not False}
+
+
+def _build(ctx: CommandContext, collection: Collection, spec: IndexSpec) -> None:
+    try:
+        ctx.catalog.add_index(collection, spec)
+    except WriteError as error:
+        raise CommandError(
+            error.code,
+            f"Index build failed: {_uuid(collection)}: Collection {collection.ns} ( "
+            f"{_uuid(collection)} ) :: caused "
+            f"by :: {error.message}",
+            extra=error.extra,
+        ) from None
+
+
+def _uuid(collection: Collection) -> str:
+    return str(collection.uuid.as_uuid()) if collection.uuid is not None else ""
+
+
+@table.command(
+    "dropIndexes",
+    kind="write",
+    aliases=("deleteIndexes",),
+    fields=Fields.of(
+        Field("index", "string|object|array", required=True),
+        Field("collectionUUID", "binData"),
+        target="collection",
+    ),
+    write_concern=True,
+)
+def drop_indexes(ctx: CommandContext, request: dict[str, Any]) -> Reply:
+    """Drop indexes by name or key; `*` is all but that of `_id`."""
+    ns = namespace(ctx, request)
+    collection = ctx.catalog.get(ns)
+    if collection is None:
+        raise CommandError(ErrorCode.NAMESPACE_NOT_FOUND, f"ns not found {ns}")
+    check_uuid(request, ns, collection)
+    if collection.is_view:
+        raise CommandError(ErrorCode.COMMAND_NOT_SUPPORTED_ON_VIEW, f"Cannot drop indexes on view {ns}")
+    reply: Reply = {"nIndexesWas": len(collection.indexes)}
+    wanted = request["index"]
+    if wanted == "*":
+        names = [name for name in collection.indexes if name != "_id_"]
+        reply["msg"] = "non-_id indexes dropped for collection"
+    else:
+        names = [_find(collection, each) for each in (wanted if isinstance(wanted, list) else [wanted])]
+    for name in names:
+        ctx.catalog.drop_index(collection, name)
+    if names:
+        command_ran(ctx, ns.db, {"dropIndexes": ns.collection, "index": names})
+    return reply
+
+
+def _find(collection: Collection, wanted: Any) -> str:
+    for index in collection.indexes.values():
+        if wanted == index.name or (
+            isinstance(wanted, dict) and list(wanted.items()) == list(index.key.items())
+        ):
+            if list(index.key) == ["_id"]:
+                raise CommandError(ErrorCode.INVALID_OPTIONS, "cannot drop _id index")
+            return index.name
+    shown = (
+        f"can't find index with key: {show_document(wanted)}"
+        if isinstance(wanted, dict)
+        else f"index not found with name [{wanted}]"
+    )
+    raise CommandError(ErrorCode.INDEX_NOT_FOUND, shown)
+
+
+@table.command(
+    "listIndexes",
+    kind="read",
+    fields=Fields.of(
+        Field("cursor", "object", of=Fields.of(Field("batchSize", "long", minimum=0))),
+        Field("includeBuildUUIDs", "bool"),
+        Field("includeIndexBuildInfo", "bool"),
+        target="collection",
+    ),
+)
+def list_indexes(ctx: CommandContext, request: dict[str, Any]) -> Reply:
+    """Return the indexes of a collection."""
+    ns = namespace(ctx, request)
+    collection = ctx.catalog.get(ns)
+    if collection is None:
+        raise CommandError(ErrorCode.NAMESPACE_NOT_FOUND, f"ns does not exist: {ns}")
+    if collection.is_view:
+        raise CommandError(
+            ErrorCode.COMMAND_NOT_SUPPORTED_ON_VIEW, f"Namespace {ns} is a view, not a collection"
+        )
+    shown: list[Document] = [dict(index.document) for index in collection.indexes.values()]
+    size = (request.get("cursor") or {}).get("batchSize", EVERYTHING)
+    return first_batch(ctx, Cursor(ns, deque(shown), request), size)
+
+
+def _search(_ctx: CommandContext, _request: dict[str, Any]) -> Reply:
+    """Refuse: search indexes need a service that is not part of the server."""
+    raise search_unavailable()
+
+
+for _name in ("createSearchIndexes", "updateSearchIndex", "dropSearchIndex", "listSearchIndexes"):
+    _handler = table.command(_name, kind="write", fields=Fields.of(strict=False, target="collection"))
+    _handler(_search)

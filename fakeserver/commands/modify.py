@@ -1,0 +1,159 @@
+"""The collMod command: changing a collection's options and indexes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from bson import Int64
+
+from fakeserver.commands.collections import command_ran
+from fakeserver.commands.reading import check_uuid, namespace
+from fakeserver.commands.table import CommandTable, Reply
+from fakeserver.errors import CommandError, WriteError
+from fakeserver.idl import Field, Fields
+from fakeserver.storage.engine import Query
+from fakeserver.storage.paths import read, split
+from fakeserver.storage.printing import show_document
+from fakeserver.storage.values import MISSING, order
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fakeserver.catalog import Collection
+    from fakeserver.commands.context import CommandContext
+    from fakeserver.storage.engine import Document, IndexSpec
+
+table = CommandTable()
+
+_SIMPLE: Final = ("validator", "validationLevel", "validationAction", "viewOn", "pipeline", "timeseries")
+
+_INDEX: Final = Fields.of(
+    Field("name", "string"),
+    Field("keyPattern", "object"),
+    Field("expireAfterSeconds", "number"),
+    Field("hidden", "bool"),
+    Field("unique", "bool"),
+    Field("prepareUnique", "bool"),
+)
+
+
+@table.command(
+    "collMod",
+    kind="write",
+    fields=Fields.of(
+        Field("index", "object", of=_INDEX),
+        Field("validator", "object"),
+        Field("validationLevel", "string", choices=("off", "strict", "moderate")),
+        Field("validationAction", "string", choices=("error", "warn", "errorAndLog")),
+        Field("viewOn", "string"),
+        Field("pipeline", "array", of="object"),
+        Field("changeStreamPreAndPostImages", "object"),
+        Field("expireAfterSeconds", "long|string"),
+        Field("timeseries", "object"),
+        Field("cappedSize", "long"),
+        Field("cappedMax", "long"),
+        Field("dryRun", "bool"),
+        Field("collectionUUID", "binData"),
+        target="collection",
+    ),
+    write_concern=True,
+)
+def coll_mod(ctx: CommandContext, request: dict[str, Any]) -> Reply:
+    """Change the options of a collection, a view or an index."""
+    ns = namespace(ctx, request)
+    collection = ctx.catalog.get(ns)
+    if collection is None:
+        raise CommandError(ErrorCode.NAMESPACE_NOT_FOUND, "ns does not exist")
+    check_uuid(request, ns, collection)
+    reply: Reply = {}
+    if "index" in request:
+        reply = _modify_index(ctx, collection, request["index"], dry=request.get("dryRun", False))
+    changes: dict[str, Any] = {name: request[name] for name in _SIMPLE if name in request}
+    if changes.get("validator") == {}:
+        changes["validator"] = None
+    if "changeStreamPreAndPostImages" in request:
+        images = request["changeStreamPreAndPostImages"]
+        changes["changeStreamPreAndPostImages"] = images if images.get("enabled") else None
+    if "expireAfterSeconds" in request:
+        seconds = request["expireAfterSeconds"]
+        changes["expireAfterSeconds"] = None if seconds == "off" else Int64(seconds)
+    for name, option in (("cappedSize", "size"), ("cappedMax", "max")):
+        if name in request:
+            changes[option] = request[name]
+    ctx.catalog.modify(collection, changes)
+    command_ran(ctx, ns.db, {"collMod": ns.collection, **changes})
+    return reply
+
+
+def _modify_index(
+    ctx: CommandContext, collection: Collection, wanted: Mapping[str, Any], *, dry: bool
+) -> Reply:
+    index = _find(collection, wanted)
+    document: dict[str, Any] = dict(index.document)
+    reply: Reply = {}
+    if "expireAfterSeconds" in wanted:
+        if "expireAfterSeconds" in document:
+            reply["expireAfterSeconds_old"] = Int64(document["expireAfterSeconds"])
+        document["expireAfterSeconds"] = reply["expireAfterSeconds_new"] = Int64(wanted["expireAfterSeconds"])
+    for name in ("hidden", "prepareUnique"):
+        if name in wanted and bool(document.get(name, False)) != wanted[name]:
+            reply[f"{name}_old"], reply[f"{name}_new"] = bool(document.pop(name, False)), wanted[name]
+            if wanted[name]:
+                document[name] = True
+    if wanted.get("unique"):
+        _check_unique(ctx, collection, index)
+        reply["unique_new"] = True
+        document["unique"] = True
+        document.pop("prepareUnique", None)
+    if not dry:
+        _replace(ctx, collection, index, document)
+    return reply
+
+
+def _find(collection: Collection, wanted: Mapping[str, Any]) -> IndexSpec:
+    if ("name" in wanted) == ("keyPattern" in wanted):
+        raise CommandError(ErrorCode.INVALID_OPTIONS, "must specify either index name or key pattern")
+    for index in collection.indexes.values():
+        if index.name == wanted.get("name") or dict(index.key) == wanted.get("keyPattern"):
+            return index
+    shown = wanted.get("name") or show_document(wanted["keyPattern"])
+    raise CommandError(ErrorCode.INDEX_NOT_FOUND, f"cannot find index {shown} for ns {collection.ns}")
+
+
+def _check_unique(ctx: CommandContext, collection: Collection, index: IndexSpec) -> None:
+    if not index.document.get("prepareUnique") and not index.unique:
+        raise CommandError(
+            ErrorCode.INVALID_OPTIONS,
+            "Cannot make index unique with 'prepareUnique=false'. Run collMod to set it first.",
+        )
+    holders: dict[Any, list[Any]] = {}
+    paths = [split(name) for name in index.key]
+    for document in ctx.catalog.engine.find(collection.ns, Query()):
+        key = tuple(_key_of(document, path) for path in paths)
+        holders.setdefault(key, []).append(document["_id"])
+    violations = [{"ids": ids} for ids in holders.values() if len(ids) > 1]
+    if violations:
+        raise CommandError(
+            ErrorCode.CANNOT_CONVERT_INDEX_TO_UNIQUE,
+            "Cannot convert the index to unique. Please resolve conflicting documents before "
+            "running collMod again.",
+            extra={"violations": violations},
+        )
+
+
+def _key_of(document: Document, path: tuple[str, ...]) -> Any:
+    values = [None if value is MISSING else value for value in read(document, path)]
+    return tuple(order(value) for value in values)
+
+
+def _replace(ctx: CommandContext, collection: Collection, index: IndexSpec, document: dict[str, Any]) -> None:
+    unique = bool(document.get("unique") or document.get("prepareUnique"))
+    changed = replace(index, unique=unique, document=document)
+    ctx.catalog.engine.drop_index(collection.ns, index.name)
+    try:
+        ctx.catalog.add_index(collection, changed, tolerant=True)
+    except WriteError:
+        ctx.catalog.add_index(collection, index)
+        raise

@@ -1,0 +1,218 @@
+"""The stages that end a pipeline by writing: `$out` and `$merge`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from fakeserver.commands.reading import query_of
+from fakeserver.errors import CommandError, WriteError
+from fakeserver.storage.engine import Namespace, Query, Update
+from fakeserver.storage.expressions import compile_expression
+from fakeserver.storage.indexes import duplicate_key
+from fakeserver.storage.paths import exactly, split
+from fakeserver.storage.scope import Scope
+from fakeserver.storage.values import MISSING, type_name
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fakeserver.commands.context import CommandContext
+    from fakeserver.storage.engine import Changed, Document
+
+NAMES: Final = frozenset({"$out", "$merge"})
+
+_NOT_UNIQUE: Final = 51183
+_WHEN_MATCHED: Final = ("replace", "keepExisting", "merge", "fail")
+_WHEN_NOT_MATCHED: Final = ("insert", "discard", "fail")
+_PREFIX: Final = "PlanExecutor error during aggregation :: caused by :: "
+
+
+class Output(Protocol):
+    """Where a pipeline's results go."""
+
+    def write(self, documents: list[Document]) -> None:
+        """Write them. Raises `CommandError`."""
+        ...
+
+
+def parse(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], stage: Mapping[str, Any]) -> Output:
+    """Return what a writing stage does. Raises `CommandError` for a malformed one."""
+    name, spec = next(iter(stage.items()))
+    level = (request.get("readConcern") or {}).get("level")
+    if level == "linearizable":
+        raise CommandError(
+            ErrorCode.INVALID_OPTIONS, f"{name} cannot be used with a 'linearizable' read concern level"
+        )
+    checked = not request.get("bypassDocumentValidation", False)
+    if name == "$out":
+        return Out(ctx, _out_target(ns, spec), checked)
+    return _parse_merge(ctx, ns, request, spec, checked=checked)
+
+
+def _out_target(ns: Namespace, spec: Any) -> Namespace:
+    if isinstance(spec, str):
+        return Namespace(ns.db, spec)
+    if isinstance(spec, dict) and isinstance(spec.get("db"), str) and isinstance(spec.get("coll"), str):
+        return Namespace(spec["db"], spec["coll"])
+    raise CommandError(16990, f"$out only supports a string or object argument, but found {type_name(spec)}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """Writes to one collection, past its validator and into the oplog."""
+
+    ctx: CommandContext
+    target: Namespace
+    checked: bool
+
+    def _accept(self, change: Changed) -> None:
+        collection, _made = self.ctx.catalog.ensure(self.target)
+        if self.checked and change.after is not None:
+            collection.validate(change.after)
+        self.ctx.applied(self.target, change)
+
+    def _insert(self, document: Document) -> None:
+        if "_id" not in document:
+            document = {"_id": self.ctx.object_id(), **document}
+        self.ctx.catalog.engine.insert(self.target, document, accept=self._accept)
+
+
+@dataclass(frozen=True, slots=True)
+class Out(_Writer):
+    """`$out`: the results take the place of a collection's documents; its options and indexes stay."""
+
+    def write(self, documents: list[Document]) -> None:
+        """Replace the target's documents."""
+        collection, made = self.ctx.catalog.ensure(self.target)
+        if collection.is_capped:
+            raise CommandError(17152, f"namespace '{self.target}' is capped so it can't be used for $out")
+        engine = self.ctx.catalog.engine
+        before = [] if made else engine.delete(self.target, Query())
+        try:
+            for document in documents:
+                self._insert(document)
+        except CommandError as error:
+            engine.delete(self.target, Query())
+            for document in before:
+                engine.insert(self.target, document)
+            raise _explained(error) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Merge(_Writer):
+    """`$merge`: each result finds its match by the fields `on` and changes it, or is inserted."""
+
+    on: tuple[str, ...]
+    when_matched: Any
+    when_not_matched: str
+    let: Mapping[str, Any]
+    options: Query
+
+    def write(self, documents: list[Document]) -> None:
+        """Merge the results into the target."""
+        self.ctx.catalog.ensure(self.target)
+        for document in documents:
+            try:
+                self._merge(document)
+            except CommandError as error:
+                raise _explained(error) from None
+
+    def _merge(self, document: Document) -> None:
+        key = {name: exactly(document, split(name)) for name in self.on}
+        if key.get("_id") is MISSING:
+            document = {"_id": self.ctx.object_id(), **document}
+            key["_id"] = document["_id"]
+        if any(value is MISSING or value is None or isinstance(value, list) for value in key.values()):
+            raise CommandError(
+                51132, "$merge write error: 'on' field cannot be missing, null, undefined or an array"
+            )
+        wanted = {name: {"$eq": value} for name, value in key.items()}
+        found = self.ctx.catalog.engine.find(self.target, Query(wanted, limit=1))
+        if not found:
+            self._not_matched(document)
+        else:
+            self._matched(document, found[0], key)
+
+    def _not_matched(self, document: Document) -> None:
+        if self.when_not_matched == "insert":
+            self._insert(document)
+        elif self.when_not_matched == "fail":
+            raise CommandError(
+                ErrorCode.MERGE_STAGE_NO_MATCHING_DOCUMENT,
+                "$merge could not find a matching document in the target collection for at least "
+                "one document in "
+                "the source collection",
+            )
+
+    def _matched(self, document: Document, existing: Document, key: Mapping[str, Any]) -> None:
+        if self.when_matched == "keepExisting":
+            return
+        if self.when_matched == "fail":
+            index = "_id_" if self.on == ("_id",) else "_".join(f"{name}_1" for name in self.on)
+            raise duplicate_key(self.target, index, dict.fromkeys(self.on, 1), key.values())
+        query = replace(self.options, filter={"_id": {"$eq": existing["_id"]}}, let=self._variables(document))
+        update = Update(query, self._change(document, existing))
+        self.ctx.catalog.engine.update(self.target, update, accept=self._accept)
+
+    def _change(self, document: Document, existing: Document) -> Any:
+        if self.when_matched == "replace":
+            return {**document, "_id": document.get("_id", existing["_id"])}
+        if self.when_matched == "merge":
+            return [{"$replaceWith": {"$literal": {**existing, **document}}}]
+        return self.when_matched
+
+    def _variables(self, document: Document) -> dict[str, Any]:
+        scope = Scope(variables={**(self.options.let or {}), "NOW": self.options.now})
+        frame = scope.frame(document)
+        values = {name: compile_expression(value, scope)(frame) for name, value in self.let.items()}
+        return {**(self.options.let or {}), "new": document, **values}
+
+
+def _parse_merge(
+    ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], spec: Any, *, checked: bool
+) -> Merge:
+    if not isinstance(spec, str | dict):
+        raise CommandError(51182, f"$merge requires a string or object argument, but found {type_name(spec)}")
+    options: Mapping[str, Any] = {"into": spec} if isinstance(spec, str) else spec
+    let: Mapping[str, Any] = options.get("let", {})
+    into = options.get("into")
+    if into is None:
+        raise CommandError(
+            ErrorCode.IDL_FAILED_TO_PARSE, "BSON field '$merge.into' is missing but a required field"
+        )
+    target = (
+        Namespace(ns.db, into) if isinstance(into, str) else Namespace(into.get("db", ns.db), into["coll"])
+    )
+    named = options.get("on", "_id")
+    on: tuple[str, ...] = (named,) if isinstance(named, str) else tuple(named)
+    matched, not_matched = options.get("whenMatched", "merge"), options.get("whenNotMatched", "insert")
+    _check_mode("whenMatched", matched, _WHEN_MATCHED)
+    _check_mode("whenNotMatched", not_matched, _WHEN_NOT_MATCHED)
+    _check_unique(ctx, target, on)
+    query = query_of(ctx, request, ctx.catalog.get(target))
+    return Merge(ctx, target, checked, on, matched, not_matched, let, query)
+
+
+def _check_mode(name: str, mode: Any, known: tuple[str, ...]) -> None:
+    if isinstance(mode, list) and name == "whenMatched":
+        return
+    if mode not in known:
+        raise CommandError(
+            ErrorCode.BAD_VALUE, f"Enumeration value '{mode}' for field '$merge.{name}' is not a valid value."
+        )
+
+
+def _check_unique(ctx: CommandContext, target: Namespace, on: tuple[str, ...]) -> None:
+    if on == ("_id",):
+        return
+    collection = ctx.catalog.get(target)
+    indexes = collection.indexes.values() if collection is not None else ()
+    if not any(index.unique and set(index.key) == set(on) for index in indexes):
+        raise CommandError(_NOT_UNIQUE, "Cannot find index to verify that join fields will be unique")
+
+
+def _explained(error: CommandError) -> CommandError:
+    kind = WriteError if isinstance(error, WriteError) else CommandError
+    return kind(error.code, f"{_PREFIX}{error.message}", extra=error.extra)

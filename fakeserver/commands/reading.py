@@ -1,0 +1,101 @@
+"""What the commands that select documents share: namespaces, views, hints, time, read concern."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from fakeserver.commands.table import first_argument
+from fakeserver.errors import CommandError
+from fakeserver.storage.engine import Namespace, Query
+from fakeserver.storage.expressions import compile_expression
+from fakeserver.storage.printing import show_document
+from fakeserver.storage.scope import Scope
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from bson import Timestamp
+
+    from fakeserver.catalog import Collection
+    from fakeserver.commands.context import CommandContext
+    from fakeserver.storage.engine import Document
+
+NATURAL: Final = "$natural"
+
+
+def namespace(ctx: CommandContext, request: Mapping[str, Any]) -> Namespace:
+    """Return the namespace that a command's first field names."""
+    return Namespace(ctx.db, str(first_argument(request)))
+
+
+def check_uuid(request: Mapping[str, Any], ns: Namespace, collection: Collection | None) -> None:
+    """Refuse a `collectionUUID` that is not the collection's. Raises `CommandError` 361."""
+    wanted = request.get("collectionUUID")
+    if wanted is None or (collection is not None and collection.uuid == wanted):
+        return
+    raise CommandError(
+        ErrorCode.COLLECTION_UUID_MISMATCH,
+        "Collection UUID does not match that specified",
+        extra={
+            "db": ns.db,
+            "collectionUUID": wanted,
+            "expectedCollection": ns.collection,
+            "actualCollection": None,
+        },
+    )
+
+
+def check_hint(collection: Collection | None, hint: Any, ns: Namespace, query: Mapping[str, Any]) -> Any:
+    """Return a hint as an index's key or `$natural`. Raises `CommandError` 2 for no such index."""
+    if hint is None or hint == {} or collection is None:
+        return hint or None
+    if isinstance(hint, dict) and next(iter(hint)) == NATURAL:
+        return hint
+    for index in collection.indexes.values():
+        if hint == index.name or (isinstance(hint, dict) and list(hint.items()) == list(index.key.items())):
+            return dict(index.key)
+    raise CommandError(
+        ErrorCode.BAD_VALUE,
+        f"error processing query: ns={ns}Tree: {show_document(query)}\nSort: {{}}\nProj: {{}}\n "
+        "planner returned "
+        "error :: caused by :: hint provided does not correspond to an existing index",
+    )
+
+
+def query_of(
+    ctx: CommandContext, statement: Mapping[str, Any], collection: Collection | None, **parts: Any
+) -> Query:
+    """Return the query of a command or a statement: collation (or the collection's), `let`, time."""
+    collation = statement.get("collation") or (collection.collation if collection is not None else None)
+    return Query(collation=collation, let=variables(ctx, statement.get("let")), now=ctx.utc(), **parts)
+
+
+def variables(ctx: CommandContext, let: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return the values of `let`, whose expressions see no document. Raises `CommandError`."""
+    if not let:
+        return None
+    scope = Scope(variables={"NOW": ctx.utc()}, dice=ctx.node.rng.random)
+    frame = scope.frame({})
+    return {name: compile_expression(value, scope)(frame) for name, value in let.items()}
+
+
+def reader(ctx: CommandContext, db: str) -> Callable[[Any], list[Document]]:
+    """Return the function by which a stage reads another collection, or a view, of the same database."""
+
+    def read(name: Any) -> list[Document]:
+        target = Namespace(name["db"], name["coll"]) if isinstance(name, dict) else Namespace(db, name)
+        ns, pipeline, collection = ctx.catalog.resolve(target)
+        options = query_of(ctx, {}, collection, read=read)
+        return ctx.catalog.engine.aggregate(ns, pipeline, options=options)
+
+    return read
+
+
+def snapshot_time(ctx: CommandContext, request: Mapping[str, Any]) -> Timestamp | None:
+    """Return the time of a snapshot read outside transactions, None for other reads."""
+    concern = request.get("readConcern") or {}
+    if concern.get("level") != "snapshot" or "autocommit" in request:
+        return None
+    told: Timestamp | None = concern.get("atClusterTime")
+    return told if told is not None else ctx.node.oplog.last.timestamp

@@ -1,0 +1,183 @@
+"""The commands that show and change who is primary of a replica set."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from bson import Int64
+
+from fakeserver.commands.table import CommandTable, Reply, first_argument
+from fakeserver.errors import CommandError
+from fakeserver.idl import Field, Fields, type_name, whole
+from fakeserver.pipeline import Park
+from fakeserver.replication import ReplicaSet, Role
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from fakeserver.commands.context import CommandContext
+    from fakeserver.node import Node
+
+table = CommandTable()
+
+_CATCH_UP_SECONDS: Final = 10
+_DEFAULT_STEP_DOWN_SECONDS: Final = 60
+
+
+def _set_of(ctx: CommandContext) -> ReplicaSet:
+    replica_set = ctx.node.cluster.replica_set
+    if replica_set is None:
+        raise CommandError(ErrorCode.NO_REPLICATION_ENABLED, "not running with --replSet")
+    return replica_set
+
+
+@table.command("replSetGetStatus", kind="internal", admin_only=True)
+def repl_set_get_status(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
+    """Tell the state of the set as this member sees it."""
+    replica_set, node = _set_of(ctx), ctx.node
+    majority = node.cluster.majority()
+    return {
+        "set": replica_set.name,
+        "date": datetime.fromtimestamp(node.clock.utc(), UTC),
+        "myState": int(node.role),
+        "term": Int64(replica_set.term),
+        "heartbeatIntervalMillis": Int64(2000),
+        "majorityVoteCount": len(replica_set.members) // 2 + 1,
+        "writeMajorityCount": len(replica_set.members) // 2 + 1,
+        "votingMembersCount": len(replica_set.members),
+        "writableVotingMembersCount": len(replica_set.members),
+        "optimes": {
+            "lastCommittedOpTime": majority.document,
+            "readConcernMajorityOpTime": majority.document,
+            "appliedOpTime": node.applied.document,
+            "durableOpTime": node.applied.document,
+        },
+        "members": [_member_status(ctx, other) for other in node.cluster.nodes],
+    }
+
+
+def _member_status(ctx: CommandContext, other: Node) -> dict[str, Any]:
+    replica_set = _set_of(ctx)
+    status = {
+        "_id": other.member.id,
+        "name": other.address,
+        "health": 1.0,
+        "state": int(other.role),
+        "stateStr": other.role.name,
+        "uptime": int(ctx.now - other.started_at),
+        "optime": other.applied.document,
+        "optimeDate": datetime.fromtimestamp(other.applied.seconds, UTC),
+        "configVersion": replica_set.version,
+        "configTerm": replica_set.term,
+    }
+    if other.is_primary:
+        status["electionTime"] = other.applied.timestamp
+    if other is ctx.node:
+        status["self"] = True
+    return status
+
+
+@table.command("replSetGetConfig", kind="internal", admin_only=True)
+def repl_set_get_config(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
+    """Tell the configuration of the set."""
+    replica_set = _set_of(ctx)
+    members = [
+        {
+            "_id": member.id,
+            "host": member.address,
+            "arbiterOnly": False,
+            "buildIndexes": True,
+            "hidden": False,
+            "priority": 1.0,
+            "tags": {},
+            "secondaryDelaySecs": Int64(0),
+            "votes": 1,
+        }
+        for member in replica_set.members
+    ]
+    config = {
+        "_id": replica_set.name,
+        "version": replica_set.version,
+        "term": replica_set.term,
+        "members": members,
+        "protocolVersion": Int64(1),
+        "writeConcernMajorityJournalDefault": True,
+        "settings": {
+            "chainingAllowed": True,
+            "heartbeatIntervalMillis": 2000,
+            "electionTimeoutMillis": 10_000,
+            "getLastErrorModes": {},
+            "replicaSetId": replica_set.id,
+        },
+    }
+    return {"config": config}
+
+
+@table.command(
+    "replSetStepDown",
+    kind="internal",
+    admin_only=True,
+    fields=Fields.of(
+        Field("secondaryCatchUpPeriodSecs", "long", minimum=0), Field("force", "bool"), strict=False
+    ),
+)
+def repl_set_step_down(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Step down as primary, for so many seconds."""
+    replica_set, cluster = _set_of(ctx), ctx.node.cluster
+    seconds = _seconds(first_argument(command), "stepdown period must be a positive integer")
+    seconds = seconds or _DEFAULT_STEP_DOWN_SECONDS
+    force = command.get("force", False)
+    catch_up = command.get("secondaryCatchUpPeriodSecs", 0 if force else min(_CATCH_UP_SECONDS, seconds))
+    if catch_up > seconds:
+        raise CommandError(
+            ErrorCode.BAD_VALUE, "stepdown period must be longer than secondaryCatchUpPeriodSecs"
+        )
+    if not ctx.node.is_primary:
+        raise CommandError(ErrorCode.NOT_WRITABLE_PRIMARY, "not primary so can't step down")
+    if replica_set.candidate(ctx.now) is None and not force:
+        if ctx.now < ctx.request.arrived + catch_up:
+            raise Park(replica_set.changed, ctx.request.arrived + catch_up)
+        raise CommandError(
+            ErrorCode.EXCEEDED_TIME_LIMIT,
+            f"No electable secondaries caught up as of {_date(ctx)}. Please use the replSetStepDown command"
+            " with the argument {force: true} to force node to step down.",
+        )
+    cluster.step_down(seconds=seconds)
+    return {}
+
+
+@table.command("replSetFreeze", kind="internal", admin_only=True)
+def repl_set_freeze(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Keep this secondary from seeking election, for so many seconds; 0 ends that."""
+    _set_of(ctx)
+    seconds = _seconds(first_argument(command), "seconds must be a non-negative integer")
+    if ctx.node.role is Role.PRIMARY:
+        raise CommandError(
+            ErrorCode.NOT_SECONDARY,
+            "cannot freeze node when primary or running for election. state: Primary",
+        )
+    ctx.node.member.frozen_until = ctx.now + seconds
+    return {} if seconds else {"info": "unfreezing"}
+
+
+@table.command("replSetMaintenance", kind="internal", admin_only=True)
+def repl_set_maintenance(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Move this secondary to RECOVERING, or back."""
+    replica_set, member = _set_of(ctx), ctx.node.member
+    on = bool(first_argument(command))
+    if member.role is Role.PRIMARY:
+        raise CommandError(ErrorCode.NOT_SECONDARY, "primaries can't modify maintenance mode")
+    if not on and member.role is not Role.RECOVERING:
+        raise CommandError(ErrorCode.OPERATION_FAILED, "already out of maintenance mode")
+    replica_set.maintain(member, on=on)
+    return {}
+
+
+def _seconds(value: Any, complaint: str) -> int:
+    if type_name(value) not in {"int", "long", "double", "decimal", "bool"} or whole(value) < 0:
+        raise CommandError(ErrorCode.BAD_VALUE, complaint)
+    return whole(value)
+
+
+def _date(ctx: CommandContext) -> str:
+    return datetime.fromtimestamp(ctx.node.clock.utc(), UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,68 @@
+"""The commands of logical sessions (`Driver Sessions`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fakeserver.commands.table import CommandTable, Reply, first_argument
+from fakeserver.idl import Field, Fields
+from fakeserver.sessions import TIMEOUT_MINUTES
+from fakeserver.stages.session import parse_session_id
+from mongowire.ids import uuid
+
+if TYPE_CHECKING:
+    from fakeserver.commands.context import CommandContext
+
+table = CommandTable()
+
+
+def _list_of(command: str, of: str = "object") -> Fields:
+    return Fields.of(Field(command, "array", of=of), strict=False)
+
+
+@table.command("startSession", kind="internal")
+def start_session(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
+    """Begin a logical session."""
+    session_id = uuid(ctx.node.rng)
+    ctx.node.sessions.use(bytes(session_id), ctx.now)
+    return {"id": {"id": session_id}, "timeoutMinutes": TIMEOUT_MINUTES}
+
+
+@table.command("refreshSessions", kind="internal", fields=_list_of("refreshSessions"))
+def refresh_sessions(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Keep logical sessions from timing out."""
+    for session_id in _ids(command, "refreshSessions.refreshSessionsFromClient"):
+        ctx.node.sessions.use(session_id, ctx.now)
+    return {}
+
+
+@table.command("endSessions", kind="internal", requires_auth=False, fields=_list_of("endSessions"))
+def end_sessions(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """End logical sessions."""
+    ctx.node.sessions.end(_ids(command, "endSessions.endSessionsFromClient"))
+    return {}
+
+
+@table.command("killSessions", kind="internal", fields=_list_of("killSessions"))
+def kill_sessions(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Kill logical sessions with their cursors on this server; no session named means all."""
+    named = _ids(command, "killSessions.killSessionsFromClient")
+    _kill_cursors(ctx, named or ctx.node.sessions.ids())
+    return {}
+
+
+@table.command("killAllSessions", kind="internal", fields=_list_of("killAllSessions"))
+def kill_all_sessions(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
+    """Kill the logical sessions of users, which without access control are all."""
+    _kill_cursors(ctx, ctx.node.sessions.ids())
+    return {}
+
+
+def _ids(command: dict[str, Any], path: str) -> list[bytes]:
+    return [parse_session_id(lsid, path) for lsid in first_argument(command)]
+
+
+def _kill_cursors(ctx: CommandContext, session_ids: list[bytes]) -> None:
+    """Kill the cursors that these sessions hold; what they wrote stays known, so retries stay safe."""
+    for session_id in session_ids:
+        ctx.cursors.kill_session(session_id)

@@ -1,0 +1,146 @@
+"""The stages that begin a pipeline with what is not in a collection: `$documents`, `$collStats` …."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any, Final
+
+from bson import Binary, Int64
+
+from fakeserver.commands.statistics import collection_stats
+from fakeserver.errors import CommandError
+from fakeserver.storage.expressions import compile_expression
+from fakeserver.storage.scope import Scope
+from fakeserver.storage.values import is_object
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fakeserver.commands.context import CommandContext
+    from fakeserver.storage.engine import Document, Namespace
+
+SEARCH_UNAVAILABLE: Final = 31082
+_CHANGE_STREAM_NEEDS_SET: Final = 40573
+_NO_USER_HASH: Final = bytes.fromhex("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")
+
+
+def _documents(ctx: CommandContext, _ns: Namespace, argument: Any) -> list[Document]:
+    scope = Scope(variables={"NOW": ctx.utc()})
+    documents = compile_expression(argument, scope)(scope.frame({}))
+    if not isinstance(documents, list) or not all(is_object(document) for document in documents):
+        raise CommandError(5858203, "an array of documents is expected in $documents")
+    return documents
+
+
+def _collection_stats(ctx: CommandContext, ns: Namespace, argument: Any) -> list[Document]:
+    if not is_object(argument):
+        raise CommandError(40166, f"$collStats must take a nested object but found: {argument}")
+    source, _view, collection = ctx.catalog.resolve(ns)
+    if collection is not None and ctx.catalog.get(ns) is not collection and "storageStats" in argument:
+        raise CommandError(
+            ErrorCode.COMMAND_NOT_SUPPORTED_ON_VIEW, f"Namespace {ns} is a view, not a collection"
+        )
+    found: Document = {"ns": str(ns), "host": ctx.node.address, "localTime": ctx.utc()}
+    if "latencyStats" in argument:
+        idle = {"latency": Int64(0), "ops": Int64(0), "queryableEncryptionLatencyMicros": Int64(0)}
+        names = ("reads", "writes", "commands", "transactions")
+        found["latencyStats"] = {name: dict(idle) for name in names}
+    if "storageStats" in argument:
+        found["storageStats"] = collection_stats(ctx, source, scale=argument["storageStats"].get("scale", 1))
+    if "count" in argument:
+        if collection is None:
+            raise CommandError(
+                ErrorCode.NAMESPACE_NOT_FOUND,
+                f"Unable to retrieve count in $collStats stage :: caused by :: Collection [{ns}] not found.",
+            )
+        found["count"] = ctx.catalog.engine.stats(source).count
+    return [found]
+
+
+def _index_stats(ctx: CommandContext, ns: Namespace, _argument: Any) -> list[Document]:
+    collection = ctx.catalog.get(ns)
+    indexes = collection.indexes.values() if collection is not None else ()
+    return [
+        {
+            "name": index.name,
+            "key": dict(index.key),
+            "host": ctx.node.address,
+            "accesses": {"ops": Int64(0), "since": ctx.utc()},
+            "spec": dict(index.document),
+        }
+        for index in indexes
+    ]
+
+
+def _local_sessions(ctx: CommandContext, _ns: Namespace, _argument: Any) -> list[Document]:
+    elapsed = ctx.utc()
+    return [
+        {
+            "_id": {"id": Binary(session.id, 4), "uid": _NO_USER_HASH},
+            "lastUse": elapsed - dt.timedelta(seconds=max(ctx.now - session.last_use, 0.0)),
+        }
+        for session in ctx.node.sessions.live()
+    ]
+
+
+def _current_operation(ctx: CommandContext, ns: Namespace, _argument: Any) -> list[Document]:
+    if ns.db != "admin":
+        raise CommandError(
+            ErrorCode.INVALID_NAMESPACE,
+            "$currentOp must be run against the 'admin' database with {aggregate: 1}",
+        )
+    operation: Document = {
+        "type": "op",
+        "host": ctx.node.address,
+        "active": True,
+        "currentOpTime": ctx.utc().isoformat(timespec="milliseconds") + "+00:00",
+        "op": "command",
+        "ns": "admin.$cmd.aggregate",
+    }
+    if ctx.session_id is not None:
+        operation["lsid"] = {"id": Binary(ctx.session_id, 4), "uid": _NO_USER_HASH}
+    return [operation]
+
+
+def _search_indexes(_ctx: CommandContext, _ns: Namespace, _argument: Any) -> list[Document]:
+    raise search_unavailable()
+
+
+def search_unavailable() -> CommandError:
+    """Return the error for search indexes, which need a service that is not part of the server."""
+    return CommandError(
+        SEARCH_UNAVAILABLE,
+        "Using Atlas Search Database Commands and the $listSearchIndexes aggregation stage "
+        "requires additional "
+        "configuration. Please connect to Atlas or an AtlasCLI local deployment to enable. For "
+        "more information on "
+        "how to connect, see https://dochub.mongodb.org/core/atlas-cli-deploy-local-reqs",
+    )
+
+
+def _change_stream(ctx: CommandContext, _ns: Namespace, _argument: Any) -> list[Document]:
+    if ctx.node.is_replica_set_member:
+        raise CommandError(
+            ErrorCode.NOT_IMPLEMENTED, "the stage $changeStream is not supported by this fake server"
+        )
+    raise CommandError(_CHANGE_STREAM_NEEDS_SET, "The $changeStream stage is only supported on replica sets")
+
+
+SOURCES: Final[dict[str, Callable[[CommandContext, Namespace, Any], list[Document]]]] = {
+    "$documents": _documents,
+    "$collStats": _collection_stats,
+    "$indexStats": _index_stats,
+    "$listLocalSessions": _local_sessions,
+    "$listSessions": _local_sessions,
+    "$currentOp": _current_operation,
+    "$listSearchIndexes": _search_indexes,
+    "$changeStream": _change_stream,
+}
+UNSTABLE: Final = frozenset(
+    {"$indexStats", "$listLocalSessions", "$listSessions", "$currentOp", "$listSearchIndexes"}
+)
+"""The sources that are not in API Version 1."""
+
+ON_DATABASE: Final = frozenset({"$documents", "$listLocalSessions", "$currentOp", "$changeStream"})
+"""The sources that are not of a collection."""

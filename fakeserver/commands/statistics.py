@@ -1,0 +1,145 @@
+"""What is told of the size of collections and databases: collStats, dbStats, validate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from bson import Int64
+
+from fakeserver.commands.reading import namespace
+from fakeserver.commands.table import CommandTable, Reply
+from fakeserver.errors import CommandError
+from fakeserver.idl import Field, Fields
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from fakeserver.commands.context import CommandContext
+    from fakeserver.storage.engine import Document, Namespace
+
+table = CommandTable()
+
+PAGE_BYTES: Final = 4096
+_DISK_BYTES: Final = 64 * 1024**3
+
+
+def storage_bytes(size: int) -> int:
+    """Return the disk space that a collection or an index of that size is said to take."""
+    return PAGE_BYTES * (5 if size else 1) + (size // PAGE_BYTES) * PAGE_BYTES
+
+
+def collection_stats(ctx: CommandContext, ns: Namespace, *, scale: float = 1) -> Document:
+    """Return the storage statistics of a collection, in units of `scale` bytes."""
+    collection, stats = ctx.catalog.get(ns), ctx.catalog.engine.stats(ns)
+    unit = int(scale)
+    if collection is None:
+        empty = {"size": 0, "count": 0, "numOrphanDocs": 0, "storageSize": 0, "totalSize": 0, "nindexes": 0}
+        return {**empty, "totalIndexSize": 0, "indexDetails": {}, "indexSizes": {}, "scaleFactor": unit}
+    sizes = {name: storage_bytes(stats.count) // unit for name in collection.indexes}
+    storage = storage_bytes(stats.size)
+    found: Document = {"size": stats.size // unit, "count": stats.count, "numOrphanDocs": 0}
+    if stats.count:
+        found["avgObjSize"] = stats.size // stats.count
+    found |= {"storageSize": storage // unit, "freeStorageSize": 0, "capped": collection.is_capped}
+    if collection.is_capped:
+        found["max"] = collection.options.get("max", 0)
+        found["maxSize"] = int(collection.options["size"]) // unit
+    return found | {
+        "nindexes": len(sizes),
+        "indexDetails": {},
+        "indexBuilds": [],
+        "totalIndexSize": sum(sizes.values()),
+        "totalSize": storage // unit + sum(sizes.values()),
+        "indexSizes": sizes,
+        "scaleFactor": unit,
+    }
+
+
+@table.command(
+    "collStats",
+    kind="read",
+    aliases=("collstats",),
+    fields=Fields.of(Field("scale", "int", minimum=1), Field("waitForLock", "bool"), target="collection"),
+)
+def coll_stats(ctx: CommandContext, request: dict[str, Any]) -> Reply:
+    """Return the size of a collection."""
+    ns = namespace(ctx, request)
+    collection = ctx.catalog.get(ns)
+    if collection is not None and collection.is_view:
+        raise CommandError(
+            ErrorCode.COMMAND_NOT_SUPPORTED_ON_VIEW, f"Namespace {ns} is a view, not a collection"
+        )
+    return {"ns": str(ns), **collection_stats(ctx, ns, scale=request.get("scale", 1))}
+
+
+@table.command(
+    "dbStats",
+    kind="read",
+    aliases=("dbstats",),
+    fields=Fields.of(Field("scale", "int", minimum=1), Field("freeStorage", "int"), strict=False),
+)
+def db_stats(ctx: CommandContext, request: dict[str, Any]) -> Reply:
+    """Return the size of a database."""
+    scale = request.get("scale", 1)
+    held = ctx.catalog.collections(ctx.db)
+    collections = [each for each in held if not each.is_view]
+    stats = [ctx.catalog.engine.stats(each.ns) for each in collections]
+    objects, data = sum(each.count for each in stats), sum(each.size for each in stats)
+    storage = sum(storage_bytes(each.size) for each in stats)
+    indexes = sum(len(each.indexes) for each in collections)
+    index_size = indexes * PAGE_BYTES
+    return {
+        "db": ctx.db,
+        "collections": Int64(len(collections)),
+        "views": Int64(len(held) - len(collections)),
+        "objects": Int64(objects),
+        "avgObjSize": data / objects if objects else 0.0,
+        "dataSize": data / scale,
+        "storageSize": storage / scale,
+        "indexes": Int64(indexes),
+        "indexSize": index_size / scale,
+        "totalSize": (storage + index_size) / scale,
+        "scaleFactor": Int64(scale),
+        "fsUsedSize": 0.0,
+        "fsTotalSize": _DISK_BYTES / scale,
+    }
+
+
+@table.command(
+    "validate",
+    kind="write",
+    fields=Fields.of(
+        Field("full", "bool"),
+        Field("background", "bool"),
+        Field("repair", "bool"),
+        Field("checkBSONConformance", "bool"),
+        Field("metadata", "bool"),
+        strict=False,
+        target="collection",
+    ),
+)
+def validate(ctx: CommandContext, request: dict[str, Any]) -> Reply:
+    """Say that a collection is sound."""
+    ns = namespace(ctx, request)
+    collection = ctx.catalog.get(ns)
+    if collection is None:
+        raise CommandError(ErrorCode.NAMESPACE_NOT_FOUND, f"Collection '{ns}' does not exist to validate.")
+    if collection.is_view:
+        raise CommandError(ErrorCode.COMMAND_NOT_SUPPORTED_ON_VIEW, "Cannot validate a view")
+    count = ctx.catalog.engine.stats(ns).count
+    return {
+        "ns": str(ns),
+        "uuid": collection.uuid,
+        "nInvalidDocuments": Int64(0),
+        "nNonCompliantDocuments": Int64(0),
+        "nrecords": Int64(count),
+        "nIndexes": len(collection.indexes),
+        "keysPerIndex": {name: Int64(count) for name in collection.indexes},
+        "indexDetails": {name: {"valid": True} for name in collection.indexes},
+        "valid": True,
+        "repaired": False,
+        "warnings": [],
+        "errors": [],
+        "extraIndexEntries": [],
+        "missingIndexEntries": [],
+        "corruptRecords": [],
+    }

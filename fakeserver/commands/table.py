@@ -1,0 +1,119 @@
+"""Commands are plain functions in explicitly merged tables.
+
+A table is data, and the order of imports is not behaviour.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from fakeserver.commands.context import CommandContext
+    from fakeserver.idl import Fields
+
+Reply: TypeAlias = dict[str, Any]
+"""The fields of a successful reply; the pipeline adds `ok`, labels and cluster time."""
+
+Handler: TypeAlias = "Callable[[CommandContext, dict[str, Any]], Reply]"
+"""Runs a validated command. Raises `CommandError`. Never waits: one that must raises `pipeline.Park`."""
+
+Kind: TypeAlias = Literal["read", "write", "admin", "internal"]
+"""`read` may opt in to secondaries, `write` needs a primary, `admin` and `internal` run on any member."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CommandSpec:
+    """What the pipeline must know of a command before it runs it.
+
+    `sequences` names the fields that may come as document sequences, `handshake` marks the commands that
+    introduce a client, `in_transaction` those that a transaction may hold, `test_only` those that need
+    `enableTestCommands`; `since` and `until` are the wire
+    versions of the first and the last release that know the command.
+    """
+
+    name: str
+    handler: Handler
+    kind: Kind
+    help: str
+    fields: Fields | None = None
+    aliases: tuple[str, ...] = ()
+    requires_auth: bool = True
+    admin_only: bool = False
+    sequences: tuple[str, ...] = ()
+    write_concern: bool = False
+    retryable_write: bool = False
+    in_transaction: bool = False
+    handshake: bool = False
+    test_only: bool = False
+    since: int = 0
+    until: int = 1000
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name and the aliases."""
+        return (self.name, *self.aliases)
+
+
+@dataclass(slots=True)
+class CommandTable:
+    """Commands by name and alias. Merging two tables that share a name is an error."""
+
+    commands: dict[str, CommandSpec] = field(default_factory=dict)
+
+    def command(self, name: str, *, kind: Kind, **facts: Any) -> Callable[[Handler], Handler]:
+        """Enter the decorated function as the command `name`; its docstring's first line is the help."""
+
+        def enter(handler: Handler) -> Handler:
+            help_line = (handler.__doc__ or "").strip().split("\n", 1)[0]
+            self.add(CommandSpec(name=name, handler=handler, kind=kind, help=help_line, **facts))
+            return handler
+
+        return enter
+
+    def add(self, spec: CommandSpec) -> None:
+        """Enter `spec` under its name and aliases. Raises `ValueError` for a name that is taken."""
+        for name in spec.names:
+            if name in self.commands:
+                raise ValueError(f"two commands are named {name!r}")
+            self.commands[name] = spec
+
+    def get(self, name: str) -> CommandSpec | None:
+        """Return the command called `name`, or None."""
+        return self.commands.get(name)
+
+    def __iter__(self) -> Iterator[CommandSpec]:
+        """Iterate over the commands, each once, by name."""
+        return iter([spec for name, spec in sorted(self.commands.items()) if name == spec.name])
+
+    @staticmethod
+    def merge(*tables: CommandTable) -> CommandTable:
+        """Return one table of all. Raises `ValueError` for a name that two of them hold."""
+        merged = CommandTable()
+        for table in tables:
+            for spec in table:
+                merged.add(spec)
+        return merged
+
+    def known_to(self, wire_version: int) -> CommandTable:
+        """Return the commands that a server of this maximal wire version has."""
+        chosen = CommandTable()
+        for spec in self:
+            if spec.since <= wire_version <= spec.until:
+                chosen.add(spec)
+        return chosen
+
+    def without_test_commands(self) -> CommandTable:
+        """Return the commands of a server that was not started for tests."""
+        chosen = CommandTable()
+        for spec in self:
+            if not spec.test_only:
+                chosen.add(spec)
+        return chosen
+
+
+def first_argument(command: Mapping[str, Any]) -> Any:
+    """Return the value under a command's own name: the collection of most commands."""
+    return next(iter(command.values()))

@@ -1,0 +1,146 @@
+"""The update command."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from fakeserver.commands.documents import check_id
+from fakeserver.commands.insert import WRITE_FIELDS
+from fakeserver.commands.reading import check_hint, check_uuid, namespace, query_of, variables
+from fakeserver.commands.statements import Batch, refuse_retryable_multi
+from fakeserver.commands.table import CommandTable, Reply
+from fakeserver.errors import CommandError, WriteError
+from fakeserver.idl import Field, Fields
+from fakeserver.storage.engine import Update, UpdateResult
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fakeserver.catalog import Collection
+    from fakeserver.commands.context import CommandContext
+    from fakeserver.storage.engine import Accept, Changed, Document, Namespace
+
+table = CommandTable()
+
+NO_RETRYABLE_MULTI: Final = "Cannot use (or request) retryable writes with multi=true"
+
+_STATEMENT: Final = Fields.of(
+    Field("q", "object", required=True),
+    Field("u", "object|array", required=True),
+    Field("c", "object"),
+    Field("multi", "bool"),
+    Field("upsert", "bool"),
+    Field("upsertSupplied", "bool"),
+    Field("arrayFilters", "array", of="object"),
+    Field("hint", "string|object"),
+    Field("collation", "object"),
+    Field("sort", "object"),
+    Field("sampleId", "binData"),
+)
+
+
+@table.command(
+    "update",
+    kind="write",
+    fields=Fields.of(
+        Field("updates", "array", required=True, of=_STATEMENT),
+        Field("let", "object"),
+        *WRITE_FIELDS,
+        target="collection",
+    ),
+    sequences=("updates",),
+    write_concern=True,
+    retryable_write=True,
+)
+def update(ctx: CommandContext, request: dict[str, Any]) -> Reply:
+    """Update documents."""
+    ns = namespace(ctx, request)
+    statements = request["updates"]
+    batch = Batch.of(ctx, request, len(statements))
+    check_uuid(request, ns, ctx.catalog.get(ns))
+    matched = modified = 0
+    upserted: list[Document] = []
+    for index, statement in enumerate(statements):
+        done = update_one(batch, index, ns, {**statement, "let": request.get("let")})
+        if done is not None:
+            matched += done["n"]
+            modified += done["nModified"]
+            if "upserted" in done:
+                upserted.append({"index": index, "_id": done["upserted"]["_id"]})
+        if batch.stopped:
+            break
+    reply: Reply = {"n": matched}
+    if upserted:
+        reply["upserted"] = upserted
+    return batch.finish({**reply, "nModified": modified})
+
+
+def update_one(
+    batch: Batch, index: int, ns: Namespace, statement: Mapping[str, Any], no_multi: str = NO_RETRYABLE_MULTI
+) -> Document | None:
+    """Run one update statement and return `{n, nModified, upserted?: {_id}}`, or None if it failed."""
+
+    def collection() -> Collection | None:
+        return batch.ctx.catalog.get(ns)
+
+    def write(accept: Accept) -> Document:
+        multi = bool(statement.get("multi", False))
+        refuse_retryable_multi(batch.ctx, multi=multi, message=no_multi)
+        if multi and statement.get("sort"):
+            raise WriteError(ErrorCode.FAILED_TO_PARSE, "Cannot specify sort with multi=true")
+        return summary(apply(batch.ctx, ns, statement, accept))
+
+    return batch.run(index, collection, write)
+
+
+def apply(ctx: CommandContext, ns: Namespace, statement: Mapping[str, Any], accept: Accept) -> UpdateResult:
+    """Apply an update statement (`q`, `u` and their options). Raises `WriteError`."""
+    collection = ctx.catalog.get(ns)
+    upsert = bool(statement.get("upsert", False))
+    if collection is not None and collection.is_view:
+        ctx.catalog.ensure(ns)
+    hint = check_hint(collection, statement.get("hint"), ns, statement["q"])
+    query = query_of(
+        ctx,
+        {**statement, "let": None},
+        collection,
+        filter=statement["q"],
+        sort=statement.get("sort"),
+        hint=hint,
+    )
+
+    query = replace(query, let=_variables(ctx, statement))
+
+    def check(change: Changed) -> None:
+        if change.before is None and change.after is not None:
+            check_id(change.after["_id"])
+            ctx.catalog.ensure(ns)
+        accept(change)
+
+    change = Update(
+        query,
+        statement["u"],
+        multi=bool(statement.get("multi", False)),
+        upsert=upsert,
+        array_filters=statement.get("arrayFilters") or (),
+        make_id=ctx.object_id,
+    )
+    if upsert and collection is None:
+        ctx.catalog.ensure(ns)
+    return ctx.catalog.engine.update(ns, change, accept=check)
+
+
+def _variables(ctx: CommandContext, statement: Mapping[str, Any]) -> dict[str, Any] | None:
+    constants = statement.get("c")
+    if constants and not isinstance(statement["u"], list):
+        raise CommandError(51198, "Constant values may only be specified for pipeline updates")
+    return {**(variables(ctx, statement.get("let")) or {}), **(constants or {})} or None
+
+
+def summary(result: UpdateResult) -> Document:
+    """Return what an update did in the fields of a reply."""
+    if result.upserted:
+        return {"n": 1, "nModified": 0, "upserted": {"_id": result.upserted_id}}
+    return {"n": result.matched, "nModified": result.modified}

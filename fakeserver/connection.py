@@ -1,0 +1,356 @@
+"""One client's connection: bytes in, requests through the pipeline, bytes out.
+
+The hot path is synchronous: a request that need not wait is answered inside `data_received`. While one
+waits, those behind it queue in the receive buffer, as on a server's thread per connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+from bson.errors import BSONError
+
+from fakeserver.errors import CommandError
+from fakeserver.events import CommandFinished, ConnectionAccepted, ConnectionClosed
+from fakeserver.pipeline import Await, Delay, Disconnect, Respond, Silence
+from fakeserver.request import RequestContext
+from mongowire.codes import Category, ErrorCode, is_in
+from mongowire.connection import Signal, WireConnection
+from mongowire.errors import LocalProtocolError, RemoteProtocolError
+from mongowire.messages import OpCode, OpMsg, OpReply
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from fakeserver.node import Node
+    from fakeserver.pipeline import Action
+    from fakeserver.waiting import Bell
+    from mongowire.connection import Envelope
+
+_REQUESTS: Final = frozenset(
+    {
+        *(OpCode.MSG, OpCode.QUERY, OpCode.GET_MORE, OpCode.INSERT, OpCode.UPDATE, OpCode.DELETE),
+        OpCode.KILL_CURSORS,
+    }
+)
+_LEGACY: Final = frozenset({OpCode.QUERY, OpCode.GET_MORE})
+_READ_AHEAD_BYTES: Final = 1 << 20
+_MAX_REPLY_BYTES: Final = 16 * 1024 * 1024 + 16 * 1024
+_QUERY_FAILURE: Final = 1 << 1
+
+
+class ConnectionState:
+    """What a server remembers of one connection. `id` is the `connectionId` of its hello replies."""
+
+    def __init__(self, connection_id: int, peer: str) -> None:
+        self.id = connection_id
+        self.peer = peer
+        self.thread_name = f"conn{connection_id}"
+        self.metadata: dict[str, Any] | None = None
+        self.app_name = ""
+        self.internal_client = False
+        self.hello_ok = False
+        self.compressors: tuple[str, ...] | None = None
+        self.hang_up = False
+        """Set while a command runs: close instead of answering it."""
+
+
+class _Pause:
+    """A request that waits: for time, a bell, or both."""
+
+    def __init__(self, connection: Connection, action: Delay | Await) -> None:
+        self._bell: Bell | None = action.bell if isinstance(action, Await) else None
+        self._number = self._bell.listen(self._rung) if self._bell is not None else 0
+        self._resume = connection.resume
+        self._over = False
+        self._timer: asyncio.Task[None] | None = None
+        if not math.isinf(action.until):
+            self._timer = connection.node.spawn(connection.node.clock.sleep_until(action.until))
+            self._timer.add_done_callback(self._timed_out)
+
+    def _rung(self) -> None:
+        # Not at once: whoever rings is in the middle of a change.
+        self._bell = None
+        asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _timed_out(self, timer: asyncio.Task[None]) -> None:
+        if not timer.cancelled():
+            self._go_on()
+
+    def _go_on(self) -> None:
+        if not self._over:
+            self.cancel()
+            self._resume()
+
+    def cancel(self) -> None:
+        """Wait no more."""
+        self._over = True
+        if self._bell is not None:
+            self._bell.ignore(self._number)
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+class Connection(asyncio.Protocol):
+    """The protocol of one accepted connection."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self._wire = WireConnection()
+        self._transport: asyncio.Transport
+        self.state: ConnectionState
+        self._busy = False
+        """A request waits, or an exhaust stream is between two replies: what arrives must queue."""
+        self._now = 0.0
+        self._waiting: tuple[RequestContext, Generator[Action, float, None]] | None = None
+        self._pause: _Pause | None = None
+        self._next: RequestContext | None = None
+        self._writable = True
+        self._reading = True
+        self._unread = 0
+        self._closed = False
+
+    # What asyncio calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        peer = transport.get_extra_info("peername")
+        self.state = self.node.admit(self, f"{peer[0]}:{peer[1]}" if peer else "anonymous")
+        self.node.record(ConnectionAccepted(self.state.id, self.state.peer))
+        if self.node.stopped:
+            # It was accepted before the listener closed, and told of afterwards.
+            self.abort("the server stops")
+
+    def data_received(self, data: bytes) -> None:
+        if self._closed:
+            return
+        self.node.counters.bytes_in += len(data)
+        self._wire.receive_data(data)
+        self.serve()
+        if self._busy:
+            # Reading goes on for a while: it is how the client's leaving is noticed.
+            self._unread += len(data)
+            if self._unread > _READ_AHEAD_BYTES:
+                self._set_reading(on=False)
+
+    def eof_received(self) -> bool | None:
+        return None
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        self._abandon("peer")
+        self.node.forget(self)
+
+    def pause_writing(self) -> None:
+        self._writable = False
+        self._set_reading(on=False)
+
+    def resume_writing(self) -> None:
+        self._writable = True
+        self._set_reading(on=True)
+        self.serve()
+
+    # The loop over requests.
+
+    def serve(self) -> None:
+        """Deal with the requests that have arrived, until one waits or the client must read first."""
+        while not self._busy and self._writable and not self._closed and self.node.ready:
+            if self._next is not None:
+                request, self._next = self._next, None
+                self._run(request)
+                continue
+            try:
+                envelope = self._wire.next_message()
+            except RemoteProtocolError as error:
+                self.node.log_protocol_error(self.state, str(error))
+                self.close(str(error))
+                return
+            if isinstance(envelope, Signal):
+                return
+            self._start(envelope)
+
+    def _start(self, envelope: Envelope) -> None:
+        node = self.node
+        node.counters.requests += 1
+        if envelope.op_code not in _REQUESTS:
+            node.log_protocol_error(self.state, f"unknown operation code {envelope.op_code}")
+            return
+        self._run(RequestContext(node, self.state, envelope, node.clock.now()))
+
+    def _run(self, request: RequestContext) -> None:
+        self._now = request.arrived
+        walk = self.node.pipeline.run(request, request.arrived)
+        self._follow(request, walk, next(walk))
+
+    def _follow(self, request: RequestContext, walk: Generator[Action, float, None], action: Action) -> None:
+        if isinstance(action, Respond):
+            self._finish(request)
+        elif isinstance(action, Disconnect):
+            self._record(request, "disconnect")
+            self.close(action.reason)
+        elif isinstance(action, Silence):
+            self._record(request, "silence")
+        elif isinstance(action, Await | Delay):
+            self._busy = True
+            self._waiting = (request, walk)
+            self._pause = _Pause(self, action)
+
+    def resume(self) -> None:
+        """Go on with the request that waited; then with those behind it."""
+        if self._waiting is None:
+            return
+        (request, walk), self._waiting, self._pause = self._waiting, None, None
+        self._busy = False
+        self._now = self.node.clock.now()
+        self._follow(request, walk, walk.send(self._now))
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        if not self._busy:
+            self._unread = 0
+            self._set_reading(on=self._writable)
+            self.serve()
+
+    # Replies.
+
+    def _finish(self, request: RequestContext) -> None:
+        failure = request.failure
+        code = None if failure is None else int(failure.code)
+        self._record(request, "ok" if code is None else code)
+        if code is not None and is_in(code, Category.CLOSE_CONNECTION):
+            self.close(f"error {code} closes the connection")
+        elif not request.silent:
+            self._reply(request)
+        elif code is not None and is_in(code, Category.NOT_PRIMARY):
+            self.close("not primary, and the client waits for no reply")
+
+    def _reply(self, request: RequestContext) -> None:
+        following = _continuation(request)
+        try:
+            data = self._encode(request, more_to_come=following is not None)
+        except (BSONError, LocalProtocolError, OverflowError, TypeError, ValueError) as error:
+            following = None
+            request.failure = _unsendable(error)
+            data = self._encode(request, more_to_come=False)
+        self._transport.write(data)
+        self.node.counters.bytes_out += len(data)
+        if following is not None:
+            self._stream(request, following)
+
+    def _stream(self, request: RequestContext, following: dict[str, Any]) -> None:
+        """Run an exhaust stream's next request, not at once: others must have their turn."""
+        self._busy = True
+        response_to = self.node.last_request_id
+
+        def go_on() -> None:
+            self._busy = False
+            if not self._closed:
+                now = self.node.clock.now()
+                self._next = request.next_iteration(following, response_to=response_to, now=now)
+                self._catch_up()
+
+        asyncio.get_running_loop().call_soon(go_on)
+
+    def _encode(self, request: RequestContext, *, more_to_come: bool) -> bytes:
+        reply = request.render()
+        envelope = request.envelope
+        message: OpMsg | OpReply
+        if envelope.op_code in _LEGACY:
+            message = _legacy_reply(request, reply)
+        else:
+            message = OpMsg.of(reply, more_to_come=more_to_come, checksum=envelope.checksum_present)
+            if len(message.body) > _MAX_REPLY_BYTES:
+                raise _ReplyTooLargeError(len(message.body))
+        return self._wire.send(
+            message,
+            request_id=self.node.next_request_id(),
+            response_to=request.response_to,
+            compressor=envelope.compressor,
+        )
+
+    def _record(self, request: RequestContext, outcome: str | int) -> None:
+        self.node.journal.append(
+            self._now,
+            self.node.name,
+            CommandFinished(
+                request.name,
+                request.db,
+                request.envelope.request_id,
+                self.state.id,
+                request.session_id,
+                request.txn_number,
+                outcome,
+            ),
+        )
+
+    # The end.
+
+    def close(self, reason: str) -> None:
+        """Close, once what was written has been sent."""
+        if not self._closed:
+            self._abandon(reason)
+            self._transport.close()
+
+    def abort(self, reason: str) -> None:
+        """Close at once, unsent replies and all."""
+        self._abandon(reason)
+        self._transport.abort()
+
+    def _abandon(self, reason: str) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if self._pause is not None:
+            self._pause.cancel()
+        if self._waiting is not None:
+            self._waiting[1].close()
+        self._waiting = self._pause = self._next = None
+        self.node.record(ConnectionClosed(self.state.id, reason))
+
+    def _set_reading(self, *, on: bool) -> None:
+        if on is self._reading or self._closed:
+            return
+        self._reading = on
+        if on:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+
+class _ReplyTooLargeError(ValueError):
+    def __init__(self, size: int) -> None:
+        super().__init__(
+            f"BSONObj size: {size} ({size:#X}) is invalid. Size must be between 0 and 16793600(16MB)"
+        )
+
+
+def _unsendable(error: Exception) -> CommandError:
+    too_large = isinstance(error, _ReplyTooLargeError | LocalProtocolError)
+    code = ErrorCode.BSON_OBJECT_TOO_LARGE if too_large else ErrorCode.INTERNAL_ERROR
+    return CommandError(code, str(error))
+
+
+def _continuation(request: RequestContext) -> dict[str, Any] | None:
+    """Return the command that an exhaust stream runs after this reply (`OP_MSG: exhaustAllowed`)."""
+    body, command = request.body, request.command
+    if request.failure is not None or body is None or command is None:
+        return None
+    if not request.envelope.exhaust_allowed:
+        return None
+    if request.spec.handshake:
+        topology_version = body.get("topologyVersion")
+        return None if topology_version is None else {**command, "topologyVersion": topology_version}
+    if request.spec.name == "getMore" and body.get("cursor", {}).get("id"):
+        return command
+    return None
+
+
+def _legacy_reply(request: RequestContext, reply: dict[str, Any]) -> OpReply:
+    failure = request.failure
+    if failure is not None and not request.name:
+        return OpReply.of(
+            {"$err": failure.message, "code": int(failure.code), "ok": 0.0}, flags=_QUERY_FAILURE
+        )
+    return OpReply.of(reply)

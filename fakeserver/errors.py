@@ -1,0 +1,35 @@
+"""The errors that a command answers with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mongowire.codes import code_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class CommandError(Exception):
+    """A command failed: rendered in one place as `{ok: 0, errmsg, code, codeName, …extra}`.
+
+    `extra` holds the error's own fields (`keyPattern`, `violations` …), in the order of the reply.
+    """
+
+    def __init__(self, code: int, message: str, *, extra: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.extra = dict(extra or {})
+
+    @property
+    def code_name(self) -> str:
+        """The name a server gives the code, `Location<code>` where it has none."""
+        return code_name(self.code)
+
+
+class WriteError(CommandError):
+    """One statement of a write failed: `{index, code, errmsg, …extra}` in `writeErrors`, and `ok: 1`.
+
+    Raised out of a command that has no `writeErrors` (findAndModify), it is that command's error.
+    """

@@ -1,0 +1,252 @@
+"""The fields a command takes, declared, and their validation in a server's words.
+
+A server declares its commands in an interface definition language and generates the parsers; we declare the
+same facts as data and interpret them. Texts and codes are those that a client sees.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from bson import Binary, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
+
+from fakeserver.errors import CommandError
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+_OUT_OF_RANGE: Final = 51024
+_MONGOCRYPTD_FIELD: Final = 4662500
+
+GENERIC: Final = frozenset(
+    {
+        *("$db", "lsid", "txnNumber", "autocommit", "startTransaction", "stmtId", "stmtIds", "coordinator"),
+        *("txnRetryCounter", "$clusterTime", "$configTime", "$topologyTime", "readConcern", "writeConcern"),
+        *("$readPreference", "$queryOptions", "maxTimeMS", "maxTimeMSOpOnly", "comment", "help", "rawData"),
+        *("apiVersion", "apiStrict", "apiDeprecationErrors", "mayBypassWriteBlocking", "clientOperationKey"),
+        *("databaseVersion", "shardVersion", "versionContext", "$audit", "$client", "$configServerState"),
+        *("allowImplicitCollectionCreation", "$oplogQueryData", "$replData", "tracking_info", "$traceCtx"),
+    }
+)
+"""Arguments that every command accepts; the pipeline's stages look at them, not the commands."""
+
+_TYPE_NAMES: Final[Mapping[type, str]] = {
+    bool: "bool",
+    int: "int",
+    Int64: "long",
+    float: "double",
+    Decimal128: "decimal",
+    str: "string",
+    dict: "object",
+    list: "array",
+    bytes: "binData",
+    Binary: "binData",
+    datetime: "date",
+    ObjectId: "objectId",
+    Timestamp: "timestamp",
+    Regex: "regex",
+    MinKey: "minKey",
+    MaxKey: "maxKey",
+    type(None): "null",
+}
+
+_NUMBERS: Final = ("long", "int", "decimal", "double")
+
+_EXPECTED: Final[Mapping[str, tuple[str, ...]]] = {
+    "int": _NUMBERS,
+    "long": _NUMBERS,
+    "number": _NUMBERS,
+    "bool": ("bool", "long", "int", "decimal", "double"),
+    "int64": ("long",),
+}
+"""BSON types that a lenient kind admits; another kind admits the type of its own name."""
+
+
+def type_name(value: Any) -> str:
+    """Return the BSON type of `value` as a server's messages name it, such as `string` or `int`."""
+    name = _TYPE_NAMES.get(type(value))
+    if name is not None:
+        return name
+    return next((name for cls, name in _TYPE_NAMES.items() if isinstance(value, cls)), type(value).__name__)
+
+
+def whole(value: Any) -> int:
+    """Return a BSON number as an integer, truncated, as a server reads a `safeInt`."""
+    if isinstance(value, Decimal128):
+        value = value.to_decimal()
+    try:
+        return int(value)
+    except (OverflowError, ValueError):
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a command.
+
+    `kind` is a BSON type name or several joined by `|`, or one of the lenient kinds: `int` and `long` (any
+    number, handed on as an integer), `number` (any number, as it is), `bool` (a number will do, handed on as
+    a bool), `any`; `int64` admits nothing but a 64-bit integer. `of` describes an object, or the elements of
+    an array: `Fields`, or a type name.
+    """
+
+    name: str
+    kind: str = "any"
+    required: bool = False
+    minimum: int | None = None
+    maximum: int | None = None
+    choices: tuple[str, ...] = ()
+    of: Fields | str | None = None
+    expected: tuple[str, ...] = field(init=False)
+    convert: Callable[[Any], Any] | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Work out once what is asked per command: the BSON types admitted and the conversion."""
+        kinds = self.kind.split("|")
+        types = tuple(name for kind in kinds for name in _EXPECTED.get(kind, (kind,)))
+        object.__setattr__(self, "expected", types)
+        converters = {"int": whole, "long": whole, "bool": bool}
+        object.__setattr__(self, "convert", converters.get(self.kind))
+
+    def check(self, value: Any, path: str) -> Any:
+        """Return `value` as the handler gets it. Raises `CommandError` naming `path`."""
+        if self.kind != "any" and type_name(value) not in self.expected:
+            raise _wrong_type(path, value, self.expected)
+        if self.convert is not None:
+            value = self.convert(value)
+        if self.minimum is not None or self.maximum is not None:
+            self._check_range(value)
+        if self.choices and value not in self.choices:
+            raise CommandError(
+                ErrorCode.BAD_VALUE, f"Enumeration value '{value}' for field '{path}' is not a valid value."
+            )
+        if self.of is not None:
+            self._check_inside(value, path)
+        return value
+
+    def _check_range(self, value: Any) -> None:
+        if self.minimum is not None and value < self.minimum:
+            raise _out_of_range(self.name, f">= {self.minimum}", value)
+        if self.maximum is not None and value > self.maximum:
+            raise _out_of_range(self.name, f"<= {self.maximum}", value)
+
+    def _check_inside(self, value: Any, path: str) -> None:
+        if isinstance(value, dict):
+            if isinstance(self.of, Fields):
+                self.of.check(value, path)
+            return
+        if not isinstance(value, list):
+            return
+        expected = "object" if isinstance(self.of, Fields) else str(self.of)
+        for index, element in enumerate(value):
+            if type_name(element) != expected:
+                raise _wrong_type(f"{path}.{index}", element, (expected,))
+            if isinstance(self.of, Fields):
+                self.of.check(element, path)
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The fields that a command, or an object inside one, takes.
+
+    `strict` refuses fields that are not declared. `target` says what stands under the command's own name:
+    `collection` (a name), `collection|1`, or None where any value will do.
+    """
+
+    by_name: Mapping[str, Field]
+    strict: bool = True
+    target: str | None = None
+    required: tuple[str, ...] = ()
+    patterns: tuple[bytes, ...] = ()
+    """Each name as it stands in BSON: bytes that a body without a repeated field seldom holds twice."""
+
+    @classmethod
+    def of(cls, *fields: Field, strict: bool = True, target: str | None = None) -> Fields:
+        """Declare fields. Raises `ValueError` for a name declared twice."""
+        by_name = {each.name: each for each in fields}
+        if len(by_name) != len(fields):
+            raise ValueError("a field is declared twice")
+        required = tuple(each.name for each in fields if each.required)
+        patterns = tuple(name.encode() + b"\0" for name in by_name)
+        return cls(by_name, strict=strict, target=target, required=required, patterns=patterns)
+
+    def check_command(self, command: dict[str, Any]) -> None:
+        """Validate a whole command, in place: lenient numbers and bools become integers and bools.
+
+        A field that is null counts as absent and is taken out. Raises `CommandError`: 14 wrong type, 40414
+        missing, 40415 unknown, 2 bad enumeration value, 51024 out of range, 73 bad collection name.
+        """
+        names = iter(command)
+        name = next(names)
+        if self.target is not None:
+            check_target(command[name], str(command.get("$db", "")), allow_one=self.target.endswith("|1"))
+        elif name in self.by_name:
+            command[name] = self.by_name[name].check(command[name], f"{name}.{name}")
+        self._check(command, name, list(names), generic=GENERIC)
+
+    def check(self, document: dict[str, Any], path: str) -> None:
+        """Validate an object inside a command, in place, as `check_command` does."""
+        self._check(document, path, list(document), generic=frozenset())
+
+    def _check(
+        self, document: dict[str, Any], path: str, names: Sequence[str], *, generic: frozenset[str]
+    ) -> None:
+        declared = self.by_name
+        for name in names:
+            each = declared.get(name)
+            if each is None:
+                if self.strict and name not in generic:
+                    raise _unknown_field(f"{path}.{name}", name)
+                continue
+            value = document[name]
+            if value is None and each.kind != "any":
+                del document[name]
+                continue
+            document[name] = each.check(value, f"{path}.{name}")
+        for name in self.required:
+            if name not in document:
+                raise CommandError(
+                    ErrorCode.IDL_FAILED_TO_PARSE,
+                    f"BSON field '{path}.{name}' is missing but a required field",
+                )
+
+
+def check_target(target: Any, db: str, *, allow_one: bool = False) -> None:
+    """Refuse what cannot name a collection of `db`. Raises `CommandError` 73 InvalidNamespace."""
+    if isinstance(target, str):
+        if not target or target.startswith(".") or "\0" in target:
+            raise CommandError(ErrorCode.INVALID_NAMESPACE, f"Invalid namespace specified '{db}.{target}'")
+        return
+    if allow_one and type_name(target) in _NUMBERS and target == 1:
+        return
+    raise CommandError(ErrorCode.INVALID_NAMESPACE, f"Collection name has invalid type {type_name(target)}")
+
+
+def duplicate_field(path: str) -> CommandError:
+    """Return the error for a field that a body holds twice."""
+    return CommandError(ErrorCode.IDL_DUPLICATE_FIELD, f"BSON field '{path}' is a duplicate field")
+
+
+def _wrong_type(path: str, value: Any, expected: Sequence[str]) -> CommandError:
+    if len(expected) == 1:
+        wanted = f"expected type '{expected[0]}'"
+    else:
+        # The misplaced quote is the server's.
+        wanted = f"expected types '[{', '.join(expected)}']"
+    return CommandError(
+        ErrorCode.TYPE_MISMATCH, f"BSON field '{path}' is the wrong type '{type_name(value)}', {wanted}"
+    )
+
+
+def _unknown_field(path: str, name: str) -> CommandError:
+    if name == "jsonSchema":
+        hint = " This command may be meant for a mongocryptd process."
+        return CommandError(_MONGOCRYPTD_FIELD, f"BSON field '{path}' is an unknown field.{hint}")
+    return CommandError(ErrorCode.IDL_UNKNOWN_FIELD, f"BSON field '{path}' is an unknown field.")
+
+
+def _out_of_range(name: str, bound: str, value: Any) -> CommandError:
+    return CommandError(_OUT_OF_RANGE, f"BSON field '{name}' value must be {bound}, actual value '{value}'")

@@ -1,0 +1,272 @@
+"""One running server of a deployment."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from fakeserver.connection import Connection, ConnectionState
+from fakeserver.counters import Counters
+from fakeserver.errors import CommandError
+from fakeserver.events import FailPointHit
+from fakeserver.failpoints import (
+    ON_PRIMARY_TRANSACTIONAL_WRITE,
+    STOP_REPL_PRODUCER,
+    FailPointRegistry,
+    Target,
+)
+from fakeserver.hello import MemberFacts, topology_version
+from fakeserver.parameters import FAIL_POINT_PREFIX, TABLE, ServerParameters
+from fakeserver.pipeline import Pipeline
+from fakeserver.replication import Role
+from fakeserver.stages import mongod_stages
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Coroutine, Mapping
+
+    from fakeserver.catalog import Catalog
+    from fakeserver.cluster import Cluster
+    from fakeserver.commands.cursors import CursorStore
+    from fakeserver.commands.table import CommandTable
+    from fakeserver.events import Event
+    from fakeserver.journal import Journal
+    from fakeserver.logs import ServerLog
+    from fakeserver.oplog import ClusterTime, Oplog, OpTime
+    from fakeserver.profile import Profile
+    from fakeserver.replication import Member
+    from fakeserver.request import RequestContext
+    from fakeserver.sessions import Session, SessionCatalog
+    from mongowire.ports import Clock, Listener, Rng
+
+_LOGGER: Final = logging.getLogger(__name__)
+_MAX_REQUEST_ID: Final = (1 << 31) - 1
+
+
+class Node:
+    """A server: its own parameters, fail points, counters and connections; the rest is the deployment's."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        name: str,
+        *,
+        commands: CommandTable,
+        cursors: CursorStore,
+        rng: Rng,
+        log: ServerLog,
+    ) -> None:
+        """Make a server that does not listen yet. Raises `CommandError` for a bad start-up parameter."""
+        self.cluster = cluster
+        self.name = name
+        self.profile: Profile = cluster.profile
+        self.clock: Clock = cluster.clock
+        self.journal: Journal = cluster.journal
+        self.oplog: Oplog = cluster.oplog
+        self.cluster_time: ClusterTime = cluster.cluster_time
+        self.sessions: SessionCatalog = cluster.sessions
+        self.catalog: Catalog = cluster.catalog
+        self.cursors = cursors
+        self.rng = rng
+        self.log = log
+        self.counters = Counters()
+        self.started_at = self.clock.now()
+        self.ready = False
+        self.stopped = False
+        self.is_replica_set_member = cluster.spec.is_replica_set
+        self.tells_topology_version = self.is_replica_set_member and self.profile.awaits_topology_changes
+        self.parameters = ServerParameters(self.profile, cluster.spec.parameters)
+        self.fail_points = FailPointRegistry(rng.spawn(f"{name}/failpoints"))
+        self._configure_at_startup(cluster.spec.parameters)
+        self.commands = self._usable(commands)
+        self.pipeline = Pipeline(mongod_stages(), on_bug=self._log_bug)
+        self.connections: dict[int, Connection] = {}
+        self.member: Member
+        self.last_request_id = 0
+        self._next_connection_id = 0
+        self._held_at: OpTime | None = None
+        self._listener: Listener | None = None
+
+    def __repr__(self) -> str:
+        return f"<Node {self.name}>"
+
+    def _configure_at_startup(self, parameters: Mapping[str, Any]) -> None:
+        for name, value in parameters.items():
+            if name.startswith(FAIL_POINT_PREFIX):
+                setting = _FAIL_POINT_PARAMETER.parse(value)
+                point = name.removeprefix(FAIL_POINT_PREFIX)
+                self.fail_points.configure(point, mode=setting.get("mode"), data=setting.get("data"))
+
+    def _usable(self, commands: CommandTable) -> CommandTable:
+        if self.parameters["enableTestCommands"]:
+            return commands
+        return commands.without_test_commands()
+
+    # Its place in the deployment.
+
+    @property
+    def address(self) -> str:
+        """`host:port`, as the deployment's members advertise it."""
+        return self.member.address
+
+    @property
+    def role(self) -> Role:
+        return self.member.role
+
+    @property
+    def is_primary(self) -> bool:
+        """Whether it takes writes; a standalone does."""
+        return self.member.role is Role.PRIMARY
+
+    @property
+    def applied(self) -> OpTime:
+        """The last operation that it has."""
+        return self.oplog.last if self._held_at is None or self.is_primary else self._held_at
+
+    def topology_version(self) -> dict[str, Any]:
+        """Return its `topologyVersion`."""
+        return topology_version(self.member.process_id, self.member.counter)
+
+    def member_facts(self) -> MemberFacts | None:
+        """Return what its hello tells of the set, None on a standalone."""
+        replica_set = self.cluster.replica_set
+        if replica_set is None:
+            return None
+        applied, majority = self.applied, min(self.cluster.majority(), self.applied)
+        return MemberFacts(
+            set_name=replica_set.name,
+            set_version=replica_set.version,
+            hosts=tuple(member.address for member in replica_set.members),
+            me=self.address,
+            role=self.role,
+            primary=None if replica_set.primary is None else replica_set.primary.address,
+            election_id=replica_set.election_id if self.is_primary else None,
+            last_write=applied,
+            last_write_date=datetime.fromtimestamp(applied.seconds, UTC),
+            majority=majority,
+            majority_date=datetime.fromtimestamp(majority.seconds, UTC),
+        )
+
+    # Fail points.
+
+    def configure_fail_point(self, name: str, *, mode: Any, data: Any) -> int:
+        """Configure a fail point; return how often it was entered so far. Raises `CommandError`."""
+        entered = self.fail_points.configure(name, mode=mode, data=data)
+        if name == STOP_REPL_PRODUCER:
+            stopped = self.fail_points.is_configured(name)
+            self._held_at = self.applied if stopped else None
+            self.cluster.replication.ring()
+        return entered
+
+    def target_of(self, request: RequestContext) -> Target:
+        """Return what fail points' filters look at."""
+        connection, spec = request.connection, request.spec
+        return Target(
+            spec.names,
+            _namespace(request),
+            connection.app_name,
+            connection.thread_name,
+            connection.internal_client,
+        )
+
+    def record_hit(self, name: str, request: RequestContext, effect: str) -> None:
+        """Enter a fail point's hit in the journal."""
+        self.record(FailPointHit(name, request.name, request.connection.id, effect))
+
+    def before_transactional_write(self, request: RequestContext, session: Session) -> None:
+        """Give `onPrimaryTransactionalWrite` its chance before a statement. Raises `CommandError`."""
+        if not self.fail_points.any_active:
+            return
+        fault = self.fail_points.transactional_write()
+        if fault is None:
+            return
+        self.record_hit(ON_PRIMARY_TRANSACTIONAL_WRITE, request, "close" if fault.close else "error")
+        if fault.close:
+            request.connection.hang_up = True
+        if fault.code is not None:
+            raise CommandError(
+                fault.code,
+                f"Failing write for {session}:{session.txn_number} due to failpoint. The write must not be"
+                " reflected.",
+            )
+
+    # Connections.
+
+    async def listen(self, host: str, port: int) -> tuple[str, int]:
+        """Begin to accept; return the address. Raises `OSError`."""
+        self._listener = await self.cluster.network.listen(host, port, lambda: Connection(self))
+        return self._listener.address
+
+    def open(self) -> None:
+        """Begin to answer, also those who connected already."""
+        self.ready = True
+        for connection in list(self.connections.values()):
+            connection.serve()
+
+    async def stop(self) -> None:
+        """Stop accepting and close every connection."""
+        self.ready, self.stopped = False, True
+        if self._listener is not None:
+            await self._listener.aclose()
+        for connection in list(self.connections.values()):
+            connection.abort("the server stops")
+
+    def admit(self, connection: Connection, peer: str) -> ConnectionState:
+        """Take note of a new connection and return its state."""
+        self._next_connection_id += 1
+        self.counters.connections += 1
+        self.connections[self._next_connection_id] = connection
+        state = ConnectionState(self._next_connection_id, peer)
+        attr = {"remote": peer, "connectionId": state.id, "connectionCount": len(self.connections)}
+        self.log.write("NETWORK", 22943, "Connection accepted", context="listener", attr=attr)
+        return state
+
+    def forget(self, connection: Connection) -> None:
+        """Take note of a connection's end."""
+        state = connection.state
+        self.connections.pop(state.id, None)
+        attr = {"remote": state.peer, "connectionId": state.id, "connectionCount": len(self.connections)}
+        self.log.write("NETWORK", 22944, "Connection ended", context=state.thread_name, attr=attr)
+        self.cluster.connection_ended()
+
+    def next_request_id(self) -> int:
+        """Return the next id of a reply: one counter for all connections."""
+        self.last_request_id = self.last_request_id % _MAX_REQUEST_ID + 1
+        return self.last_request_id
+
+    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run a coroutine that ends with the deployment at the latest."""
+        return self.cluster.spawn(coroutine)
+
+    # Records.
+
+    def record(self, event: Event) -> None:
+        """Enter an event in the journal."""
+        self.journal.append(self.clock.now(), self.name, event)
+
+    def log_protocol_error(self, connection: ConnectionState, message: str) -> None:
+        """Log what a client sent and should not have."""
+        attr = {"error": message, "remote": connection.peer, "connectionId": connection.id}
+        context = connection.thread_name
+        self.log.write("NETWORK", 22988, "Error receiving request from client", context=context, attr=attr)
+
+    def _log_bug(self, request: RequestContext, bug: Exception) -> None:
+        context = request.connection.thread_name
+        attr = {"error": repr(bug), "command": request.name}
+        self.log.write("COMMAND", 4622103, "Unexpected error", severity="E", context=context, attr=attr)
+        _LOGGER.error("%s failed on %s", request.name or "a request", self.name, exc_info=bug)
+
+
+_FAIL_POINT_PARAMETER: Final = type(TABLE["logLevel"])("failpoint", "document", {}, at_runtime=False)
+
+
+def _namespace(request: RequestContext) -> str:
+    """Return the `db.collection` that a command names, else its database."""
+    command = request.command or {}
+    if request.spec.kind in {"admin", "internal"}:
+        return request.db
+    target = (
+        command.get("collection") if request.spec.name == "getMore" else next(iter(command.values()), None)
+    )
+    return f"{request.db}.{target}" if isinstance(target, str) else request.db

@@ -1,0 +1,92 @@
+"""Which release a server plays: what it reports, and the rules that differ between releases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """One release. Rules that changed follow from the wire version, which counts releases."""
+
+    name: str
+    version: str
+    max_wire_version: int
+
+    @staticmethod
+    def named(name: str) -> Profile:
+        """Return the profile of a release such as `8.2`. Raises `ValueError` for one that is not known."""
+        try:
+            return PROFILES[name]
+        except KeyError:
+            raise ValueError(f"unknown profile {name!r}; known are {', '.join(PROFILES)}") from None
+
+    @property
+    def version_array(self) -> list[int]:
+        """The version as `buildInfo.versionArray` has it, the fourth number 0 for a release."""
+        return [*map(int, self.version.split(".")), 0]
+
+    @property
+    def feature_compatibility_version(self) -> str:
+        return self.name
+
+    @property
+    def awaits_topology_changes(self) -> bool:
+        """`hello` carries `topologyVersion` and may wait for a change (since 4.4)."""
+        return self.max_wire_version >= WIRE_44
+
+    @property
+    def labels_retryable_writes(self) -> bool:
+        """The server, not the driver, decides on `RetryableWriteError` (since 4.4)."""
+        return self.max_wire_version >= WIRE_44
+
+    @property
+    def labels_no_writes_performed(self) -> bool:
+        """`NoWritesPerformed` exists (since 6.0)."""
+        return self.max_wire_version >= WIRE_60
+
+    @property
+    def knows_overload(self) -> bool:
+        """Overload codes are retriable and labelled (since 8.2)."""
+        return self.max_wire_version >= WIRE_82
+
+    @property
+    def hints_backoff(self) -> bool:
+        """Overload errors may carry `baseBackoffMS` (since 9.0)."""
+        return self.max_wire_version >= WIRE_90
+
+    @property
+    def takes_legacy_queries(self) -> bool:
+        """Any command may come as an OP_QUERY (until 5.0)."""
+        return self.max_wire_version <= WIRE_50
+
+    @property
+    def write_concern_timeout_name(self) -> str:
+        """The name of code 64."""
+        return "WriteConcernTimeout" if self.max_wire_version >= WIRE_82 else "WriteConcernFailed"
+
+
+WIRE_42: Final = 8
+WIRE_44: Final = 9
+WIRE_50: Final = 13
+WIRE_60: Final = 17
+WIRE_70: Final = 21
+WIRE_80: Final = 25
+WIRE_82: Final = 27
+WIRE_90: Final = 29
+
+PROFILES: Final = {
+    profile.name: profile
+    for profile in (
+        Profile("9.0", "9.0.0", WIRE_90),
+        Profile("8.2", "8.2.0", WIRE_82),
+        Profile("8.0", "8.0.0", WIRE_80),
+        Profile("7.0", "7.0.0", WIRE_70),
+        Profile("6.0", "6.0.0", WIRE_60),
+        Profile("5.0", "5.0.0", WIRE_50),
+        Profile("4.4", "4.4.0", WIRE_44),
+        Profile("4.2", "4.2.0", WIRE_42),
+    )
+}
+"""The profiles by name, newest first."""

@@ -1,0 +1,110 @@
+"""One request on its way through the pipeline: what is known of it grows from step to step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mongowire.messages import OpQuery
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fakeserver.commands.context import CommandContext
+    from fakeserver.commands.table import CommandSpec
+    from fakeserver.connection import ConnectionState
+    from fakeserver.errors import CommandError
+    from fakeserver.failpoints import CommandFault
+    from fakeserver.node import Node
+    from fakeserver.oplog import OpTime
+    from fakeserver.stages.write_concern import WriteConcern
+    from mongowire.connection import Envelope
+    from mongowire.messages import OpMsg
+
+
+class RequestContext:
+    """A request, and the answer that it will get.
+
+    Instants are seconds of the node's clock. Class attributes are what holds until a stage sets another
+    value, so that a request costs no more than the steps it takes.
+    """
+
+    message: OpMsg | OpQuery
+    name: str = ""
+    """The command's name as the client wrote it."""
+    command: dict[str, Any] | None = None
+    spec: CommandSpec
+    db: str = ""
+    session_id: bytes | None = None
+    txn_number: int | None = None
+    has_autocommit: bool = False
+    deadline: float | None = None
+    """When `maxTimeMS` is over, counted from the request's arrival."""
+    fault: CommandFault | None = None
+    write_concern: WriteConcern | None = None
+    write_concern_until: float | None = None
+    context: CommandContext | None = None
+    tails_change_stream: bool = False
+    """A getMore whose cursor is a change stream's; set by the handler."""
+    before: OpTime | None = None
+    after: OpTime | None = None
+
+    label_override: tuple[str, ...] | None = None
+    """Labels that a fail point put in the place of the computed ones."""
+    body: dict[str, Any] | None = None
+    """The fields of a successful reply."""
+    failure: CommandError | None = None
+    write_concern_error: Any = None
+    extra: Mapping[str, Any] | None = None
+    """Labels and what stands beside them."""
+    gossip: Mapping[str, Any] | None = None
+    silent: bool = False
+    """The client waits for no reply."""
+    iteration: int = 0
+    """How many replies of an exhaust stream went before."""
+
+    def __init__(self, node: Node, connection: ConnectionState, envelope: Envelope, arrived: float) -> None:
+        self.node = node
+        self.connection = connection
+        self.envelope = envelope
+        self.arrived = arrived
+        self.response_to = envelope.request_id
+
+    @property
+    def is_legacy(self) -> bool:
+        """Whether it came as an OP_QUERY."""
+        return isinstance(self.message, OpQuery)
+
+    def next_iteration(self, command: dict[str, Any], *, response_to: int, now: float) -> RequestContext:
+        """Return the request that an exhaust stream runs next, as if the client had sent it."""
+        following = RequestContext(self.node, self.connection, self.envelope, now)
+        following.message = self.message
+        following.command = command
+        following.response_to = response_to
+        following.iteration = self.iteration + 1
+        return following
+
+    def render(self) -> dict[str, Any]:
+        """Return the whole reply, its fields in a server's order."""
+        reply: dict[str, Any]
+        failure = self.failure
+        if failure is None:
+            reply = dict(self.body or {})
+            self._append_extra(reply)
+            reply["ok"] = 1.0
+        else:
+            reply = {}
+            self._append_extra(reply)
+            reply["ok"] = 0.0
+            reply["errmsg"] = failure.message
+            reply["code"] = int(failure.code)
+            reply["codeName"] = failure.code_name
+            reply.update(failure.extra)
+        if self.gossip is not None:
+            reply.update(self.gossip)
+        return reply
+
+    def _append_extra(self, reply: dict[str, Any]) -> None:
+        if self.write_concern_error is not None:
+            reply["writeConcernError"] = self.write_concern_error
+        if self.extra is not None:
+            reply.update(self.extra)

@@ -1,0 +1,144 @@
+"""Logical sessions, and the memory that makes retried writes safe (`Sessions`, `Retryable Writes`).
+
+A deployment has one catalog: the records are replicated, so they outlive a primary.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+from fakeserver.errors import CommandError
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+TIMEOUT_MINUTES: Final = 30
+_TIMEOUT: Final = TIMEOUT_MINUTES * 60.0
+_REAP_INTERVAL: Final = 300.0
+_NO_USER: Final = base64.b64encode(hashlib.sha256(b"").digest()).decode()
+
+
+class Use(StrEnum):
+    """What a transaction number stands for; the words are those of the error messages."""
+
+    RETRYABLE_WRITE = "retryable write"
+    TRANSACTION = "transaction"
+
+
+@dataclass(slots=True)
+class Session:
+    """What is remembered of one `lsid`. `txn_number` is the newest that began, -1 before the first."""
+
+    id: bytes
+    last_use: float
+    ended: bool = False
+    txn_number: int = -1
+    use: Use = Use.RETRYABLE_WRITE
+    statements: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """Return the session as a server's messages print it."""
+        return f"{UUID(bytes=self.id)} - {_NO_USER} -  - "
+
+    def begin(self, txn_number: int, use: Use) -> None:
+        """Begin or continue a retryable write or transaction; a higher number forgets the lower one.
+
+        Raises `CommandError` 225 TransactionTooOld and 217 IncompleteTransactionHistory.
+        """
+        if txn_number < self.txn_number:
+            raise self._too_old(txn_number, use)
+        if txn_number > self.txn_number:
+            self.txn_number, self.use, self.statements = txn_number, use, {}
+        elif use is Use.RETRYABLE_WRITE and self.use is Use.TRANSACTION:
+            raise CommandError(
+                ErrorCode.INCOMPLETE_TRANSACTION_HISTORY,
+                "Cannot retry a retryable write that has been converted into a transaction",
+            )
+
+    def _too_old(self, txn_number: int, use: Use) -> CommandError:
+        active = f"because a newer {self.use}"
+        if use is Use.RETRYABLE_WRITE:
+            message = (
+                f"Retryable write with txnNumber {txn_number} is prohibited on session {self} {active} with"
+                f" txnNumber {self.txn_number} has already started on this session."
+            )
+        else:
+            message = (
+                f"Cannot start transaction with {_numbers(txn_number)} on session {self} {active} with"
+                f" txnNumberAndRetryCounter {_numbers(self.txn_number)} has already started on this session."
+            )
+        return CommandError(ErrorCode.TRANSACTION_TOO_OLD, message)
+
+
+def _numbers(txn_number: int) -> str:
+    return f"{{ txnNumber: {txn_number}, txnRetryCounter: 0 }}"
+
+
+class RetryableWrite:
+    """The statements of one transaction number (a `StatementLog`); `hook` runs before each is written."""
+
+    def __init__(self, session: Session, hook: Callable[[int], None]) -> None:
+        self._statements = session.statements
+        self._hook = hook
+
+    def executed(self, statement: int) -> Mapping[str, Any] | None:
+        """Return the recorded result of an applied statement, or None."""
+        return self._statements.get(statement)
+
+    def record(self, statement: int, result: Mapping[str, Any]) -> None:
+        """Remember the result of a statement that was applied."""
+        self._statements[statement] = result
+
+    def before_write(self, statement: int) -> None:
+        """Run the hook. Raises what it raises."""
+        self._hook(statement)
+
+
+class SessionCatalog:
+    """Every session that a deployment knows. Instants are seconds of the caller's clock."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[bytes, Session] = {}
+        self._reap_at = 0.0
+
+    def use(self, session_id: bytes, now: float) -> Session:
+        """Return the session, made if it is new, and note that it was used."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            self._reap(now)
+            session = self._sessions[session_id] = Session(session_id, now)
+        session.last_use = now
+        session.ended = False
+        return session
+
+    def end(self, session_ids: Iterable[bytes]) -> None:
+        """End sessions; what they wrote stays known until they time out."""
+        for session_id in session_ids:
+            if session := self._sessions.get(session_id):
+                session.ended = True
+
+    def live(self) -> Iterator[Session]:
+        """Iterate over the sessions that have not ended, in the order of their first use."""
+        return (session for session in self._sessions.values() if not session.ended)
+
+    def ids(self) -> list[bytes]:
+        """Return the ids of all sessions that are remembered."""
+        return list(self._sessions)
+
+    def __len__(self) -> int:
+        """Return how many sessions have not ended."""
+        return sum(1 for _ in self.live())
+
+    def _reap(self, now: float) -> None:
+        if now < self._reap_at:
+            return
+        self._reap_at = now + _REAP_INTERVAL
+        expired = [key for key, session in self._sessions.items() if now - session.last_use > _TIMEOUT]
+        for key in expired:
+            del self._sessions[key]

@@ -1,0 +1,76 @@
+"""What a deployment is to be: declared, frozen, printable. `fakeserver.cluster` runs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from fakeserver.profile import Profile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_MAX_MEMBERS = 50
+_MAX_PORT = 65535
+
+
+class Topology(StrEnum):
+    """The kinds of deployment."""
+
+    STANDALONE = "standalone"
+    REPLICA_SET = "replica_set"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSpec:
+    """A deployment's description.
+
+    `host` is the name that the members advertise and, unless `bind_ip` says otherwise, listen on; `ports`
+    are theirs in order (none given: free ones). `parameters` are server parameters as at start-up, for every
+    member. `election_delay` is how long, in seconds, a set is without a primary after a step-down.
+    """
+
+    topology: Topology = Topology.STANDALONE
+    members: int = 1
+    set_name: str = "rs0"
+    host: str = "localhost"
+    bind_ip: str | None = None
+    profile: str = "8.2"
+    parameters: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    seed: int = 0
+    ports: tuple[int, ...] = ()
+    compressors: tuple[str, ...] | None = None
+    election_delay: float = 0.01
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot run, with a message that names the field."""
+        if not 1 <= self.members <= _MAX_MEMBERS:
+            raise ValueError(f"members must be from 1 to {_MAX_MEMBERS}, not {self.members}")
+        if self.topology is Topology.STANDALONE and self.members != 1:
+            raise ValueError("a standalone has one member; use ClusterSpec.replica_set(n)")
+        if self.ports and len(self.ports) != self.members:
+            raise ValueError(f"ports must name one port for each of the {self.members} members")
+        if any(not 0 <= port <= _MAX_PORT for port in self.ports):
+            raise ValueError(f"ports must be from 0 to {_MAX_PORT}, not {self.ports}")
+        if not self.set_name:
+            raise ValueError("set_name must not be empty")
+        if self.election_delay < 0:
+            raise ValueError("election_delay is a number of seconds and cannot be negative")
+        object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
+        Profile.named(self.profile)
+
+    @classmethod
+    def standalone(cls, **facts: Any) -> ClusterSpec:
+        """Describe one server that replicates nothing."""
+        return cls(topology=Topology.STANDALONE, **facts)
+
+    @classmethod
+    def replica_set(cls, members: int = 3, **facts: Any) -> ClusterSpec:
+        """Describe a replica set of `members` data-bearing, voting members."""
+        return cls(topology=Topology.REPLICA_SET, members=members, **facts)
+
+    @property
+    def is_replica_set(self) -> bool:
+        return self.topology is Topology.REPLICA_SET

@@ -1,0 +1,44 @@
+"""The stages of a mongod, each at its step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fakeserver.stages.api_version import ApiVersion
+from fakeserver.stages.deadline import Deadline
+from fakeserver.stages.eligibility import Authorization, Eligibility
+from fakeserver.stages.execution import Execute
+from fakeserver.stages.failpoints import FailPoints
+from fakeserver.stages.labelling import ClusterTimeGossip, ErrorLabels
+from fakeserver.stages.metadata import ClientMetadata
+from fakeserver.stages.parsing import Lookup, Parse, ValidateBody
+from fakeserver.stages.read_concern import ReadConcernCheck
+from fakeserver.stages.replica_state import ReplicaState
+from fakeserver.stages.session import SessionFields
+from fakeserver.stages.write_concern import WriteConcernCheck, WriteConcernWait
+
+if TYPE_CHECKING:
+    from fakeserver.pipeline import Stage
+
+
+def mongod_stages() -> tuple[Stage, ...]:
+    """Return new stages for one server; their order is the pipeline's affair."""
+    return (
+        ClusterTimeGossip(),
+        Parse(),
+        Lookup(),
+        ValidateBody(),
+        ApiVersion(),
+        ErrorLabels(),
+        ClientMetadata(),
+        SessionFields(),
+        FailPoints(),
+        Eligibility(),
+        Authorization(),
+        ReplicaState(),
+        Deadline(),
+        ReadConcernCheck(),
+        WriteConcernCheck(),
+        Execute(),
+        WriteConcernWait(),
+    )

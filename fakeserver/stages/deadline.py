@@ -1,0 +1,63 @@
+"""`maxTimeMS`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from fakeserver.errors import CommandError
+from fakeserver.failpoints import MAX_TIME_ALWAYS_TIME_OUT, MAX_TIME_NEVER_TIME_OUT
+from fakeserver.idl import Field, whole
+from fakeserver.pipeline import PASS, Action, Stage, Step
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from fakeserver.request import RequestContext
+
+_INT32_MAX: Final = (1 << 31) - 1
+_MAX_TIME_MS: Final = Field("maxTimeMS", "number")
+
+
+class Deadline(Stage):
+    """Arms the deadline, counted from the arrival, and fails what is late already."""
+
+    step = Step.DEADLINE
+
+    def enter(self, request: RequestContext, now: float) -> Action:
+        command = request.command
+        # On a getMore it is how long to wait for more, which is the cursor's affair.
+        if command is None or command.get("maxTimeMS") is None or request.spec.name == "getMore":
+            return PASS
+        max_time_ms = parse_max_time_ms(command["maxTimeMS"], request.name)
+        if not max_time_ms:
+            return PASS
+        fail_points = request.node.fail_points
+        if fail_points.any_active:
+            if fail_points.is_on(MAX_TIME_ALWAYS_TIME_OUT):
+                raise expired()
+            if fail_points.is_on(MAX_TIME_NEVER_TIME_OUT):
+                return PASS
+        request.deadline = request.arrived + max_time_ms / 1000
+        if now >= request.deadline:
+            raise expired()
+        return PASS
+
+
+def parse_max_time_ms(value: Any, command_name: str) -> int:
+    """Return `maxTimeMS`, in milliseconds. Raises `CommandError` 14 or 2."""
+    number = whole(_MAX_TIME_MS.check(value, f"{command_name}.maxTimeMS"))
+    if number < 0:
+        raise CommandError(
+            ErrorCode.BAD_VALUE, f"BSON field 'maxTimeMS' value must be >= 0, actual value '{number}'"
+        )
+    if number > _INT32_MAX:
+        raise CommandError(
+            ErrorCode.BAD_VALUE, f"{number} value for maxTimeMS is out of range [0, {_INT32_MAX}]"
+        )
+    if isinstance(value, float) and value != number:
+        raise CommandError(ErrorCode.BAD_VALUE, "maxTimeMS has non-integral value")
+    return number
+
+
+def expired() -> CommandError:
+    """Return the error of a command whose time is over."""
+    return CommandError(ErrorCode.MAX_TIME_MS_EXPIRED, "operation exceeded time limit")

@@ -1,0 +1,46 @@
+"""`failCommand`, before a command runs."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from fakeserver.failpoints import FAIL_COMMAND
+from fakeserver.pipeline import PASS, Action, Await, Disconnect, Stage, Step
+
+if TYPE_CHECKING:
+    from fakeserver.failpoints import CommandFault
+    from fakeserver.request import RequestContext
+
+
+class FailPoints(Stage):
+    """Blocks, then hangs up or fails, as the fail point says: one hit for all of it."""
+
+    step = Step.FAIL_POINTS
+
+    def enter(self, request: RequestContext, now: float) -> Action:
+        fault = request.fault
+        if fault is None:
+            node = request.node
+            if not node.fail_points.any_active:
+                return PASS
+            fault = node.fail_points.fail_command(node.target_of(request))
+            if fault is None:
+                return PASS
+            node.record_hit(FAIL_COMMAND, request, fault.effect)
+            request.fault = fault
+            request.label_override = fault.labels
+            if fault.block:
+                return _block(request, fault, now)
+        elif math.isinf(fault.block) and request.node.fail_points.is_configured(FAIL_COMMAND):
+            return _block(request, fault, now)
+        if fault.close:
+            return Disconnect("failCommand closes the connection")
+        if fault.error is not None:
+            raise fault.error
+        return PASS
+
+
+def _block(request: RequestContext, fault: CommandFault, now: float) -> Action:
+    bell = request.node.fail_points.changed if math.isinf(fault.block) else None
+    return Await(bell, now + fault.block)

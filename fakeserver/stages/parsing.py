@@ -1,0 +1,176 @@
+"""From a message to a validated command."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import bson
+from bson import CodecOptions, Timestamp
+
+from fakeserver.errors import CommandError
+from fakeserver.idl import duplicate_field, type_name
+from fakeserver.pipeline import PASS, Action, Disconnect, Silence, Stage, Step
+from mongowire.codes import ErrorCode
+from mongowire.errors import InvalidMessage
+from mongowire.messages import OpMsg, OpQuery
+
+if TYPE_CHECKING:
+    from fakeserver.request import RequestContext
+
+_UNSUPPORTED_OP_QUERY: Final = 352
+_OP_QUERY_REMOVED: Final = 5739101
+_NO_DB: Final = 40571
+_NO_SEQUENCES: Final = 40472
+_SECONDARY_OK: Final = 1 << 2
+_LEGACY_COMMANDS: Final = frozenset(
+    {
+        *("hello", "isMaster", "ismaster", "_isSelf", "authenticate"),
+        *("buildinfo", "buildInfo", "saslStart", "saslContinue"),
+    }
+)
+
+
+class Parse(Stage):
+    """Reads the message. What cannot be read is answered, except for the kinds that end a connection."""
+
+    step = Step.PARSE
+
+    def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
+        if request.command is not None:
+            request.name = next(iter(request.command), "")
+            return PASS
+        request.silent = request.envelope.more_to_come
+        try:
+            message = request.envelope.parse()
+            if type(message) is OpMsg:
+                request.message = message
+                request.command = message.decode()
+            elif isinstance(message, OpQuery):
+                request.message = message
+                request.command = _decode_query(message)
+            else:
+                return Silence("a reply is no request")
+        except InvalidMessage as error:
+            if error.fatal:
+                return Disconnect(error.message)
+            raise CommandError(error.code, error.message) from error
+        request.name = next(iter(request.command), "")
+        return PASS
+
+
+def _decode_query(message: OpQuery) -> dict[str, Any]:
+    """Turn a legacy query into the command that it stands for."""
+    if not message.is_command:
+        raise CommandError(_OP_QUERY_REMOVED, "OP_QUERY is no longer supported")
+    command = message.decode()
+    preference = None
+    if next(iter(command), "") in {"$query", "query"}:
+        preference = command.get("$readPreference")
+        inner = next(iter(command.values()))
+        command = dict(inner) if isinstance(inner, dict) else {}
+    if preference is None and message.flags & _SECONDARY_OK:
+        preference = {"mode": "secondaryPreferred"}
+    command["$db"] = message.database
+    if preference is not None:
+        command["$readPreference"] = preference
+    return command
+
+
+class Lookup(Stage):
+    """Finds the command by its name, which matters by case."""
+
+    step = Step.LOOKUP
+
+    def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
+        node, name = request.node, request.name
+        if request.is_legacy and name not in _LEGACY_COMMANDS and not node.profile.takes_legacy_queries:
+            raise CommandError(
+                _UNSUPPORTED_OP_QUERY,
+                f"Unsupported OP_QUERY command: {name}. The client driver may require an upgrade. For more"
+                " details see https://dochub.mongodb.org/core/legacy-opcode-removal",
+            )
+        spec = node.commands.get(name)
+        if spec is None:
+            raise CommandError(ErrorCode.COMMAND_NOT_FOUND, f"no such command: '{name}'")
+        request.spec = spec
+        return PASS
+
+
+class ValidateBody(Stage):
+    """Checks the body against the command's declaration, and takes note of the client's cluster time."""
+
+    step = Step.BODY
+
+    def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
+        command, spec = request.command, request.spec
+        assert command is not None
+        db = command.get("$db")
+        if type(db) is not str:
+            raise _bad_db(db, present="$db" in command)
+        request.db = db
+        message = request.message
+        if type(message) is OpMsg and message.sequences:
+            _check_sequences(request, message)
+        if spec.fields is not None:
+            _check_duplicates(request, message)
+            spec.fields.check_command(command)
+        told = command.get("$clusterTime")
+        if told is not None:
+            _hear_cluster_time(request, told)
+        return PASS
+
+
+def _bad_db(db: Any, *, present: bool) -> CommandError:
+    if not present:
+        return CommandError(_NO_DB, "OP_MSG requests require a $db argument")
+    return CommandError(
+        ErrorCode.TYPE_MISMATCH,
+        f"BSON field '$db' is the wrong type '{type_name(db)}', expected type 'string'",
+    )
+
+
+def _check_sequences(request: RequestContext, message: OpMsg) -> None:
+    for sequence in message.sequences:
+        if sequence.identifier not in request.spec.sequences:
+            raise CommandError(
+                _NO_SEQUENCES, f"The {request.name} command does not support document sequences."
+            )
+
+
+class _Noticing(dict[str, Any]):
+    """A document that notices when a key is given to it twice."""
+
+    repeated: str | None = None
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        if key in self and self.repeated is None:
+            self.repeated = key
+        super().__setitem__(key, value)
+
+
+_NOTICING: Final = CodecOptions(document_class=_Noticing)
+
+
+def _check_duplicates(request: RequestContext, message: OpMsg | OpQuery) -> None:
+    """Refuse a body with a declared field twice; a decoded document does not show it, its bytes may."""
+    fields = request.spec.fields
+    body = message.body if isinstance(message, OpMsg) else message.query
+    if fields is None or not any(body.count(pattern) > 1 for pattern in fields.patterns):
+        return
+    repeated = bson.decode(body, codec_options=_NOTICING).repeated
+    if repeated is not None and repeated in fields.by_name:
+        raise duplicate_field(f"{request.name}.{repeated}")
+
+
+def _hear_cluster_time(request: RequestContext, told: Any) -> None:
+    node = request.node
+    if not node.is_replica_set_member:
+        return
+    cluster_time = told.get("clusterTime") if isinstance(told, dict) else None
+    if not isinstance(cluster_time, Timestamp):
+        raise CommandError(
+            ErrorCode.TYPE_MISMATCH,
+            "BSON field '$clusterTime.clusterTime' is the wrong type "
+            f"'{type_name(cluster_time)}', expected type 'timestamp'",
+        )
+    node.cluster_time.advance(cluster_time)

@@ -1,0 +1,93 @@
+"""Which read concerns a command may have (`Read and Write Concern: readConcern`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from bson import Timestamp
+
+from fakeserver.errors import CommandError
+from fakeserver.idl import type_name
+from fakeserver.pipeline import PASS, Action, Stage, Step
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from fakeserver.request import RequestContext
+
+_LEVELS: Final = ("local", "majority", "linearizable", "available", "snapshot")
+_SNAPSHOT_READS: Final = frozenset({"find", "aggregate", "distinct"})
+_TIMES: Final = ("afterClusterTime", "atClusterTime")
+
+
+class ReadConcernCheck(Stage):
+    """Refuses a read concern that cannot be read, or that the command or the server cannot honour."""
+
+    step = Step.READ_CONCERN
+
+    def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
+        command = request.command
+        if command is None or "readConcern" not in command:
+            return PASS
+        concern = command["readConcern"]
+        level = _parse(request, concern)
+        _check_support(request, level)
+        _check_server(request, concern, level)
+        return PASS
+
+
+def _parse(request: RequestContext, concern: Any) -> str:
+    if not isinstance(concern, dict):
+        raise _wrong_type(f"{request.name}.readConcern", concern, "object")
+    level = concern.get("level", "local")
+    if not isinstance(level, str):
+        raise _wrong_type("readConcern.level", level, "string")
+    if level not in _LEVELS:
+        raise CommandError(
+            ErrorCode.BAD_VALUE,
+            f"Enumeration value '{level}' for field 'readConcern.level' is not a valid value.",
+        )
+    for name in _TIMES:
+        if name in concern and not isinstance(concern[name], Timestamp):
+            raise _wrong_type(f"readConcern.{name}", concern[name], "timestamp")
+    return level
+
+
+def _check_support(request: RequestContext, level: str) -> None:
+    spec = request.spec
+    if level in {"local", "available"} or (spec.kind == "read" and level != "snapshot"):
+        return
+    if level == "snapshot" and spec.name in _SNAPSHOT_READS:
+        return
+    raise CommandError(
+        ErrorCode.INVALID_OPTIONS,
+        f'Command {spec.name} does not support {{ readConcern: {{ level: "{level}", provenance:'
+        ' "clientSupplied" } } :: caused by :: read concern not supported',
+    )
+
+
+def _check_server(request: RequestContext, concern: dict[str, Any], level: str) -> None:
+    if request.node.is_replica_set_member:
+        if level == "linearizable" and not request.node.is_primary:
+            raise CommandError(
+                ErrorCode.NOT_WRITABLE_PRIMARY,
+                "cannot satisfy linearizable read concern on non-primary node",
+            )
+        return
+    if level == "snapshot":
+        raise CommandError(
+            ErrorCode.NOT_A_REPLICA_SET,
+            "node needs to be a replica set member to use readConcern: snapshot",
+        )
+    for name in _TIMES:
+        if name in concern:
+            raise CommandError(
+                ErrorCode.ILLEGAL_OPERATION,
+                f"Cannot specify {name} readConcern without replication enabled",
+            )
+
+
+def _wrong_type(path: str, value: Any, expected: str) -> CommandError:
+    return CommandError(
+        ErrorCode.TYPE_MISMATCH,
+        f"BSON field '{path}' is the wrong type '{type_name(value)}', expected type '{expected}'",
+    )

@@ -1,0 +1,179 @@
+"""What the commands ask of a storage engine.
+
+Documents are plain dictionaries of `bson` types. An engine owns its documents: what goes in is copied, what
+`find` and `aggregate` return belongs to the caller, and what `Changed` shows is the engine's own, to be
+read and left alone. It knows no cursors, sessions or replies; those stay in `fakeserver.commands`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Callable, Mapping, Sequence
+
+Document: TypeAlias = dict[str, Any]
+
+
+class Namespace(NamedTuple):
+    """A collection's full name."""
+
+    db: str
+    collection: str
+
+    def __str__(self) -> str:
+        """Return `db.collection`."""
+        return f"{self.db}.{self.collection}"
+
+    @classmethod
+    def parse(cls, text: str) -> Namespace:
+        """Return the namespace that `db.collection` names."""
+        db, _, collection = text.partition(".")
+        return cls(db, collection)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Which documents, in which order, and what of them.
+
+    `now` is what `$$NOW` means. `minimum` (included) and `maximum` (excluded) bound the keys of the index
+    that `hint` gives as a document. `read` returns the documents of another collection, for stages that
+    join.
+    """
+
+    filter: Mapping[str, Any] = field(default_factory=dict)
+    sort: Mapping[str, Any] | None = None
+    projection: Mapping[str, Any] | None = None
+    skip: int = 0
+    limit: int = 0
+    hint: Any = None
+    let: Mapping[str, Any] | None = None
+    collation: Mapping[str, Any] | None = None
+    now: dt.datetime | None = None
+    minimum: Mapping[str, Any] | None = None
+    maximum: Mapping[str, Any] | None = None
+    return_key: bool = False
+    show_record_id: bool = False
+    read: Callable[[Any], list[Document]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """One update statement: operators, a replacement, or a pipeline. `make_id` gives an upsert its `_id`."""
+
+    query: Query
+    change: Mapping[str, Any] | Sequence[Mapping[str, Any]]
+    multi: bool = False
+    upsert: bool = False
+    array_filters: Sequence[Mapping[str, Any]] = ()
+    make_id: Callable[[], Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """One document as it was and as it is: `before` is None for an insert, `after` for a delete."""
+
+    before: Document | None
+    after: Document | None
+
+
+Accept: TypeAlias = "Callable[[Changed], None]"
+"""Sees each change that is about to be stored, after indexes allowed it; what it raises prevents it."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateResult:
+    """What an update did. `images` holds each document that it touched or inserted, changed or not."""
+
+    matched: int
+    modified: int
+    upserted_id: Any = None
+    upserted: bool = False
+    images: tuple[Changed, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSpec:
+    """An index as `listIndexes` shows it: `document` holds `v`, `key`, `name` and the options given."""
+
+    name: str
+    key: Mapping[str, Any]
+    unique: bool = False
+    sparse: bool = False
+    document: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Capped:
+    """The bounds of a capped collection, whose oldest documents make room: bytes, and documents (0: any)."""
+
+    size: int
+    max: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """How many documents a collection holds, and their bytes as BSON."""
+
+    count: int = 0
+    size: int = 0
+
+
+class StorageEngine(Protocol):
+    """Documents by namespace. Every method may raise `fakeserver.errors.CommandError`."""
+
+    def insert(self, ns: Namespace, document: Document, *, accept: Accept | None = None) -> Document:
+        """Store a document (with an `_id`) and return it as stored. Raises `WriteError` 11000."""
+        ...
+
+    def find(self, ns: Namespace, query: Query) -> list[Document]:
+        """Return the documents that match, in the order asked for, else in natural order."""
+        ...
+
+    def update(self, ns: Namespace, update: Update, *, accept: Accept | None = None) -> UpdateResult:
+        """Apply one statement. Raises `WriteError` for a bad change, or a duplicate key."""
+        ...
+
+    def delete(self, ns: Namespace, query: Query, *, accept: Accept | None = None) -> list[Document]:
+        """Delete the documents that match (all of them where the limit is 0) and return them."""
+        ...
+
+    def aggregate(
+        self,
+        ns: Namespace,
+        pipeline: Sequence[Mapping[str, Any]],
+        *,
+        options: Query,
+        documents: list[Document] | None = None,
+    ) -> list[Document]:
+        """Return what the pipeline makes of the collection, or of `documents`; it does not write."""
+        ...
+
+    def stats(self, ns: Namespace) -> Stats:
+        """Return the collection's size; that of a collection which is not there is nothing."""
+        ...
+
+    def drop(self, ns: Namespace) -> bool:
+        """Forget the collection, its documents and its indexes; return whether it was there."""
+        ...
+
+    def create(self, ns: Namespace, *, capped: Capped | None = None, unique_ids: bool = True) -> None:
+        """Make an empty collection, if it is not there; measurements of a time series may share an `_id`."""
+        ...
+
+    def create_index(self, ns: Namespace, index: IndexSpec, *, tolerant: bool = False) -> None:
+        """Enforce an index from now on.
+
+        Raises `WriteError` 11000 if the documents there violate it, unless `tolerant`.
+        """
+        ...
+
+    def drop_index(self, ns: Namespace, name: str) -> None:
+        """Forget an index."""
+        ...
+
+    def rename(self, source: Namespace, target: Namespace) -> None:
+        """Give a collection another name; the target must not be there."""
+        ...

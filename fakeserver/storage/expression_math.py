@@ -1,0 +1,244 @@
+"""Arithmetic and accumulating expression operators."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import math
+import operator
+from typing import TYPE_CHECKING, Any
+
+from bson import Decimal128
+
+from fakeserver.errors import CommandError
+from fakeserver.storage.arithmetic import combine, like, to_decimal
+from fakeserver.storage.functions import FunctionTable, null_in, nullish
+from fakeserver.storage.values import exact, is_number, order, truthy, type_name
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+functions = FunctionTable()
+function = functions.function
+
+
+def _number(name: str, value: Any) -> Any:
+    if not is_number(value):
+        raise CommandError(28765, f"{name} only supports numeric types, not {type_name(value)}")
+    return value
+
+
+def _arithmetic(calculate: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+    try:
+        return combine(calculate, left, right)
+    except OverflowError:
+        return calculate(float(left), float(right))
+
+
+@function("$add", 0, None)
+@null_in
+def _add(*values: Any) -> Any:
+    total: Any = 0
+    date: dt.datetime | None = None
+    for value in values:
+        if isinstance(value, dt.datetime):
+            if date is not None:
+                raise CommandError(16612, "only one date allowed in an $add expression")
+            date = value
+        elif not is_number(value):
+            raise CommandError(
+                ErrorCode.TYPE_MISMATCH, f"$add only supports numeric or date types, not {type_name(value)}"
+            )
+        else:
+            total = _arithmetic(operator.add, total, value)
+    return total if date is None else date + dt.timedelta(milliseconds=float(exact(total)))
+
+
+@function("$subtract", 2)
+@null_in
+def _subtract(left: Any, right: Any) -> Any:
+    if isinstance(left, dt.datetime):
+        if isinstance(right, dt.datetime):
+            return like((left - right) // dt.timedelta(milliseconds=1), 2**40)
+        return left - dt.timedelta(milliseconds=float(exact(right)))
+    if not is_number(left) or not is_number(right):
+        raise CommandError(
+            ErrorCode.TYPE_MISMATCH, f"can't $subtract {type_name(right)} from {type_name(left)}"
+        )
+    return _arithmetic(operator.sub, left, right)
+
+
+@function("$multiply", 0, None)
+@null_in
+def _multiply(*values: Any) -> Any:
+    product: Any = 1
+    for value in values:
+        if not is_number(value):
+            raise CommandError(
+                ErrorCode.TYPE_MISMATCH, f"$multiply only supports numeric types, not {type_name(value)}"
+            )
+        product = _arithmetic(operator.mul, product, value)
+    return product
+
+
+@function("$divide", 2)
+@null_in
+def _divide(left: Any, right: Any) -> Any:
+    if not is_number(left) or not is_number(right):
+        kinds = f"{type_name(left)} and {type_name(right)}"
+        raise CommandError(ErrorCode.TYPE_MISMATCH, f"$divide only supports numeric types, not {kinds}")
+    if exact(right) == 0:
+        raise CommandError(ErrorCode.BAD_VALUE, "can't $divide by zero")
+    if isinstance(left, Decimal128) or isinstance(right, Decimal128):
+        return combine(operator.truediv, left, right)
+    return float(left) / float(right)
+
+
+@function("$mod", 2)
+@null_in
+def _mod(left: Any, right: Any) -> Any:
+    if not is_number(left) or not is_number(right):
+        kinds = f"{type_name(left)} and {type_name(right)}"
+        raise CommandError(16611, f"$mod only supports numeric types, not {kinds}")
+    if exact(right) == 0:
+        raise CommandError(16610, "can't $mod by zero")
+    return combine(remainder, left, right)
+
+
+def remainder(left: Any, right: Any) -> Any:
+    """Return the remainder with the sign of the dividend, as C does."""
+    if isinstance(left, float):
+        return math.fmod(left, right)
+    if isinstance(left, decimal.Decimal):
+        return left % right
+    return left - right * int(abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1))
+
+
+@function("$abs")
+@null_in
+def _abs(value: Any) -> Any:
+    _number("$abs", value)
+    return (
+        like(abs(value), value) if not isinstance(value, Decimal128) else Decimal128(abs(to_decimal(value)))
+    )
+
+
+def _rounding(name: str, mode: str, through: Callable[[float], int]) -> None:
+    @function(name)
+    @null_in
+    def _round(value: Any) -> Any:
+        _number(name, value)
+        if isinstance(value, Decimal128):
+            return Decimal128(to_decimal(value).to_integral_value(rounding=mode))
+        return float(through(value)) if isinstance(value, float) and math.isfinite(value) else value
+
+
+_rounding("$ceil", decimal.ROUND_CEILING, math.ceil)
+_rounding("$floor", decimal.ROUND_FLOOR, math.floor)
+
+
+def _to_place(name: str, mode: str) -> None:
+    @function(name, 1, 2)
+    @null_in
+    def _round(value: Any, place: Any = 0) -> Any:
+        _number(name, value)
+        number = decimal.Decimal(str(exact(value)))
+        if not number.is_finite():
+            return value
+        rounded = number.quantize(decimal.Decimal(1).scaleb(-int(place)), rounding=mode)
+        if isinstance(value, Decimal128):
+            return Decimal128(rounded)
+        return float(rounded) if isinstance(value, float) else like(int(rounded), value)
+
+
+_to_place("$round", decimal.ROUND_HALF_EVEN)
+_to_place("$trunc", decimal.ROUND_DOWN)
+
+
+def _real(name: str, calculate: Callable[[float], float]) -> None:
+    @function(name)
+    @null_in
+    def _calculate(value: Any) -> Any:
+        _number(name, value)
+        try:
+            result = calculate(float(exact(value)))
+        except ValueError:
+            raise CommandError(28714, f"{name}'s argument is out of range, but is {value}") from None
+        return Decimal128(to_decimal(result)) if isinstance(value, Decimal128) else result
+
+
+for _name, _calculation in {
+    "$sqrt": math.sqrt, "$exp": math.exp, "$ln": math.log, "$log10": math.log10, "$sin": math.sin,
+    "$cos": math.cos, "$tan": math.tan, "$asin": math.asin, "$acos": math.acos, "$atan": math.atan,
+    "$degreesToRadians": math.radians, "$radiansToDegrees": math.degrees,
+}.items():  # fmt: skip
+    _real(_name, _calculation)
+
+
+@function("$log", 2)
+@null_in
+def _log(value: Any, base: Any) -> Any:
+    return math.log(float(exact(value)), float(exact(base)))
+
+
+@function("$pow", 2)
+@null_in
+def _pow(base: Any, exponent: Any) -> Any:
+    if isinstance(base, int) and isinstance(exponent, int) and exponent < 0:
+        return float(base) ** exponent
+    return _arithmetic(operator.pow, base, exponent)
+
+
+@function("$not")
+def _not(value: Any) -> bool:
+    return not truthy(value)
+
+
+def spread(values: Sequence[Any]) -> list[Any]:
+    """Return what an accumulator sees as an expression: a single array stands for its elements."""
+    return values[0] if len(values) == 1 and isinstance(values[0], list) else list(values)
+
+
+def total(values: Sequence[Any]) -> Any:
+    """Return the sum of the numbers among `values`."""
+    result: Any = 0
+    for value in values:
+        if is_number(value):
+            result = _arithmetic(operator.add, result, value)
+    return result
+
+
+def average(values: Sequence[Any]) -> Any:
+    """Return the mean of the numbers among `values`, or None."""
+    numbers = [value for value in values if is_number(value)]
+    if not numbers:
+        return None
+    return _divide(total(numbers), len(numbers))
+
+
+def extreme(values: Sequence[Any], sign: int, fold: Any = None) -> Any:
+    """Return the greatest (`sign` 1) or the least (-1) that is not null, or None."""
+    found = [value for value in values if not nullish(value)]
+    if not found:
+        return None
+    chosen = max if sign > 0 else min
+    return chosen(found, key=lambda value: order(value, fold))
+
+
+def deviation(values: Sequence[Any], *, sample: bool) -> float | None:
+    """Return the standard deviation of the numbers among `values`, or None where there is none."""
+    numbers = [float(exact(value)) for value in values if is_number(value)]
+    count = len(numbers) - (1 if sample else 0)
+    if count <= 0:
+        return None
+    mean = sum(numbers) / len(numbers)
+    return math.sqrt(sum((number - mean) ** 2 for number in numbers) / count)
+
+
+function("$sum", 0, None)(lambda *values: total(spread(values)))
+function("$avg", 0, None)(lambda *values: average(spread(values)))
+function("$max", 0, None)(lambda *values: extreme(spread(values), 1))
+function("$min", 0, None)(lambda *values: extreme(spread(values), -1))
+function("$stdDevPop", 0, None)(lambda *values: deviation(spread(values), sample=False))
+function("$stdDevSamp", 0, None)(lambda *values: deviation(spread(values), sample=True))

@@ -1,0 +1,376 @@
+"""Aggregation expressions, compiled to closures.
+
+An expression is compiled once per command, so that what is wrong with it (an unknown operator, an undefined
+variable) is said even when there is no document to evaluate it for, as a server does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from fakeserver.errors import CommandError
+from fakeserver.storage import (
+    expression_arrays,
+    expression_math,
+    expression_text,
+    expression_types,
+)
+from fakeserver.storage.functions import FunctionTable
+from fakeserver.storage.paths import gather, split
+from fakeserver.storage.printing import show, show_document
+from fakeserver.storage.values import MISSING, equal, is_object, order, truthy, type_name
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from fakeserver.storage.scope import Evaluate, Frame, Scope
+
+_UNDEFINED_VARIABLE: Final = 17276
+_NOT_ONE_FIELD: Final = 15983
+_INVALID_PATH: Final = 16872
+
+FUNCTIONS: Final = FunctionTable.merge(
+    expression_math.functions,
+    expression_arrays.functions,
+    expression_text.functions,
+    expression_types.functions,
+)
+
+
+def compile_expression(expression: Any, scope: Scope, names: frozenset[str] | None = None) -> Evaluate:
+    """Return an expression as a function of its variables. Raises `CommandError` for a malformed one."""
+    return Compiler(scope, scope.names() if names is None else names).compile(expression)
+
+
+class Compiler:
+    """Compiles expressions in which the variables `names` are defined."""
+
+    def __init__(self, scope: Scope, names: frozenset[str]) -> None:
+        self.scope = scope
+        self.names = names
+
+    def compile(self, expression: Any) -> Evaluate:
+        """Return one expression as a function."""
+        if isinstance(expression, str) and expression.startswith("$"):
+            return self._variable(expression[2:]) if expression.startswith("$$") else _field(expression[1:])
+        if isinstance(expression, dict):
+            return self._object(expression)
+        if isinstance(expression, list):
+            return self._array(expression)
+        return lambda _frame: expression
+
+    def within(self, *names: str) -> Compiler:
+        """Return a compiler in which more variables are defined."""
+        return Compiler(self.scope, self.names | frozenset(names))
+
+    def _variable(self, text: str) -> Evaluate:
+        name, _, rest = text.partition(".")
+        if name not in self.names:
+            raise CommandError(_UNDEFINED_VARIABLE, f"Use of undefined variable: {name}")
+        parts = split(rest) if rest else ()
+        return lambda frame: gather(frame.get(name, MISSING), parts)
+
+    def _array(self, items: list[Any]) -> Evaluate:
+        compiled = [self.compile(item) for item in items]
+        return lambda frame: [_null_if_missing(item(frame)) for item in compiled]
+
+    def _object(self, document: dict[str, Any]) -> Evaluate:
+        first = next(iter(document), "")
+        if not first.startswith("$"):
+            return self._literal_object(document)
+        if len(document) != 1:
+            raise CommandError(
+                _NOT_ONE_FIELD,
+                "an expression specification must contain exactly one field, the name of the expression. "
+                f"Found {len(document)} fields in {show_document(document)}",
+            )
+        return self._operator(first, document[first])
+
+    def _literal_object(self, document: dict[str, Any]) -> Evaluate:
+        fields = [(name, self.compile(value)) for name, value in document.items()]
+
+        def evaluate(frame: Frame) -> Any:
+            values = ((name, value(frame)) for name, value in fields)
+            return {name: value for name, value in values if value is not MISSING}
+
+        return evaluate
+
+    def _operator(self, name: str, argument: Any) -> Evaluate:
+        form = _FORMS.get(name)
+        if form is not None:
+            return form(self, argument)
+        function = FUNCTIONS.get(name)
+        if function is None:
+            return self._library(name, argument)
+        arguments = argument if isinstance(argument, list) else [argument]
+        if function.named:
+            return self._named(name, argument, function.call)
+        function.check(len(arguments))
+        compiled = [self.compile(item) for item in arguments]
+        if function.folds:
+            fold = self.scope.fold
+            return lambda frame: function.call(*[item(frame) for item in compiled], fold=fold)
+        return lambda frame: function.call(*[item(frame) for item in compiled])
+
+    def _named(self, name: str, argument: Any, call: Callable[..., Any]) -> Evaluate:
+        if not isinstance(argument, dict):
+            raise CommandError(
+                ErrorCode.FAILED_TO_PARSE,
+                f"{name} expects an object of named arguments but found: {type_name(argument)}",
+            )
+        compiled = {key: self.compile(value) for key, value in argument.items()}
+        return lambda frame: call({key: value(frame) for key, value in compiled.items()})
+
+    def _library(self, name: str, argument: Any) -> Evaluate:
+        library = self.scope.library
+        if library is None or name not in LIBRARY_OPERATORS:
+            raise CommandError(ErrorCode.INVALID_PIPELINE_OPERATOR, f"Unrecognized expression '{name}'")
+        compiled = self.compile(argument)
+
+        def evaluate(frame: Frame) -> Any:
+            return library(name, _null_if_missing(compiled(frame)))
+
+        return evaluate
+
+
+LIBRARY_OPERATORS: Final = frozenset({
+    "$dateFromString", "$dateToString", "$dateFromParts", "$dayOfMonth", "$dayOfWeek", "$dayOfYear",
+    "$hour", "$isoDayOfWeek", "$isoWeek", "$isoWeekYear", "$millisecond", "$minute", "$month", "$second",
+    "$week", "$year",
+})  # fmt: skip
+"""Operators that the storage library evaluates."""
+
+
+def _null_if_missing(value: Any) -> Any:
+    return None if value is MISSING else value
+
+
+def _field(path: str) -> Evaluate:
+    if not path or path.startswith(".") or path.endswith("."):
+        raise CommandError(_INVALID_PATH, f"'${path}' starts with an invalid character for a field path")
+    parts = split(path)
+    return lambda frame: gather(frame["CURRENT"], parts)
+
+
+def _parts(
+    name: str, argument: Any, required: tuple[str, ...], optional: Mapping[str, Any]
+) -> dict[str, Any]:
+    if not isinstance(argument, dict):
+        raise CommandError(ErrorCode.FAILED_TO_PARSE, f"{name} only supports an object as its argument")
+    for key in argument:
+        if key not in required and key not in optional:
+            raise CommandError(ErrorCode.FAILED_TO_PARSE, f"Unrecognized parameter to {name}: {key}")
+    for key in required:
+        if key not in argument:
+            raise CommandError(ErrorCode.FAILED_TO_PARSE, f"Missing '{key}' parameter to {name}")
+    return {**optional, **argument}
+
+
+def _literal(_compiler: Compiler, argument: Any) -> Evaluate:
+    return lambda _frame: argument
+
+
+def _rand(compiler: Compiler, _argument: Any) -> Evaluate:
+    dice = compiler.scope.dice
+    return lambda _frame: dice() if dice is not None else 0.0
+
+
+def _and(compiler: Compiler, argument: Any) -> Evaluate:
+    items = [compiler.compile(item) for item in (argument if isinstance(argument, list) else [argument])]
+    return lambda frame: all(truthy(item(frame)) for item in items)
+
+
+def _or(compiler: Compiler, argument: Any) -> Evaluate:
+    items = [compiler.compile(item) for item in (argument if isinstance(argument, list) else [argument])]
+    return lambda frame: any(truthy(item(frame)) for item in items)
+
+
+def _cond(compiler: Compiler, argument: Any) -> Evaluate:
+    if isinstance(argument, list):
+        if len(argument) != 3:  # noqa: PLR2004 -- if, then, else
+            message = f"Expression $cond takes exactly 3 arguments. {len(argument)} were passed in."
+            raise CommandError(16020, message)
+        argument = dict(zip(("if", "then", "else"), argument, strict=True))
+    parts = _parts("$cond", argument, ("if", "then", "else"), {})
+    condition, then, otherwise = (compiler.compile(parts[key]) for key in ("if", "then", "else"))
+    return lambda frame: then(frame) if truthy(condition(frame)) else otherwise(frame)
+
+
+def _if_null(compiler: Compiler, argument: Any) -> Evaluate:
+    if not isinstance(argument, list) or len(argument) < 2:  # noqa: PLR2004 -- a value and a replacement
+        raise CommandError(1257300, "$ifNull needs at least two arguments, had: 1")
+    items = [compiler.compile(item) for item in argument]
+
+    def evaluate(frame: Frame) -> Any:
+        for item in items[:-1]:
+            value = item(frame)
+            if value is not None and value is not MISSING:
+                return value
+        return items[-1](frame)
+
+    return evaluate
+
+
+def _switch(compiler: Compiler, argument: Any) -> Evaluate:
+    parts = _parts("$switch", argument, ("branches",), {"default": MISSING})
+    branches = [
+        (compiler.compile(each["case"]), compiler.compile(each["then"])) for each in parts["branches"]
+    ]
+    default = None if parts["default"] is MISSING else compiler.compile(parts["default"])
+
+    def evaluate(frame: Frame) -> Any:
+        for case, then in branches:
+            if truthy(case(frame)):
+                return then(frame)
+        if default is None:
+            raise CommandError(
+                40066, "$switch could not find a matching branch for an input, and no default was specified."
+            )
+        return default(frame)
+
+    return evaluate
+
+
+def _let(compiler: Compiler, argument: Any) -> Evaluate:
+    parts = _parts("$let", argument, ("vars", "in"), {})
+    variables = {name: compiler.compile(value) for name, value in parts["vars"].items()}
+    body = compiler.within(*variables).compile(parts["in"])
+    return lambda frame: body({**frame, **{name: value(frame) for name, value in variables.items()}})
+
+
+def _input_array(name: str, value: Any) -> list[Any] | None:
+    if value is None or value is MISSING:
+        return None
+    if not isinstance(value, list):
+        raise CommandError(16883, f"input to {name} must be an array not {type_name(value)}")
+    return value
+
+
+def _map(compiler: Compiler, argument: Any) -> Evaluate:
+    parts = _parts("$map", argument, ("input", "in"), {"as": "this"})
+    source, name = compiler.compile(parts["input"]), parts["as"]
+    body = compiler.within(name).compile(parts["in"])
+
+    def evaluate(frame: Frame) -> Any:
+        items = _input_array("$map", source(frame))
+        return None if items is None else [_null_if_missing(body({**frame, name: item})) for item in items]
+
+    return evaluate
+
+
+def _filter(compiler: Compiler, argument: Any) -> Evaluate:
+    parts = _parts("$filter", argument, ("input", "cond"), {"as": "this", "limit": None})
+    source, limit, name = compiler.compile(parts["input"]), compiler.compile(parts["limit"]), parts["as"]
+    condition = compiler.within(name).compile(parts["cond"])
+
+    def evaluate(frame: Frame) -> Any:
+        items = _input_array("$filter", source(frame))
+        if items is None:
+            return None
+        return [item for item in items if truthy(condition({**frame, name: item}))][: limit(frame)]
+
+    return evaluate
+
+
+def _reduce(compiler: Compiler, argument: Any) -> Evaluate:
+    parts = _parts("$reduce", argument, ("input", "initialValue", "in"), {})
+    source, initial = compiler.compile(parts["input"]), compiler.compile(parts["initialValue"])
+    body = compiler.within("this", "value").compile(parts["in"])
+
+    def evaluate(frame: Frame) -> Any:
+        items = _input_array("$reduce", source(frame))
+        if items is None:
+            return None
+        value = initial(frame)
+        for item in items:
+            value = body({**frame, "this": item, "value": value})
+        return value
+
+    return evaluate
+
+
+def _get_field(compiler: Compiler, argument: Any) -> Evaluate:
+    if not isinstance(argument, dict) or "field" not in argument:
+        argument = {"field": argument, "input": "$$CURRENT"}
+    parts = _parts("$getField", argument, ("field", "input"), {})
+    name, source = compiler.compile(parts["field"]), compiler.compile(parts["input"])
+
+    def evaluate(frame: Frame) -> Any:
+        value = source(frame)
+        return value.get(name(frame), MISSING) if is_object(value) else MISSING
+
+    return evaluate
+
+
+def _set_field(compiler: Compiler, argument: Any) -> Evaluate:
+    parts = _parts("$setField", argument, ("field", "input", "value"), {})
+    name, source, value = (compiler.compile(parts[key]) for key in ("field", "input", "value"))
+
+    def evaluate(frame: Frame) -> Any:
+        document = source(frame)
+        if document is None or document is MISSING:
+            return None
+        changed = {**document, name(frame): value(frame)}
+        return {key: item for key, item in changed.items() if item is not MISSING}
+
+    return evaluate
+
+
+def _unset_field(compiler: Compiler, argument: Any) -> Evaluate:
+    return _set_field(compiler, {**argument, "value": "$$REMOVE"})
+
+
+def _comparison(test: Callable[[Any, Any], Any], name: str) -> Callable[[Compiler, Any], Evaluate]:
+    def form(compiler: Compiler, argument: Any) -> Evaluate:
+        passed = len(argument) if isinstance(argument, list) else 1
+        if passed != 2:  # noqa: PLR2004 -- what is compared
+            message = f"Expression {name} takes exactly 2 arguments. {passed} were passed in."
+            raise CommandError(16020, message)
+        left, right, fold = compiler.compile(argument[0]), compiler.compile(argument[1]), compiler.scope.fold
+        return lambda frame: test(order(left(frame), fold), order(right(frame), fold))
+
+    return form
+
+
+def _in(compiler: Compiler, argument: Any) -> Evaluate:
+    if not isinstance(argument, list) or len(argument) != 2:  # noqa: PLR2004 -- a value and an array
+        raise CommandError(16020, "Expression $in takes exactly 2 arguments. 1 were passed in.")
+    value, source, fold = compiler.compile(argument[0]), compiler.compile(argument[1]), compiler.scope.fold
+
+    def evaluate(frame: Frame) -> Any:
+        items = source(frame)
+        if not isinstance(items, list):
+            found = show(items) if items is not MISSING else "missing"
+            raise CommandError(40081, f"$in requires an array as a second argument, found: {found}")
+        sought = value(frame)
+        return any(equal(sought, item, fold) for item in items)
+
+    return evaluate
+
+
+_FORMS: Final[dict[str, Callable[[Compiler, Any], Evaluate]]] = {
+    "$literal": _literal,
+    "$const": _literal,
+    "$rand": _rand,
+    "$and": _and,
+    "$or": _or,
+    "$cond": _cond,
+    "$ifNull": _if_null,
+    "$switch": _switch,
+    "$let": _let,
+    "$map": _map,
+    "$filter": _filter,
+    "$reduce": _reduce,
+    "$getField": _get_field,
+    "$setField": _set_field,
+    "$unsetField": _unset_field,
+    "$in": _in,
+    "$eq": _comparison(lambda left, right: left == right, "$eq"),
+    "$ne": _comparison(lambda left, right: left != right, "$ne"),
+    "$gt": _comparison(lambda left, right: left > right, "$gt"),
+    "$gte": _comparison(lambda left, right: left >= right, "$gte"),
+    "$lt": _comparison(lambda left, right: left < right, "$lt"),
+    "$lte": _comparison(lambda left, right: left <= right, "$lte"),
+    "$cmp": _comparison(lambda left, right: (left > right) - (left < right), "$cmp"),
+}

@@ -1,0 +1,87 @@
+"""What indexes enforce: unique keys, sparse and partial ones, with collation.
+
+Indexes that enforce nothing are only names: queries scan.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from fakeserver.errors import WriteError
+from fakeserver.storage.collation import fold_of
+from fakeserver.storage.matching import compile_filter
+from fakeserver.storage.paths import read, split
+from fakeserver.storage.printing import show_document
+from fakeserver.storage.values import MISSING, order
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Mapping
+
+    from fakeserver.storage.engine import Document, IndexSpec, Namespace
+
+
+class UniqueIndex:
+    """The keys that documents hold, and who holds them, so that a second holder is refused without a scan."""
+
+    def __init__(self, ns: Namespace, spec: IndexSpec) -> None:
+        self.ns = ns
+        self.spec = spec
+        self._paths = [split(name) for name in spec.key]
+        self._fold = fold_of(spec.document.get("collation"))
+        partial = spec.document.get("partialFilterExpression")
+        self._covers = compile_filter(partial) if partial is not None else None
+        self._holders: dict[Hashable, list[Hashable]] = {}
+
+    def check(self, holder: Hashable, document: Document) -> None:
+        """Refuse a document whose key another holds. Raises `WriteError` 11000."""
+        for key, values in self._keys(document).items():
+            if any(other != holder for other in self._holders.get(key, ())):
+                raise duplicate_key(self.ns, self.spec.name, self.spec.key, values)
+
+    def add(self, holder: Hashable, document: Document) -> None:
+        """Enter the keys of a document."""
+        for key in self._keys(document):
+            self._holders.setdefault(key, []).append(holder)
+
+    def remove(self, holder: Hashable, document: Document) -> None:
+        """Forget the keys of a document."""
+        for key in self._keys(document):
+            holders = self._holders[key]
+            holders.remove(holder)
+            if not holders:
+                del self._holders[key]
+
+    def _keys(self, document: Document) -> dict[Hashable, list[Any]]:
+        if self._covers is not None and not self._covers(document):
+            return {}
+        columns = [_column(document, path) for path in self._paths]
+        if self.spec.sparse and all(column == [MISSING] for column in columns):
+            return {}
+        rows = product(*columns)
+        return {
+            tuple(order(_null(value), self._fold) for value in row): [_null(value) for value in row]
+            for row in rows
+        }
+
+
+def _column(document: Document, path: tuple[str, ...]) -> list[Any]:
+    values: list[Any] = []
+    for value in read(document, path):
+        values.extend(value if isinstance(value, list) and value else [value])
+    return values or [MISSING]
+
+
+def _null(value: Any) -> Any:
+    return None if value is MISSING else value
+
+
+def duplicate_key(ns: Namespace, index: str, pattern: Mapping[str, Any], values: Iterable[Any]) -> WriteError:
+    """Return the error for a key that another document holds."""
+    held = dict(zip(pattern, values, strict=True))
+    return WriteError(
+        ErrorCode.DUPLICATE_KEY,
+        f"E11000 duplicate key error collection: {ns} index: {index} dup key: {show_document(held)}",
+        extra={"keyPattern": dict(pattern), "keyValue": held},
+    )

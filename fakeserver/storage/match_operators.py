@@ -1,0 +1,254 @@
+"""The query operators that test one value: `$eq`, `$gt`, `$in`, `$type` and their kin."""
+
+from __future__ import annotations
+
+import operator
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from bson import Binary, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex
+
+from fakeserver.errors import CommandError
+from fakeserver.storage.expression_math import remainder
+from fakeserver.storage.printing import show, show_field
+from fakeserver.storage.regex import compile_regex
+from fakeserver.storage.values import (
+    MISSING,
+    TYPE_CODES,
+    exact,
+    identity,
+    is_nan,
+    is_number,
+    order,
+    rank,
+    type_name,
+    whole,
+)
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from fakeserver.storage.values import Fold
+
+    Test: TypeAlias = Callable[[Any], bool]
+    Compile: TypeAlias = Callable[[Any, str, Mapping[str, Any], Fold | None], Test]
+
+_REGEXES: Final = (Regex, re.Pattern)
+
+
+@dataclass(frozen=True, slots=True)
+class LeafOperator:
+    """How an operator's argument becomes a test; `each` if the elements of an array are tested too."""
+
+    compile: Compile
+    each: bool = True
+
+
+def _bad(message: str) -> CommandError:
+    return CommandError(ErrorCode.BAD_VALUE, message)
+
+
+def equality(target: Any, fold: Fold | None) -> Test:
+    """Return the test whether a value equals `target`: null equals missing, numbers of all types compare."""
+    kind = type(target)
+    if target is None:
+        return lambda value: value is None or value is MISSING
+    if kind is ObjectId or (kind is str and fold is None):
+        return lambda value: value == target
+    if kind is bool:
+        return lambda value: value is target
+    if (kind is int or kind is Int64 or kind is float) and not is_nan(target):
+        return lambda value: _equals_number(value, target)
+    key = order(target, fold)
+    return lambda value: value is not MISSING and order(value, fold) == key
+
+
+def _equals_number(value: Any, target: float) -> bool:
+    if isinstance(value, Decimal128):
+        return bool(value.to_decimal() == target)
+    return value == target and type(value) is not bool
+
+
+def regex_test(regex: Any, options: str = "") -> Test:
+    """Return the test whether a string matches, or whether a value is that very regular expression."""
+    pattern = compile_regex(regex, options)
+    same = order(Regex.from_native(pattern))
+
+    def test(value: Any) -> bool:
+        if isinstance(value, str):
+            return pattern.search(value) is not None
+        return isinstance(value, _REGEXES) and order(value) == same
+
+    return test
+
+
+def _eq(argument: Any, _name: str, _condition: Mapping[str, Any], fold: Fold | None) -> Test:
+    return equality(argument, fold)
+
+
+def _comparison(compare: Callable[[Any, Any], bool], *, inclusive: bool) -> Compile:
+    def compile_comparison(
+        argument: Any, name: str, _condition: Mapping[str, Any], fold: Fold | None
+    ) -> Test:
+        if isinstance(argument, _REGEXES):
+            raise _bad(f"Can't have RegEx as arg to predicate over field '{name}'.")
+        key, place = order(argument, fold), rank(argument)
+        if argument is None:
+            return lambda value: inclusive and (value is None or value is MISSING)
+        if isinstance(argument, MinKey | MaxKey):
+            return lambda value: value is not MISSING and compare(order(value, fold), key)
+        if is_nan(argument):
+            return lambda value: inclusive and is_nan(value)
+
+        def test(value: Any) -> bool:
+            if value is MISSING or rank(value) != place or is_nan(value):
+                return False
+            return compare(order(value, fold), key)
+
+        return test
+
+    return compile_comparison
+
+
+def _in(argument: Any, _name: str, _condition: Mapping[str, Any], fold: Fold | None) -> Test:
+    return membership("$in", argument, fold)
+
+
+def membership(operator_name: str, argument: Any, fold: Fold | None) -> Test:
+    """Return the test whether a value is one of many, or matches a regular expression among them."""
+    if not isinstance(argument, list):
+        raise _bad(f"{operator_name} needs an array")
+    for item in argument:
+        if isinstance(item, dict) and next(iter(item), "").startswith("$"):
+            raise _bad(f"cannot nest $ under {operator_name}")
+    patterns = [regex_test(item) for item in argument if isinstance(item, _REGEXES)]
+    plain = [item for item in argument if not isinstance(item, _REGEXES)]
+    key: Callable[[Any], Any] = identity if fold is None else lambda value: order(value, fold)
+    keys = frozenset(key(item) for item in plain)
+    if None in plain:
+        keys |= {key(MISSING)}
+    return lambda value: key(value) in keys or any(pattern(value) for pattern in patterns)
+
+
+def _size(argument: Any, _name: str, _condition: Mapping[str, Any], _fold: Fold | None) -> Test:
+    field = f"$size: {show(argument)}"
+    if not is_number(argument):
+        raise _bad(f"Failed to parse $size. Expected a number in: {field}")
+    size = whole(argument)
+    if size is None:
+        raise _bad(f"Failed to parse $size. Expected an integer: {field}")
+    if size < 0:
+        raise _bad(f"Failed to parse $size. Expected a non-negative number in: {field}")
+    return lambda value: isinstance(value, list) and len(value) == size
+
+
+def _mod(argument: Any, _name: str, _condition: Mapping[str, Any], _fold: Fold | None) -> Test:
+    if not isinstance(argument, list):
+        raise _bad("malformed mod, needs to be an array")
+    if len(argument) < 2:  # noqa: PLR2004 -- divisor and remainder
+        raise _bad("malformed mod, not enough elements")
+    if len(argument) > 2:  # noqa: PLR2004 -- divisor and remainder
+        raise _bad("malformed mod, too many elements")
+    for part, value in zip(("divisor", "remainder"), argument, strict=True):
+        if not is_number(value):
+            raise _bad(f"malformed mod, {part} not a number")
+        if is_nan(value):
+            raise _bad(
+                f"malformed mod, {part} value is invalid :: caused by :: Unable to coerce NaN/Inf "
+                "to integral type"
+            )
+    divisor, wanted = (int(exact(value)) for value in argument)
+    if divisor == 0:
+        raise _bad("divisor cannot be 0")
+
+    def test(value: Any) -> bool:
+        if not is_number(value) or is_nan(value):
+            return False
+        return bool(remainder(int(exact(value)), divisor) == wanted)
+
+    return test
+
+
+def _type(argument: Any, name: str, _condition: Mapping[str, Any], _fold: Fold | None) -> Test:
+    aliases = argument if isinstance(argument, list) else [argument]
+    if not aliases:
+        raise CommandError(ErrorCode.FAILED_TO_PARSE, f"{name} must match at least one type")
+    wanted = frozenset(alias for each in aliases for alias in type_aliases(each))
+    return lambda value: value is not MISSING and type_name(value) in wanted
+
+
+def type_aliases(alias: Any) -> tuple[str, ...]:
+    """Return the types that a `$type` argument names: an alias, a number, or `number` for four of them."""
+    if alias == "number":
+        return ("int", "long", "double", "decimal")
+    if isinstance(alias, str):
+        if alias not in TYPE_CODES:
+            raise _bad(f"Unknown type name alias: {alias}")
+        return (alias,)
+    if not is_number(alias):
+        raise CommandError(ErrorCode.TYPE_MISMATCH, "type must be represented as a number or a string")
+    names = tuple(name for name, code in TYPE_CODES.items() if code == exact(alias))
+    if not names:
+        raise _bad(f"Invalid numerical type code: {exact(alias)}")
+    return names
+
+
+def _regex(argument: Any, _name: str, condition: Mapping[str, Any], _fold: Fold | None) -> Test:
+    options = condition.get("$options", "")
+    if not isinstance(options, str):
+        raise _bad("$options has to be a string")
+    if not isinstance(argument, str | Regex | re.Pattern):
+        raise _bad("$regex has to be a string")
+    return regex_test(argument, options)
+
+
+def _bits(matches: Callable[[int, int], bool], name: str) -> Compile:
+    def compile_bits(argument: Any, _path: str, _condition: Mapping[str, Any], _fold: Fold | None) -> Test:
+        mask = _mask(argument, name)
+
+        def test(value: Any) -> bool:
+            bits = _bits_of(value)
+            return bits is not None and matches(bits, mask)
+
+        return test
+
+    return compile_bits
+
+
+def _mask(argument: Any, name: str) -> int:
+    if isinstance(argument, list):
+        return sum(1 << int(place) for place in {whole(item) or 0 for item in argument})
+    bits = _bits_of(argument)
+    if bits is None or bits < 0:
+        raise CommandError(
+            ErrorCode.FAILED_TO_PARSE if is_number(argument) else ErrorCode.BAD_VALUE,
+            f"{name} takes an Array, a number, or a BinData but received: {show_field(name, argument)}",
+        )
+    return bits
+
+
+def _bits_of(value: Any) -> int | None:
+    if isinstance(value, bytes | Binary):
+        return int.from_bytes(value, "little")
+    return whole(value)
+
+
+LEAF_OPERATORS: Final[dict[str, LeafOperator]] = {
+    "$eq": LeafOperator(_eq),
+    "$gt": LeafOperator(_comparison(operator.gt, inclusive=False)),
+    "$gte": LeafOperator(_comparison(operator.ge, inclusive=True)),
+    "$lt": LeafOperator(_comparison(operator.lt, inclusive=False)),
+    "$lte": LeafOperator(_comparison(operator.le, inclusive=True)),
+    "$in": LeafOperator(_in),
+    "$size": LeafOperator(_size, each=False),
+    "$mod": LeafOperator(_mod),
+    "$type": LeafOperator(_type),
+    "$regex": LeafOperator(_regex),
+    "$bitsAllSet": LeafOperator(_bits(lambda bits, mask: bits & mask == mask, "$bitsAllSet")),
+    "$bitsAnySet": LeafOperator(_bits(lambda bits, mask: bits & mask != 0, "$bitsAnySet")),
+    "$bitsAllClear": LeafOperator(_bits(lambda bits, mask: bits & mask == 0, "$bitsAllClear")),
+    "$bitsAnyClear": LeafOperator(_bits(lambda bits, mask: bits & mask != mask, "$bitsAnyClear")),
+}
+"""`$exists`, `$ne`, `$nin`, `$not`, `$all`, `$elemMatch` are about all elements at once: see `matching`."""

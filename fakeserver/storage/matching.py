@@ -1,0 +1,295 @@
+"""Filters, compiled to predicates: which documents a query is about.
+
+Compiling validates the whole filter, so that a malformed one is refused even when there is nothing to match.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from bson import Regex
+
+from fakeserver.errors import CommandError
+from fakeserver.storage.expressions import compile_expression
+from fakeserver.storage.match_operators import LEAF_OPERATORS, equality, membership, regex_test
+from fakeserver.storage.paths import read, split
+from fakeserver.storage.schema import compile_schema
+from fakeserver.storage.scope import Scope
+from fakeserver.storage.values import MISSING, truthy
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    Predicate: TypeAlias = Callable[[Any], bool]
+    Test: TypeAlias = Callable[[Any], bool]
+
+UNSUPPORTED_OPERATORS: Final = frozenset({"$geoIntersects", "$geoWithin", "$near", "$nearSphere"})
+"""Operators that a server has and we have not; see docs/STORAGE.md."""
+
+_PLAIN: Final = Scope()
+_REGEXES: Final = (Regex, re.Pattern)
+_DBREF_FIELDS: Final = frozenset({"$ref", "$id", "$db"})
+
+
+def compile_filter(query: Mapping[str, Any], scope: Scope = _PLAIN) -> Predicate:
+    """Return a filter as a predicate on documents. Raises `CommandError` for one that a server refuses."""
+    predicates = [_compile_item(name, value, scope) for name, value in query.items() if name != "$comment"]
+    if not predicates:
+        return lambda _document: True
+    if len(predicates) == 1:
+        return predicates[0]
+    return lambda document: all(predicate(document) for predicate in predicates)
+
+
+def is_operators(condition: Any) -> bool:
+    """Return whether a condition is a document of operators, not a value to equal."""
+    if not isinstance(condition, dict) or not condition:
+        return False
+    first = next(iter(condition))
+    return first.startswith("$") and first not in _DBREF_FIELDS
+
+
+def compile_element(condition: Any, scope: Scope = _PLAIN) -> Predicate:
+    """Return a condition on an array's element, as `$elemMatch` and `$pull` state it."""
+    if is_operators(condition) and next(iter(condition)) not in _TREES:
+        return _condition("", condition, scope, parts=())
+    if isinstance(condition, dict):
+        inner = compile_filter(condition, scope)
+        return lambda element: isinstance(element, dict | list) and inner(element)
+    return _condition("", condition, scope, parts=())
+
+
+def _compile_item(name: str, value: Any, scope: Scope) -> Predicate:
+    if not name.startswith("$"):
+        return _condition(name, value, scope, parts=split(name))
+    compiler = _TOP_LEVEL.get(name)
+    if compiler is None:
+        hint = (
+            " If you are trying to negate an entire expression, use $nor."
+            if name == "$not"
+            else " If you have a field name that starts with a '$' symbol, "
+            "consider using $getField or $setField."
+        )
+        raise CommandError(ErrorCode.BAD_VALUE, f"unknown top level operator: {name}.{hint}")
+    return compiler(name, value, scope)
+
+
+def _condition(name: str, condition: Any, scope: Scope, *, parts: tuple[str, ...]) -> Predicate:
+    if isinstance(condition, _REGEXES):
+        return _each(parts, regex_test(condition))
+    if not is_operators(condition):
+        return _each(parts, equality(condition, scope.fold))
+    predicates = [
+        _operator(name, operator, argument, condition, scope, parts)
+        for operator, argument in condition.items()
+        if operator not in {"$options", "$comment"} or _misplaced_options(operator, condition)
+    ]
+    if len(predicates) == 1:
+        return predicates[0]
+    return lambda document: all(predicate(document) for predicate in predicates)
+
+
+def _misplaced_options(operator: str, condition: Mapping[str, Any]) -> bool:
+    if operator == "$options" and "$regex" not in condition:
+        raise CommandError(ErrorCode.BAD_VALUE, "$options needs a $regex")
+    return False
+
+
+def _operator(
+    name: str,
+    operator: str,
+    argument: Any,
+    condition: Mapping[str, Any],
+    scope: Scope,
+    parts: tuple[str, ...],
+) -> Predicate:
+    if not operator.startswith("$"):
+        raise CommandError(ErrorCode.BAD_VALUE, f"unknown operator: {operator}")
+    compound = _COMPOUND.get(operator)
+    if compound is not None:
+        return compound(name, argument, scope, parts)
+    leaf = LEAF_OPERATORS.get(operator)
+    if operator in UNSUPPORTED_OPERATORS:
+        raise CommandError(
+            ErrorCode.NOT_IMPLEMENTED, f"the operator {operator} is not supported by this fake server"
+        )
+    if leaf is None:
+        raise CommandError(ErrorCode.BAD_VALUE, f"unknown operator: {operator}")
+    test = leaf.compile(argument, name, condition, scope.fold)
+    return _each(parts, test) if leaf.each else _whole(parts, test)
+
+
+def _each(parts: tuple[str, ...], test: Test) -> Predicate:
+    """Test what stands at a path, and each element of it if it is an array."""
+    if len(parts) == 1:
+        name = parts[0]
+
+        def shallow(document: Any) -> bool:
+            if type(document) is not dict:
+                return any(_test_expanded(value, test) for value in read(document, parts))
+            value = document.get(name, MISSING)
+            return test(value) if type(value) is not list else _test_expanded(value, test)
+
+        return shallow
+    return lambda document: any(_test_expanded(value, test) for value in read(document, parts))
+
+
+def _test_expanded(value: Any, test: Test) -> bool:
+    return (isinstance(value, list) and any(test(item) for item in value)) or test(value)
+
+
+def _whole(parts: tuple[str, ...], test: Test) -> Predicate:
+    return lambda document: any(test(value) for value in read(document, parts))
+
+
+def _negated(predicate: Predicate) -> Predicate:
+    return lambda document: not predicate(document)
+
+
+def _exists(_name: str, argument: Any, _scope: Scope, parts: tuple[str, ...]) -> Predicate:
+    there = _whole(parts, lambda value: value is not MISSING)
+    return there if truthy(argument) else _negated(there)
+
+
+def _ne(_name: str, argument: Any, scope: Scope, parts: tuple[str, ...]) -> Predicate:
+    if isinstance(argument, _REGEXES):
+        raise CommandError(ErrorCode.BAD_VALUE, "Can't have regex as arg to $ne.")
+    return _negated(_each(parts, equality(argument, scope.fold)))
+
+
+def _nin(_name: str, argument: Any, scope: Scope, parts: tuple[str, ...]) -> Predicate:
+    return _negated(_each(parts, membership("$nin", argument, scope.fold)))
+
+
+def _not(name: str, argument: Any, scope: Scope, parts: tuple[str, ...]) -> Predicate:
+    if isinstance(argument, _REGEXES):
+        return _negated(_each(parts, regex_test(argument)))
+    if not isinstance(argument, dict):
+        raise CommandError(ErrorCode.BAD_VALUE, "$not needs a regex or a document")
+    if not argument:
+        raise CommandError(ErrorCode.BAD_VALUE, "$not cannot be empty")
+    for operator in argument:
+        if not operator.startswith("$"):
+            raise CommandError(ErrorCode.BAD_VALUE, f"unknown operator: {operator}")
+    return _negated(_condition(name, argument, scope, parts=parts))
+
+
+def _elem_match(_name: str, argument: Any, scope: Scope, parts: tuple[str, ...]) -> Predicate:
+    if not isinstance(argument, dict):
+        raise CommandError(ErrorCode.BAD_VALUE, "$elemMatch needs an Object")
+    test = compile_element(argument, scope)
+    return _whole(parts, lambda value: isinstance(value, list) and any(test(item) for item in value))
+
+
+def _all(name: str, argument: Any, scope: Scope, parts: tuple[str, ...]) -> Predicate:
+    if not isinstance(argument, list):
+        raise CommandError(ErrorCode.BAD_VALUE, "$all needs an array")
+    if not argument:
+        return lambda _document: False
+    predicates = [_condition(name, item, scope, parts=parts) for item in argument]
+    return lambda document: all(predicate(document) for predicate in predicates)
+
+
+_COMPOUND: Final[dict[str, Callable[[str, Any, Scope, tuple[str, ...]], Predicate]]] = {
+    "$exists": _exists,
+    "$ne": _ne,
+    "$nin": _nin,
+    "$not": _not,
+    "$elemMatch": _elem_match,
+    "$all": _all,
+}
+
+
+def _branches(name: str, argument: Any, scope: Scope) -> list[Predicate]:
+    if not isinstance(argument, list):
+        raise CommandError(ErrorCode.BAD_VALUE, f"{name} must be an array")
+    if not argument:
+        raise CommandError(ErrorCode.BAD_VALUE, "$and/$or/$nor must be a nonempty array")
+    for item in argument:
+        if not isinstance(item, dict):
+            raise CommandError(ErrorCode.BAD_VALUE, "$or/$and/$nor entries need to be full objects")
+    return [compile_filter(item, scope) for item in argument]
+
+
+def _and(name: str, argument: Any, scope: Scope) -> Predicate:
+    branches = _branches(name, argument, scope)
+    return lambda document: all(branch(document) for branch in branches)
+
+
+def _or(name: str, argument: Any, scope: Scope) -> Predicate:
+    branches = _branches(name, argument, scope)
+    return lambda document: any(branch(document) for branch in branches)
+
+
+def _nor(name: str, argument: Any, scope: Scope) -> Predicate:
+    branches = _branches(name, argument, scope)
+    return lambda document: not any(branch(document) for branch in branches)
+
+
+def _expr(_name: str, argument: Any, scope: Scope) -> Predicate:
+    expression = compile_expression(argument, scope)
+    return lambda document: truthy(expression(scope.frame(document)))
+
+
+def _json_schema(_name: str, argument: Any, _scope: Scope) -> Predicate:
+    schema = compile_schema(argument)
+    return lambda document: not schema(document)
+
+
+def _constant(name: str, argument: Any, _scope: Scope) -> Predicate:
+    if argument != 1:
+        raise CommandError(ErrorCode.FAILED_TO_PARSE, f"{name} must be an integer value of 1")
+    result = name == "$alwaysTrue"
+    return lambda _document: result
+
+
+def _where(_name: str, _argument: Any, _scope: Scope) -> Predicate:
+    raise CommandError(ErrorCode.BAD_VALUE, "no globalScriptEngine in $where parsing")
+
+
+def _text(_name: str, _argument: Any, _scope: Scope) -> Predicate:
+    raise CommandError(ErrorCode.INDEX_NOT_FOUND, "text index required for $text query")
+
+
+_TREES: Final = frozenset({"$and", "$or", "$nor", "$expr", "$jsonSchema"})
+_TOP_LEVEL: Final[dict[str, Callable[[str, Any, Scope], Predicate]]] = {
+    "$and": _and,
+    "$or": _or,
+    "$nor": _nor,
+    "$expr": _expr,
+    "$jsonSchema": _json_schema,
+    "$alwaysTrue": _constant,
+    "$alwaysFalse": _constant,
+    "$where": _where,
+    "$text": _text,
+}
+
+
+def equalities(query: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    """Yield the fields that a filter pins to a value: what an upsert begins with."""
+    for name, condition in query.items():
+        if name == "$and":
+            for item in condition:
+                yield from equalities(item)
+        elif name == "$or" and len(condition) == 1:
+            yield from equalities(condition[0])
+        elif not name.startswith("$"):
+            pinned = _pinned(condition)
+            if pinned is not MISSING:
+                yield name, pinned
+
+
+def _pinned(condition: Any) -> Any:
+    if isinstance(condition, _REGEXES):
+        return MISSING
+    if not is_operators(condition):
+        return condition
+    if "$eq" in condition:
+        return condition["$eq"]
+    for operator in ("$all", "$in"):
+        if len(condition.get(operator, ())) == 1 and not isinstance(condition[operator][0], _REGEXES):
+            item = condition[operator][0]
+            return MISSING if is_operators(item) else item
+    return MISSING

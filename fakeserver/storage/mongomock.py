@@ -1,0 +1,363 @@
+"""Documents kept in mongomock's store.
+
+mongomock keeps the documents and evaluates what `expressions.LIBRARY_OPERATORS` and `stages.LIBRARY_STAGES`
+name. The rest of the query language it lacks or gets wrong (docs/STORAGE.md), and stands in this package,
+one feature a module. Its own clock, dice and ids are never used.
+
+Stored documents are values: a change stores a new document, so that what was read before stays as it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+import bson
+from mongomock import OperationFailure
+from mongomock import aggregate as library
+from mongomock.store import CollectionStore, ServerStore
+
+from fakeserver.errors import CommandError, WriteError
+from fakeserver.storage.collation import fold_of
+from fakeserver.storage.engine import Changed, Document, Stats, UpdateResult
+from fakeserver.storage.indexes import UniqueIndex, duplicate_key
+from fakeserver.storage.matching import compile_filter, equalities, is_operators
+from fakeserver.storage.planning import in_bounds, index_key, natural_direction, uses_id_index
+from fakeserver.storage.projecting import compile_projection
+from fakeserver.storage.scope import Scope
+from fakeserver.storage.sorting import check_sort, sort_documents
+from fakeserver.storage.stages import compile_pipeline
+from fakeserver.storage.updating import Updater, compile_update, seed, with_id
+from fakeserver.storage.values import copy_value, identical, identity
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+
+    from fakeserver.storage.engine import Accept, Capped, IndexSpec, Namespace, Query, Update
+
+MAX_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
+_TOO_LARGE_AFTER_UPDATE: Final = 17419
+
+_NEW_SERVER: Final[Any] = ServerStore
+_NEW_STORE: Final[Any] = CollectionStore
+_PARSE_EXPRESSION: Final[Any] = library._parse_expression  # noqa: SLF001 -- it has no other door
+"""What we use of mongomock, which has no types."""
+
+_PLAIN_IDS: Final = frozenset({int, str, bson.ObjectId, bson.Int64, float, bson.Decimal128})
+
+
+@dataclass(slots=True)
+class _Collection:
+    """What is kept of a collection besides mongomock's store: sizes, record ids, unique keys, bounds."""
+
+    store: Any
+    capped: Capped | None = None
+    unique_ids: bool = True
+    unique: dict[str, UniqueIndex] = field(default_factory=dict)
+    sizes: dict[Hashable, int] = field(default_factory=dict)
+    records: dict[Hashable, int] = field(default_factory=dict)
+    next_record: int = 1
+    size: int = 0
+
+    def key_of(self, document: Document) -> Hashable:
+        """Return the key to keep a new document under."""
+        return identity(document["_id"]) if self.unique_ids else ("record", self.next_record)
+
+    def items(self) -> Iterator[tuple[Hashable, Document]]:
+        """Iterate over keys and documents in natural order, which `sizes` has in common with the store."""
+        return zip(self.sizes, self.store.documents, strict=True)
+
+
+class MongomockEngine:
+    """A storage engine over mongomock's store; `dice` are what `$sample` throws."""
+
+    def __init__(self, *, dice: Callable[[], float] | None = None) -> None:
+        self._server: Any = _NEW_SERVER()
+        self._collections: dict[Namespace, _Collection] = {}
+        self._dice = dice
+
+    def insert(self, ns: Namespace, document: Document, *, accept: Accept | None = None) -> Document:
+        """Store a document (with an `_id`) and return it as stored. Raises `WriteError` 11000."""
+        collection = self._ensure(ns)
+        stored: Document = copy_value(document)
+        self._add(ns, collection, stored, accept)
+        if collection.capped is not None:
+            self._make_room(collection, collection.capped)
+        return stored
+
+    def find(self, ns: Namespace, query: Query) -> list[Document]:
+        """Return copies of the documents that match."""
+        collection = self._collections.get(ns)
+        scope = self._scope(query)
+        project = (
+            compile_projection(query.projection, scope, query=query.filter) if query.projection else None
+        )
+        pairs = self._select(collection, query, scope)
+        if query.return_key:
+            return [index_key(document, query) for _key, document in pairs]
+        if project is not None:
+            return [copy_value(project(document)) for _key, document in pairs]
+        copies = [copy_value(document) for _key, document in pairs]
+        if query.show_record_id and collection is not None:
+            for (key, _document), document in zip(pairs, copies, strict=True):
+                document["$recordId"] = bson.Int64(collection.records[key])
+        return copies
+
+    def update(self, ns: Namespace, update: Update, *, accept: Accept | None = None) -> UpdateResult:
+        """Apply one statement to copies, and store those that changed."""
+        query = update.query
+        scope = self._scope(query)
+        updater = compile_update(
+            update.change,
+            scope,
+            query=query.filter,
+            array_filters=update.array_filters,
+            multi=update.multi,
+            now=query.now,
+        )
+        collection = self._collections.get(ns)
+        found = self._select(collection, query, scope, limit=0 if update.multi else 1)
+        if collection is None or not found:
+            return self._upsert(ns, update, updater, accept) if update.upsert else UpdateResult(0, 0)
+        images = [self._change(collection, key, document, updater, accept) for key, document in found]
+        modified = sum(image.after is not image.before for image in images)
+        return UpdateResult(len(images), modified, images=tuple(images))
+
+    def delete(self, ns: Namespace, query: Query, *, accept: Accept | None = None) -> list[Document]:
+        """Delete the documents that match and return them."""
+        collection = self._collections.get(ns)
+        found = self._select(collection, query, self._scope(query))
+        if collection is None:
+            return []
+        for key, document in found:
+            if accept is not None:
+                accept(Changed(document, None))
+            self._discard(collection, key, document)
+        return [document for _key, document in found]
+
+    def aggregate(
+        self,
+        ns: Namespace,
+        pipeline: Sequence[Mapping[str, Any]],
+        *,
+        options: Query,
+        documents: list[Document] | None = None,
+    ) -> list[Document]:
+        """Return what the pipeline makes of the collection, or of `documents`."""
+        scope = self._scope(options)
+        run = compile_pipeline(pipeline, scope)
+        if documents is None:
+            documents = [
+                document for _key, document in self._select(self._collections.get(ns), options, scope)
+            ]
+        return [copy_value(document) for document in run(documents)]
+
+    def stats(self, ns: Namespace) -> Stats:
+        """Return the number of documents and their bytes."""
+        collection = self._collections.get(ns)
+        return Stats() if collection is None else Stats(len(collection.sizes), collection.size)
+
+    def drop(self, ns: Namespace) -> bool:
+        """Forget the collection; return whether it was there."""
+        collection = self._collections.pop(ns, None)
+        if collection is None:
+            return False
+        collection.store.drop()
+        return True
+
+    def create(self, ns: Namespace, *, capped: Capped | None = None, unique_ids: bool = True) -> None:
+        """Make an empty collection, if it is not there."""
+        collection = self._ensure(ns)
+        collection.capped, collection.unique_ids = capped, unique_ids
+
+    def create_index(self, ns: Namespace, index: IndexSpec, *, tolerant: bool = False) -> None:
+        """Enforce an index; one that is not unique enforces nothing."""
+        collection = self._ensure(ns)
+        if not index.unique:
+            return
+        unique = UniqueIndex(ns, index)
+        for holder, document in collection.items():
+            if not tolerant:
+                unique.check(holder, document)
+            unique.add(holder, document)
+        collection.unique[index.name] = unique
+
+    def drop_index(self, ns: Namespace, name: str) -> None:
+        """Forget an index."""
+        collection = self._collections.get(ns)
+        if collection is not None:
+            collection.unique.pop(name, None)
+
+    def rename(self, source: Namespace, target: Namespace) -> None:
+        """Give a collection another name."""
+        collection = self._collections.pop(source)
+        self._collections[target] = collection
+        for index in collection.unique.values():
+            index.ns = target
+
+    def _ensure(self, ns: Namespace) -> _Collection:
+        collection = self._collections.get(ns)
+        if collection is None:
+            store = _NEW_STORE(ns.collection)
+            self._server[ns.db]._collections[ns.collection] = store  # noqa: SLF001 -- it has no other door
+            collection = self._collections[ns] = _Collection(store)
+        return collection
+
+    def _scope(self, query: Query) -> Scope:
+        fold = fold_of(query.collation) if query.collation else None
+        if query.let is None and query.now is None and fold is None and query.read is None:
+            return self._plain_scope()
+        variables = dict(query.let or {})
+        if query.now is not None:
+            variables["NOW"] = query.now
+        return Scope(fold, variables, _evaluate, query.read, self._dice)
+
+    def _plain_scope(self) -> Scope:
+        return Scope(library=_evaluate, dice=self._dice)
+
+    def _select(
+        self, collection: _Collection | None, query: Query, scope: Scope, *, limit: int | None = None
+    ) -> list[tuple[Hashable, Document]]:
+        """Return the keys and documents that a query is about, in its order, skipped and limited."""
+        limit = query.limit if limit is None else limit
+        if _is_id_lookup(query.filter, scope) and (collection is None or collection.unique_ids):
+            found = [] if collection is None or query.skip else _by_id(collection, query.filter["_id"])
+            return found if query.minimum is None else _bounded(found, query)
+        predicate = compile_filter(query.filter, scope)
+        if query.sort:
+            check_sort(query.sort)
+        if collection is None:
+            return []
+        matching = (pair for pair in collection.items() if predicate(pair[1]))
+        if _in_natural_order(query):
+            stop = query.skip + limit if limit else None
+            return list(islice(matching, query.skip, stop))
+        ordered = _ordered(list(matching), query, scope)
+        return ordered[query.skip : query.skip + limit if limit else None]
+
+    def _add(
+        self, ns: Namespace, collection: _Collection, document: Document, accept: Accept | None
+    ) -> Hashable:
+        key = collection.key_of(document)
+        if key in collection.sizes:
+            raise duplicate_key(ns, "_id_", {"_id": 1}, [document["_id"]])
+        for index in collection.unique.values():
+            index.check(key, document)
+        if accept is not None:
+            accept(Changed(None, document))
+        size = len(bson.encode(document))
+        collection.store[key] = document
+        collection.sizes[key] = size
+        collection.size += size
+        collection.records[key] = collection.next_record
+        collection.next_record += 1
+        for index in collection.unique.values():
+            index.add(key, document)
+        return key
+
+    def _change(
+        self,
+        collection: _Collection,
+        key: Hashable,
+        before: Document,
+        updater: Updater,
+        accept: Accept | None,
+    ) -> Changed:
+        after = updater.apply(before)
+        if identical(before, after):
+            return Changed(before, before)
+        for index in collection.unique.values():
+            index.check(key, after)
+        size = len(bson.encode(after))
+        if size > MAX_DOCUMENT_BYTES:
+            raise WriteError(
+                _TOO_LARGE_AFTER_UPDATE,
+                f"Resulting document after update is larger than {MAX_DOCUMENT_BYTES}",
+            )
+        changed = Changed(before, after)
+        if accept is not None:
+            accept(changed)
+        for index in collection.unique.values():
+            index.remove(key, before)
+            index.add(key, after)
+        collection.store[key] = after
+        collection.size += size - collection.sizes[key]
+        collection.sizes[key] = size
+        return changed
+
+    def _upsert(self, ns: Namespace, update: Update, updater: Updater, accept: Accept | None) -> UpdateResult:
+        pinned = list(equalities(update.query.filter))
+        replacing = isinstance(update.change, dict) and not is_operators(update.change)
+        base = seed([pair for pair in pinned if pair[0] == "_id"] if replacing else pinned)
+        document = with_id(updater.apply(base, inserting=True), update.make_id)
+        self._add(ns, self._ensure(ns), document, accept)
+        return UpdateResult(0, 0, document["_id"], upserted=True, images=(Changed(None, document),))
+
+    def _discard(self, collection: _Collection, key: Hashable, document: Document) -> None:
+        del collection.store[key]
+        collection.size -= collection.sizes.pop(key)
+        del collection.records[key]
+        for index in collection.unique.values():
+            index.remove(key, document)
+
+    def _make_room(self, collection: _Collection, capped: Capped) -> None:
+        while collection.size > capped.size or (capped.max and len(collection.sizes) > capped.max):
+            if len(collection.sizes) == 1:
+                return
+            oldest = next(iter(collection.sizes))
+            self._discard(collection, oldest, collection.store[oldest])
+
+
+def _is_id_lookup(query: Mapping[str, Any], scope: Scope) -> bool:
+    """Whether a filter is an equality on `_id` alone, answered from the store without a scan."""
+    return len(query) == 1 and "_id" in query and scope.fold is None and type(query["_id"]) in _PLAIN_IDS
+
+
+def _by_id(collection: _Collection, value: Any) -> list[tuple[Hashable, Document]]:
+    key = identity(value)
+    return [(key, collection.store[key])] if key in collection.sizes else []
+
+
+def _in_natural_order(query: Query) -> bool:
+    if query.sort or query.minimum is not None or query.maximum is not None:
+        return False
+    return natural_direction(query.hint) != -1 and not uses_id_index(query)
+
+
+def _bounded(pairs: list[tuple[Hashable, Document]], query: Query) -> list[tuple[Hashable, Document]]:
+    return [pair for pair in pairs if in_bounds(pair[1], query)]
+
+
+def _ordered(
+    pairs: list[tuple[Hashable, Document]], query: Query, scope: Scope
+) -> list[tuple[Hashable, Document]]:
+    order_by = query.sort
+    if query.minimum is not None or query.maximum is not None:
+        pairs = _bounded(pairs, query)
+        order_by = order_by or query.hint
+    elif not query.sort and uses_id_index(query):
+        order_by = {"_id": 1}
+    if natural_direction(query.hint) == -1:
+        pairs = pairs[::-1]
+    if not order_by:
+        return pairs
+    keys = {id(document): key for key, document in pairs}
+    documents = sort_documents([document for _key, document in pairs], order_by, scope.fold)
+    return [(keys[id(document)], document) for document in documents]
+
+
+def _evaluate(name: str, value: Any) -> Any:
+    """Evaluate an operator that the library knows, for an argument that has been evaluated."""
+    argument: Any = {"$literal": value}
+    if isinstance(value, dict):
+        argument = {key: {"$literal": item} for key, item in value.items()}
+        if name == "$dateToString":
+            argument = value
+    try:
+        return _PARSE_EXPRESSION({name: argument}, {})
+    except NotImplementedError as error:
+        raise CommandError(ErrorCode.NOT_IMPLEMENTED, str(error)) from None
+    except (OperationFailure, AttributeError, TypeError, ValueError) as error:
+        raise CommandError(ErrorCode.BAD_VALUE, f"{name}: {error}") from None

@@ -1,0 +1,99 @@
+"""Dotted paths into documents: reading as queries do (through arrays), and writing as updates do."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from bson import DBRef
+
+from fakeserver.storage.values import MISSING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@lru_cache(maxsize=4096)
+def split(path: str) -> tuple[str, ...]:
+    """Return the parts of a dotted path."""
+    return tuple(path.split("."))
+
+
+def read(value: Any, parts: tuple[str, ...]) -> Iterator[Any]:
+    """Yield what a query sees at a path: each array on the way is entered, by index and element by element.
+
+    A document that lacks the field yields `MISSING`; an array without documents yields nothing.
+    """
+    if not parts:
+        yield value
+        return
+    if isinstance(value, DBRef):
+        value = value.as_doc()
+    if isinstance(value, dict):
+        if parts[0] in value:
+            yield from read(value[parts[0]], parts[1:])
+        else:
+            yield MISSING
+    elif isinstance(value, list):
+        yield from _read_array(value, parts)
+    else:
+        yield MISSING
+
+
+def _read_array(array: list[Any], parts: tuple[str, ...]) -> Iterator[Any]:
+    if parts[0].isdigit() and int(parts[0]) < len(array):
+        yield from read(array[int(parts[0])], parts[1:])
+    for item in array:
+        if isinstance(item, dict | DBRef):
+            yield from read(item, parts)
+
+
+def gather(value: Any, parts: tuple[str, ...]) -> Any:
+    """Return what an expression sees at a path: an array on the way makes an array of what is in it."""
+    for index, part in enumerate(parts):
+        if isinstance(value, DBRef):
+            value = value.as_doc()
+        if isinstance(value, dict):
+            value = value.get(part, MISSING)
+        elif isinstance(value, list):
+            found = [gather(item, parts[index:]) for item in value]
+            return [item for item in found if item is not MISSING]
+        else:
+            return MISSING
+    return value
+
+
+def exactly(value: Any, parts: tuple[str, ...]) -> Any:
+    """Return what stands at a path where numbers index arrays and nothing is entered otherwise."""
+    for part in parts:
+        if isinstance(value, DBRef):
+            value = value.as_doc()
+        if isinstance(value, dict):
+            value = value.get(part, MISSING)
+        elif isinstance(value, list) and part.isdigit() and int(part) < len(value):
+            value = value[int(part)]
+        else:
+            return MISSING
+    return value
+
+
+def assign(document: dict[str, Any], parts: tuple[str, ...], value: Any) -> None:
+    """Set a field of nested documents, replacing what is not a document on the way."""
+    for part in parts[:-1]:
+        child = document.get(part)
+        if not isinstance(child, dict):
+            child = document[part] = {}
+        document = child
+    document[parts[-1]] = value
+
+
+def remove(value: Any, parts: tuple[str, ...]) -> None:
+    """Delete a field of nested documents, in each element of an array on the way."""
+    if isinstance(value, list):
+        for item in value:
+            remove(item, parts)
+    elif isinstance(value, dict):
+        if len(parts) == 1:
+            value.pop(parts[0], None)
+        elif parts[0] in value:
+            remove(value[parts[0]], parts[1:])

@@ -1,0 +1,43 @@
+"""What a filter, an expression or a pipeline may refer to besides the document before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+Frame: TypeAlias = dict[str, Any]
+"""The variables of one evaluation: `ROOT`, `CURRENT`, `NOW`, those of `let`, and what operators bind."""
+
+Evaluate: TypeAlias = "Callable[[Frame], Any]"
+"""A compiled expression: `MISSING` is what a path that leads nowhere evaluates to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The surroundings of a query.
+
+    `fold` compares strings by collation; `variables` are visible as `$$name`; `library` evaluates an operator
+    that we do not, by name and evaluated argument. `read` returns the documents of another collection, and
+    `dice` are what `$sample` and `$rand` throw.
+    """
+
+    fold: Callable[[str], Any] | None = None
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    library: Callable[[str, Any], Any] | None = None
+    read: Callable[[Any], list[dict[str, Any]]] | None = None
+    dice: Callable[[], float] | None = None
+
+    def binding(self, variables: Mapping[str, Any]) -> Scope:
+        """Return the same surroundings with more variables."""
+        return replace(self, variables={**self.variables, **variables})
+
+    def frame(self, document: Any) -> Frame:
+        """Return the variables with which an expression sees `document`."""
+        return {**self.variables, "ROOT": document, "CURRENT": document}
+
+    def names(self) -> frozenset[str]:
+        """Return the names of the variables that an expression may use."""
+        return frozenset(self.variables) | {"ROOT", "CURRENT", "REMOVE"}

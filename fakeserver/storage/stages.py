@@ -1,0 +1,369 @@
+"""Aggregation pipelines, compiled: each stage a function from documents to documents.
+
+Stages that read what is not a collection (`$collStats`, `$currentOp` …) or write (`$out`, `$merge`) belong
+to the aggregate command.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from fakeserver.errors import CommandError
+from fakeserver.storage.expressions import compile_expression
+from fakeserver.storage.grouping import compile_group
+from fakeserver.storage.joining import compile_graph_lookup, other_collection, related
+from fakeserver.storage.matching import compile_filter
+from fakeserver.storage.paths import exactly, remove, split
+from fakeserver.storage.printing import show
+from fakeserver.storage.projecting import check_project, compile_projection, set_computed
+from fakeserver.storage.sorting import check_sort, sort_documents
+from fakeserver.storage.values import (
+    MISSING,
+    copy_value,
+    is_number,
+    is_object,
+    order,
+    type_name,
+    whole,
+)
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from fakeserver.storage.scope import Scope
+
+    Document: TypeAlias = dict[str, Any]
+    Stage: TypeAlias = Callable[[list[Document]], list[Document]]
+
+_UNRECOGNIZED: Final = 40324
+_NOT_ONE_FIELD: Final = 40323
+_NOT_AN_OBJECT: Final = 40228
+_BAD_LIMIT: Final = 5107201
+_BAD_SKIP: Final = 5107200
+
+
+def compile_pipeline(pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> Stage:
+    """Return a pipeline as one function. Raises `CommandError` for one that a server refuses."""
+    stages = [_compile_stage(stage, scope) for stage in pipeline]
+
+    def run(documents: list[Document]) -> list[Document]:
+        for stage in stages:
+            documents = stage(documents)
+        return documents
+
+    return run
+
+
+def stage_name(stage: Any) -> str:
+    """Return a stage's name. Raises `CommandError` for what is no stage."""
+    if not isinstance(stage, dict):
+        raise CommandError(ErrorCode.TYPE_MISMATCH, "Each element of the 'pipeline' array must be an object")
+    if len(stage) != 1:
+        raise CommandError(
+            _NOT_ONE_FIELD, "A pipeline stage specification object must contain exactly one field."
+        )
+    return str(next(iter(stage)))
+
+
+def _compile_stage(stage: Mapping[str, Any], scope: Scope) -> Stage:
+    name = stage_name(stage)
+    compiler = _STAGES.get(name)
+    if compiler is not None:
+        return compiler(stage[name], scope)
+    if name in UNSUPPORTED_STAGES:
+        raise CommandError(
+            ErrorCode.NOT_IMPLEMENTED, f"the stage {name} is not supported by this fake server"
+        )
+    raise unrecognized_stage(name)
+
+
+UNSUPPORTED_STAGES: Final = frozenset({
+    "$bucketAuto", "$densify", "$fill", "$geoNear", "$redact", "$search", "$searchMeta",
+    "$setWindowFields", "$vectorSearch",
+})  # fmt: skip
+"""Stages that a server has and we have not; see docs/STORAGE.md."""
+
+
+def unrecognized_stage(name: str) -> CommandError:
+    """Return the error for a stage that no server knows."""
+    return CommandError(_UNRECOGNIZED, f"Unrecognized pipeline stage name: '{name}'")
+
+
+def _match(argument: Any, scope: Scope) -> Stage:
+    if not isinstance(argument, dict):
+        raise CommandError(15959, "the match filter must be an expression in an object")
+    predicate = compile_filter(argument, scope)
+    return lambda documents: [document for document in documents if predicate(document)]
+
+
+def _project(argument: Any, scope: Scope) -> Stage:
+    check_project(argument)
+    project = compile_projection(argument, scope)
+    return lambda documents: [project(document) for document in documents]
+
+
+def _add_fields(argument: Any, scope: Scope) -> Stage:
+    if not isinstance(argument, dict):
+        raise CommandError(
+            40272, f"$addFields specification stage must be an object, got {type_name(argument)}"
+        )
+    fields = [(split(path), compile_expression(value, scope)) for path, value in _leaves(argument)]
+
+    def run(documents: list[Document]) -> list[Document]:
+        return [_with_fields(document) for document in documents]
+
+    def _with_fields(document: Document) -> Document:
+        frame, changed = scope.frame(document), dict(document)
+        for parts, evaluate in fields:
+            value = evaluate(frame)
+            if value is MISSING:
+                changed = copy_value(changed)
+                remove(changed, parts)
+            set_computed(changed, parts, value)
+        return changed
+
+    return run
+
+
+def _leaves(spec: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for name, value in spec.items():
+        if is_object(value) and value and not next(iter(value)).startswith("$"):
+            found.extend(_leaves(value, f"{prefix}{name}."))
+        else:
+            found.append((f"{prefix}{name}", value))
+    return found
+
+
+def _unset(argument: Any, _scope: Scope) -> Stage:
+    paths = argument if isinstance(argument, list) else [argument]
+    if not paths or not all(isinstance(path, str) and path for path in paths):
+        raise CommandError(31002, "$unset specification must be a string or an array")
+
+    def run(documents: list[Document]) -> list[Document]:
+        changed = [copy_value(document) for document in documents]
+        for document in changed:
+            for path in paths:
+                remove(document, split(path))
+        return changed
+
+    return run
+
+
+def _sort(argument: Any, scope: Scope) -> Stage:
+    if not isinstance(argument, dict):
+        raise CommandError(15973, "the $sort key specification must be an object")
+    if not argument:
+        raise CommandError(15976, "$sort stage must have at least one sort key")
+    check_sort(argument)
+    return lambda documents: sort_documents(documents, argument, scope.fold)
+
+
+def _limit(argument: Any, _scope: Scope) -> Stage:
+    count = whole(argument) if is_number(argument) else None
+    if count is None or count < 0:
+        kind = "a number" if not is_number(argument) else "a non-negative number"
+        raise CommandError(
+            _BAD_LIMIT, f"invalid argument to $limit stage: Expected {kind} in: $limit: {show(argument)}"
+        )
+    if count == 0:
+        raise CommandError(15958, "the limit must be positive")
+    return lambda documents: documents[:count]
+
+
+def _skip(argument: Any, _scope: Scope) -> Stage:
+    count = whole(argument) if is_number(argument) else None
+    if count is None or count < 0:
+        kind = "a number" if not is_number(argument) else "a non-negative number"
+        raise CommandError(
+            _BAD_SKIP, f"invalid argument to $skip stage: Expected {kind} in: $skip: {show(argument)}"
+        )
+    return lambda documents: documents[count:]
+
+
+def _count(argument: Any, _scope: Scope) -> Stage:
+    if not isinstance(argument, str) or not argument:
+        raise CommandError(40156, "the count field must be a non-empty string")
+    if argument.startswith("$"):
+        raise CommandError(40158, "the count field cannot be a $-prefixed path")
+    if "." in argument:
+        raise CommandError(40160, "the count field cannot contain '.'")
+    return lambda documents: [{argument: len(documents)}] if documents else []
+
+
+def _replace_root(argument: Any, scope: Scope) -> Stage:
+    if not isinstance(argument, dict) or "newRoot" not in argument:
+        raise CommandError(
+            40231 if isinstance(argument, dict) else 40229, "no newRoot specified for the $replaceRoot stage"
+        )
+    return _replace_with(argument["newRoot"], scope)
+
+
+def _replace_with(argument: Any, scope: Scope) -> Stage:
+    expression = compile_expression(argument, scope)
+
+    def replaced(document: Document) -> Document:
+        value = expression(scope.frame(document))
+        if not is_object(value):
+            shown = "MISSING" if value is MISSING else show(value)
+            raise CommandError(
+                _NOT_AN_OBJECT,
+                "PlanExecutor error during aggregation :: caused by :: 'newRoot' expression  must "
+                "evaluate to an "
+                f"object, but resulting value was: : {shown}. Type of resulting value: '{type_name(value)}'. "
+                f"Input document: {show(document)}",
+            )
+        return dict(value)
+
+    return lambda documents: [replaced(document) for document in documents]
+
+
+def _unwind(argument: Any, _scope: Scope) -> Stage:
+    options = argument if isinstance(argument, dict) else {"path": argument}
+    path = options.get("path")
+    if not isinstance(path, str):
+        raise CommandError(28808, f"expected a string as the path for $unwind stage, got {type_name(path)}")
+    if not path.startswith("$"):
+        raise CommandError(28818, f"path option to $unwind stage should be prefixed with a '$': {path}")
+    parts, keep = split(path[1:]), bool(options.get("preserveNullAndEmptyArrays", False))
+    index_name = options.get("includeArrayIndex")
+
+    def unwound(document: Document) -> list[Document]:
+        value = exactly(document, parts)
+        if isinstance(value, list) and value:
+            return [_with(document, item, index) for index, item in enumerate(value)]
+        if not isinstance(value, list) and value is not MISSING and value is not None:
+            return [_with(document, value, None)]
+        if not keep:
+            return []
+        return [_with(document, MISSING if value == [] else value, None)]
+
+    def _with(document: Document, item: Any, index: int | None) -> Document:
+        changed = copy_value(document)
+        if item is MISSING:
+            remove(changed, parts)
+        set_computed(changed, parts, item)
+        if index_name is not None:
+            set_computed(changed, split(index_name), index)
+        return dict(changed)
+
+    return lambda documents: [each for document in documents for each in unwound(document)]
+
+
+def _lookup(argument: Any, scope: Scope) -> Stage:
+    if not isinstance(argument, dict):
+        raise CommandError(ErrorCode.FAILED_TO_PARSE, "the $lookup specification must be an Object")
+    if not isinstance(argument.get("as"), str):
+        raise CommandError(ErrorCode.FAILED_TO_PARSE, "must specify 'as' field for a $lookup")
+    target, pipeline = split(argument["as"]), argument.get("pipeline", [])
+    variables = {name: compile_expression(value, scope) for name, value in argument.get("let", {}).items()}
+    if pipeline:
+        compile_pipeline(pipeline, scope.binding(dict.fromkeys(variables)))
+    local, foreign = argument.get("localField"), argument.get("foreignField")
+
+    def joined(document: Document, others: list[Document]) -> Document:
+        found = others if local is None else related(document, local, str(foreign), others, scope)
+        if pipeline:
+            frame = scope.frame(document)
+            bound = {name: evaluate(frame) for name, evaluate in variables.items()}
+            found = compile_pipeline(pipeline, scope.binding(bound))(found)
+        changed = copy_value(document)
+        set_computed(changed, target, found)
+        return dict(changed)
+
+    def run(documents: list[Document]) -> list[Document]:
+        others = other_collection(argument.get("from"), scope)
+        return [joined(document, others) for document in documents]
+
+    return run
+
+
+def _union_with(argument: Any, scope: Scope) -> Stage:
+    options = argument if isinstance(argument, dict) else {"coll": argument}
+    pipeline = compile_pipeline(options.get("pipeline", []), scope)
+    return lambda documents: documents + pipeline(other_collection(options.get("coll"), scope))
+
+
+def _facet(argument: Any, scope: Scope) -> Stage:
+    if not isinstance(argument, dict) or not argument:
+        raise CommandError(40169, "the $facet specification must be a non-empty object")
+    branches = {name: compile_pipeline(pipeline, scope) for name, pipeline in argument.items()}
+    return lambda documents: [{name: branch(list(documents)) for name, branch in branches.items()}]
+
+
+def _sample(argument: Any, scope: Scope) -> Stage:
+    size = whole(argument.get("size")) if isinstance(argument, dict) else None
+    if size is None or size < 0:
+        raise CommandError(28747, "size argument to $sample must not be negative")
+    dice = scope.dice
+
+    def run(documents: list[Document]) -> list[Document]:
+        pool = list(documents)
+        chosen: list[Document] = []
+        while pool and len(chosen) < size:
+            place = int(dice() * len(pool)) if dice is not None else 0
+            chosen.append(pool.pop(place))
+        return chosen
+
+    return run
+
+
+def _sort_by_count(argument: Any, scope: Scope) -> Stage:
+    group = compile_group({"_id": argument, "count": {"$sum": 1}}, scope)
+    return lambda documents: sort_documents(group(documents), {"count": -1})
+
+
+def _bucket(argument: Any, scope: Scope) -> Stage:
+    if not isinstance(argument, dict) or "groupBy" not in argument or "boundaries" not in argument:
+        raise CommandError(40198, "$bucket requires 'groupBy' and 'boundaries' to be specified.")
+    boundaries = argument["boundaries"]
+    if not isinstance(boundaries, list) or len(boundaries) < 2:  # noqa: PLR2004 -- a bucket has two ends
+        raise CommandError(40192, "The $bucket 'boundaries' field must have at least 2 values")
+    if [order(each) for each in boundaries] != sorted(order(each) for each in boundaries):
+        raise CommandError(40194, "The 'boundaries' option to $bucket must be sorted in ascending order")
+    expression = compile_expression(argument["groupBy"], scope)
+    fields = argument.get("output", {"count": {"$sum": 1}})
+    group = compile_group({"_id": "$_bucket", **fields}, scope)
+
+    def bucket_of(document: Document) -> Any:
+        key = order(expression(scope.frame(document)))
+        for low, high in pairwise(boundaries):
+            if order(low) <= key < order(high):
+                return low
+        if "default" not in argument:
+            raise CommandError(
+                40066, "$switch could not find a matching branch for an input, and no default was specified."
+            )
+        return argument["default"]
+
+    def run(documents: list[Document]) -> list[Document]:
+        placed = [{**document, "_bucket": bucket_of(document)} for document in documents]
+        return sort_documents(group(placed), {"_id": 1})
+
+    return run
+
+
+_STAGES: Final[dict[str, Callable[[Any, Scope], Stage]]] = {
+    "$match": _match,
+    "$project": _project,
+    "$addFields": _add_fields,
+    "$set": _add_fields,
+    "$unset": _unset,
+    "$group": compile_group,
+    "$sort": _sort,
+    "$limit": _limit,
+    "$skip": _skip,
+    "$count": _count,
+    "$replaceRoot": _replace_root,
+    "$replaceWith": _replace_with,
+    "$unwind": _unwind,
+    "$lookup": _lookup,
+    "$graphLookup": compile_graph_lookup,
+    "$unionWith": _union_with,
+    "$facet": _facet,
+    "$sample": _sample,
+    "$sortByCount": _sort_by_count,
+    "$bucket": _bucket,
+}

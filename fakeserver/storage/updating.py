@@ -1,0 +1,343 @@
+"""Updates, compiled: operators, a replacement, or a pipeline, from a document to the one that it becomes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from fakeserver.errors import WriteError
+from fakeserver.storage.paths import exactly, split
+from fakeserver.storage.positional import (
+    compile_array_filters,
+    concrete,
+    unused_filter,
+    used_identifiers,
+)
+from fakeserver.storage.printing import show_field
+from fakeserver.storage.stages import compile_pipeline
+from fakeserver.storage.update_operators import CHECKS, KEEP, OPERATORS, Place
+from fakeserver.storage.values import MISSING, copy_value, is_object, order, type_name
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import TypeAlias
+
+    from fakeserver.storage.scope import Scope
+
+    Document: TypeAlias = dict[str, Any]
+
+_MAX_ARRAY_PADDING: Final = 1_500_000
+_PIPELINE_STAGES: Final = frozenset(
+    {"$addFields", "$project", "$replaceRoot", "$replaceWith", "$set", "$unset"}
+)
+
+
+class Updater(Protocol):
+    """One update statement's change, validated."""
+
+    def apply(self, document: Document, *, inserting: bool = False) -> Document:
+        """Return the document that this one becomes; it is left alone. Raises `WriteError`."""
+        ...
+
+
+def compile_update(
+    change: Any,
+    scope: Scope,
+    *,
+    query: Mapping[str, Any],
+    array_filters: Sequence[Mapping[str, Any]] = (),
+    multi: bool = False,
+    now: dt.datetime | None = None,
+) -> Updater:
+    """Return the updater for a change. Raises `WriteError` for one that a server refuses."""
+    if isinstance(change, list | tuple):
+        if array_filters:
+            raise WriteError(
+                ErrorCode.FAILED_TO_PARSE, "arrayFilters may not be specified for pipeline-style updates"
+            )
+        return PipelineUpdate(change, scope)
+    if next(iter(change), "").startswith("$"):
+        return OperatorUpdate(change, scope, query=query, now=now, array_filters=array_filters)
+    if multi:
+        raise WriteError(
+            ErrorCode.FAILED_TO_PARSE, "multi update is not supported for replacement-style update"
+        )
+    if array_filters:
+        raise WriteError(
+            ErrorCode.FAILED_TO_PARSE, "arrayFilters may not be specified for replacement-style updates"
+        )
+    return Replacement(change)
+
+
+class Replacement:
+    """A whole new document under the old `_id`."""
+
+    def __init__(self, change: Mapping[str, Any]) -> None:
+        self.change = change
+        for name in change:
+            if name.startswith("$"):
+                raise WriteError(
+                    ErrorCode.DOLLAR_PREFIXED_FIELD_NAME,
+                    f"The dollar ($) prefixed field '{name}' in '{name}' is not allowed in the context of an "
+                    "update's replacement document. Consider using an aggregation pipeline with "
+                    "$replaceWith.",
+                )
+
+    def apply(self, document: Document, *, inserting: bool = False) -> Document:
+        """Return the replacement with the document's `_id` first."""
+        replaced = copy_value(self.change)
+        if "_id" in document:
+            _check_id(document["_id"], replaced.get("_id", document["_id"]))
+            return {
+                "_id": document["_id"],
+                **{name: value for name, value in replaced.items() if name != "_id"},
+            }
+        if inserting and "_id" in replaced:
+            return {"_id": replaced.pop("_id"), **replaced}
+        return dict(replaced)
+
+
+class PipelineUpdate:
+    """The stages that may change a document: `$set`, `$unset`, `$project`, `$replaceRoot`."""
+
+    def __init__(self, change: Sequence[Mapping[str, Any]], scope: Scope) -> None:
+        for stage in change:
+            name = next(iter(stage), "") if isinstance(stage, dict) else ""
+            if name.startswith("$") and name not in _PIPELINE_STAGES:
+                compile_pipeline([stage], scope)
+                raise WriteError(
+                    ErrorCode.INVALID_OPTIONS, f"{name} is not allowed to be used within an update"
+                )
+        self.run = compile_pipeline(change, scope)
+
+    def apply(self, document: Document, *, inserting: bool = False) -> Document:  # noqa: ARG002 -- see `Updater`
+        """Return the document that the pipeline makes of this one."""
+        (changed,) = self.run([copy_value(document)])
+        changed = copy_value(changed)
+        if "_id" in document:
+            _check_id(document["_id"], changed.get("_id", document["_id"]))
+            return {"_id": document["_id"], **changed}
+        return dict(changed)
+
+
+def _check_id(before: Any, after: Any) -> None:
+    if order(before) != order(after):
+        raise WriteError(
+            ErrorCode.IMMUTABLE_FIELD,
+            "After applying the update, the (immutable) field '_id' was found to have been altered to "
+            f"{show_field('_id', after)[1:-1]}",
+        )
+
+
+class OperatorUpdate:
+    """`$set` and its kin, applied field by field in the order of the fields' names, as a server does."""
+
+    def __init__(
+        self,
+        change: Any,
+        scope: Scope,
+        *,
+        query: Mapping[str, Any],
+        now: dt.datetime | None,
+        array_filters: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        self.scope = scope
+        self.query = query
+        self.now = now
+        self.filters = compile_array_filters(array_filters, scope)
+        self.steps = sorted(_steps(change), key=lambda step: _path_order(step[1]))
+        _refuse_conflicts([path for _name, path, _argument in self.steps])
+        used = {name for _operator, path, _argument in self.steps for name in used_identifiers(path)}
+        for name in self.filters:
+            if name not in used:
+                raise unused_filter(name, change)
+
+    def apply(self, document: Document, *, inserting: bool = False) -> Document:
+        """Return the document with each operator applied."""
+        changed: Document = copy_value(document)
+        for name, path, argument in self.steps:
+            if name == "$setOnInsert" and not inserting:
+                continue
+            if name == "$rename":
+                self._rename(changed, document, path, argument)
+                continue
+            for parts in concrete(document, path, query=self.query, filters=self.filters):
+                self._apply_one(changed, name, parts, argument)
+        return _id_first(changed) if "_id" not in document else self._with_same_id(document, changed)
+
+    def _apply_one(self, document: Document, name: str, parts: tuple[str, ...], argument: Any) -> None:
+        place = Place(".".join(parts), document, self.scope, self.now)
+        value = OPERATORS[name](exactly(document, parts), argument, place)
+        if value is KEEP:
+            return
+        if value is MISSING:
+            _erase(document, parts)
+        else:
+            write(document, parts, value)
+
+    def _rename(self, changed: Document, before: Document, source: str, target: str) -> None:
+        value = exactly(before, split(source))
+        if value is MISSING:
+            return
+        _erase(changed, split(source))
+        write(changed, split(target), copy_value(value))
+
+    @staticmethod
+    def _with_same_id(before: Document, after: Document) -> Document:
+        if "_id" not in after or order(before["_id"]) != order(after["_id"]):
+            raise WriteError(
+                ErrorCode.IMMUTABLE_FIELD,
+                "Performing an update on the path '_id' would modify the immutable field '_id'",
+            )
+        return after
+
+
+def _steps(change: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    for name, fields in change.items():
+        if name not in OPERATORS and name != "$rename":
+            raise WriteError(
+                ErrorCode.FAILED_TO_PARSE,
+                f"Unknown modifier: {name}. Expected a valid update modifier or pipeline-style update "
+                "specified as an array",
+            )
+        if not is_object(fields):
+            raise WriteError(
+                ErrorCode.FAILED_TO_PARSE,
+                f"Modifiers operate on fields but we found type {type_name(fields)} instead. For example: "
+                f"{{$mod: {{<field>: ...}}}} not {show_field(name, fields)}",
+            )
+        for path, argument in fields.items():
+            _check_path(path)
+            if name == "$rename":
+                _check_rename(path, argument)
+            elif name in CHECKS:
+                CHECKS[name](path, argument)
+            yield name, path, argument
+
+
+def _check_path(path: str) -> None:
+    if not path:
+        raise WriteError(ErrorCode.EMPTY_FIELD_NAME, "An empty update path is not valid.")
+    parts = split(path)
+    if "" in parts:
+        raise WriteError(
+            ErrorCode.EMPTY_FIELD_NAME,
+            f"The update path '{path}' contains an empty field name, which is not allowed.",
+        )
+    if parts[0].startswith("$"):
+        if parts[0] == "$" or parts[0].startswith("$["):
+            raise WriteError(
+                ErrorCode.BAD_VALUE,
+                f"Cannot have positional (i.e. '$') element in the first position in path '{path}'",
+            )
+        raise WriteError(
+            ErrorCode.DOLLAR_PREFIXED_FIELD_NAME,
+            f"The dollar ($) prefixed field '{parts[0]}' in '{path}' is not allowed in the context "
+            "of an update's "
+            "replacement document. Consider using an aggregation pipeline with $replaceWith.",
+        )
+
+
+def _check_rename(path: str, target: Any) -> None:
+    if not isinstance(target, str):
+        raise WriteError(
+            ErrorCode.BAD_VALUE,
+            f"The 'to' field for $rename must be a string: {show_field(path, target)[1:-1]}",
+        )
+    _check_path(target)
+    if path == target:
+        raise WriteError(
+            ErrorCode.BAD_VALUE,
+            f"The source and target field for $rename must differ: {show_field(path, target)[1:-1]}",
+        )
+    if any("$" in part for part in (*split(path), *split(target))):
+        raise WriteError(ErrorCode.BAD_VALUE, f"The source field for $rename may not be dynamic: {path}")
+
+
+def _path_order(path: str) -> list[tuple[int, int, str]]:
+    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in split(path)]
+
+
+def _refuse_conflicts(paths: list[str]) -> None:
+    seen: dict[tuple[str, ...], str] = {}
+    for path in paths:
+        parts = split(path)
+        for length in range(1, len(parts) + 1):
+            if parts[:length] in seen:
+                raise WriteError(
+                    ErrorCode.CONFLICTING_UPDATE_OPERATORS,
+                    f"Updating the path '{path}' would create a conflict at '{'.'.join(parts[:length])}'",
+                )
+        seen[parts] = path
+
+
+def _id_first(document: Document) -> Document:
+    if "_id" not in document or next(iter(document)) == "_id":
+        return document
+    return {"_id": document["_id"], **document}
+
+
+def write(document: Document, parts: tuple[str, ...], value: Any) -> None:
+    """Set a field, making the documents that lead to it and padding arrays. Raises `WriteError` 28."""
+    container: Any = document
+    for index, part in enumerate(parts):
+        last = index == len(parts) - 1
+        if isinstance(container, dict):
+            if last:
+                container[part] = value
+            else:
+                container = container.setdefault(part, {})
+        elif isinstance(container, list) and part.isdigit():
+            _pad(container, int(part))
+            if last:
+                container[int(part)] = value
+            else:
+                if container[int(part)] is None:
+                    container[int(part)] = {}
+                container = container[int(part)]
+        else:
+            holder = parts[index - 1]
+            raise WriteError(
+                ErrorCode.PATH_NOT_VIABLE,
+                f"Cannot create field '{part}' in element {show_field(holder, container)}",
+            )
+
+
+def _pad(array: list[Any], index: int) -> None:
+    if index - len(array) > _MAX_ARRAY_PADDING:
+        raise WriteError(
+            ErrorCode.CANNOT_BACKFILL_ARRAY,
+            f"can't backfill more than {_MAX_ARRAY_PADDING} elements",
+        )
+    array.extend([None] * (index + 1 - len(array)))
+
+
+def _erase(document: Document, parts: tuple[str, ...]) -> None:
+    container = exactly(document, parts[:-1])
+    if isinstance(container, dict):
+        container.pop(parts[-1], None)
+    elif isinstance(container, list) and parts[-1].isdigit() and int(parts[-1]) < len(container):
+        container[int(parts[-1])] = None
+
+
+def seed(pairs: Sequence[tuple[str, Any]]) -> Document:
+    """Return the document that an upsert begins with: what its filter pins, `_id` first."""
+    document: Document = {}
+    for path, value in pairs:
+        parts = split(path)
+        if exactly(document, parts) is not MISSING:
+            raise WriteError(
+                ErrorCode.NOT_SINGLE_VALUE_FIELD,
+                f"cannot infer query fields to set, path '{path}' is matched twice",
+            )
+        write(document, parts, copy_value(value))
+    return _id_first(document)
+
+
+def with_id(document: Document, make_id: Callable[[], Any] | None) -> Document:
+    """Return a document that has an `_id`, as its first field."""
+    if "_id" in document:
+        return _id_first(document)
+    assert make_id is not None, "an upsert is given a maker of ids"
+    return {"_id": make_id(), **document}

@@ -1,0 +1,197 @@
+"""What the runner asks of a driver.
+
+The runner never learns which driver it drives: it reads `features`, creates entities, calls operations by
+the names of the unified test format, and drains events. Handles are opaque to it; documents, events and
+errors are in the vocabulary of the specification, so that a driver behind a pipe is an ordinary adapter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+Handle: TypeAlias = Any
+"""A driver's own object: a client, a cursor, a session. Only its adapter looks inside."""
+
+
+class Feature(Enum):
+    """A capability that scenarios may need. The value is the sentence that defines it."""
+
+    COMMAND_EVENTS = "Command monitoring events can be observed."
+    POOL_EVENTS = "Connection pool (CMAP) events can be observed."
+    SDAM_EVENTS = "Discovery and monitoring (SDAM) events can be observed."
+    LOG_MESSAGES = "Structured log messages can be observed."
+    TRACING = "OpenTelemetry spans can be observed."
+    SESSIONS = "Explicit sessions can be created and passed to operations."
+    TRANSACTIONS = "Sessions can run transactions."
+    CHANGE_STREAMS = "Change streams can be opened."
+    GRIDFS = "GridFS buckets can be created."
+    FIND_CURSORS = "A find cursor can be created, iterated and closed step by step."
+    COMMAND_CURSORS = "A cursor of any command can be created and iterated step by step."
+    CLIENT_BULK_WRITE = "The client has a bulkWrite over several namespaces."
+    TIMEOUT_MS = "Operations take timeoutMS (client-side operation timeouts)."
+    SERVER_API = "Clients can declare a server API version."
+    ENCRYPTION = "Client-side field level encryption is available."
+    VIRTUAL_TIME = "The driver runs on a given clock and network, in virtual time."
+    ADAPTIVE_RETRIES = "The client has the adaptiveRetries token bucket of the 2026-02-20 edition."
+    MAX_ADAPTIVE_RETRIES = "The client has the maxAdaptiveRetries option of the 2026-07-08 edition."
+
+
+class EntityKind(Enum):
+    """The kinds of entity; the value is the key in `createEntities`."""
+
+    CLIENT = "client"
+    DATABASE = "database"
+    COLLECTION = "collection"
+    SESSION = "session"
+    BUCKET = "bucket"
+    CLIENT_ENCRYPTION = "clientEncryption"
+    THREAD = "thread"
+    FIND_CURSOR = "findCursor"
+    COMMAND_CURSOR = "commandCursor"
+    CHANGE_STREAM = "changeStream"
+    TOPOLOGY_DESCRIPTION = "topologyDescription"
+    DOCUMENT = "document"
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorReport:
+    """What a driver said when an operation failed, in the words of `expectError`.
+
+    `response` is the server's raw reply, or None; `result` a partial result, in the form of `expectResult`.
+    """
+
+    message: str
+    is_client_error: bool = False
+    is_timeout_error: bool = False
+    code: int | None = None
+    code_name: str | None = None
+    labels: frozenset[str] = frozenset()
+    response: Mapping[str, Any] | None = None
+    result: Any = None
+    write_errors: Mapping[int, Mapping[str, Any]] | None = None
+    write_concern_errors: Sequence[Mapping[str, Any]] | None = None
+
+
+class OperationFailed(Exception):  # noqa: N818  # an answer of the driver, which a scenario may expect
+    """An operation failed inside the driver: the only error that `expectError` may expect."""
+
+    def __init__(self, report: ErrorReport) -> None:
+        super().__init__(report.message)
+        self.report = report
+
+
+class UnsupportedOperation(Exception):  # noqa: N818  # an answer of the adapter, which skips a case
+    """The adapter has no such operation or argument: the case is skipped with this reason, or is an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A driver's event under its specification's name (`commandStartedEvent`), fields in camel case.
+
+    `at` is the instant of the adapter's clock in seconds; `fields` holds every field the driver gave.
+    """
+
+    kind: str
+    fields: Mapping[str, Any]
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSpec:
+    """A client entity, resolved.
+
+    `uri` is complete: the deployment's connection string with the entity's `uriOptions` merged in; `options`
+    repeats those options as the file gives them. `observe_events` names the kinds of event that the adapter
+    must collect; it may collect more. What the file wants ignored is left to the runner.
+    """
+
+    uri: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    observe_events: frozenset[str] = frozenset()
+    server_api: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionState:
+    """What a driver says of a session.
+
+    `pinned` is the address of the mongos (or the service id) that the session is pinned to, or None.
+    `transaction` is `none`, `starting`, `in_progress`, `committed` or `aborted`.
+    """
+
+    lsid: Mapping[str, Any]
+    dirty: bool = False
+    pinned: str | None = None
+    transaction: str = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyReport:
+    """What a client knows of its deployment: SDAM's TopologyType, and the address of the primary or None."""
+
+    type: str
+    primary: str | None = None
+
+
+class DriverAdapter(Protocol):
+    """One driver. Every method may raise `UnsupportedOperation`; `call` and `create…` `OperationFailed`."""
+
+    @property
+    def name(self) -> str:
+        """The adapter's name on the command line and in expectations files."""
+        ...
+
+    @property
+    def features(self) -> frozenset[Feature]:
+        """What the driver can do; a case that needs more is skipped."""
+        ...
+
+    async def create_client(self, spec: ClientSpec) -> Handle:
+        """Create a client that observes what `spec` asks for."""
+        ...
+
+    async def create(self, kind: EntityKind, parent: Handle, spec: Mapping[str, Any]) -> Handle:
+        """Create an entity below `parent`; `spec` is its document in the file."""
+        ...
+
+    async def call(
+        self, handle: Handle, kind: EntityKind, operation: str, arguments: Mapping[str, Any]
+    ) -> Any:
+        """Run an operation by its name in the format; the result in the form that `expectResult` describes.
+
+        The argument `session` holds a session's handle, `callback` (of `withTransaction`) an asynchronous
+        function of no arguments whose `OperationFailed` the driver must see as the error that it raised
+        itself. A result that is a new entity (`createFindCursor`, `createChangeStream` …) is its handle.
+        Operations that return nothing return None, downloads `bytes`, and operations that return a cursor
+        the list of all its documents. Arguments may be kept and changed.
+        """
+        ...
+
+    def events(self, client: Handle) -> Sequence[Event]:
+        """Return all that the client has observed so far, oldest first."""
+        ...
+
+    async def session_state(self, session: Handle) -> SessionState:
+        """Return the state of a session that has not ended."""
+        ...
+
+    async def advance_cluster_time(self, session: Handle, cluster_time: Mapping[str, Any]) -> None:
+        """Advance a session's cluster time to a reply's `$clusterTime`."""
+        ...
+
+    async def topology(self, client: Handle) -> TopologyReport:
+        """Return the client's current view of the deployment."""
+        ...
+
+    async def close_client(self, client: Handle) -> None:
+        """Close one client; closing twice is allowed."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close everything that is still open."""
+        ...

@@ -1,0 +1,107 @@
+"""How an operation of the format becomes a call of PyMongo: arguments, time limit, result."""
+
+from __future__ import annotations
+
+import inspect
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import pymongo
+
+from harness.adapters import pymongo_results as results
+from harness.adapters.base import OperationFailed, UnsupportedOperation
+from harness.adapters.pymongo_arguments import snake
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+
+NO_CURSOR_TIMEOUT: Final = "PyMongo has no timeoutMS for the life of a cursor"
+
+
+async def same(result: Any) -> Any:
+    """Return a result as it is."""
+    return result
+
+
+async def nothing(result: Any) -> None:
+    """Forget a result that the format does not describe."""
+    del result
+
+
+async def drained(cursor: Any) -> list[Any]:
+    """Read a cursor to its end."""
+    documents: list[Any] = await cursor.to_list()
+    return documents
+
+
+def plain(convert: Callable[[Any], Any]) -> Callable[[Any], Awaitable[Any]]:
+    """Return a result's conversion as the table has it."""
+
+    async def finish(result: Any) -> Any:
+        return convert(result)
+
+    return finish
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One method: what it takes under which name, and what becomes of its result."""
+
+    method: Callable[..., Any]
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    finish: Callable[[Any], Awaitable[Any]] = same
+    takes_timeout: bool = True
+    """Whether a time limit for this call alone is what `timeoutMS` means; for a cursor it is not."""
+
+    async def __call__(self, handle: Any, given: Mapping[str, Any]) -> Any:
+        """Call it on a handle. Raises PyMongo's errors, and `UnsupportedOperation` for an argument."""
+        if "timeoutMS" in given and not self.takes_timeout:
+            raise UnsupportedOperation(NO_CURSOR_TIMEOUT)
+        with timeout(given):
+            arguments = {name: value for name, value in given.items() if name != "timeoutMS"}
+            result = self.method(handle, **snake(arguments, self.arguments))
+            return await self.finish(await result if inspect.isawaitable(result) else result)
+
+
+def timeout(given: Mapping[str, Any]) -> Any:
+    """PyMongo's way to give one operation a `timeoutMS`; zero is no limit."""
+    if "timeoutMS" not in given:
+        return nullcontext()
+    return pymongo.timeout(given["timeoutMS"] / 1000 if given["timeoutMS"] is not None else None)
+
+
+class Cursor:
+    """A cursor with at most one document read ahead: PyMongo sends `find` only when it is first iterated."""
+
+    def __init__(self, cursor: Any) -> None:
+        self._cursor = cursor
+        self._ahead: list[Any] = []
+
+    async def start(self) -> None:
+        """Have the cursor created on the server."""
+        document = await self.try_next()
+        if document is not None:
+            self._ahead.append(document)
+
+    async def next(self) -> Any:
+        """Return the next document, however long it takes. Raises an error when there is none."""
+        document = await self.try_next()
+        while document is None:
+            if not self._cursor.alive:
+                raise OperationFailed(results.exhausted())
+            document = await self.try_next()
+        return document
+
+    async def try_next(self) -> Any:
+        """Return the next document of this batch or, if it is at its end, of one more, or None."""
+        if self._ahead:
+            return self._ahead.pop()
+        if hasattr(self._cursor, "try_next"):
+            return await self._cursor.try_next()
+        return await anext(self._cursor, None)
+
+    async def close(self) -> None:
+        """Close the cursor on the server too."""
+        await self._cursor.close()

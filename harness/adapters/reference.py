@@ -1,0 +1,206 @@
+"""The reference driver behind the runner, on the deployment's own clock, network and dice."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+
+from driver.client import AsyncClient, OptionWarning
+from driver.concerns import ReadConcern, ReadPreference, WriteConcern
+from driver.editions import DEFAULT, EDITIONS
+from harness.adapters.base import (
+    EntityKind,
+    Feature,
+    OperationFailed,
+    SessionState,
+    TopologyReport,
+    UnsupportedOperation,
+)
+from harness.adapters.reference_operations import OPERATIONS
+from harness.adapters.reference_results import DRIVER_ERRORS, event_of, report
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from driver.collection import Collection
+    from driver.database import Database
+    from driver.editions import Edition
+    from driver.events import DriverEvent
+    from driver.session import ClientSession
+    from harness.adapters.base import ClientSpec, Event, Handle
+    from harness.unified.deployment import Deployment
+
+FEATURES: Final = frozenset(
+    {
+        Feature.COMMAND_EVENTS,
+        Feature.POOL_EVENTS,
+        Feature.SDAM_EVENTS,
+        Feature.SESSIONS,
+        Feature.FIND_CURSORS,
+        Feature.COMMAND_CURSORS,
+        Feature.CLIENT_BULK_WRITE,
+        Feature.VIRTUAL_TIME,
+    }
+)
+
+
+def make(deployment: Deployment, *, edition: str = DEFAULT.name) -> ReferenceAdapter:
+    """Return a new adapter that follows an edition. Raises KeyError for an unknown one."""
+    return ReferenceAdapter(deployment, EDITIONS[edition])
+
+
+@dataclass(slots=True)
+class _Client:
+    client: AsyncClient
+    events: list[Event] = field(default_factory=list)
+
+
+class ReferenceAdapter:
+    """Drives `driver`. Handles are the driver's own objects, except clients."""
+
+    name = "reference"
+
+    def __init__(self, deployment: Deployment, edition: Edition = DEFAULT) -> None:
+        self._deployment = deployment
+        self._edition = edition
+        self._clients: list[_Client] = []
+        self._numbers = count()
+
+    @property
+    def features(self) -> frozenset[Feature]:
+        """What the driver can do in this edition."""
+        by_edition = (
+            Feature.ADAPTIVE_RETRIES if self._edition.has_token_bucket else Feature.MAX_ADAPTIVE_RETRIES
+        )
+        return FEATURES | {by_edition}
+
+    async def create_client(self, spec: ClientSpec) -> Handle:
+        """Create a client that observes what `spec` asks for, and let it begin to connect."""
+        if spec.server_api is not None:
+            raise UnsupportedOperation("the reference driver declares no server API version")
+        events: list[Event] = []
+        try:
+            client = self._new_client(spec, events)
+            client.open()
+        except DRIVER_ERRORS as error:
+            raise OperationFailed(report(error)) from error
+        made = _Client(client, events)
+        self._clients.append(made)
+        return made
+
+    async def create(self, kind: EntityKind, parent: Handle, spec: Mapping[str, Any]) -> Handle:
+        """Create an entity below a client (databases, sessions) or a database (collections)."""
+        if kind not in _MAKERS:
+            raise UnsupportedOperation(f"the reference driver does not create a {kind.value}")
+        try:
+            return _MAKERS[kind](parent, spec)
+        except DRIVER_ERRORS as error:
+            raise OperationFailed(report(error)) from error
+
+    async def call(
+        self, handle: Handle, kind: EntityKind, operation: str, arguments: Mapping[str, Any]
+    ) -> Any:
+        """Run an operation through the table."""
+        run = OPERATIONS.get(kind, {}).get(operation)
+        if run is None:
+            raise UnsupportedOperation(f"the reference driver has no {operation} on a {kind.value}")
+        target = handle.client if kind is EntityKind.CLIENT else handle
+        try:
+            return await run(target, arguments)
+        except DRIVER_ERRORS as error:
+            raise OperationFailed(report(error)) from error
+
+    def events(self, client: Handle) -> Sequence[Event]:
+        """Return all that the client has observed so far, oldest first."""
+        events: list[Event] = client.events
+        return events
+
+    async def session_state(self, session: Handle) -> SessionState:
+        """Return the state of a session; without transactions it is never pinned."""
+        return SessionState(lsid=session.lsid, dirty=session.dirty)
+
+    async def advance_cluster_time(self, session: Handle, cluster_time: Mapping[str, Any]) -> None:
+        """Advance a session's cluster time."""
+        session.advance_cluster_time(cluster_time)
+
+    async def topology(self, client: Handle) -> TopologyReport:
+        """Return the client's current view of the deployment."""
+        description = client.client.topology.description
+        primary = description.primary
+        return TopologyReport(description.type.value, primary.address if primary else None)
+
+    async def close_client(self, client: Handle) -> None:
+        """Close one client; closing twice is allowed."""
+        await client.client.aclose()
+
+    async def aclose(self) -> None:
+        """Close every client that is still open."""
+        for client in self._clients:
+            await self.close_client(client)
+        self._clients.clear()
+
+    def _new_client(self, spec: ClientSpec, events: list[Event]) -> AsyncClient:
+        """Make a client. An option that it would only warn of makes the case unsupported."""
+        clock = self._deployment.clock
+
+        def observe(event: DriverEvent) -> None:
+            if event.kind in spec.observe_events:
+                events.append(event_of(event, clock.now()))
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", OptionWarning)
+            try:
+                return AsyncClient(
+                    spec.uri,
+                    network=self._deployment.network,
+                    clock=clock,
+                    rng=self._deployment.rng.spawn(f"reference{next(self._numbers)}"),
+                    edition=self._edition,
+                    listeners=[observe] if spec.observe_events else (),
+                )
+            except OptionWarning as warning:
+                raise UnsupportedOperation(f"the reference driver warns: {warning}") from warning
+
+
+def _concerns(options: Mapping[str, Any]) -> dict[str, Any]:
+    readers: dict[str, tuple[str, Callable[[Any], Any]]] = {
+        "readConcern": ("read_concern", lambda document: ReadConcern(document.get("level"))),
+        "readPreference": ("read_preference", ReadPreference.of_document),
+        "writeConcern": ("write_concern", WriteConcern.of_document),
+    }
+    given: dict[str, Any] = {}
+    for name, document in options.items():
+        if name not in readers:
+            raise UnsupportedOperation(f"the reference driver takes no option {name} here")
+        keyword, read = readers[name]
+        given[keyword] = read(document)
+    return given
+
+
+def _database(parent: _Client, spec: Mapping[str, Any]) -> Database:
+    return parent.client.database(spec["databaseName"], **_concerns(spec.get("databaseOptions", {})))
+
+
+def _collection(parent: Database, spec: Mapping[str, Any]) -> Collection:
+    return parent.collection(spec["collectionName"], **_concerns(spec.get("collectionOptions", {})))
+
+
+_SESSION_OPTIONS: Final = {"causalConsistency": "causal_consistency", "snapshot": "snapshot"}
+
+
+def _session(parent: _Client, spec: Mapping[str, Any]) -> ClientSession:
+    given = dict(spec.get("sessionOptions", {}))
+    given.pop("defaultTransactionOptions", None)
+    unknown = [name for name in given if name not in _SESSION_OPTIONS]
+    if unknown:
+        raise UnsupportedOperation(f"the reference driver's sessions take no {unknown[0]}")
+    return parent.client.start_session(**{_SESSION_OPTIONS[name]: value for name, value in given.items()})
+
+
+_MAKERS: Final[Mapping[EntityKind, Callable[[Any, Mapping[str, Any]], Handle]]] = {
+    EntityKind.DATABASE: _database,
+    EntityKind.COLLECTION: _collection,
+    EntityKind.SESSION: _session,
+}

@@ -1,0 +1,288 @@
+"""The reference driver as a table: operation of the format to method, arguments and result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from driver.client import AsyncClient
+from driver.collection import MODEL_FIELDS, Collection
+from driver.concerns import ReadPreference, WriteConcern
+from driver.cursor import Cursor, Paging
+from driver.database import Database
+from driver.operations.models import (
+    DeleteMany,
+    DeleteOne,
+    InsertOne,
+    ReplaceOne,
+    UpdateMany,
+    UpdateOne,
+)
+from driver.operations.options import ALLOWED
+from harness.adapters import reference_results as results
+from harness.adapters.base import EntityKind, ErrorReport, OperationFailed, UnsupportedOperation
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from driver.operations.models import WriteModel
+    from driver.session import ClientSession
+
+    Arguments = Mapping[str, Any]
+    Handler = Callable[[Any, Arguments], Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One method: the arguments that it takes by position, the options that it takes by name.
+
+    `optional` positional arguments may be absent from the file. `options` names the driver's own list.
+    """
+
+    method: Callable[..., Awaitable[Any]]
+    options: str | None = None
+    positional: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+    finish: Callable[[Any], Any] | None = None
+
+    async def __call__(self, handle: Any, given: Arguments) -> Any:
+        """Call it. Raises the driver's errors, and UnsupportedOperation for an argument it does not take."""
+        self._refuse_unknown(given)
+        by_position = [given[name] for name in self.positional]
+        by_position += [given.get(name) for name in self.optional]
+        taken = {*self.positional, *self.optional}
+        by_name = {name: value for name, value in given.items() if name not in taken}
+        result = await self.method(handle, *by_position, **by_name)
+        if isinstance(result, Cursor) and self.finish is None:
+            return await result.to_list()
+        return self.finish(result) if self.finish else result
+
+    def _refuse_unknown(self, given: Arguments) -> None:
+        known = {"session", *self.positional, *self.optional}
+        known |= ALLOWED[self.options] if self.options else frozenset()
+        for name in given:
+            if name not in known:
+                raise UnsupportedOperation(f"the reference driver takes no {name} here")
+
+
+def _itself(result: Any) -> Any:
+    return result
+
+
+def _only(given: Arguments, *names: str) -> None:
+    for name in given:
+        if name not in names:
+            raise UnsupportedOperation(f"the reference driver takes no {name} here")
+
+
+def models(requests: Sequence[Arguments]) -> list[WriteModel]:
+    """Return the models of a bulk write."""
+    return [_model(kind, body) for request in requests for kind, body in request.items()]
+
+
+_MODELS: Final[Mapping[str, Callable[..., WriteModel]]] = {
+    "insertOne": InsertOne,
+    "updateOne": UpdateOne,
+    "updateMany": UpdateMany,
+    "replaceOne": ReplaceOne,
+    "deleteOne": DeleteOne,
+    "deleteMany": DeleteMany,
+}
+
+
+def _model(kind: str, body: Arguments) -> WriteModel:
+    if kind not in _MODELS:
+        raise UnsupportedOperation(f"the reference driver has no model {kind}")
+    return _MODELS[kind](**{MODEL_FIELDS.get(name, name): value for name, value in body.items()})
+
+
+def _named_first(given: Arguments) -> dict[str, Any]:
+    """Return a command with its name as the first field, whatever its order in the file."""
+    name = given["commandName"]
+    return {name: given["command"][name], **given["command"]}
+
+
+def _read_preference(given: Arguments) -> ReadPreference | None:
+    document = given.get("readPreference")
+    return None if document is None else ReadPreference.of_document(document)
+
+
+async def _run_command(database: Database, given: Arguments) -> Any:
+    _only(given, "command", "commandName", "session", "readPreference")
+    return await database.command(
+        _named_first(given), session=given.get("session"), read_preference=_read_preference(given)
+    )
+
+
+async def _create_command_cursor(database: Database, given: Arguments) -> Cursor:
+    arguments = ("command", "commandName", "session", "readPreference")
+    _only(given, *arguments, "batchSize", "maxTimeMS", "comment", "cursorType")
+    preference = _read_preference(given)
+    paging = Paging(
+        read_preference=preference,
+        batch_size=given.get("batchSize"),
+        max_await_time_ms=given.get("maxTimeMS"),
+        comment=given.get("comment"),
+        tailable=given.get("cursorType", "nonTailable") != "nonTailable",
+    )
+    return await database.cursor_command(
+        _named_first(given), session=given.get("session"), read_preference=preference, paging=paging
+    )
+
+
+async def _run_cursor_command(database: Database, given: Arguments) -> Any:
+    return await (await _create_command_cursor(database, given)).to_list()
+
+
+async def _client_bulk_write(client: AsyncClient, given: Arguments) -> Any:
+    _only(given, "models", "session", "writeConcern", *ALLOWED["clientBulkWrite"])
+    options = {name: given[name] for name in given if name in ALLOWED["clientBulkWrite"]}
+    concern = given.get("writeConcern")
+    result = await client.bulk_write(
+        models(given["models"]),
+        session=given.get("session"),
+        write_concern=None if concern is None else WriteConcern.of_document(concern),
+        **options,
+    )
+    return results.client_bulk_written(result)
+
+
+async def _bulk_write(collection: Collection, given: Arguments) -> Any:
+    _only(given, "requests", "session", *ALLOWED["bulkWrite"])
+    rest = {name: value for name, value in given.items() if name != "requests"}
+    return results.bulk_written(await collection.bulk_write(models(given["requests"]), **rest))
+
+
+async def _drop_database(client: AsyncClient, given: Arguments) -> None:
+    _only(given, "database", "session")
+    await client.database(given["database"]).drop(session=given.get("session"))
+
+
+async def _close_client(client: AsyncClient, given: Arguments) -> None:
+    _only(given)
+    await client.aclose()
+
+
+async def _create_collection(database: Database, given: Arguments) -> Collection:
+    _only(given, "collection", "session", *ALLOWED["createCollection"])
+    rest = {name: value for name, value in given.items() if name != "collection"}
+    return await database.create_collection(given["collection"], **rest)
+
+
+async def _create_index(collection: Collection, given: Arguments) -> str:
+    rest = {name: value for name, value in given.items() if name not in {"keys", "session", "maxTimeMS"}}
+    if "timeoutMS" in rest:
+        raise UnsupportedOperation("the reference driver takes no timeoutMS here")
+    options = {name: given[name] for name in ("maxTimeMS", "comment", "rawData") if name in given}
+    index = {name: value for name, value in rest.items() if name not in options}
+    return await collection.create_index(
+        given["keys"], session=given.get("session"), options=options, **index
+    )
+
+
+async def _rename(collection: Collection, given: Arguments) -> None:
+    _only(given, "to", "session", *ALLOWED["rename"])
+    await collection.rename(**given)
+
+
+async def _end_session(session: ClientSession, given: Arguments) -> None:
+    _only(given)
+    session.end()
+
+
+async def _snapshot_time(session: ClientSession, given: Arguments) -> Any:
+    _only(given)
+    return session.snapshot_time
+
+
+async def _iterate(cursor: Cursor, given: Arguments) -> Any:
+    _only(given)
+    while cursor.alive:
+        document = await cursor.try_next()
+        if document is not None:
+            return document
+    raise OperationFailed(ErrorReport("the cursor has no more documents", is_client_error=True))
+
+
+async def _iterate_once(cursor: Cursor, given: Arguments) -> Any:
+    _only(given)
+    return await cursor.try_next()
+
+
+async def _close_cursor(cursor: Cursor, given: Arguments) -> None:
+    _only(given)
+    await cursor.aclose()
+
+
+CLIENT: Final[Mapping[str, Handler]] = {
+    "clientBulkWrite": _client_bulk_write,
+    "close": _close_client,
+    "dropDatabase": _drop_database,
+    "listDatabaseNames": Call(AsyncClient.list_database_names, "listDatabases"),
+    "listDatabaseObjects": Call(AsyncClient.list_databases, "listDatabases"),
+    "listDatabases": Call(AsyncClient.list_databases, "listDatabases"),
+}
+
+DATABASE: Final[Mapping[str, Handler]] = {
+    "aggregate": Call(Database.aggregate, "aggregate", ("pipeline",)),
+    "createCollection": _create_collection,
+    "createCommandCursor": _create_command_cursor,
+    "dropCollection": Call(Database.drop_collection, None, ("collection",)),
+    "listCollectionNames": Call(Database.list_collection_names, "listCollections"),
+    "listCollectionObjects": Call(Database.list_collections, "listCollections"),
+    "listCollections": Call(Database.list_collections, "listCollections"),
+    "modifyCollection": Call(Database.modify_collection, "modifyCollection", ("collection",)),
+    "runCommand": _run_command,
+    "runCursorCommand": _run_cursor_command,
+}
+
+COLLECTION: Final[Mapping[str, Handler]] = {
+    "aggregate": Call(Collection.aggregate, "aggregate", ("pipeline",)),
+    "bulkWrite": _bulk_write,
+    "count": Call(Collection.count, "count", (), ("filter",)),
+    "countDocuments": Call(Collection.count_documents, "countDocuments", ("filter",)),
+    "createFindCursor": Call(Collection.find, "find", ("filter",), (), _itself),
+    "createIndex": _create_index,
+    "deleteMany": Call(Collection.delete_many, "deleteMany", ("filter",), (), results.deleted),
+    "deleteOne": Call(Collection.delete_one, "deleteOne", ("filter",), (), results.deleted),
+    "distinct": Call(Collection.distinct, "distinct", ("fieldName",), ("filter",)),
+    "drop": Call(Collection.drop),
+    "dropIndex": Call(Collection.drop_index, "dropIndexes", ("name",)),
+    "dropIndexes": Call(Collection.drop_indexes, "dropIndexes"),
+    "estimatedDocumentCount": Call(Collection.estimated_document_count, "estimatedDocumentCount"),
+    "find": Call(Collection.find, "find", ("filter",)),
+    "findOne": Call(Collection.find_one, "find", (), ("filter",)),
+    "findOneAndDelete": Call(Collection.find_one_and_delete, "findOneAndDelete", ("filter",)),
+    "findOneAndReplace": Call(
+        Collection.find_one_and_replace, "findOneAndReplace", ("filter", "replacement")
+    ),
+    "findOneAndUpdate": Call(Collection.find_one_and_update, "findOneAndUpdate", ("filter", "update")),
+    "insertMany": Call(Collection.insert_many, "insertMany", ("documents",), (), results.inserted_many),
+    "insertOne": Call(Collection.insert_one, "insertOne", ("document",), (), results.inserted_one),
+    "listIndexNames": Call(Collection.list_index_names, "listIndexes"),
+    "listIndexes": Call(Collection.list_indexes, "listIndexes"),
+    "rename": _rename,
+    "replaceOne": Call(Collection.replace_one, "replaceOne", ("filter", "replacement"), (), results.updated),
+    "updateMany": Call(Collection.update_many, "updateMany", ("filter", "update"), (), results.updated),
+    "updateOne": Call(Collection.update_one, "updateOne", ("filter", "update"), (), results.updated),
+}
+
+SESSION: Final[Mapping[str, Handler]] = {
+    "endSession": _end_session,
+    "getSnapshotTime": _snapshot_time,
+}
+
+CURSOR: Final[Mapping[str, Handler]] = {
+    "close": _close_cursor,
+    "iterateOnce": _iterate_once,
+    "iterateUntilDocumentOrError": _iterate,
+}
+
+OPERATIONS: Final[Mapping[EntityKind, Mapping[str, Handler]]] = {
+    EntityKind.CLIENT: CLIENT,
+    EntityKind.DATABASE: DATABASE,
+    EntityKind.COLLECTION: COLLECTION,
+    EntityKind.SESSION: SESSION,
+    EntityKind.FIND_CURSOR: CURSOR,
+    EntityKind.COMMAND_CURSOR: CURSOR,
+}

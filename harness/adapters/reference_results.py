@@ -1,0 +1,178 @@
+"""The reference driver's results, errors and events, in the words of the unified test format."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Final
+
+from bson.errors import BSONError
+
+from driver.errors import (
+    BulkError,
+    ClientBulkWriteError,
+    DriverError,
+    OperationTimeoutError,
+    ServerError,
+    WriteError,
+)
+from driver.sdam.description import ServerDescription, TopologyDescription
+from harness.adapters.base import ErrorReport, Event
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from driver.events import DriverEvent
+    from driver.results import (
+        BulkWriteResult,
+        DeleteResult,
+        InsertManyResult,
+        InsertOneResult,
+        UpdateResult,
+    )
+
+DRIVER_ERRORS: Final = (DriverError, BSONError, OverflowError)
+"""What operations raise: the driver's own errors, and those of documents that cannot be encoded."""
+
+UNACKNOWLEDGED: Final = {"acknowledged": False}
+
+
+def inserted_one(result: InsertOneResult) -> dict[str, Any]:
+    """Return an InsertOneResult as a document."""
+    return {"insertedId": result.inserted_id} if result.acknowledged else UNACKNOWLEDGED
+
+
+def inserted_many(result: InsertManyResult) -> dict[str, Any]:
+    """Return an InsertManyResult as a document."""
+    return {"insertedIds": _by_index(result.inserted_ids)} if result.acknowledged else UNACKNOWLEDGED
+
+
+def updated(result: UpdateResult) -> dict[str, Any]:
+    """Return an UpdateResult as a document."""
+    if not result.acknowledged:
+        return UNACKNOWLEDGED
+    return {**_one_update(result), "upsertedCount": int(result.upserted)}
+
+
+def _one_update(result: UpdateResult) -> dict[str, Any]:
+    upserted = {"upsertedId": result.upserted_id} if result.upserted else {}
+    return {"matchedCount": result.matched_count, "modifiedCount": result.modified_count, **upserted}
+
+
+def deleted(result: DeleteResult) -> dict[str, Any]:
+    """Return a DeleteResult as a document."""
+    return {"deletedCount": result.deleted_count} if result.acknowledged else UNACKNOWLEDGED
+
+
+def bulk_written(result: BulkWriteResult) -> dict[str, Any]:
+    """Return a collection's BulkWriteResult as a document."""
+    if not result.acknowledged:
+        return UNACKNOWLEDGED
+    return {
+        **_counts(result),
+        "insertedIds": _by_index(result.inserted_ids),
+        "upsertedIds": _by_index(result.upserted_ids),
+    }
+
+
+def client_bulk_written(result: BulkWriteResult) -> dict[str, Any]:
+    """Return a client's BulkWriteResult as a document."""
+    if not result.acknowledged:
+        return UNACKNOWLEDGED
+    if result.insert_results is None or result.update_results is None or result.delete_results is None:
+        return _counts(result)
+    inserts = {index: inserted_one(one) for index, one in result.insert_results.items()}
+    updates = {index: _one_update(one) for index, one in result.update_results.items()}
+    deletes = {index: deleted(one) for index, one in result.delete_results.items()}
+    return {
+        **_counts(result),
+        "insertResults": _by_index(inserts),
+        "updateResults": _by_index(updates),
+        "deleteResults": _by_index(deletes),
+    }
+
+
+def _counts(result: BulkWriteResult) -> dict[str, Any]:
+    return {
+        "insertedCount": result.inserted_count,
+        "matchedCount": result.matched_count,
+        "modifiedCount": result.modified_count,
+        "deletedCount": result.deleted_count,
+        "upsertedCount": result.upserted_count,
+    }
+
+
+def _by_index(values: Mapping[int, Any]) -> dict[str, Any]:
+    return {str(index): value for index, value in values.items()}
+
+
+def report(error: Exception) -> ErrorReport:
+    """Return what an exception says, in the words of `expectError`."""
+    if isinstance(error, BulkError):
+        return _report_bulk(error)
+    if isinstance(error, ServerError):
+        return _report_server(error)
+    labels = frozenset(error.labels) if isinstance(error, DriverError) else frozenset[str]()
+    timed_out = isinstance(error, OperationTimeoutError)
+    return ErrorReport(str(error), is_client_error=True, is_timeout_error=timed_out, labels=labels)
+
+
+def _report_server(error: ServerError) -> ErrorReport:
+    details = {0: _write_error(error.response["writeErrors"][0])} if isinstance(error, WriteError) else None
+    return ErrorReport(
+        error.message,
+        code=error.code,
+        code_name=error.code_name,
+        labels=frozenset(error.labels),
+        response=error.response,
+        write_errors=details,
+    )
+
+
+def _report_bulk(error: BulkError) -> ErrorReport:
+    cause = error.cause
+    written = client_bulk_written if isinstance(error, ClientBulkWriteError) else bulk_written
+    return ErrorReport(
+        error.message,
+        is_client_error=cause is not None and not isinstance(cause, ServerError),
+        code=error.code,
+        code_name=cause.code_name if isinstance(cause, ServerError) else None,
+        labels=frozenset(error.labels),
+        response=cause.response if isinstance(cause, ServerError) else None,
+        result=None if error.partial is None else written(error.partial),
+        write_errors={index: _write_error(one) for index, one in error.write_errors.items()},
+        write_concern_errors=[_write_error(one) for one in error.write_concern_errors],
+    )
+
+
+def _write_error(error: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an error in the format's names beside the server's."""
+    return {**error, "message": error.get("errmsg"), "details": error.get("errInfo")}
+
+
+def event_of(event: DriverEvent, at: float) -> Event:
+    """Return a driver's event under the format's names; fields without a value are left out."""
+    given = {_name(field.name): _value(getattr(event, field.name)) for field in fields(event)}
+    present = {name: value for name, value in given.items() if value is not None and name not in _INTERNAL}
+    return Event(event.kind, _in_milliseconds(present), at)
+
+
+_INTERNAL: Final = frozenset({"sensitive"})
+
+
+def _name(snake_case: str) -> str:
+    head, *tail = snake_case.split("_")
+    return head + "".join(word.capitalize() for word in tail)
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, ServerDescription):
+        return {"address": value.address, "type": value.type.value}
+    if isinstance(value, TopologyDescription):
+        return {"type": value.type.value, "servers": [_value(server) for server in value.servers.values()]}
+    return value
+
+
+def _in_milliseconds(given: dict[str, Any]) -> dict[str, Any]:
+    if "duration" in given:
+        given["durationMS"] = given.pop("duration") * 1000
+    return given

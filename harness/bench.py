@@ -1,0 +1,206 @@
+"""Where items are run: one process's deployments, drivers and event loops.
+
+In real time a deployment serves one case after the other, and is replaced after a case that did not pass. In
+virtual time each case has a loop, a network, dice and a deployment of its own, made from the seed and the
+id of the case, so that nothing that ran before can be seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from harness.deployment import embedded
+from harness.registry import make_adapter
+from harness.report.journal import Timeline
+from harness.report.text import event_lines, one_line, shortened
+from harness.result import Result, ResultStatus
+from harness.sim.clock import NothingScheduled
+from harness.sim.world import World, run_virtual
+from harness.unified.deployment import Deployment, Topology
+from harness.unified.model import UNSET
+from harness.unified.outcome import Outcome, Status
+from harness.unified.runner import run_case
+from mongowire.system import SeededRng, SystemClock, TcpNetwork
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
+    from types import TracebackType
+
+    from harness.adapters.base import DriverAdapter
+    from harness.plan import Item, Settings
+    from harness.unified.model import Case
+    from mongowire.ports import Rng
+
+JOURNAL_TAIL = 60
+"""How many lines of a journal a failing result carries."""
+
+_VALUE_WIDTH = 2000
+_STATUSES = {
+    Status.PASSED: ResultStatus.PASSED,
+    Status.FAILED: ResultStatus.FAILED,
+    Status.SKIPPED: ResultStatus.SKIPPED,
+    Status.ERROR: ResultStatus.FAILED,
+}
+
+
+class RunningDeployment(Deployment, Protocol):
+    """A deployment that several cases use, one after the other."""
+
+    def with_dice(self, rng: Rng) -> RunningDeployment:
+        """Return the same servers with the dice of one case.
+
+        Drivers draw their session ids with them: those of an earlier case would make its writes look like
+        retries to the servers.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rig:
+    """The parts that a bench puts together: servers, drivers, and what runs a case on them."""
+
+    deployment: Callable[..., AbstractAsyncContextManager[RunningDeployment]] = embedded
+    adapter: Callable[..., DriverAdapter] = make_adapter
+    run_case: Callable[..., Awaitable[Outcome]] = run_case
+
+
+class Bench:
+    """Runs items one at a time. Used from one thread, outside of any event loop; closed with `close`."""
+
+    def __init__(self, settings: Settings, rig: Rig | None = None) -> None:
+        self._settings = settings
+        self._rig = rig or Rig()
+        self._real = asyncio.Runner()
+        self._deployments: dict[Topology, tuple[RunningDeployment, AsyncExitStack]] = {}
+        self._cases = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def run(self, item: Item) -> Result:
+        """Run one item to its end, whatever that is. Raises only what interrupts the whole run."""
+        if self._settings.time == "real":
+            return self._real.run(self._run_real(item))
+        try:
+            seed = f"{self._settings.seed}/{item.topology}/{item.id}"
+            return run_virtual(lambda world: self._run_virtual(item, world), seed=seed)
+        except NothingScheduled as stuck:
+            return item.result(ResultStatus.FAILED, f"the case can never end: {stuck}")
+
+    def close(self) -> None:
+        """Stop all deployments; the bench can be closed twice."""
+        if self._deployments:
+            self._real.run(self._close_deployments())
+        self._real.close()
+
+    async def _run_virtual(self, item: Item, world: World) -> Result:
+        ports = {"clock": world.clock, "network": world.network, "rng": world.rng, "virtual": True}
+        async with self._rig.deployment(Topology(item.topology), **ports) as deployment:
+            return await self._run_on(deployment, item)
+
+    async def _run_real(self, item: Item) -> Result:
+        topology = Topology(item.topology)
+        self._cases += 1
+        rng = SeededRng(f"{self._settings.seed}/{self._cases}")
+        deployment = (await self._deployment(topology)).with_dice(rng)
+        result = await self._run_on(deployment, item)
+        if result.status is ResultStatus.FAILED:
+            await self._discard(topology)
+        return result
+
+    async def _run_on(self, deployment: Deployment, item: Item) -> Result:
+        case = item.case()
+        began, known = deployment.clock.now(), _last_seq(deployment)
+        outcome = await self._outcome(case, deployment, item)
+        took = deployment.clock.now() - began
+        fresh = (record for record in deployment.journal.records if record.seq > known)
+        timeline = Timeline.of(fresh, outcome.events or {}, origin=began)
+        if self._settings.journal_dir:
+            timeline.write(Path(self._settings.journal_dir), item)
+        return _result(item, case, outcome, timeline, took=took, version=deployment.server_version)
+
+    async def _outcome(self, case: Case, deployment: Deployment, item: Item) -> Outcome:
+        """Run the case; whatever goes wrong outside of the scenario becomes a failure that says so."""
+        limit = self._settings.case_timeout
+        timer = asyncio.timeout(limit)
+        try:
+            async with timer:
+                return await self._play(case, deployment, item)
+        except Exception:  # noqa: BLE001 - one broken case must not end the run
+            if timer.expired():
+                return Outcome(Status.FAILED, f"the case did not end within {limit:g} seconds")
+            return Outcome(Status.ERROR, f"the harness failed: {traceback.format_exc().strip()}")
+
+    async def _play(self, case: Case, deployment: Deployment, item: Item) -> Outcome:
+        adapter = self._rig.adapter(item.adapter, deployment, edition=item.edition)
+        try:
+            return await self._rig.run_case(case, adapter=adapter, deployment=deployment)
+        finally:
+            await adapter.aclose()
+
+    async def _deployment(self, topology: Topology) -> RunningDeployment:
+        if topology not in self._deployments:
+            rng = SeededRng(self._settings.seed, f"deployment/{topology}")
+            ports: dict[str, Any] = {
+                "clock": SystemClock(),
+                "network": TcpNetwork(),
+                "rng": rng,
+                "virtual": False,
+            }
+            stack = AsyncExitStack()
+            running = await stack.enter_async_context(self._rig.deployment(topology, **ports))
+            self._deployments[topology] = (running, stack)
+        return self._deployments[topology][0]
+
+    async def _discard(self, topology: Topology) -> None:
+        _, stack = self._deployments.pop(topology)
+        await stack.aclose()
+
+    async def _close_deployments(self) -> None:
+        for topology in tuple(self._deployments):
+            await self._discard(topology)
+
+
+def _result(
+    item: Item, case: Case, outcome: Outcome, timeline: Timeline, *, took: float, version: Sequence[int]
+) -> Result:
+    location, mismatch = outcome.location or case.location, outcome.mismatch
+    status = _STATUSES[outcome.status]
+    explained = status is ResultStatus.FAILED
+    return Result(
+        id=item.id,
+        status=status,
+        topology=item.topology,
+        adapter=item.adapter,
+        edition=item.edition,
+        reason=outcome.reason,
+        duration_ms=round(took * 1000, 3),
+        file=str(location.path),
+        line=location.line,
+        server_version=".".join(map(str, version)),
+        mismatch=str(mismatch) if mismatch else "",
+        expected=_said(mismatch.expected) if mismatch else None,
+        actual=_said(mismatch.actual) if mismatch else None,
+        events=event_lines(outcome.events or {}) if explained else (),
+        journal=timeline.tail(JOURNAL_TAIL) if explained else (),
+    )
+
+
+def _last_seq(deployment: Deployment) -> int:
+    records = deployment.journal.records
+    return records[-1].seq if records else 0
+
+
+def _said(value: object) -> str | None:
+    return None if value is UNSET else shortened(one_line(value), _VALUE_WIDTH)

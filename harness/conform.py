@@ -1,0 +1,327 @@
+"""`pushbackd conform`: run scenarios against drivers on fake deployments, and report what conforms."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from harness import expectations, keywords
+from harness.deployment import SERVED
+from harness.discovery import BadInputError, bundled_root, discover
+from harness.expectations import SKIP, Expectations, ExpectationsError
+from harness.plan import Item, Load, Settings, load_all, plan
+from harness.registry import DRIVERS, EDITIONS
+from harness.report import junit, terminal
+from harness.report.jsonl import JsonLines
+from harness.report.progress import progress
+from harness.result import ExitCode, Result, ResultStatus, Tally
+from harness.run import InOrder, jobs_for, run_items
+from harness.unified.deployment import Topology
+from mongowire.system import SystemClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+_ALL: Final = "all"
+_TOPOLOGIES: Final = ("single", "replicaset", "sharded", "load-balanced")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The command line, as click has read it."""
+
+    paths: tuple[Path, ...]
+    adapter: tuple[str, ...]
+    topology: str
+    auth: bool
+    time: str
+    edition: str | None
+    jobs: int | None
+    seed: int
+    keyword: str | None
+    junit: Path | None
+    json: bool
+    expectations: Path | None
+    journal: Path | None
+    case_timeout: float
+    no_color: bool
+    verbose: int
+    quiet: bool
+    durations: int
+
+
+class _Jobs(click.ParamType[int | None]):
+    """A number of processes, or `auto`."""
+
+    name = "N|auto"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
+        if value == "auto":
+            return None
+        if not str(value).isdecimal() or int(value) < 1:
+            self.fail(f"'{value}' is neither a number of processes nor 'auto'", param, ctx)
+        return int(value)
+
+
+@click.command("conform")
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@click.option(
+    "--adapter",
+    type=click.Choice(list(DRIVERS)),
+    multiple=True,
+    default=("reference",),
+    show_default=True,
+    help="The driver to run; give it again for another one.",
+)
+@click.option(
+    "--topology",
+    type=click.Choice([*_TOPOLOGIES, _ALL]),
+    default=Topology.REPLICA_SET.value,
+    show_default=True,
+    help="The deployment to run on; 'all' is every one that the fake server serves.",
+)
+@click.option(
+    "--auth/--no-auth", default=False, help="Run with or without access control.  [default: without]"
+)
+@click.option(
+    "--time",
+    type=click.Choice(["real", "virtual"]),
+    default="real",
+    show_default=True,
+    help="Virtual time needs a driver that runs on a given clock: nobody waits, and a seed repeats all.",
+)
+@click.option(
+    "--edition",
+    type=click.Choice(EDITIONS),
+    help="The edition of the specifications.  [default: the driver's]",
+)
+@click.option(
+    "--jobs", type=_Jobs(), default="auto", show_default=True, help="Worker processes; 1 is this one."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of all dice.")
+@click.option(
+    "-k",
+    "keyword",
+    metavar="EXPR",
+    help="Only the cases whose ids match, as in pytest: 'insert and not bulk'.",
+)
+@click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write a JUnit report.")
+@click.option(
+    "--json", is_flag=True, help="Write one JSON object a case to standard output, and one with the totals."
+)
+@click.option(
+    "--expectations",
+    type=click.Path(path_type=Path),
+    help="What is known to fail.  [default: the bundled files]",
+)
+@click.option(
+    "--journal",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write a journal for each case to a folder.",
+)
+@click.option(
+    "--case-timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="When a case has hung, on the clock that it runs on.",
+)
+@click.option("--no-color", is_flag=True, help="No styles, not even on a terminal (as with NO_COLOR).")
+@click.option("-v", "--verbose", count=True, help="One line for each case.")
+@click.option("-q", "--quiet", is_flag=True, help="Only what failed, and the totals.")
+@click.option(
+    "--durations", type=click.IntRange(min=0), default=0, metavar="N", help="Show the N longest cases."
+)
+def command(**options: Any) -> ExitCode:
+    """Run the scenarios in PATHS (files or folders) against a driver; without PATHS, the bundled ones.
+
+    The exit code is 0 when all passed, 1 when one failed, 2 for a file that cannot be used or an interrupted
+    run, 3 for a defect of this program, 4 for a wrong command line, 5 when nothing ran, 6 when a case passed
+    that is known to fail.
+    """
+    return _run(Options(**options))
+
+
+def _run(options: Options) -> ExitCode:
+    settings, drivers, topologies = _settings(options), _drivers(options), _topologies(options)
+    wanted = _keyword(options.keyword)
+    scenarios = load_all(_discovered(options.paths))
+    if not scenarios.files:
+        raise click.ClickException("\n".join(scenarios.complaints))
+    books = {adapter: _book(adapter, options.expectations) for adapter in drivers}
+    _refuse_unmatched(books, scenarios, everywhere=options.expectations is not None)
+    items = plan(scenarios.cases, drivers=drivers, topologies=topologies, wanted=wanted)
+    return _Conformance(options, settings, books).run(items, scenarios.complaints)
+
+
+def _settings(options: Options) -> Settings:
+    if options.auth:
+        raise click.UsageError("--auth: the embedded deployment has no access control")
+    return Settings(
+        time="virtual" if options.time == "virtual" else "real",
+        seed=options.seed,
+        auth=options.auth,
+        case_timeout=options.case_timeout,
+        journal_dir=str(options.journal) if options.journal else "",
+    )
+
+
+def _drivers(options: Options) -> dict[str, str]:
+    """Return the chosen drivers, each with the edition that it will follow."""
+    chosen: dict[str, str] = {}
+    for name in options.adapter:
+        info = DRIVERS[name]
+        if options.time == "virtual" and not info.virtual_time:
+            raise click.UsageError(
+                f"--time virtual: {name} has no clock but the wall's; run it with --time real"
+            )
+        if options.edition and options.edition not in info.editions:
+            follows = ", ".join(info.editions)
+            raise click.UsageError(
+                f"--edition {options.edition}: {name} follows {follows}, which nobody can change"
+            )
+        chosen[name] = options.edition or info.editions[0]
+    return chosen
+
+
+def _topologies(options: Options) -> tuple[Topology, ...]:
+    if options.topology == _ALL:
+        return SERVED
+    topology = Topology(options.topology)
+    if topology not in SERVED:
+        served = ", ".join(SERVED)
+        raise click.UsageError(f"--topology {topology}: the embedded deployment serves {served}")
+    return (topology,)
+
+
+def _keyword(expression: str | None) -> Callable[[str], bool]:
+    if expression is None:
+        return lambda _: True
+    try:
+        return keywords.parse(expression)
+    except keywords.KeywordError as error:
+        raise click.UsageError(f"-k: {error}") from error
+
+
+def _discovered(paths: Sequence[Path]) -> tuple[Path, ...]:
+    try:
+        return discover(paths)
+    except BadInputError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _book(adapter: str, given: Path | None) -> Expectations:
+    try:
+        return expectations.of_adapter(adapter, given)
+    except ExpectationsError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _refuse_unmatched(books: Mapping[str, Expectations], scenarios: Load, *, everywhere: bool) -> None:
+    """Refuse entries that speak of no case.
+
+    The bundled files are held to the bundled scenarios only: a file of the user's may have the same name.
+    """
+    ours = bundled_root()
+    ids = [case.id for case in scenarios.cases if everywhere or case.path.is_relative_to(ours)]
+    complaints = [complaint for book in books.values() for complaint in book.unmatched(ids)]
+    if complaints:
+        raise click.ClickException("\n".join(dict.fromkeys(complaints)))
+
+
+class _Conformance:
+    """One run on its way: what has come in, and who is told."""
+
+    def __init__(self, options: Options, settings: Settings, books: Mapping[str, Expectations]) -> None:
+        self._options = options
+        self._settings = settings
+        self._books = books
+        self._results: list[Result] = []
+        self._color = False if options.no_color or os.environ.get("NO_COLOR") else None
+        self._lines = JsonLines(sys.stdout) if options.json else None
+
+    def run(self, items: Sequence[Item], complaints: Sequence[str]) -> ExitCode:
+        """Run the items, report, and return the exit code of the process."""
+        clock = SystemClock()
+        began = clock.utc()
+        interrupted = self._run_items(items)
+        self._report(clock.utc() - began, complaints, interrupted=interrupted)
+        if complaints or interrupted:
+            return ExitCode.BAD_INPUT
+        return Tally.of(self._results).exit_code
+
+    def _run_items(self, items: Sequence[Item]) -> bool:
+        """Return whether the user interrupted the run."""
+        bar = not self._options.quiet and not self._options.verbose
+        with progress(len(items), wanted=bar, color=self._color) as advance:
+            in_order = InOrder(self._deliver)
+
+            def on_result(place: int, result: Result) -> None:
+                judged = self._books[result.adapter].judge(result)
+                advance(judged)
+                in_order.add(place, judged)
+
+            try:
+                left = self._without_skipped(items, on_result)
+                jobs = self._options.jobs or jobs_for(len(left), self._settings)
+                run_items(left, self._settings, jobs=jobs, on_result=on_result)
+            except KeyboardInterrupt:
+                in_order.flush()
+                return True
+        return False
+
+    def _without_skipped(
+        self, items: Sequence[Item], on_result: Callable[[int, Result], None]
+    ) -> dict[int, Item]:
+        """Return the items to run by their places; those that an expectations file skips are done already."""
+        left: dict[int, Item] = {}
+        for place, item in enumerate(items):
+            entry = self._books[item.adapter].find(item.id, item.topology, item.edition)
+            if entry is not None and entry.kind == SKIP:
+                on_result(place, item.result(ResultStatus.SKIPPED, entry.reason))
+            else:
+                left[place] = item
+        return left
+
+    def _deliver(self, result: Result) -> None:
+        self._results.append(result)
+        if self._lines is not None:
+            self._lines.result(result)
+        elif self._options.verbose:
+            self._say(terminal.case_line(result))
+
+    def _report(self, seconds: float, complaints: Sequence[str], *, interrupted: bool) -> None:
+        tally = Tally.of(self._results)
+        if self._lines is not None:
+            self._lines.summary(tally)
+        else:
+            for line in terminal.report(self._results, self._settings, self._style):
+                self._say(line)
+        for complaint in complaints:
+            click.secho(complaint, fg="red", err=True, color=self._color)
+        if self._lines is None:
+            notes = [f"{len(complaints)} unusable file{'s' * (len(complaints) > 1)}"] if complaints else []
+            notes += ["interrupted"] if interrupted else []
+            self._say(terminal.summary(tally, self._settings, seconds=seconds, notes=notes))
+        if self._options.junit:
+            self._write_junit(self._options.junit)
+
+    @property
+    def _style(self) -> terminal.Style:
+        return terminal.Style(-1 if self._options.quiet else self._options.verbose, self._options.durations)
+
+    def _say(self, line: str) -> None:
+        click.echo(line, color=self._color)
+
+    def _write_junit(self, path: Path) -> None:
+        properties = {"seed": str(self._settings.seed), "time": self._settings.time}
+        try:
+            junit.write(path, self._results, properties=properties)
+        except OSError as error:
+            raise click.ClickException(f"{path}: {error.strerror}") from error

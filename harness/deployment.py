@@ -1,0 +1,136 @@
+"""The embedded deployment: our fake servers, started for a run, on whichever clock and network it has."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from driver.errors import ServerError
+from harness.unified.deployment import Topology
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from driver import AsyncClient
+    from fakeserver import ClusterSpec
+    from fakeserver.cluster import Cluster
+    from fakeserver.journal import Journal
+    from mongowire.ports import Clock, Network, Rng
+
+SERVED: Final = (Topology.SINGLE, Topology.REPLICA_SET)
+"""The topologies that the fake server has."""
+
+
+@dataclass(kw_only=True)
+class EmbeddedDeployment:
+    """A running fake deployment, as the runner sees it (`harness.unified.deployment.Deployment`)."""
+
+    cluster: Cluster
+    topology: Topology
+    clock: Clock
+    rng: Rng
+    ports: Network
+    virtual: bool
+    server_version: tuple[int, ...] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    auth: bool = False
+    clients: dict[str, AsyncClient] = field(default_factory=dict)
+
+    @property
+    def uri(self) -> str:
+        """The connection string of the whole deployment."""
+        return self.cluster.uri
+
+    @property
+    def uri_multi(self) -> str:
+        """The same: there is no choice of mongos."""
+        return self.cluster.uri
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """`host:port` of every member."""
+        return tuple(node.address for node in self.cluster.nodes)
+
+    @property
+    def network(self) -> Network | None:
+        """The network in memory; None in real time, where clients come over TCP."""
+        return self.ports if self.virtual else None
+
+    @property
+    def journal(self) -> Journal:
+        """What the servers saw."""
+        return self.cluster.journal
+
+    async def admin(
+        self, database: str, command: Mapping[str, Any], *, address: str | None = None
+    ) -> Mapping[str, Any]:
+        """Run a command on one member, by default on the primary; the reply may have any `ok`."""
+        client = self._client(address or self._primary())
+        try:
+            return await client.command(database, command)
+        except ServerError as error:
+            return error.response
+
+    def with_dice(self, rng: Rng) -> EmbeddedDeployment:
+        """Return the same servers with other dice, with which a new driver draws new session ids."""
+        return replace(self, rng=rng)
+
+    async def prepare(self) -> None:
+        """Learn what never changes while the servers run."""
+        build_info = await self.admin("admin", {"buildInfo": 1})
+        self.server_version = tuple(build_info["versionArray"][:3])
+        self.parameters = await self.admin("admin", {"getParameter": "*"})
+
+    async def aclose(self) -> None:
+        """Close our own clients; the servers belong to `embedded`."""
+        for client in self.clients.values():
+            await client.aclose()
+        self.clients.clear()
+
+    def _primary(self) -> str:
+        """Return the address of the primary; between two terms, of any member."""
+        nodes = self.cluster.nodes
+        return next((node.address for node in nodes if node.is_primary), nodes[0].address)
+
+    def _client(self, address: str) -> AsyncClient:
+        from driver import AsyncClient  # noqa: PLC0415 - a help text needs no driver
+
+        if address not in self.clients:
+            self.clients[address] = AsyncClient(
+                f"mongodb://{address}/?directConnection=true&appName=harness",
+                network=self.ports,
+                clock=self.clock,
+                rng=self.rng.spawn(f"admin/{address}"),
+            )
+        return self.clients[address]
+
+
+@asynccontextmanager
+async def embedded(
+    topology: Topology, *, clock: Clock, network: Network, rng: Rng, virtual: bool
+) -> AsyncIterator[EmbeddedDeployment]:
+    """Run a fake deployment of a topology that is `SERVED` while the block runs."""
+    import fakeserver  # noqa: PLC0415 - a help text needs no server
+
+    async with AsyncExitStack() as stack:
+        cluster = await stack.enter_async_context(
+            fakeserver.start(_spec(topology), network=network, clock=clock, rng=rng.spawn("cluster"))
+        )
+        deployment = EmbeddedDeployment(
+            cluster=cluster, topology=topology, clock=clock, rng=rng, ports=network, virtual=virtual
+        )
+        stack.push_async_callback(deployment.aclose)
+        await deployment.prepare()
+        yield deployment
+
+
+def _spec(topology: Topology) -> ClusterSpec:
+    from fakeserver import ClusterSpec  # noqa: PLC0415 - see above
+
+    if topology is Topology.SINGLE:
+        return ClusterSpec.standalone(parameters=_PARAMETERS)
+    return ClusterSpec.replica_set(3, parameters=_PARAMETERS)
+
+
+_PARAMETERS: Final = {"enableTestCommands": True}

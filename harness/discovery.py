@@ -1,0 +1,77 @@
+"""From paths to scenario files: named ones, those below a folder, and those that the package brings."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_SUFFIXES = (".yml", ".yaml", ".json")
+_MARK = re.compile(r"""^(?:\{\s*)?(["']?)schemaVersion\1\s*:""", re.MULTILINE)
+
+
+class BadInputError(Exception):
+    """What the user named cannot be run: says which file and why."""
+
+
+def bundled_root() -> Path:
+    """Return the folder of the scenarios that are installed with the harness."""
+    return Path(str(resources.files("spec_tests")))
+
+
+def discover(paths: Iterable[Path]) -> tuple[Path, ...]:
+    """Return the scenario files of `paths`, each once, in a fixed order; without paths, the bundled ones.
+
+    A file that is named is taken as it is. Below a folder, only files of the unified test format count, and
+    a JSON file only when no YAML file of the same name stands beside it. Raises `BadInputError`.
+    """
+    found: dict[Path, None] = {}
+    for path in tuple(paths) or (bundled_root(),):
+        found.update(dict.fromkeys(_of_one(path)))
+    return tuple(found)
+
+
+def is_scenario(path: Path) -> bool:
+    """Return whether a file declares itself to be of the unified test format (it has a `schemaVersion`)."""
+    if path.suffix not in _SUFFIXES:
+        return False
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        return False
+    return _declares_json(text) if path.suffix == ".json" else _MARK.search(text) is not None
+
+
+def _declares_json(text: str) -> bool:
+    """Return whether the outermost object has a `schemaVersion`; a broken one that mentions it counts."""
+    if '"schemaVersion"' not in text:
+        return False
+    try:
+        document = json.loads(text)
+    except ValueError:
+        return True
+    return isinstance(document, dict) and "schemaVersion" in document
+
+
+def _of_one(path: Path) -> list[Path]:
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise BadInputError(f"{path}: no such file or folder")
+    below = list(_below(path))
+    if not below:
+        raise BadInputError(f"{path}: holds no scenarios (no file with a schemaVersion)")
+    return below
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.rglob("*")):
+        if path.suffix == ".json" and any(path.with_suffix(suffix).exists() for suffix in _SUFFIXES[:2]):
+            continue
+        if path.suffix in _SUFFIXES and path.is_file() and is_scenario(path):
+            yield path

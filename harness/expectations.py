@@ -1,0 +1,190 @@
+"""Expectations files: what an adapter is known to fail, and why.
+
+A file has two lists, `known-failing` and `skip`. An entry of either names its cases by a pattern over their
+ids (`retryable-writes/insertOne::*`; `*` stands for any text), gives its reason, and may hold for some
+`topologies` or `editions` only. Cases that are known to fail run, and must fail: one that passes is an
+unexpected pass, so that an entry cannot outlive what it speaks of. An entry that no case of its file matches
+is an error for the same cause.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from harness.discovery import bundled_root
+from harness.result import Result, ResultStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from harness.unified.marks import Marked
+
+KNOWN_FAILING = "known-failing"
+SKIP = "skip"
+_LISTS = (KNOWN_FAILING, SKIP)
+_ENTRY_FIELDS = ("case", "reason", "topologies", "editions")
+
+
+class ExpectationsError(ValueError):
+    """An expectations file is not valid: every complaint, one a line."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry: the cases that it speaks of, and what it says of them."""
+
+    kind: str
+    pattern: str
+    reason: str
+    place: str
+    topologies: frozenset[str] = frozenset()
+    editions: frozenset[str] = frozenset()
+
+    @cached_property
+    def _expression(self) -> re.Pattern[str]:
+        return _compiled(self.pattern)
+
+    @property
+    def file_pattern(self) -> str:
+        """Return the pattern's part for the file, `spec/file`."""
+        return self.pattern.partition("::")[0]
+
+    def applies(self, topology: str, edition: str) -> bool:
+        """Return whether the entry holds for this topology and this edition."""
+        return (not self.topologies or topology in self.topologies) and (
+            not self.editions or edition in self.editions
+        )
+
+    def matches(self, case_id: str) -> bool:
+        """Return whether the pattern stands for this id."""
+        return self._expression.fullmatch(case_id) is not None
+
+    def covered_by(self, files: Collection[str]) -> bool:
+        """Return whether a run of these files (`spec/file`) must meet the entry's cases.
+
+        A pattern that is open about the file may mean one that is not in the run, so it is never covered.
+        """
+        return "*" not in self.file_pattern and self.file_pattern in files
+
+
+@dataclass(frozen=True)
+class Expectations:
+    """The entries of one file, in order; the first that matches a case speaks for it."""
+
+    entries: tuple[Entry, ...] = ()
+
+    def find(self, case_id: str, topology: str, edition: str) -> Entry | None:
+        """Return the entry that speaks of this case here."""
+        return next((e for e in self.entries if e.applies(topology, edition) and e.matches(case_id)), None)
+
+    def judge(self, result: Result) -> Result:
+        """Return the result as the expectations see it."""
+        entry = self.find(result.id, result.topology, result.edition)
+        if entry is None or entry.kind == SKIP:
+            return result
+        if result.status is ResultStatus.FAILED:
+            return result.becomes(ResultStatus.KNOWN_FAILING, entry.reason)
+        if result.status is ResultStatus.PASSED:
+            stale = f"it passed, but {entry.place} expects it to fail ({entry.reason}): delete that entry"
+            return result.becomes(ResultStatus.UNEXPECTED_PASS, stale)
+        return result
+
+    def unmatched(self, case_ids: Iterable[str]) -> list[str]:
+        """Return a complaint for each entry whose file is among these cases', but none of whose cases is."""
+        ids = tuple(case_ids)
+        files = {case_id.partition("::")[0] for case_id in ids}
+        return [
+            f"{entry.place}: no case matches '{entry.pattern}': delete the entry or mend it"
+            for entry in self.entries
+            if entry.covered_by(files) and not any(entry.matches(case_id) for case_id in ids)
+        ]
+
+
+def of_adapter(adapter: str, given: Path | None = None) -> Expectations:
+    """Return an adapter's expectations: those of a file that the user gave, or else the bundled ones."""
+    bundled = bundled_root() / "expectations" / f"{adapter}.yml"
+    if given is None and not bundled.exists():
+        return Expectations()
+    return load(given or bundled)
+
+
+def load(path: Path) -> Expectations:
+    """Read an expectations file. Raises `ExpectationsError`, which names file, line and field."""
+    from harness.unified import loader  # noqa: PLC0415 - a reader of YAML costs what a help text need not
+    from harness.unified.errors import ScenarioError  # noqa: PLC0415 - see above
+
+    try:
+        return parse(loader.read(path))
+    except ScenarioError as error:
+        raise ExpectationsError(str(error)) from error
+
+
+def parse(document: Marked) -> Expectations:
+    """Check a document and return its entries. Raises `ExpectationsError`."""
+    complaints = [f"{_place(document, where)}: {why}" for where, why in _complaints(document.value)]
+    if complaints:
+        raise ExpectationsError("\n".join(complaints))
+    return Expectations(
+        tuple(
+            _entry(kind, raw, _place(document, (kind, index)))
+            for kind in _LISTS
+            for index, raw in enumerate((document.value or {}).get(kind) or ())
+        )
+    )
+
+
+def _place(document: Marked, where: Sequence[str | int]) -> str:
+    location = document.locate(where)
+    return f"{location.path}:{location.line}"
+
+
+def _entry(kind: str, raw: Mapping[str, Any], place: str) -> Entry:
+    return Entry(
+        kind,
+        raw["case"],
+        raw["reason"],
+        place,
+        frozenset(raw.get("topologies", ())),
+        frozenset(map(str, raw.get("editions", ()))),
+    )
+
+
+def _complaints(document: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    if not document:
+        return
+    if not isinstance(document, dict):
+        yield (), f"an expectations file has the keys {' and '.join(_LISTS)}"
+        return
+    for kind, entries in document.items():
+        if kind not in _LISTS:
+            yield (kind,), f"unknown key '{kind}': the keys are {' and '.join(_LISTS)}"
+        elif not isinstance(entries, list):
+            yield (kind,), f"'{kind}' holds a list of entries"
+        else:
+            for index, raw in enumerate(entries):
+                yield from (((kind, index, *where), why) for where, why in _entry_complaints(raw))
+
+
+def _entry_complaints(raw: Any) -> Iterator[tuple[tuple[str, ...], str]]:
+    if not isinstance(raw, dict):
+        yield (), f"an entry has the keys {', '.join(_ENTRY_FIELDS)}"
+        return
+    for key in raw:
+        if key not in _ENTRY_FIELDS:
+            yield (key,), f"unknown key '{key}': an entry has the keys {', '.join(_ENTRY_FIELDS)}"
+    for key in ("case", "reason"):
+        if not isinstance(raw.get(key), str) or not raw[key].strip():
+            yield (), f"the entry needs '{key}', a text"
+    if isinstance(raw.get("case"), str) and "::" not in raw["case"]:
+        yield ("case",), f"'{raw['case']}' is no pattern of ids: write spec/file::description"
+    for key in ("topologies", "editions"):
+        if key in raw and not (isinstance(raw[key], list) and raw[key]):
+            yield (key,), f"'{key}' is a list that is not empty"
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(".*".join(re.escape(part) for part in pattern.split("*")), re.DOTALL)

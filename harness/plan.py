@@ -1,0 +1,135 @@
+"""What a run is made of: each case with each driver on each topology, in an order that never changes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from harness.result import Result, ResultStatus
+from harness.unified.errors import ScenarioError
+from harness.unified.loader import load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from harness.unified.model import Case, Operation, TestFile
+
+Time: TypeAlias = Literal["real", "virtual"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What all items of a run share.
+
+    `case_timeout` is in seconds of the clock that cases run on; `journal_dir` is empty when no journals are
+    wanted.
+    """
+
+    time: Time = "real"
+    seed: int = 0
+    auth: bool = False
+    case_timeout: float = 60.0
+    journal_dir: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a document of plain values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One case with one driver, in one edition of the specifications, on one topology."""
+
+    id: str
+    path: str
+    index: int
+    adapter: str
+    edition: str
+    topology: str
+
+    def case(self) -> Case:
+        """Return the case itself, from its file."""
+        return loaded(self.path).cases[self.index]
+
+    def result(self, status: ResultStatus, reason: str) -> Result:
+        """Return a result for an item that did not get to an end of its own."""
+        line = self.case().line
+        return Result(
+            self.id, status, self.topology, self.adapter, self.edition, reason, file=self.path, line=line
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a document of plain values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The scenario files that could be read, and a complaint for each that could not."""
+
+    files: tuple[TestFile, ...]
+    complaints: tuple[str, ...]
+
+    @property
+    def cases(self) -> Iterable[Case]:
+        """All cases, in order."""
+        return (case for file in self.files for case in file.cases)
+
+
+@cache
+def loaded(path: str) -> TestFile:
+    """Return a scenario file, read once in each process. Raises `ScenarioError`."""
+    return load(Path(path))
+
+
+def load_all(paths: Iterable[Path]) -> Load:
+    """Read all files; one that is broken does not hide the others."""
+    files: list[TestFile] = []
+    complaints: list[str] = []
+    for path in paths:
+        try:
+            files.append(loaded(str(path)))
+        except ScenarioError as error:
+            complaints.append(str(error))
+    return Load(tuple(files), tuple(complaints))
+
+
+def plan(
+    cases: Iterable[Case],
+    *,
+    drivers: Mapping[str, str],
+    topologies: Sequence[str],
+    wanted: Callable[[str], bool] = lambda _: True,
+) -> tuple[Item, ...]:
+    """Return the items of a run, in the order of its report; `drivers` maps adapters to editions."""
+    chosen = [case for case in cases if wanted(case.id)]
+    return tuple(
+        Item(case.id, str(case.path), case.index, adapter, edition, topology)
+        for adapter, edition in drivers.items()
+        for topology in topologies
+        for case in chosen
+    )
+
+
+def longest_first(items: Mapping[int, Item]) -> list[int]:
+    """Return the places of the items in the order to start them: no long one is left for the end."""
+    return sorted(items, key=lambda place: (-cost(items[place].case()), place))
+
+
+def cost(case: Case) -> int:
+    """Return a guess at a case's length: the milliseconds that it waits, and one for each operation."""
+    return sum(1 + _waits(operation) for operation in case.operations)
+
+
+def _waits(operation: Operation) -> int:
+    if operation.name == "wait":
+        return _milliseconds(operation.arguments.get("ms"))
+    fail_point = operation.arguments.get("failPoint")
+    data = fail_point.get("data") if isinstance(fail_point, dict) else None
+    return _milliseconds(data.get("blockTimeMS")) if isinstance(data, dict) else 0
+
+
+def _milliseconds(value: object) -> int:
+    return int(value) if isinstance(value, (int, float)) else 0

@@ -1,0 +1,269 @@
+"""Scenarios as pytest items: each case of a unified test format file is a test.
+
+Load it with `pytest_plugins = ["harness.pytest_plugin"]` in the topmost conftest, or with
+`-p harness.pytest_plugin`. Only files that opt in are collected: those below the folder of that conftest, or
+what the ini option `pushbackd_scenarios` names (folders or globs), and files that are named on the command
+line. Other YAML is never touched.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from harness.bench import Bench
+    from harness.expectations import Expectations
+    from harness.plan import Item, Settings
+    from harness.result import Result
+
+_NAME = "harness.pytest_plugin"
+_SUFFIXES = (".yml", ".yaml", ".json")
+_OPTIONS = {
+    "adapter": ("a driver to run: reference, pymongo-async", ["reference"]),
+    "topology": ("a topology to run on: single, replicaset", ["replicaset"]),
+    "time": ("real or virtual; drivers that cannot run in virtual time then run in real time", ["real"]),
+    "edition": ("the edition of the specifications, for drivers that follow several", []),
+    "seed": ("the seed of all dice", ["0"]),
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--pushbackd-…` for one run and `pushbackd_…` for the ini file; both take several values."""
+    group = parser.getgroup("pushbackd", "pushbackd: scenarios against drivers")
+    for name, (help_text, default) in _OPTIONS.items():
+        group.addoption(f"--pushbackd-{name}", action="append", help=f"{help_text} (again for more)")
+        parser.addini(f"pushbackd_{name}", help_text, type="args", default=default)
+    parser.addini(
+        "pushbackd_scenarios", "folders or globs of the scenario files to collect", type="args", default=[]
+    )
+    parser.addini("pushbackd_expectations", "a file of what the drivers are known to fail", default="")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker that every case carries."""
+    config.addinivalue_line("markers", "pushbackd: a case of a scenario in the unified test format")
+    config.stash[_SESSION] = _Session(config)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Stop all deployments of this process."""
+    session = config.stash.get(_SESSION, None)
+    if session is not None:
+        session.close()
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Say what the cases run with, so that a report can be repeated."""
+    session = config.stash[_SESSION]
+    words = (f"{name} {' '.join(session.values(name))}" for name in _OPTIONS if session.values(name))
+    return [f"pushbackd: {', '.join(words)}"]
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Collect a scenario file that has opted in."""
+    if file_path.suffix not in _SUFFIXES:
+        return None
+    session = parent.config.stash[_SESSION]
+    if not (parent.session.isinitpath(file_path) or session.opted_in(file_path)):
+        return None
+    from harness.discovery import is_scenario  # noqa: PLC0415 - free where it has no files
+
+    return ScenarioFile.from_parent(parent, path=file_path) if is_scenario(file_path) else None
+
+
+class ScenarioFile(pytest.File):
+    """A scenario file; its items are its cases: with each driver, on each topology, in each kind of time."""
+
+    def collect(self) -> Iterator[ScenarioItem]:
+        from harness.plan import loaded, plan  # noqa: PLC0415 - see pytest_collect_file
+        from harness.unified.errors import ScenarioError  # noqa: PLC0415 - see pytest_collect_file
+
+        try:
+            cases = loaded(str(self.path)).cases
+        except ScenarioError as error:
+            raise self.CollectError(str(error)) from error
+        session = self.config.stash[_SESSION]
+        for drivers, settings in session.runs():
+            for item in plan(cases, drivers=drivers, topologies=session.topologies):
+                name = f"{cases[item.index].description}[{item.adapter}-{item.topology}-{settings.time}]"
+                yield ScenarioItem.from_parent(self, name=name, item=item, settings=settings)
+
+
+class ScenarioItem(pytest.Item):
+    """One case with one driver."""
+
+    def __init__(self, *, item: Item, settings: Settings, **facts: Any) -> None:
+        super().__init__(**facts)
+        self.item = item
+        self.settings = settings
+        self.add_marker("pushbackd")
+        entry = self._session.expectations(item.adapter).find(item.id, item.topology, item.edition)
+        if entry is not None:
+            self.add_marker(
+                pytest.mark.skip(reason=entry.reason)
+                if entry.kind == "skip"
+                else pytest.mark.xfail(reason=entry.reason, strict=True)
+            )
+
+    @property
+    def _session(self) -> _Session:
+        return self.config.stash[_SESSION]
+
+    def runtest(self) -> None:
+        """Run the case; raise what pytest understands."""
+        from harness.result import ResultStatus  # noqa: PLC0415 - see pytest_collect_file
+
+        result = self._session.bench(self.settings).run(self.item)
+        self.user_properties += [("adapter", result.adapter), ("topology", result.topology)]
+        if result.status is ResultStatus.SKIPPED:
+            # Without the item's own location, every skip would seem to come from this line.
+            raise pytest.skip.Exception(result.reason, _use_item_location=True)
+        if result.status is ResultStatus.FAILED:
+            self.add_report_section("call", "timeline", "\n".join(result.journal))
+            raise ScenarioFailedError(result)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Show the scenario's line and the mismatch, not the runner's stack."""
+        if isinstance(excinfo.value, ScenarioFailedError):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style=style)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Return the line of the case; pytest counts lines from 0."""
+        return self.path, self.item.case().line - 1, self.item.id
+
+
+class ScenarioFailedError(AssertionError):
+    """A case failed; the text is what a reader needs of its result."""
+
+    def __init__(self, result: Result) -> None:
+        super().__init__("\n".join(_explanation(result)))
+        self.result = result
+
+
+def _explanation(result: Result) -> Iterator[str]:
+    yield f"{result.place}: {result.reason}"
+    if result.mismatch:
+        yield result.mismatch
+    if result.expected is not None:
+        yield f"  expected: {result.expected}"
+    if result.actual is not None:
+        yield f"  actual:   {result.actual}"
+    if result.events:
+        yield "observed events:"
+        yield from (f"  {line}" for line in result.events)
+
+
+class _Session:
+    """What this process has chosen and started."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._benches: dict[Settings, Bench] = {}
+        self._expectations: dict[str, Expectations] = {}
+        self._opted_in: frozenset[Path] | None = None
+
+    def values(self, name: str) -> Sequence[str]:
+        """Return the values of an option: the command line's, or else the ini file's."""
+        given: Sequence[str] = self._config.getoption(f"--pushbackd-{name}") or self._config.getini(
+            f"pushbackd_{name}"
+        )
+        return given
+
+    @property
+    def topologies(self) -> Sequence[str]:
+        """The topologies to run on. Raises `UsageError` for one that is not served."""
+        from harness.deployment import SERVED  # noqa: PLC0415 - see pytest_collect_file
+
+        return _chosen("topology", self.values("topology"), SERVED)
+
+    def runs(self) -> Iterator[tuple[dict[str, str], Settings]]:
+        """Yield the drivers (with their editions) and the settings of each kind of time."""
+        from harness.plan import Settings  # noqa: PLC0415 - see pytest_collect_file
+        from harness.registry import DRIVERS  # noqa: PLC0415 - see pytest_collect_file
+
+        adapters = _chosen("adapter", self.values("adapter"), DRIVERS)
+        times = _chosen("time", self.values("time"), ("real", "virtual"))
+        seed = _number("seed", self.values("seed")[-1])
+        for time in dict.fromkeys((*times, "real")):
+            drivers = {
+                name: self._edition(name)
+                for name in adapters
+                if (time in times if DRIVERS[name].virtual_time else time == "real")
+            }
+            if drivers:
+                yield drivers, Settings(time="virtual" if time == "virtual" else "real", seed=seed)
+
+    def _edition(self, adapter: str) -> str:
+        from harness.registry import DRIVERS, EDITIONS  # noqa: PLC0415 - see pytest_collect_file
+
+        follows = DRIVERS[adapter].editions
+        asked = _chosen("edition", self.values("edition"), EDITIONS)
+        return next((edition for edition in asked if edition in follows), follows[0])
+
+    def expectations(self, adapter: str) -> Expectations:
+        """Return what an adapter is known to fail."""
+        if adapter not in self._expectations:
+            from harness import expectations  # noqa: PLC0415 - see pytest_collect_file
+
+            given = self._config.getini("pushbackd_expectations")
+            path = self._config.rootpath / given if given else None
+            self._expectations[adapter] = expectations.of_adapter(adapter, path)
+        return self._expectations[adapter]
+
+    def bench(self, settings: Settings) -> Bench:
+        """Return this process's bench for some settings, with whatever it has running."""
+        if settings not in self._benches:
+            from harness.bench import Bench  # noqa: PLC0415 - see pytest_collect_file
+
+            self._benches[settings] = Bench(settings)
+        return self._benches[settings]
+
+    def close(self) -> None:
+        """Stop everything."""
+        for bench in self._benches.values():
+            bench.close()
+        self._benches.clear()
+
+    def opted_in(self, path: Path) -> bool:
+        """Return whether a file is, or is below, what has opted in."""
+        if self._opted_in is None:
+            self._opted_in = frozenset(self._named() or self._conftest_folders())
+        return not self._opted_in.isdisjoint((path, *path.parents)) and not _is_twin(path)
+
+    def _named(self) -> list[Path]:
+        root = self._config.rootpath
+        return [path for pattern in self._config.getini("pushbackd_scenarios") for path in root.glob(pattern)]
+
+    def _conftest_folders(self) -> Iterator[Path]:
+        for plugin in self._config.pluginmanager.get_plugins():
+            asked_for = getattr(plugin, "pytest_plugins", ())
+            if _NAME in ([asked_for] if isinstance(asked_for, str) else asked_for):
+                yield Path(plugin.__file__).parent
+
+
+_SESSION = pytest.StashKey[_Session]()
+
+
+def _is_twin(path: Path) -> bool:
+    return path.suffix == ".json" and any(path.with_suffix(suffix).exists() for suffix in _SUFFIXES[:2])
+
+
+def _chosen(name: str, values: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
+    allowed = tuple(known)
+    for value in values:
+        if value not in allowed:
+            raise pytest.UsageError(f"pushbackd {name}: '{value}' is none of {', '.join(allowed)}")
+    return tuple(dict.fromkeys(values))
+
+
+def _number(name: str, value: str) -> int:
+    try:
+        return int(value)
+    except ValueError as error:
+        raise pytest.UsageError(f"pushbackd {name}: '{value}' is not a number") from error

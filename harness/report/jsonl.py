@@ -1,0 +1,31 @@
+"""Results for programs: one JSON object a case, in the order of the plan, then one with the totals."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from harness.result import Result, Tally
+
+_FIELDS = ("id", "status", "reason", "topology", "adapter", "edition", "duration_ms")
+
+
+class JsonLines:
+    """Writes each result as soon as its turn has come."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def result(self, result: Result) -> None:
+        """Write one case."""
+        document = result.to_dict()
+        self._write({name: document[name] for name in _FIELDS})
+
+    def summary(self, tally: Tally) -> None:
+        """Write the totals, under the names of the statuses."""
+        self._write({"summary": {status.value: count for status, count in tally.counts.items()}})
+
+    def _write(self, document: object) -> None:
+        self._stream.write(json.dumps(document, ensure_ascii=False) + "\n")
+        self._stream.flush()

@@ -1,0 +1,85 @@
+"""Results for CI servers: JUnit's XML, one suite for each driver and topology."""
+
+from __future__ import annotations
+
+import re
+from itertools import groupby
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
+
+from harness.report.text import indented
+from harness.result import Result, ResultStatus, Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+_FAILED = (ResultStatus.FAILED, ResultStatus.UNEXPECTED_PASS)
+_SKIPPED = (ResultStatus.SKIPPED, ResultStatus.KNOWN_FAILING)
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def write(path: Path, results: Sequence[Result], *, properties: Mapping[str, str]) -> None:
+    """Write the report; `properties` are those of the whole run (seed, time). Raises `OSError`."""
+    root = ET.Element("testsuites", name="pushbackd conform")
+    _count(root, results)
+    for (adapter, topology), group in groupby(results, key=lambda result: (result.adapter, result.topology)):
+        root.append(_suite(f"{adapter} on {topology}", list(group), properties))
+    ET.indent(root)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n")
+
+
+def _suite(name: str, results: Sequence[Result], properties: Mapping[str, str]) -> ET.Element:
+    suite = ET.Element("testsuite", name=name)
+    _count(suite, results)
+    first = results[0]
+    of_suite = {"adapter": first.adapter, "topology": first.topology, "edition": first.edition}
+    version = next((result.server_version for result in results if result.server_version), "")
+    listed = ET.SubElement(suite, "properties")
+    for key, value in {**of_suite, "server_version": version, **properties}.items():
+        ET.SubElement(listed, "property", name=key, value=value)
+    suite.extend(_case(result) for result in results)
+    return suite
+
+
+def _case(result: Result) -> ET.Element:
+    spec, _, name = result.id.partition("/")
+    case = ET.Element("testcase", classname=spec, name=_clean(name or spec), time=_seconds([result]))
+    if result.file:
+        case.set("file", result.file)
+        case.set("line", str(result.line))
+    if result.status in _FAILED:
+        failure = ET.SubElement(case, "failure", message=_clean(result.reason), type=result.status.value)
+        failure.text = _clean(_explanation(result))
+    if result.status in _SKIPPED:
+        ET.SubElement(case, "skipped", message=_clean(result.reason), type=result.status.value)
+    if result.status in _FAILED and result.journal:
+        ET.SubElement(case, "system-out").text = _clean("\n".join(result.journal))
+    return case
+
+
+def _explanation(result: Result) -> str:
+    lines = [result.place, result.reason, result.mismatch]
+    lines += [f"expected: {result.expected}"] if result.expected is not None else []
+    lines += [f"actual:   {result.actual}"] if result.actual is not None else []
+    lines += ["observed events:", indented(result.events, 2)] if result.events else []
+    return "\n".join(filter(None, lines))
+
+
+def _count(element: ET.Element, results: Sequence[Result]) -> None:
+    tally = Tally.of(results)
+    element.set("tests", str(len(results)))
+    element.set("failures", str(sum(tally[status] for status in _FAILED)))
+    element.set("errors", "0")
+    element.set("skipped", str(sum(tally[status] for status in _SKIPPED)))
+    element.set("time", _seconds(results))
+
+
+def _seconds(results: Iterable[Result]) -> str:
+    return f"{sum(result.duration_ms for result in results) / 1000:.3f}"
+
+
+def _clean(text: str) -> str:
+    """Return the text without the characters that XML cannot hold."""
+    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -1,0 +1,35 @@
+"""A progress bar, for people: on standard error, and only when that is a terminal."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from harness.result import Result, ResultStatus, Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@contextmanager
+def progress(total: int, *, wanted: bool, color: bool | None) -> Iterator[Callable[[Result], None]]:
+    """Show how far the run is, while the block runs; call what it gives with each result."""
+    if not (wanted and sys.stderr.isatty()):
+        yield lambda _: None
+        return
+    from rich.console import Console  # noqa: PLC0415 - rich is worth its import on a terminal only
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
+    console = Console(stderr=True, no_color=True if color is False else None)
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    seen: list[Result] = []
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=total)
+
+        def advance(result: Result) -> None:
+            if result.status is not ResultStatus.PASSED:
+                seen.append(result)
+            bar.update(task, advance=1, description=str(Tally.of(seen)) if seen else "")
+
+        yield advance

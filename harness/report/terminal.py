@@ -1,0 +1,174 @@
+"""Results for people: a table by file, why cases were skipped, what failed and where, and one last line.
+
+Everything is made of lines with ANSI styles; whoever prints them strips the styles where they are not wanted.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections import Counter
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from harness.result import Result, ResultStatus, Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from harness.plan import Settings
+
+_COLORS = {
+    ResultStatus.PASSED: "green",
+    ResultStatus.FAILED: "red",
+    ResultStatus.SKIPPED: "yellow",
+    ResultStatus.KNOWN_FAILING: "yellow",
+    ResultStatus.UNEXPECTED_PASS: "red",
+}
+_COLUMNS = tuple(ResultStatus)
+_EVENTS_SHOWN = 40
+
+
+class Style(NamedTuple):
+    """How much to say: `verbosity` is -1 (quiet), 0, or 1 (every case); `durations` how many slow cases."""
+
+    verbosity: int = 0
+    durations: int = 0
+
+
+def case_line(result: Result) -> str:
+    """Return one line on one case."""
+    word = click.style(result.status.value.upper().ljust(len("UNEXPECTED-PASS")), fg=_COLORS[result.status])
+    why = (
+        f"  ({_first_line(result.reason)})"
+        if result.reason and result.status is not ResultStatus.PASSED
+        else ""
+    )
+    return f"{word} {result.id}  [{result.adapter}, {result.topology}] {result.duration_ms:.0f} ms{why}"
+
+
+def report(results: Sequence[Result], settings: Settings, style: Style) -> Iterator[str]:
+    """Return the report of a run, line by line, without the summary."""
+    if style.verbosity >= 0:
+        yield from _tables(results)
+        yield from _reasons("Skipped", results, ResultStatus.SKIPPED)
+        yield from _reasons("Known to fail", results, ResultStatus.KNOWN_FAILING)
+    if style.durations:
+        yield from _durations(results, style.durations, settings)
+    for result in results:
+        if result.status in (ResultStatus.FAILED, ResultStatus.UNEXPECTED_PASS):
+            yield from _failure(result, settings, timeline=style.verbosity > 0)
+
+
+def summary(tally: Tally, settings: Settings, *, seconds: float, notes: Iterable[str] = ()) -> str:
+    """Return the last line of a run."""
+    counted = (
+        click.style(f"{count} {status.value}", fg=_COLORS[status], bold=True)
+        for status, count in tally.counts.items()
+        if count
+    )
+    said = ", ".join(counted) or click.style("no cases", fg="yellow", bold=True)
+    told = f"{said} in {seconds:.2f} s ({settings.time} time, seed {settings.seed})"
+    return ", ".join((told, *notes))
+
+
+def _tables(results: Sequence[Result]) -> Iterator[str]:
+    def same_table(result: Result) -> tuple[str, str, str]:
+        return (result.adapter, result.edition, result.topology)
+
+    for (adapter, edition, topology), group in groupby(results, key=same_table):
+        yield click.style(f"{adapter} (edition {edition}) on {topology}", bold=True)
+        yield from _table(list(group))
+        yield ""
+
+
+def _table(results: Sequence[Result]) -> Iterator[str]:
+    used = [status for status in _COLUMNS if status is ResultStatus.PASSED or Tally.of(results)[status]]
+    groups = [(name, list(group)) for name, group in groupby(results, key=lambda result: result.group)]
+    width = max(len(name) for name, _ in groups)
+    yield "  " + "  ".join(["scenarios".ljust(width), *(status.value for status in used), "     time"])
+    for name, group in groups:
+        tally = Tally.of(group)
+        cells = [_cell(tally[status], status) for status in used]
+        yield "  " + "  ".join([name.ljust(width), *cells, f"{_seconds(group):7.2f} s"])
+
+
+def _cell(count: int, status: ResultStatus) -> str:
+    text = (str(count) if count else "·").rjust(len(status.value))
+    return click.style(text, fg=_COLORS[status]) if count else click.style(text, dim=True)
+
+
+def _reasons(title: str, results: Sequence[Result], status: ResultStatus) -> Iterator[str]:
+    counted = Counter(_first_line(result.reason) for result in results if result.status is status)
+    if counted:
+        yield click.style(f"{title}: {counted.total()}", bold=True)
+        yield from (f"  {count:5} x {reason}" for reason, count in counted.most_common())
+        yield ""
+
+
+def _durations(results: Sequence[Result], count: int, settings: Settings) -> Iterator[str]:
+    yield click.style(f"The longest cases, in {settings.time} time", bold=True)
+    longest = sorted(results, key=lambda result: -result.duration_ms)[:count]
+    yield from (f"  {result.duration_ms / 1000:8.3f} s  {result.id}" for result in longest)
+    yield ""
+
+
+def _failure(result: Result, settings: Settings, *, timeline: bool) -> Iterator[str]:
+    word = click.style(result.status.value.upper(), fg=_COLORS[result.status], bold=True)
+    yield f"{word} {result.id}  [{result.adapter}, {result.topology}]"
+    yield f"  at {click.style(shown(result.place), bold=True)}"
+    yield from (f"  {line}" for line in result.reason.splitlines())
+    if result.mismatch and result.mismatch not in result.reason:
+        yield f"  {result.mismatch}"
+    if result.expected is not None:
+        yield "    expected: " + click.style(result.expected, fg="green")
+    if result.actual is not None:
+        yield "    actual:   " + click.style(result.actual, fg="red")
+    if timeline and result.journal:
+        yield "  what clients observed (left) and servers did (right), in seconds:"
+        yield from (f"  {line}" for line in result.journal)
+    else:
+        yield from _events(result.events)
+    yield "  again: " + click.style(_command(result, settings), dim=True)
+    yield ""
+
+
+def _events(events: Sequence[str]) -> Iterator[str]:
+    if events:
+        left_out = len(events) - _EVENTS_SHOWN
+        yield "  observed events:" + (f" (the last {_EVENTS_SHOWN} of {len(events)})" if left_out > 0 else "")
+        yield from (f"    {line}" for line in events[-_EVENTS_SHOWN:])
+
+
+def _command(result: Result, settings: Settings) -> str:
+    """Return the command that runs this case again."""
+    words = [
+        "pushbackd",
+        "conform",
+        shown(result.file),
+        "--adapter",
+        result.adapter,
+        "--topology",
+        result.topology,
+    ]
+    words += ["--edition", result.edition, "--time", settings.time, "--seed", str(settings.seed)]
+    description = result.id.partition("::")[2]
+    mark = next((mark for mark in "\"'" if mark not in description), None)
+    words += ["-k", f"{mark}{description}{mark}"] if mark else []
+    return shlex.join(words)
+
+
+def shown(path: str) -> str:
+    """Return a path as a reader here would name it: relative when it lies below the working directory."""
+    return path.removeprefix(f"{Path.cwd()}{os.sep}")
+
+
+def _first_line(reason: str) -> str:
+    return reason.partition("\n")[0]
+
+
+def _seconds(results: Iterable[Result]) -> float:
+    return sum(result.duration_ms for result in results) / 1000

@@ -1,0 +1,177 @@
+"""An asyncio event loop in virtual time: it never waits, it jumps to the next deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import math
+from asyncio.base_events import BaseEventLoop
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVarTuple
+
+from mongowire.system import SystemClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextvars import Context
+    from types import FrameType
+
+Ts = TypeVarTuple("Ts")
+
+EPOCH = 1_767_225_600.0
+"""2026-01-01T00:00:00Z, the date at which every run in virtual time begins."""
+
+
+class NothingScheduled(RuntimeError):  # noqa: N818 - the name says what was found
+    """No callback is ready and no timer is set: whatever is waited for can never happen."""
+
+
+class RealWorldError(RuntimeError):
+    """Code in virtual time asked for threads, sockets or signals, which no virtual clock can wait for."""
+
+
+class _Timer(asyncio.TimerHandle):
+    """A timer that is called after those set before it for the same instant: heaps alone do not say."""
+
+    __slots__ = ("sequence",)
+
+    sequence: int
+
+    def __lt__(self, other: asyncio.TimerHandle) -> bool:
+        assert isinstance(other, _Timer)
+        return (self.when(), self.sequence) < (other.when(), other.sequence)
+
+
+class _JumpingSelector:
+    """Stands where the loop asks the system to wait for sockets or for a timeout."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+
+    def select(self, timeout: float | None) -> list[Any]:
+        if timeout is None:
+            raise NothingScheduled(_who_waits(self._loop))
+        if timeout > 0:
+            self._loop.jump()
+        return []
+
+    def close(self) -> None:
+        """Hold nothing, close nothing."""
+
+
+class VirtualLoop(BaseEventLoop):
+    """An event loop whose time moves only when nothing else can, and then to the next timer's instant.
+
+    It relies on `BaseEventLoop._scheduled`, the heap of timers, because the timeout that a selector is
+    handed is a difference: adding it to the time again drifts by a rounding error, and a run stops being
+    the same, bit for bit, as one of another engine or of another version.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._virtual_now = 0.0
+        self._selector = _JumpingSelector(self)
+        self._timer_numbers = itertools.count()
+        self._task_numbers = itertools.count(1)
+        self._set_resolution()
+
+    def time(self) -> float:
+        """Return the virtual time in seconds; a loop begins at 0."""
+        return self._virtual_now
+
+    def jump(self) -> None:
+        """Make the earliest timer's instant the present."""
+        timers: list[_Timer] = self._scheduled  # type: ignore[attr-defined]
+        self._virtual_now = float(timers[0].when())
+        self._set_resolution()
+
+    def _set_resolution(self) -> None:
+        # The loop calls timers earlier than `time() + _clock_resolution`: one step of the float, so that
+        # those of this very instant are called and no other.
+        self._clock_resolution = math.ulp(self._virtual_now)
+
+    def call_at(
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        self._check_closed()  # type: ignore[attr-defined]
+        timer = _Timer(when, callback, args, self, context)
+        timer.sequence = next(self._timer_numbers)
+        heapq.heappush(self._scheduled, timer)  # type: ignore[attr-defined]
+        timer._scheduled = True  # type: ignore[attr-defined]  # noqa: SLF001 - what BaseEventLoop.call_at does
+        return timer
+
+    def create_task(self, coro: Any, *, name: object = None, **options: Any) -> asyncio.Task[Any]:
+        # asyncio numbers tasks across loops; here the names of a run are the same every time.
+        return super().create_task(coro, name=name or f"task-{next(self._task_numbers)}", **options)
+
+    def _process_events(self, event_list: list[Any]) -> None:
+        """Do nothing: the selector has no events."""
+
+    def _write_to_self(self) -> None:
+        """Do nothing: the loop never sleeps, so it need not be woken."""
+
+    def close(self) -> None:
+        if not self.is_closed():
+            super().close()
+
+
+def _refusal(name: str) -> Callable[..., NoReturn]:
+    def refuse(*_args: Any, **_kwargs: Any) -> NoReturn:
+        raise RealWorldError(
+            f"{name} is not available in virtual time: use the clock and the network of the run instead"
+        )
+
+    refuse.__name__ = name
+    return refuse
+
+
+_REAL_WORLD = (
+    *("run_in_executor", "getaddrinfo", "getnameinfo"),
+    *("add_signal_handler", "remove_signal_handler"),
+    *("add_reader", "remove_reader", "add_writer", "remove_writer"),
+    *("create_connection", "create_server", "connect_accepted_socket", "start_tls", "sendfile"),
+    *("create_unix_connection", "create_unix_server", "create_datagram_endpoint"),
+    *("connect_read_pipe", "connect_write_pipe", "subprocess_shell", "subprocess_exec"),
+    *("sock_recv", "sock_recv_into", "sock_recvfrom", "sock_recvfrom_into", "sock_sendall", "sock_sendto"),
+    *("sock_connect", "sock_accept", "sock_sendfile"),
+)
+
+for _name in _REAL_WORLD:
+    setattr(VirtualLoop, _name, _refusal(_name))
+
+
+def _who_waits(loop: asyncio.AbstractEventLoop) -> str:
+    tasks = sorted(asyncio.all_tasks(loop), key=lambda task: (len(task.get_name()), task.get_name()))
+    lines = [f"  {task.get_name()}: {_place(task)}" for task in tasks]
+    return "\n".join([f"nothing is scheduled at {loop.time():.6f} s, and these wait:", *lines])
+
+
+def _place(task: asyncio.Task[Any]) -> str:
+    """Return where a task waits, from its own code to the innermost await."""
+    places = (
+        f"{frame.f_code.co_filename}:{frame.f_lineno} {frame.f_code.co_name}"
+        for frame in _frames(task.get_coro())
+    )
+    return " > ".join(places)
+
+
+_AWAITING = (("cr_frame", "cr_await"), ("gi_frame", "gi_yieldfrom"), ("ag_frame", "ag_await"))
+
+
+def _frames(awaited: object) -> Iterator[FrameType]:
+    """Follow coroutines and generators to what they wait for."""
+    while awaited is not None:
+        for frame_name, next_name in _AWAITING:
+            if (frame := getattr(awaited, frame_name, None)) is not None:
+                yield frame
+                awaited = getattr(awaited, next_name)
+                break
+        else:
+            return
+
+
+class VirtualClock(SystemClock):
+    """The running loop's virtual time, and a date that begins at the same instant in every run."""
+
+    def utc(self) -> float:
+        return EPOCH + self.now()

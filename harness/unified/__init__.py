@@ -1,0 +1,3 @@
+"""The unified test format: load, check and run scenarios."""
+
+from __future__ import annotations

@@ -1,0 +1,243 @@
+"""From a checked document to frozen cases. What a file says twice (its own entities and data) is shared."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from bson import json_util
+from bson.errors import BSONError
+
+from harness.adapters.base import EntityKind
+from harness.unified.errors import ScenarioError
+from harness.unified.model import (
+    UNSET,
+    Case,
+    CollectionData,
+    EntitySpec,
+    ExpectedError,
+    ExpectedEvent,
+    ExpectedEvents,
+    Operation,
+    Requirement,
+    TestFile,
+)
+from harness.unified.schema import check_part
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+    from typing import TypeVar
+
+    from harness.unified.marks import Marked
+
+    T = TypeVar("T")
+
+_EXTENDED_JSON: Final[json_util.JSONOptions] = json_util.JSONOptions(tz_aware=False, tzinfo=None)
+_WITHIN_SPECIFICATION: Final = frozenset({"tests", "unified"})
+_ROOTS: Final = frozenset({"source", "spec_tests"})
+
+
+def build(document: Marked) -> TestFile:
+    """Return the cases of a valid file. Raises `ScenarioError` for Extended JSON that is wrong."""
+    tests = document["tests"].items()
+    names = _case_names([case.value["description"] for case in tests])
+    prefix = _prefix(document.path)
+    shared = {
+        "path": document.path,
+        "schema_version": document.value["schemaVersion"],
+        "file_requirements": _each(document.get("runOnRequirements"), _requirement),
+        "entities": _each(document.get("createEntities"), entity),
+        "initial_data": _each(document.get("initialData"), _collection_data),
+    }
+    return TestFile(
+        path=document.path,
+        description=document.value["description"],
+        schema_version=document.value["schemaVersion"],
+        cases=tuple(
+            _case(case, index, f"{prefix}::{names[index]}", shared) for index, case in enumerate(tests)
+        ),
+    )
+
+
+def _prefix(path: Path) -> str:
+    """Return the folder of the specification and the stem of the file."""
+    folders = path.resolve().parent.parts
+    roots = [index for index, name in enumerate(folders) if name in _ROOTS]
+    below = folders[roots[-1] + 1 :] if roots else folders[-1:]
+    return "/".join([*(name for name in below if name not in _WITHIN_SPECIFICATION), path.stem])
+
+
+def _case_names(descriptions: Sequence[str]) -> list[str]:
+    """Return names that differ: an empty or repeated description gets the index of its case."""
+    repeated = {name for name in descriptions if not name.strip() or descriptions.count(name) > 1}
+    return [
+        f"{name} [{index}]".strip() if name in repeated else name for index, name in enumerate(descriptions)
+    ]
+
+
+def _case(case: Marked, index: int, name: str, shared: Mapping[str, Any]) -> Case:
+    return Case(
+        id=name,
+        description=case.value["description"],
+        line=case.mark.line,
+        index=index,
+        requirements=_each(case.get("runOnRequirements"), _requirement),
+        skip_reason=case.value.get("skipReason"),
+        operations=_each(case["operations"], operation),
+        expected_events=_each(case.get("expectEvents"), _expected_events),
+        expected_logs=_each(case.get("expectLogMessages"), decoded),
+        expected_spans=_each(case.get("expectTracingMessages"), decoded),
+        outcome=_each(case.get("outcome"), _collection_data),
+        **shared,
+    )
+
+
+def _each(items: Marked | None, make: Callable[[Marked], T]) -> tuple[T, ...]:
+    return tuple(make(item) for item in items.items()) if items else ()
+
+
+def _requirement(item: Marked) -> Requirement:
+    value = item.value
+    return Requirement(
+        min_server_version=value.get("minServerVersion"),
+        max_server_version=value.get("maxServerVersion"),
+        topologies=tuple(value.get("topologies", ())),
+        serverless=value.get("serverless"),
+        server_parameters=value.get("serverParameters", {}),
+        auth=value.get("auth"),
+        auth_mechanism=value.get("authMechanism"),
+        csfle=value.get("csfle"),
+    )
+
+
+def entity(item: Marked) -> EntitySpec:
+    """Return one element of `createEntities`."""
+    (name,) = item.value
+    body = item[name]
+    return EntitySpec(EntityKind(name), body.value["id"], decoded(body), item.location)
+
+
+def _collection_data(item: Marked) -> CollectionData:
+    options = item.get("createOptions")
+    return CollectionData(
+        database_name=item.value["databaseName"],
+        collection_name=item.value["collectionName"],
+        documents=tuple(decoded(item["documents"])),
+        create_options=decoded(options) if options else None,
+        location=item.location,
+    )
+
+
+def operation(item: Marked) -> Operation:
+    """Return one operation. Raises `ScenarioError` when a part inside its arguments is malformed."""
+    value = item.value
+    expected, error = item.get("expectResult"), item.get("expectError")
+    return Operation(
+        name=value["name"],
+        object=value["object"],
+        arguments=_arguments(item.get("arguments")),
+        location=item.location,
+        ignore_result_and_error=bool(value.get("ignoreResultAndError")),
+        expect_error=_expected_error(error) if error else None,
+        expect_result=decoded(expected) if expected else UNSET,
+        save_result_as_entity=value.get("saveResultAsEntity"),
+    )
+
+
+def _arguments(item: Marked | None) -> Mapping[str, Any]:
+    """Return an operation's arguments; those that are scenario themselves become parts of the model."""
+    if item is None:
+        return {}
+    return {name: _PARTS.get(name, decoded)(item[name]) for name in item.value}
+
+
+def _checked(name: str, make: Callable[[Marked], T]) -> Callable[[Marked], T]:
+    """Return a maker of a part of the model that validation of the file has not seen."""
+
+    def check_and_make(item: Marked) -> T:
+        check_part(name, item)
+        return make(item)
+
+    return check_and_make
+
+
+def _listed(name: str, make: Callable[[Marked], T]) -> Callable[[Marked], tuple[T, ...]]:
+    """Return a maker of a list of such parts."""
+
+    def check_and_make(item: Marked) -> tuple[T, ...]:
+        if not isinstance(item.value, list):
+            raise ScenarioError(f"must be a list of {name} documents", location=item.location)
+        return _each(item, _checked(name, make))
+
+    return check_and_make
+
+
+def _expected_error(item: Marked) -> ExpectedError:
+    value, response, errors = item.value, item.get("errorResponse"), item.get("writeConcernErrors")
+    result, by_index = item.get("expectResult"), item.get("writeErrors")
+    return ExpectedError(
+        location=item.location,
+        is_client_error=value.get("isClientError"),
+        is_timeout_error=value.get("isTimeoutError"),
+        contains=value.get("errorContains"),
+        code=value.get("errorCode"),
+        code_name=value.get("errorCodeName"),
+        labels_contain=tuple(value.get("errorLabelsContain", ())),
+        labels_omit=tuple(value.get("errorLabelsOmit", ())),
+        response=decoded(response) if response else None,
+        write_errors=decoded(by_index) if by_index else None,
+        write_concern_errors=tuple(decoded(errors)) if errors else None,
+        result=decoded(result) if result else UNSET,
+    )
+
+
+def _expected_events(item: Marked) -> ExpectedEvents:
+    return ExpectedEvents(
+        client=item.value["client"],
+        event_type=item.value.get("eventType", "command"),
+        events=_each(item["events"], expected_event),
+        ignore_extra=bool(item.value.get("ignoreExtraEvents")),
+        location=item.location,
+    )
+
+
+def expected_event(item: Marked) -> ExpectedEvent:
+    """Return one expected event."""
+    (kind,) = item.value
+    return ExpectedEvent(kind, decoded(item[kind]), item.location)
+
+
+_PARTS: Final[Mapping[str, Callable[[Marked], Any]]] = {
+    "callback": _listed("operation", operation),
+    "operations": _listed("operation", operation),
+    "operation": _checked("operation", operation),
+    "entities": _listed("entity", entity),
+    "event": _checked("event", expected_event),
+}
+"""Arguments of `withTransaction`, `loop`, `runOnThread`, `createEntities`, `waitForEvent`."""
+
+
+def decoded(item: Marked) -> Any:
+    """Return a value with its Extended JSON decoded; documents and lists are new ones.
+
+    Raises `ScenarioError` for Extended JSON that is malformed.
+    """
+    try:
+        return _decode(item.value)
+    except (TypeError, ValueError, KeyError, ArithmeticError, BSONError) as error:
+        raise ScenarioError(f"wrong Extended JSON: {error}", location=item.location) from error
+
+
+def _decode(value: Any) -> Any:
+    if isinstance(value, dict):
+        members = {name: _decode(member) for name, member in value.items()}
+        return json_util.object_hook(members, _EXTENDED_JSON) if _may_be_extended(members) else members
+    if isinstance(value, list):
+        return [_decode(element) for element in value]
+    return value
+
+
+def _may_be_extended(document: Mapping[str, Any]) -> bool:
+    """Query operators also begin with a dollar, two of them (`$regex`, `$type`) with a type's name."""
+    first = next(iter(document), "")
+    return first.startswith("$") and not first.startswith("$$") and first != "$regex"

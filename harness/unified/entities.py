@@ -1,0 +1,172 @@
+"""The entity map: the named things of one case.
+
+Unified Test Format: Entity Map. Names are written once and read by kind; what belongs to a driver is an
+opaque handle, what belongs to the scenario is a document or a thread of ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final
+
+from bson import DBRef, Decimal128, MaxKey, MinKey, ObjectId, Regex, Timestamp
+
+from harness.adapters.base import EntityKind
+from harness.unified.errors import EntityError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+
+    from harness.adapters.base import Event, Handle
+
+_BSON_TYPES: Final = (
+    dict,
+    list,
+    str,
+    int,
+    float,
+    bytes,
+    type(None),
+    ObjectId,
+    Decimal128,
+    Regex,
+    Timestamp,
+    DBRef,
+    MinKey,
+    MaxKey,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """A named thing. `client` is the name of the client that a driver's object was made from."""
+
+    kind: EntityKind
+    id: str
+    value: Any
+    client: str = ""
+
+
+@dataclass(slots=True)
+class ClientEntity:
+    """A client, and which of the events that its adapter collected the scenario wants to see.
+
+    Events before `skipped` were dropped because the client was still filling its pools.
+    """
+
+    handle: Handle
+    observed: frozenset[str]
+    ignored_commands: frozenset[str]
+    observe_sensitive: bool
+    read: Callable[[], Sequence[Event]]
+    skipped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEntity:
+    """A session, and its `lsid`, which assertions may need after the session has ended."""
+
+    handle: Handle
+    lsid: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class ThreadEntity:
+    """A "thread": operations that run one after the other beside the case's own. Failures are kept."""
+
+    last: asyncio.Task[None] | None = None
+
+    def run(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Start `work` after what was started before; it does not start if that failed."""
+        self.last = asyncio.get_running_loop().create_task(self._after(self.last, work))
+
+    @staticmethod
+    async def _after(previous: asyncio.Task[None] | None, work: Callable[[], Awaitable[None]]) -> None:
+        if previous is not None:
+            await previous
+        await work()
+
+    @property
+    def idle(self) -> bool:
+        """Return whether all that was started has ended."""
+        return self.last is None or self.last.done()
+
+    async def join(self) -> None:
+        """Wait for all that was started; raises what it raised."""
+        if self.last is not None:
+            last, self.last = self.last, None
+            await last
+
+    async def cancel(self) -> None:
+        """Stop what is still running; nothing is raised."""
+        if self.last is not None:
+            self.last.cancel()
+            await asyncio.gather(self.last, return_exceptions=True)
+
+
+@dataclass(slots=True)
+class EntityMap:
+    """Names to entities, in order of creation."""
+
+    _entities: dict[str, Entity] = field(default_factory=dict)
+
+    def add(self, kind: EntityKind, name: str, value: Any, *, client: str = "") -> None:
+        """Store an entity. Raises `EntityError` when the name is taken."""
+        if name in self._entities:
+            taken = self._entities[name].kind.value
+            raise EntityError(
+                f"entity {name!r} already exists ({taken})", fix="entity names are written once"
+            )
+        self._entities[name] = Entity(kind, name, value, client)
+
+    def add_document(self, name: str, value: Any) -> None:
+        """Store an operation's result. Raises `EntityError` when it is no BSON value or the name is taken."""
+        if not isinstance(value, _BSON_TYPES) and type(value).__module__.split(".")[0] not in (
+            "bson",
+            "datetime",
+        ):
+            raise EntityError(f"result {value!r} cannot be saved as entity {name!r}: it is not a BSON value")
+        self.add(EntityKind.DOCUMENT, name, value)
+
+    def find(self, name: Any) -> Entity:
+        """Return an entity of any kind. Raises `EntityError` when there is none."""
+        if not isinstance(name, str):
+            raise EntityError(f"{name!r} is not the name of an entity")
+        if name not in self._entities:
+            close = get_close_matches(name, self._entities, n=1)
+            known = ", ".join(self._entities) or "none"
+            fix = f"did you mean {close[0]!r}?" if close else f"entities so far: {known}"
+            raise EntityError(f"there is no entity {name!r}", fix=fix)
+        return self._entities[name]
+
+    def get(self, kind: EntityKind, name: str) -> Any:
+        """Return the value of an entity of one kind. Raises `EntityError` for another kind or none."""
+        entity = self.find(name)
+        if entity.kind is not kind:
+            raise EntityError(f"entity {name!r} is a {entity.kind.value}, not a {kind.value}")
+        return entity.value
+
+    def client(self, name: str) -> ClientEntity:
+        """Return a client."""
+        value: ClientEntity = self.get(EntityKind.CLIENT, name)
+        return value
+
+    def session(self, name: str) -> SessionEntity:
+        """Return a session."""
+        value: SessionEntity = self.get(EntityKind.SESSION, name)
+        return value
+
+    def thread(self, name: str) -> ThreadEntity:
+        """Return a thread."""
+        value: ThreadEntity = self.get(EntityKind.THREAD, name)
+        return value
+
+    def document(self, name: str) -> Any:
+        """Return a saved result."""
+        return self.get(EntityKind.DOCUMENT, name)
+
+    def of(self, *kinds: EntityKind) -> Iterator[Entity]:
+        """Iterate over entities of some kinds, oldest first."""
+        return (entity for entity in tuple(self._entities.values()) if entity.kind in kinds)

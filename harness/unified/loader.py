@@ -1,0 +1,307 @@
+"""Scenario files in: YAML or JSON text to checked, frozen cases that know their lines.
+
+YAML is read from the parser's events instead of by PyYAML's composer, for three reasons: every value keeps
+its place, an anchor may be defined again (YAML 1.2, which many public files rely on), and aliases that
+multiply without end are refused before they are expanded.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from harness.unified.build import build
+from harness.unified.errors import ScenarioError
+from harness.unified.marks import Mark, Marked
+from harness.unified.model import Location
+from harness.unified.schema import check
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from harness.unified.model import TestFile
+
+VALUES_MAX: Final = 500_000
+"""How many values a file may hold once its aliases are expanded; the largest public one holds a tenth."""
+
+BYTES_MAX: Final = 20_000_000
+DEPTH_MAX: Final = 200
+
+_FAST: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_PURE: Final[Any] = yaml.SafeLoader
+
+_INTEGER = re.compile(r"[-+]?[0-9]+$|0o[0-7]+$|0x[0-9a-fA-F]+$")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$")
+_WORDS: Final[Mapping[str, bool | float | None]] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf"), float("inf")),
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), float("-inf")),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
+}
+_TAGS: Final = frozenset(
+    f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "map", "seq")
+)
+_COLON_ANCHOR = re.compile(r"(?<=[\s\[{,])[&*][\w.-]+(?::[\w.-]+)+")
+
+
+def load(path: Path | str) -> TestFile:
+    """Read, check and build a scenario file. Raises `ScenarioError`, also when the file cannot be read."""
+    document = read(Path(path))
+    check(document)
+    return build(document)
+
+
+def read(path: Path) -> Marked:
+    """Read a YAML or JSON file into plain values with their places. Raises `ScenarioError`."""
+    text = _text(path)
+    if path.suffix == ".json":
+        return _read_json(text, path)
+    return _read_yaml(text, path)
+
+
+def _text(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ScenarioError(f"cannot be read: {error.strerror}", location=Location(path)) from error
+    if len(data) > BYTES_MAX:
+        raise ScenarioError(f"is larger than {BYTES_MAX} bytes", location=Location(path))
+    if b"\0" in data:
+        raise ScenarioError("is binary, not text", location=Location(path), fix="a scenario is YAML or JSON")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise ScenarioError("is not UTF-8", location=Location(path, line), fix="save it as UTF-8") from error
+    if not text.strip():
+        raise ScenarioError("is empty", location=Location(path), fix="a scenario has at least one test")
+    return text
+
+
+def _read_json(text: str, path: Path) -> Marked:
+    try:
+        value = json.loads(text, object_pairs_hook=_unique_pairs)
+    except json.JSONDecodeError as error:
+        raise ScenarioError(error.msg, location=Location(path, error.lineno, error.colno)) from error
+    except _DuplicateKeyError as error:
+        raise ScenarioError(str(error), location=Location(path)) from error
+    except RecursionError as error:
+        raise ScenarioError("is nested too deeply", location=Location(path)) from error
+    try:
+        marks = _compose(text, path, _FAST).mark
+    except (yaml.YAMLError, ScenarioError):  # JSON that is not YAML: surrogate escapes, tabs
+        marks = Mark()
+    return Marked(value, marks, path)
+
+
+class _DuplicateKeyError(ValueError):
+    """A JSON object repeats a key."""
+
+
+def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise _DuplicateKeyError(f"key {next(name for name in names if names.count(name) > 1)!r} is repeated")
+    return document
+
+
+def _read_yaml(text: str, path: Path) -> Marked:
+    """Try the C scanner, then the pure one (it has other bugs), then without colons in names of anchors."""
+    attempts = ((text, _FAST), (text, _PURE), (_COLON_ANCHOR.sub(_plain_anchor, text), _PURE))
+    failure: yaml.YAMLError | None = None
+    for attempt, scanner in attempts:
+        try:
+            return _compose(attempt, path, scanner)
+        except yaml.YAMLError as error:
+            failure = failure if attempt is not text else error
+    assert failure is not None
+    raise _syntax_error(failure, path, text) from failure
+
+
+def _plain_anchor(found: re.Match[str]) -> str:
+    return found[0].replace(":", "-")
+
+
+def _syntax_error(error: yaml.YAMLError, path: Path, text: str) -> ScenarioError:
+    mark = getattr(error, "problem_mark", None)
+    location = Location(path, mark.line + 1, mark.column + 1) if mark else Location(path)
+    problem = getattr(error, "problem", None) or str(getattr(error, "reason", error))
+    line = text.splitlines()[mark.line] if mark and mark.line < text.count("\n") + 1 and text else ""
+    fix = (
+        "YAML indents with spaces" if "\t" in line else "check the indentation and the quotes near this line"
+    )
+    return ScenarioError(f"is not YAML: {problem}", location=location, fix=fix)
+
+
+def _compose(text: str, path: Path, scanner: Any) -> Marked:
+    events = iter(yaml.parse(text, Loader=scanner))
+    root = _Composer(path).document(events)
+    return Marked(root.value, root.mark, path)
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    value: Any
+    mark: Mark
+    merge: bool = False
+
+
+@dataclass(slots=True)
+class _Composer:
+    """Builds values from one document's events, which it consumes depth first."""
+
+    path: Path
+    anchors: dict[str, _Node | None] = field(default_factory=dict)
+    depth: int = 0
+
+    def document(self, events: Iterator[yaml.Event]) -> _Node:
+        """Return the only document of a stream."""
+        for event in events:
+            if isinstance(event, (yaml.StreamStartEvent, yaml.DocumentStartEvent)):
+                continue
+            root = self._node(event, events)
+            break
+        self._expect_end(events)
+        return root
+
+    def _expect_end(self, events: Iterable[yaml.Event]) -> None:
+        for event in events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                raise self._error(event, "holds a second document", "put each scenario in a file of its own")
+
+    def _node(self, event: yaml.Event, events: Iterator[yaml.Event]) -> _Node:
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event)
+        name: str | None = getattr(event, "anchor", None)
+        if name is not None:
+            self.anchors[name] = None
+        self._check_tag(event)
+        node = self._anchorable(event, events)
+        if node.mark.size > VALUES_MAX:
+            raise self._error(event, f"holds more than {VALUES_MAX} values once aliases are expanded", "")
+        if name is not None:
+            self.anchors[name] = node
+        return node
+
+    def _anchorable(self, event: yaml.Event, events: Iterator[yaml.Event]) -> _Node:
+        if isinstance(event, yaml.ScalarEvent):
+            return _scalar(event)
+        self.depth += 1
+        if self.depth > DEPTH_MAX:
+            raise self._error(event, f"is nested more than {DEPTH_MAX} levels deep", "")
+        read_members = self._mapping if isinstance(event, yaml.MappingStartEvent) else self._sequence
+        node = read_members(event, events)
+        self.depth -= 1
+        return node
+
+    def _alias(self, event: yaml.AliasEvent) -> _Node:
+        if event.anchor not in self.anchors:
+            raise self._error(
+                event, f"alias *{event.anchor} has no anchor before it", f"define &{event.anchor}"
+            )
+        target = self.anchors[event.anchor]
+        if target is None:
+            raise self._error(
+                event, f"anchor &{event.anchor} contains itself", "use an alias of another value"
+            )
+        line, column = _position(event)
+        return replace(target, mark=replace(target.mark, line=line, column=column), merge=False)
+
+    def _sequence(self, start: yaml.Event, events: Iterator[yaml.Event]) -> _Node:
+        nodes: list[_Node] = []
+        for event in events:
+            if isinstance(event, yaml.SequenceEndEvent):
+                break
+            nodes.append(self._node(event, events))
+        marks = [node.mark for node in nodes]
+        return _Node([node.value for node in nodes], _mark(start, marks, marks))
+
+    def _mapping(self, start: yaml.Event, events: Iterator[yaml.Event]) -> _Node:
+        value: dict[str, Any] = {}
+        marks: dict[str | int, Mark] = {}
+        merged: set[str] = set()
+        for event in events:
+            if isinstance(event, yaml.MappingEndEvent):
+                break
+            key = self._node(event, events)
+            node = self._node(next(events), events)
+            if key.merge:
+                self._merge(event, node, value, marks, merged)
+                continue
+            name = self._key(event, key)
+            if name in value and name not in merged:
+                raise self._error(event, f"key {name!r} is repeated", "remove one of the two")
+            merged.discard(name)
+            value[name], marks[name] = node.value, node.mark
+        return _Node(value, _mark(start, marks, marks.values()))
+
+    def _merge(
+        self,
+        event: yaml.Event,
+        node: _Node,
+        value: dict[str, Any],
+        marks: dict[str | int, Mark],
+        merged: set[str],
+    ) -> None:
+        """YAML's merge key: what the mapping says itself wins over what is merged into it."""
+        several = isinstance(node.value, list)
+        sources = node.value if several else [node.value]
+        for index, source in enumerate(sources):
+            if not isinstance(source, dict):
+                raise self._error(event, "only mappings can be merged with <<", "give an alias of a mapping")
+            inside = (node.mark.child(index) if several else node.mark) or node.mark
+            for name in source:
+                if name not in value:
+                    value[name], marks[name] = source[name], inside.child(name) or node.mark
+                    merged.add(name)
+
+    def _key(self, event: yaml.Event, key: _Node) -> str:
+        """Return a mapping's key as JSON would spell it: the format counts results by numbers."""
+        if isinstance(key.value, str):
+            return key.value
+        if isinstance(key.value, int) and not isinstance(key.value, bool):
+            return str(key.value)
+        raise self._error(event, f"key {key.value!r} is not a string", "put it in quotes")
+
+    def _check_tag(self, event: yaml.Event) -> None:
+        tag = getattr(event, "tag", None)
+        if tag is not None and tag != "!" and tag not in _TAGS:
+            raise self._error(event, f"tag {tag} is not supported", "write the value as Extended JSON")
+
+    def _error(self, event: yaml.Event, message: str, fix: str) -> ScenarioError:
+        return ScenarioError(message, location=Location(self.path, *_position(event)), fix=fix)
+
+
+def _position(event: yaml.Event) -> tuple[int, int]:
+    mark: Any = event.start_mark
+    return mark.line + 1, mark.column + 1
+
+
+def _mark(event: yaml.Event, inside: Any, members: Iterable[Mark]) -> Mark:
+    return Mark(*_position(event), inside=inside, size=1 + sum(mark.size for mark in members))
+
+
+def _scalar(event: yaml.ScalarEvent) -> _Node:
+    plain = event.implicit[0] and event.tag is None
+    tagged = event.tag is not None and event.tag.rpartition(":")[2] in ("int", "float", "bool", "null")
+    value = _resolve(event.value) if plain or tagged else event.value
+    return _Node(value, Mark(*_position(event)), merge=plain and event.value == "<<")
+
+
+def _resolve(text: str) -> Any:
+    """Return the value of a plain scalar in YAML 1.2's core schema."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if _INTEGER.match(text):
+        return int(text, 0 if text[:2] in ("0o", "0x") else 10)
+    if _FLOAT.match(text):
+        return float(text)
+    return text

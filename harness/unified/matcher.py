@@ -1,0 +1,331 @@
+"""Is an actual value what a scenario expects? One pure function, and a table of special operators.
+
+Unified Test Format: Evaluating Matches. Nothing is asserted or changed here: the answer is the first
+mismatch, or None.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import uuid
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from bson import Binary, Code, DBRef, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp, json_util
+
+from harness.unified.errors import ScenarioError
+from harness.unified.outcome import Mismatch
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from decimal import Decimal
+
+__all__ = ["Entities", "Mismatch", "hex_bytes", "match", "match_each", "match_exactly", "missing"]
+
+
+class Entities(Protocol):
+    """What the operators need of an entity map. Both raise `EntityError`."""
+
+    def document(self, name: str) -> Any:
+        """Return a saved result."""
+        ...
+
+    def session(self, name: str) -> Any:
+        """Return a session, which has an `lsid`."""
+        ...
+
+
+class _Missing:
+    """The actual value of a key that is not there; null is a value."""
+
+    def __repr__(self) -> str:
+        return "<missing>"
+
+
+missing: Final = _Missing()
+
+
+def match(expected: Any, actual: Any, *, entities: Entities, root: bool = True) -> Mismatch | None:
+    """Return where `actual` first differs from `expected`, or None.
+
+    `root` allows the actual document to have more keys; documents inside it may not. An expected array of
+    root documents is for `match_each`. Raises `ScenarioError` for an operator that is unknown or misused.
+    """
+    operator = _operator_of(expected)
+    if operator is not None:
+        return _run_operator(operator, expected[operator], actual, entities, root=root)
+    if isinstance(actual, _Missing):
+        return Mismatch("", expected, actual, "is missing")
+    if isinstance(expected, dict):
+        return _match_document(expected, actual, entities, root=root)
+    if isinstance(expected, list):
+        return _match_array(expected, actual, entities, root=False)
+    return _match_scalar(expected, actual)
+
+
+def match_each(expected: Any, actual: Any, *, entities: Entities) -> Mismatch | None:
+    """Return where the results of a cursor first differ: each document is a root document."""
+    if isinstance(expected, list):
+        return _match_array(expected, actual, entities, root=True)
+    return match(expected, actual, entities=entities)
+
+
+def match_exactly(expected: Any, actual: Any) -> Mismatch | None:
+    """Return where stored data differ: nothing extra, no operators; only the order of keys is free."""
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        for key in {**expected, **actual}:
+            if key not in expected or key not in actual:
+                why = "is missing" if key in expected else "is not expected here"
+                return Mismatch(key, expected.get(key, missing), actual.get(key, missing), why)
+            found = match_exactly(expected[key], actual[key])
+            if found is not None:
+                return found.below(key)
+        return None
+    if isinstance(expected, list) and isinstance(actual, list):
+        for index, (want, got) in enumerate(zip(expected, actual, strict=False)):
+            found = match_exactly(want, got)
+            if found is not None:
+                return found.below(f"[{index}]")
+        if len(expected) != len(actual):
+            return Mismatch("", expected, actual, f"expected {len(expected)} elements, got {len(actual)}")
+        return None
+    return _match_scalar(expected, actual)
+
+
+def _operator_of(expected: Any) -> str | None:
+    if not isinstance(expected, dict) or len(expected) != 1:
+        return None
+    (name,) = expected
+    return name if isinstance(name, str) and name.startswith("$$") else None
+
+
+def _run_operator(
+    name: str, argument: Any, actual: Any, entities: Entities, *, root: bool
+) -> Mismatch | None:
+    if name == "$$placeholder":
+        raise ScenarioError("$$placeholder stands where a value is compared", fix="only options may have it")
+    if name not in _OPERATORS:
+        raise ScenarioError(f"unknown special operator {name}", fix=f"one of {', '.join(_OPERATORS)}")
+    return _OPERATORS[name](argument, actual, entities, root=root)
+
+
+def _match_document(
+    expected: Mapping[str, Any], actual: Any, entities: Entities, *, root: bool
+) -> Mismatch | None:
+    if not isinstance(actual, dict):
+        return Mismatch("", expected, actual, f"expected a document, got {_type_name(actual)}")
+    for key, value in expected.items():
+        found = match(value, actual.get(key, missing), entities=entities, root=False)
+        if found is not None:
+            return found.below(key)
+    extra = [key for key in actual if key not in expected]
+    if extra and not root:
+        return Mismatch(extra[0], missing, actual[extra[0]], "is not expected here")
+    return None
+
+
+def _match_array(expected: Sequence[Any], actual: Any, entities: Entities, *, root: bool) -> Mismatch | None:
+    if not isinstance(actual, list):
+        return Mismatch("", expected, actual, f"expected an array, got {_type_name(actual)}")
+    for index, (want, got) in enumerate(zip(expected, actual, strict=False)):
+        found = match(want, got, entities=entities, root=root)
+        if found is not None:
+            return found.below(f"[{index}]")
+    if len(expected) != len(actual):
+        return Mismatch("", expected, actual, f"expected {len(expected)} elements, got {len(actual)}")
+    return None
+
+
+def _match_scalar(expected: Any, actual: Any) -> Mismatch | None:
+    want, got = _type_name(expected), _type_name(actual)
+    if want in _NUMBERS and got in _NUMBERS:
+        same = expected == actual or (_is_nan(expected) and _is_nan(actual))
+    elif want != got:
+        return Mismatch("", expected, actual, f"expected {expected!r} ({want}), got {actual!r} ({got})")
+    else:
+        same = _same(expected, actual)
+    return None if same else Mismatch("", expected, actual, f"expected {expected!r}, got {actual!r}")
+
+
+def _same(expected: Any, actual: Any) -> bool:
+    if isinstance(expected, Code) and isinstance(actual, Code):
+        return str(expected) == str(actual) and expected.scope == actual.scope
+    if isinstance(expected, (bytes, uuid.UUID)):
+        return _bytes(expected) == _bytes(actual)
+    if isinstance(expected, dt.datetime) and isinstance(actual, dt.datetime):
+        return _utc(expected) == _utc(actual)
+    if isinstance(expected, Decimal128) and isinstance(actual, Decimal128):
+        return bool(expected.bid == actual.bid)
+    return bool(expected == actual)
+
+
+def _bytes(value: Any) -> tuple[int, bytes]:
+    if isinstance(value, uuid.UUID):
+        return 4, value.bytes
+    return getattr(value, "subtype", 0), bytes(value)
+
+
+def _utc(value: dt.datetime) -> dt.datetime:
+    return value if value.tzinfo else value.replace(tzinfo=dt.UTC)
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and value != value  # noqa: PLR0124  # the definition of NaN
+
+
+_NUMBERS: Final = frozenset({"int", "long", "double"})
+_INT32: Final = range(-(2**31), 2**31)
+
+_TYPES: Final[Sequence[tuple[type | tuple[type, ...], str]]] = (
+    (Int64, "long"),
+    (bool, "bool"),
+    (float, "double"),
+    (dict, "object"),
+    (list, "array"),
+    (Code, "javascript"),
+    (str, "string"),
+    (type(None), "null"),
+    (dt.datetime, "date"),
+    ((Binary, bytes, uuid.UUID), "binData"),
+    (ObjectId, "objectId"),
+    ((Regex, re.Pattern), "regex"),
+    (Timestamp, "timestamp"),
+    (Decimal128, "decimal"),
+    (DBRef, "dbPointer"),
+    (MinKey, "minKey"),
+    (MaxKey, "maxKey"),
+)
+
+
+def _type_name(value: Any) -> str:
+    """Return the name of a value's BSON type, as the query operator `$type` spells it."""
+    if isinstance(value, _Missing):
+        return "missing"
+    if isinstance(value, Code) and value.scope is not None:
+        return "javascriptWithScope"
+    if isinstance(value, int) and not isinstance(value, (bool, Int64)):
+        return "int" if value in _INT32 else "long"
+    return next((name for kinds, name in _TYPES if isinstance(value, kinds)), type(value).__name__)
+
+
+_KNOWN_TYPES: Final = frozenset(
+    {name for _, name in _TYPES} | {"int", "undefined", "symbol", "javascriptWithScope"}
+)
+_ALIASES: Final[Mapping[str, frozenset[str]]] = {"number": frozenset({"int", "long", "double", "decimal"})}
+
+
+def _exists(argument: Any, actual: Any, entities: Entities, *, root: bool) -> Mismatch | None:
+    del entities, root
+    there = not isinstance(actual, _Missing)
+    if there == bool(argument):
+        return None
+    why = "is there, but must not be" if there else "is missing"
+    return Mismatch("", {"$$exists": argument}, actual, why)
+
+
+def _type(argument: Any, actual: Any, entities: Entities, *, root: bool) -> Mismatch | None:
+    del entities, root
+    names = argument if isinstance(argument, list) else [argument]
+    allowed: set[str] = set()
+    for name in names:
+        if name not in _KNOWN_TYPES and name not in _ALIASES:
+            raise ScenarioError(
+                f"$$type does not know {name!r}", fix="use the names of the query operator $type"
+            )
+        allowed |= _ALIASES.get(name, frozenset({name}))
+    got = _type_name(actual)
+    if got in allowed:
+        return None
+    why = "is missing" if got == "missing" else f"expected type {' or '.join(names)}, got {got}"
+    return Mismatch("", {"$$type": argument}, actual, why)
+
+
+def _matches_entity(argument: Any, actual: Any, entities: Entities, *, root: bool) -> Mismatch | None:
+    return match(entities.document(argument), actual, entities=entities, root=root)
+
+
+def _matches_hex_bytes(argument: Any, actual: Any, entities: Entities, *, root: bool) -> Mismatch | None:
+    del entities, root
+    wanted = hex_bytes(argument, "$$matchesHexBytes")
+    if not isinstance(actual, (bytes, bytearray)):
+        return Mismatch(
+            "", {"$$matchesHexBytes": argument}, actual, f"expected bytes, got {_type_name(actual)}"
+        )
+    if bytes(actual) == wanted:
+        return None
+    return Mismatch(
+        "", {"$$matchesHexBytes": argument}, actual, f"expected bytes {argument}, got {actual.hex()}"
+    )
+
+
+def hex_bytes(text: Any, operator: str) -> bytes:
+    """Return the bytes that an operator spells in hexadecimal. Raises `ScenarioError`."""
+    if not isinstance(text, str) or not re.fullmatch(r"([0-9a-fA-F]{2})*", text):
+        raise ScenarioError(f"{operator} needs an even number of hexadecimal digits, not {text!r}")
+    return bytes.fromhex(text)
+
+
+def _unset_or_matches(argument: Any, actual: Any, entities: Entities, *, root: bool) -> Mismatch | None:
+    if isinstance(actual, _Missing) or (root and actual is None):  # a result that the driver does not give
+        return None
+    return match(argument, actual, entities=entities, root=root)
+
+
+def _session_lsid(argument: Any, actual: Any, entities: Entities, *, root: bool) -> Mismatch | None:
+    return match(dict(entities.session(argument).lsid), actual, entities=entities, root=root)
+
+
+def _lte(argument: Any, actual: Any, entities: Entities, *, root: bool) -> Mismatch | None:
+    del entities, root
+    limit = _number(argument)
+    if limit is None:
+        raise ScenarioError(f"$$lte needs a number, not {argument!r}")
+    value = _number(actual)
+    if value is None:
+        return Mismatch("", {"$$lte": argument}, actual, f"expected a number, got {_type_name(actual)}")
+    if value <= limit:
+        return None
+    return Mismatch("", {"$$lte": argument}, actual, f"expected at most {argument!r}, got {actual!r}")
+
+
+def _number(value: Any) -> Decimal | float | None:
+    if isinstance(value, Decimal128):
+        return value.to_decimal()
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _match_as_document(argument: Any, actual: Any, entities: Entities, *, root: bool) -> Mismatch | None:
+    del root
+    if not isinstance(actual, str):
+        return Mismatch("", argument, actual, f"expected Extended JSON text, got {_type_name(actual)}")
+    try:
+        document = json_util.loads(actual)
+    except (ValueError, TypeError) as error:
+        return Mismatch("", argument, actual, f"is not Extended JSON: {error}")
+    if not isinstance(document, dict):
+        return Mismatch(
+            "", argument, actual, f"is the Extended JSON of {_type_name(document)}, not of a document"
+        )
+    return match(argument, document, entities=entities, root=False)
+
+
+def _match_as_root(argument: Any, actual: Any, entities: Entities, *, root: bool) -> Mismatch | None:
+    del root
+    return match(argument, actual, entities=entities, root=True)
+
+
+class _Operator(Protocol):
+    def __call__(self, argument: Any, actual: Any, entities: Entities, *, root: bool) -> Mismatch | None: ...
+
+
+_OPERATORS: Final[Mapping[str, _Operator]] = {
+    "$$exists": _exists,
+    "$$type": _type,
+    "$$matchesEntity": _matches_entity,
+    "$$matchesHexBytes": _matches_hex_bytes,
+    "$$unsetOrMatches": _unset_or_matches,
+    "$$sessionLsid": _session_lsid,
+    "$$lte": _lte,
+    "$$matchAsDocument": _match_as_document,
+    "$$matchAsRoot": _match_as_root,
+}

@@ -1,0 +1,173 @@
+"""A unified test format file, as frozen values that remember where they stood.
+
+Unified Test Format: Test Format. Names are the format's own, in snake case. Documents stay plain mappings
+with Extended JSON already decoded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from harness.adapters.base import EntityKind
+
+
+class Unset(Enum):
+    """The mark of a value that a file does not give, where null is a value."""
+
+    UNSET = "unset"
+
+    def __repr__(self) -> str:
+        return "<unset>"
+
+
+UNSET: Final = Unset.UNSET
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in a scenario file; lines and columns count from 1, 0 is unknown."""
+
+    path: Path
+    line: int = 0
+    column: int = 0
+    field: str = ""
+
+    def __str__(self) -> str:
+        position = f":{self.line}" + (f":{self.column}" if self.column else "") if self.line else ""
+        return f"{self.path}{position}" + (f": {self.field}" if self.field else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One `runOnRequirement`: every field that is given must hold."""
+
+    min_server_version: str | None = None
+    max_server_version: str | None = None
+    topologies: tuple[str, ...] = ()
+    serverless: str | None = None
+    server_parameters: Mapping[str, Any] = field(default_factory=dict)
+    auth: bool | None = None
+    auth_mechanism: str | None = None
+    csfle: bool | Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EntitySpec:
+    """One element of `createEntities`: a kind, a unique name, and its document."""
+
+    kind: EntityKind
+    id: str
+    body: Mapping[str, Any]
+    location: Location
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionData:
+    """The contents of a collection, before (`initialData`) or after (`outcome`) a case."""
+
+    database_name: str
+    collection_name: str
+    documents: tuple[Mapping[str, Any], ...]
+    create_options: Mapping[str, Any] | None
+    location: Location
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedError:
+    """The assertions of `expectError`; None and UNSET assert nothing."""
+
+    location: Location
+    is_client_error: bool | None = None
+    is_timeout_error: bool | None = None
+    contains: str | None = None
+    code: int | None = None
+    code_name: str | None = None
+    labels_contain: tuple[str, ...] = ()
+    labels_omit: tuple[str, ...] = ()
+    response: Mapping[str, Any] | None = None
+    write_errors: Mapping[str, Any] | None = None
+    write_concern_errors: tuple[Mapping[str, Any], ...] | None = None
+    result: Any = UNSET
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One `operation`: a name, the object that it is run on, and what is expected of it."""
+
+    name: str
+    object: str
+    arguments: Mapping[str, Any]
+    location: Location
+    ignore_result_and_error: bool = False
+    expect_error: ExpectedError | None = None
+    expect_result: Any = UNSET
+    save_result_as_entity: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedEvent:
+    """One event by its name in the format, with assertions on its fields."""
+
+    kind: str
+    body: Mapping[str, Any]
+    location: Location
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedEvents:
+    """`expectedEventsForClient`: the events of one monitor (`command`, `cmap` or `sdam`), in order."""
+
+    client: str
+    event_type: str
+    events: tuple[ExpectedEvent, ...]
+    ignore_extra: bool
+    location: Location
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One test of a file, with all that it inherits from the file.
+
+    `id` is `<folder of the specification>/<file stem>::<description>` and unique within a run of a tree of
+    files; an empty or repeated description is completed by the index of the case.
+    """
+
+    id: str
+    description: str
+    path: Path
+    line: int
+    index: int
+    schema_version: str
+    file_requirements: tuple[Requirement, ...]
+    requirements: tuple[Requirement, ...]
+    skip_reason: str | None
+    entities: tuple[EntitySpec, ...]
+    initial_data: tuple[CollectionData, ...]
+    operations: tuple[Operation, ...]
+    expected_events: tuple[ExpectedEvents, ...]
+    expected_logs: tuple[Mapping[str, Any], ...]
+    expected_spans: tuple[Mapping[str, Any], ...]
+    outcome: tuple[CollectionData, ...]
+
+    @property
+    def location(self) -> Location:
+        """Return where the case begins."""
+        return Location(self.path, self.line)
+
+
+@dataclass(frozen=True, slots=True)
+class TestFile:
+    """A scenario file that has passed validation."""
+
+    __test__: ClassVar[bool] = False
+
+    path: Path
+    description: str
+    schema_version: str
+    cases: tuple[Case, ...]

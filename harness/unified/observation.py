@@ -1,0 +1,81 @@
+"""Which of a client's events a scenario sees.
+
+Unified Test Format: Executing a Test. Command monitoring: Security (which commands are sensitive).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from harness.unified.schema.events import COMMAND_EVENTS, POOL_EVENTS, SDAM_EVENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from harness.adapters.base import Event
+    from harness.unified.entities import ClientEntity
+
+KINDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "command": COMMAND_EVENTS,
+    "cmap": POOL_EVENTS,
+    "sdam": SDAM_EVENTS,
+}
+"""The events of each monitor (`eventType`)."""
+
+CHECKED_OUT: Final = "connectionCheckedOutEvent"
+CHECKED_IN: Final = "connectionCheckedInEvent"
+READY: Final = "connectionReadyEvent"
+ALWAYS: Final = frozenset({CHECKED_OUT, CHECKED_IN, READY})
+"""Events that the runner itself counts, whether or not the scenario observes them."""
+
+_SENSITIVE: Final = frozenset(
+    {
+        "authenticate",
+        "saslstart",
+        "saslcontinue",
+        "getnonce",
+        "createuser",
+        "updateuser",
+        "copydbgetnonce",
+        "copydbsaslstart",
+        "copydb",
+    }
+)
+_HELLO: Final = frozenset({"hello", "ismaster"})
+
+
+def observed(client: ClientEntity) -> tuple[Event, ...]:
+    """Return the events that the scenario asked for, without those that it or the format ignores."""
+    events = client.read()[client.skipped :]
+    secret = frozenset() if client.observe_sensitive else _redacted_requests(events)
+    return tuple(
+        event for event in events if event.kind in client.observed and not _hidden(event, client, secret)
+    )
+
+
+def _hidden(event: Event, client: ClientEntity, secret: frozenset[object]) -> bool:
+    if event.kind not in COMMAND_EVENTS:
+        return False
+    name = event.fields.get("commandName", "")
+    if name in client.ignored_commands:
+        return True
+    if client.observe_sensitive:
+        return False
+    return name.lower() in _SENSITIVE or event.fields.get("requestId") in secret
+
+
+def _redacted_requests(events: Sequence[Event]) -> frozenset[object]:
+    """Return the requests whose hello was sensitive: the driver emptied the command or the reply."""
+    return frozenset(
+        event.fields.get("requestId")
+        for event in events
+        if "requestId" in event.fields
+        and event.fields.get("commandName", "").lower() in _HELLO
+        and any(name in event.fields and not event.fields[name] for name in ("command", "reply"))
+    )
+
+
+def checked_out(client: ClientEntity) -> int:
+    """Return how many connections are checked out of the client's pools now."""
+    kinds = [event.kind for event in client.read()]
+    return kinds.count(CHECKED_OUT) - kinds.count(CHECKED_IN)

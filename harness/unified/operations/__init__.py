@@ -1,0 +1,39 @@
+"""Every operation of the format, in one explicit table."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final
+
+from harness.unified.errors import ScenarioError
+from harness.unified.operations import bucket, client, collection, cursor, database, session, testrunner
+from harness.unified.operations.spec import Context, OperationSpec, Result, merge
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from harness.adapters.base import EntityKind
+
+__all__ = ["OPERATIONS", "Context", "OperationSpec", "Result", "look_up"]
+
+OPERATIONS: Final[Mapping[tuple[EntityKind | None, str], OperationSpec]] = merge(
+    testrunner.TABLE,
+    client.TABLE,
+    database.TABLE,
+    collection.TABLE,
+    session.TABLE,
+    cursor.TABLE,
+    bucket.TABLE,
+)
+
+
+def look_up(kind: EntityKind | None, name: str) -> OperationSpec:
+    """Return the operation of an entity (None: of `testRunner`). Raises `ScenarioError` when it has none."""
+    found = OPERATIONS.get((kind, name))
+    if found is not None:
+        return found
+    known = [known for target, known in OPERATIONS if target is kind]
+    close = get_close_matches(name, known, n=1)
+    owner = kind.value if kind else "testRunner"
+    fix = f"did you mean {close[0]}?" if close else f"operations: {', '.join(known) or 'none'}"
+    raise ScenarioError(f"a {owner} has no operation {name!r}", fix=fix)

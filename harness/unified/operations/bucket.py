@@ -1,0 +1,53 @@
+"""Operations on a GridFS bucket.
+
+Unified Test Format: Bucket Operations.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from harness.adapters.base import EntityKind
+from harness.unified.errors import ScenarioError
+from harness.unified.matcher import hex_bytes
+from harness.unified.operations.spec import OperationSpec, Result, arguments, family, forward
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from harness.unified.entities import Entity
+    from harness.unified.operations.spec import Context
+
+_BUCKET = (EntityKind.BUCKET,)
+_UPLOAD = "chunkSizeBytes contentType disableMD5 metadata timeoutMS"
+
+
+async def _upload(context: Context, entity: Entity | None, name: str, given: Mapping[str, Any]) -> Any:
+    source = given["source"]
+    if not isinstance(source, dict) or list(source) != ["$$hexBytes"]:
+        raise ScenarioError("source must be a mapping with the key $$hexBytes")
+    data = hex_bytes(source["$$hexBytes"], "$$hexBytes")
+    return await forward(context, entity, name, {**given, "source": data})
+
+
+TABLE = (
+    *family(
+        EntityKind.BUCKET,
+        {
+            "delete": ("id", "timeoutMS"),
+            "deleteByName": ("filename", "timeoutMS"),
+            "rename": ("id newFilename", "timeoutMS"),
+            "renameByName": ("filename newFilename", "timeoutMS"),
+            "drop": ("", "timeoutMS"),
+            "download": ("id", "timeoutMS"),
+            "downloadByName": ("filename", "revision timeoutMS"),
+        },
+    ),
+    *family(
+        EntityKind.BUCKET,
+        {"find": ("filter", "allowDiskUse batchSize limit maxTimeMS noCursorTimeout skip sort timeoutMS")},
+        result=Result.EACH,
+    ),
+    OperationSpec("upload", _BUCKET, arguments("filename source", _UPLOAD), _upload),
+    OperationSpec("uploadWithId", _BUCKET, arguments("id filename source", _UPLOAD), _upload),
+)

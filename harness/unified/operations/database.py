@@ -1,0 +1,74 @@
+"""Operations on a database.
+
+Unified Test Format: Database Operations.
+"""
+
+from __future__ import annotations
+
+from harness.adapters.base import EntityKind, Feature
+from harness.unified.operations.client import STREAM_OPTIONS
+from harness.unified.operations.spec import Result, family
+
+_CURSOR_COMMAND = (
+    "command commandName",
+    "batchSize comment cursorType maxAwaitTimeMS maxTimeMS readPreference session timeoutMS timeoutMode",
+)
+_CREATE_OPTIONS = (
+    "autoIndexId capped changeStreamPreAndPostImages clusteredIndex collation comment encryptedFields"
+    " expireAfterSeconds indexOptionDefaults max pipeline session size storageEngine timeoutMS timeseries"
+    " validationAction validationLevel validator viewOn writeConcern"
+)
+_MODIFY_OPTIONS = (
+    "changeStreamPreAndPostImages comment expireAfterSeconds index pipeline session timeoutMS"
+    " validationAction validationLevel validator viewOn writeConcern"
+)
+_AGGREGATE_OPTIONS = (
+    "allowDiskUse batchSize bypassDocumentValidation collation comment hint let maxAwaitTimeMS maxTimeMS"
+    " rawData readConcern readPreference session timeoutMS timeoutMode writeConcern"
+)
+_LIST_OPTIONS = "authorizedCollections comment filter rawData session timeoutMS"
+_COMMAND_CURSORS = frozenset({Feature.COMMAND_CURSORS})
+
+TABLE = (
+    *family(
+        EntityKind.DATABASE,
+        {
+            "runCommand": ("command", "commandName readPreference session timeoutMS"),
+            "listCollectionNames": ("", _LIST_OPTIONS),
+            "listCollectionObjects": ("", "filter session timeoutMS"),
+            "dropCollection": ("collection", "comment encryptedFields session timeoutMS writeConcern"),
+            "modifyCollection": ("collection", _MODIFY_OPTIONS),
+        },
+    ),
+    *family(
+        EntityKind.DATABASE,
+        {"createCollection": ("collection", _CREATE_OPTIONS)},
+        creates=EntityKind.COLLECTION,
+    ),
+    *family(
+        EntityKind.DATABASE,
+        {
+            "aggregate": ("pipeline", _AGGREGATE_OPTIONS),
+            "listCollections": ("", f"batchSize nameOnly timeoutMode {_LIST_OPTIONS}"),
+        },
+        result=Result.EACH,
+    ),
+    *family(
+        EntityKind.DATABASE,
+        {"runCursorCommand": _CURSOR_COMMAND},
+        result=Result.EACH,
+        requires=_COMMAND_CURSORS,
+    ),
+    *family(
+        EntityKind.DATABASE,
+        {"createCommandCursor": _CURSOR_COMMAND},
+        requires=_COMMAND_CURSORS,
+        creates=EntityKind.COMMAND_CURSOR,
+    ),
+    *family(
+        EntityKind.DATABASE,
+        {"createChangeStream": ("pipeline", STREAM_OPTIONS)},
+        requires=frozenset({Feature.CHANGE_STREAMS}),
+        creates=EntityKind.CHANGE_STREAM,
+    ),
+)

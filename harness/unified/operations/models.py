@@ -1,0 +1,59 @@
+"""Write models: the elements of a bulk write, each a single key that names its kind.
+
+Unified Test Format: bulkWrite, clientBulkWrite.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.unified.errors import ScenarioError
+from harness.unified.operations.spec import arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_MODELS: Final[Mapping[str, Mapping[str, bool]]] = {
+    "insertOne": arguments("document"),
+    "updateOne": arguments("filter update", "arrayFilters collation hint sort upsert"),
+    "updateMany": arguments("filter update", "arrayFilters collation hint upsert"),
+    "replaceOne": arguments("filter replacement", "collation hint sort upsert"),
+    "deleteOne": arguments("filter", "collation hint"),
+    "deleteMany": arguments("filter", "collation hint"),
+}
+
+
+def check_models(models: Any) -> None:
+    """Check the `requests` of a collection's bulk write. Raises `ScenarioError`."""
+    _check("requests", models, {})
+
+
+def check_client_models(models: Any) -> None:
+    """Check the `models` of a client's bulk write, which name their namespaces. Raises `ScenarioError`."""
+    _check("models", models, {"namespace": True})
+
+
+def _check(field: str, models: Any, more: Mapping[str, bool]) -> None:
+    if not isinstance(models, list):
+        raise ScenarioError(f"{field} must be a list")
+    for index, model in enumerate(models):
+        if not isinstance(model, dict) or len(model) != 1:
+            raise ScenarioError(f"{field}[{index}] must have one key, the kind of write")
+        ((kind, body),) = model.items()
+        if kind not in _MODELS:
+            known = ", ".join(_MODELS)
+            raise ScenarioError(f"{field}[{index}] has unknown kind {kind!r}", fix=f"one of {known}")
+        check_names(f"{field}[{index}].{kind}", body, {**_MODELS[kind], **more})
+
+
+def check_names(field: str, given: Any, allowed: Mapping[str, bool]) -> None:
+    """Check that all required names are given, and no other than the allowed. Raises `ScenarioError`."""
+    if not isinstance(given, dict):
+        raise ScenarioError(f"{field} must be a mapping")
+    for name in given:
+        if name not in allowed:
+            known = ", ".join(allowed) or "none"
+            raise ScenarioError(f"{field} has no argument {name!r}", fix=f"arguments: {known}")
+    for name, required in allowed.items():
+        if required and name not in given:
+            raise ScenarioError(f"{field} needs argument {name!r}")

@@ -1,0 +1,122 @@
+"""What an operation is: a name, the entities that have it, its arguments, and how it is run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+
+from harness.adapters.base import EntityKind, Feature
+from harness.unified.entities import EntityMap
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from harness.adapters.base import DriverAdapter, Event, Handle
+    from harness.unified.deployment import Deployment
+    from harness.unified.entities import Entity
+    from harness.unified.model import Case, Operation
+
+
+class Result(Enum):
+    """How an operation's result is compared. The value is the sentence that defines it."""
+
+    ROOT = "A value; if it is a document, a root document."
+    EACH = "The documents of a cursor that was read to its end; each is a root document."
+    NOTHING = "No result."
+
+
+@dataclass(slots=True)
+class Context:
+    """What a running case has: its entities, the driver, the servers, and what must be undone at the end."""
+
+    case: Case
+    adapter: DriverAdapter
+    deployment: Deployment
+    execute: Execute
+    entities: EntityMap = field(default_factory=EntityMap)
+    fail_points: list[str] = field(default_factory=list)
+    events: dict[str, tuple[Event, ...]] = field(default_factory=dict)
+    """What each client had observed when the operations had ended."""
+    unsaved: list[tuple[EntityKind, Handle]] = field(default_factory=list)
+    cluster_time: Mapping[str, Any] | None = None
+
+    async def wait_until(self, done: Callable[[], bool], *, within: float, poll: float = 0.005) -> bool:
+        """Wait at most `within` seconds, looking every `poll`, until `done`. Return whether it is."""
+        clock = self.deployment.clock
+        deadline = clock.now() + within
+        while not done():
+            now = clock.now()
+            if now >= deadline:
+                return False
+            await clock.sleep_until(min(now + poll, deadline))
+        return True
+
+
+class Execute(Protocol):
+    """Runs one operation with its assertions: the runner's own function, for operations that hold others."""
+
+    async def __call__(self, context: Context, operation: Operation, *, propagate: bool = False) -> None:
+        """Run it. `propagate` raises the driver's error even when it was expected."""
+        ...
+
+
+Run: TypeAlias = "Callable[[Context, Entity | None, str, Mapping[str, Any]], Awaitable[Any]]"
+"""Runs an operation on an entity (None for `testRunner`) by name, with arguments that were checked."""
+
+TIMEOUT_ARGUMENTS: Final = frozenset({"timeoutMS", "timeoutMode"})
+
+
+@dataclass(frozen=True, slots=True)
+class OperationSpec:
+    """One row of the table. An argument that is not listed is an error."""
+
+    name: str
+    targets: tuple[EntityKind, ...]
+    arguments: Mapping[str, bool]
+    """Names, and whether the argument is required."""
+    run: Run
+    requires: frozenset[Feature] = frozenset()
+    result: Result = Result.ROOT
+    creates: EntityKind | None = None
+    """The kind of entity that the result is, when it is one."""
+
+
+def arguments(required: str = "", optional: str = "") -> dict[str, bool]:
+    """Return the arguments that two lists of words name."""
+    return {**dict.fromkeys(required.split(), True), **dict.fromkeys(optional.split(), False)}
+
+
+async def forward(context: Context, entity: Entity | None, name: str, given: Mapping[str, Any]) -> Any:
+    """Have the driver run the operation."""
+    assert entity is not None
+    return await context.adapter.call(handle_of(entity), entity.kind, name, given)
+
+
+def handle_of(entity: Entity) -> Handle:
+    """Return the driver's object behind an entity."""
+    return entity.value.handle if entity.kind in _WRAPPED else entity.value
+
+
+_WRAPPED: Final = (EntityKind.CLIENT, EntityKind.SESSION)
+
+
+def family(
+    target: EntityKind, rows: Mapping[str, tuple[str, str]], **shared: Any
+) -> tuple[OperationSpec, ...]:
+    """Return rows for operations that the driver runs: name to required and optional arguments."""
+    return tuple(
+        OperationSpec(name, (target,), arguments(required, optional), forward, **shared)
+        for name, (required, optional) in rows.items()
+    )
+
+
+def merge(*tables: Sequence[OperationSpec]) -> dict[tuple[EntityKind | None, str], OperationSpec]:
+    """Return one table by target and name. Raises `ValueError` when two rows are for the same."""
+    merged: dict[tuple[EntityKind | None, str], OperationSpec] = {}
+    for row in (row for table in tables for row in table):
+        for target in row.targets or (None,):
+            if (target, row.name) in merged:
+                raise ValueError(f"operation {row.name} is in the table twice for {target}")
+            merged[target, row.name] = row
+    return merged

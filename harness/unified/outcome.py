@@ -1,0 +1,83 @@
+"""What became of a case: a value that reports, exit codes and expectations files are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from harness.adapters.base import ErrorReport, Event
+    from harness.unified.model import Location
+
+
+class Status(StrEnum):
+    """How a case ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    """The driver did something else than the scenario expects."""
+    SKIPPED = "skipped"
+    ERROR = "error"
+    """The scenario cannot be run: a wrong name, an unknown operation or argument."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """The first place where an actual value is not what was expected.
+
+    `path` is the way to it in the actual value (`updates[0].q`), empty at the root; `why` a sentence.
+    """
+
+    path: str
+    expected: Any
+    actual: Any
+    why: str
+
+    def below(self, prefix: str) -> Mismatch:
+        """Return the same mismatch, seen from a value that holds this one at `prefix`."""
+        glue = "." if self.path and not self.path.startswith("[") else ""
+        return Mismatch(f"{prefix}{glue}{self.path}", self.expected, self.actual, self.why)
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.why}" if self.path else self.why
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a case ended, and all that explains it.
+
+    `reason` is one sentence, empty when the case passed. `location` is the line of the operation or event
+    concerned. `events` holds what each client entity observed, oldest first; `error` what the driver said.
+    """
+
+    status: Status
+    reason: str = ""
+    mismatch: Mismatch | None = None
+    location: Location | None = None
+    error: ErrorReport | None = None
+    events: Mapping[str, tuple[Event, ...]] | None = None
+
+
+class CaseFailedError(Exception):
+    """The driver did something else than expected. Ends a case; the runner makes an `Outcome` of it."""
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        location: Location | None = None,
+        mismatch: Mismatch | None = None,
+        error: ErrorReport | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.location = location
+        self.mismatch = mismatch
+        self.error = error
+
+
+class CaseSkippedError(Exception):
+    """The driver lacks what the case turned out to need. Ends a case; the message is the reason."""

@@ -1,0 +1,192 @@
+"""May a case run here? A reason that names the requirement, or None.
+
+Unified Test Format: runOnRequirement.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.adapters.base import EntityKind, Feature
+from harness.unified.deployment import Topology
+from harness.unified.schema.events import COMMAND_EVENTS, POOL_EVENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from harness.unified.deployment import Deployment
+    from harness.unified.model import Case, EntitySpec, Requirement
+
+
+def skip_reason(case: Case, deployment: Deployment, features: frozenset[Feature]) -> str | None:
+    """Return why a case cannot run on this deployment with this driver, or None when it can."""
+    if case.skip_reason is not None:
+        return case.skip_reason
+    return (
+        unmet_reason(case.file_requirements, deployment)
+        or unmet_reason(case.requirements, deployment)
+        or missing_feature(case, features)
+    )
+
+
+def unmet_reason(requirements: Sequence[Requirement], deployment: Deployment) -> str | None:
+    """Return why none of the alternatives holds, or None when one does or none is asked for."""
+    reasons: list[str] = []
+    for requirement in requirements:
+        reason = _unmet(requirement, deployment)
+        if reason is None:
+            return None
+        reasons.append(reason)
+    return "; or ".join(dict.fromkeys(reasons)) or None
+
+
+def version_of(text: str) -> tuple[int, int, int]:
+    """Unified Test Format: Version String. Return three numbers; what is missing is zero."""
+    numbers = [int(part) for part in text.partition("-")[0].split(".")[:3]]
+    major, minor, patch = (*numbers, 0, 0)[:3]
+    return major, minor, patch
+
+
+def _unmet(requirement: Requirement, deployment: Deployment) -> str | None:
+    """Return the first unmet part of one alternative."""
+    return next(filter(None, (test(requirement, deployment) for test in _TESTS)), None)
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
+def _version(requirement: Requirement, deployment: Deployment) -> str | None:
+    here = (*deployment.server_version, 0, 0, 0)[:3]
+    low, high = requirement.min_server_version, requirement.max_server_version
+    if low is not None and here < version_of(low):
+        return f"needs server {low} or newer, this is {_dotted(here)}"
+    if high is not None and here > version_of(high):
+        return f"needs server {high} or older, this is {_dotted(here)}"
+    return None
+
+
+def _topology(requirement: Requirement, deployment: Deployment) -> str | None:
+    wanted, here = requirement.topologies, deployment.topology
+    if not wanted or any(_satisfies(here, name, deployment.server_version) for name in wanted):
+        return None
+    return f"needs topology {' or '.join(wanted)}, this is {here}"
+
+
+_REPLICATED_SHARDS_FROM: Final = (3, 6)
+
+
+def _satisfies(here: Topology, wanted: str, version: tuple[int, ...]) -> bool:
+    """Return whether a deployment counts as a topology: since 3.6 every shard is a replica set."""
+    if wanted == Topology.SHARDED:
+        return here in (Topology.SHARDED, Topology.SHARDED_REPLICA_SET)
+    if wanted == Topology.SHARDED_REPLICA_SET and here is Topology.SHARDED:
+        return version >= _REPLICATED_SHARDS_FROM
+    return here == wanted
+
+
+def _auth(requirement: Requirement, deployment: Deployment) -> str | None:
+    if requirement.auth is None or requirement.auth == deployment.auth:
+        return None
+    return f"needs authentication {'on' if requirement.auth else 'off'}"
+
+
+def _serverless(requirement: Requirement, deployment: Deployment) -> str | None:
+    del deployment
+    return "needs a serverless instance" if requirement.serverless == "require" else None
+
+
+def _server_parameters(requirement: Requirement, deployment: Deployment) -> str | None:
+    for name, wanted in requirement.server_parameters.items():
+        if name not in deployment.parameters:
+            return f"needs server parameter {name} to be {wanted!r}, the server does not have it"
+        here = deployment.parameters[name]
+        if not _same_parameter(wanted, here):
+            return f"needs server parameter {name} to be {wanted!r}, it is {here!r}"
+    return None
+
+
+def _same_parameter(wanted: Any, here: Any) -> bool:
+    """Numbers of any type compare by value; true is no number."""
+    return isinstance(wanted, bool) == isinstance(here, bool) and bool(wanted == here)
+
+
+def _auth_mechanism(requirement: Requirement, deployment: Deployment) -> str | None:
+    wanted = requirement.auth_mechanism
+    offered = deployment.parameters.get("authenticationMechanisms", ())
+    if wanted is None or wanted.lower() in (name.lower() for name in offered):
+        return None
+    return f"needs authentication mechanism {wanted}, the server offers {', '.join(offered) or 'none'}"
+
+
+def _csfle(requirement: Requirement, deployment: Deployment) -> str | None:
+    del deployment
+    return "needs client-side encryption (csfle)" if requirement.csfle not in (None, False) else None
+
+
+_TESTS: Final[Sequence[Callable[[Requirement, Deployment], str | None]]] = (
+    _serverless,
+    _topology,
+    _version,
+    _auth,
+    _auth_mechanism,
+    _csfle,
+    _server_parameters,
+)
+
+
+def missing_feature(case: Case, features: frozenset[Feature]) -> str | None:
+    """Return the first thing that a case asks of the driver beyond its features, or None."""
+    for feature, what in _asked(case):
+        if feature not in features:
+            return f"{what} needs a driver with {feature.name}: {feature.value}"
+    return None
+
+
+def _asked(case: Case) -> Iterator[tuple[Feature, str]]:
+    for spec in _all_entities(case):
+        yield from _asked_by(spec)
+    if case.expected_logs:
+        yield Feature.LOG_MESSAGES, "expectLogMessages"
+    if case.expected_spans:
+        yield Feature.TRACING, "expectTracingMessages"
+
+
+def _all_entities(case: Case) -> Iterator[EntitySpec]:
+    yield from case.entities
+    for operation in case.operations:
+        if operation.name == "createEntities" and operation.object == "testRunner":
+            yield from operation.arguments.get("entities", ())
+
+
+def _asked_by(spec: EntitySpec) -> Iterator[tuple[Feature, str]]:
+    if spec.kind in _FEATURE_OF_ENTITY:
+        yield _FEATURE_OF_ENTITY[spec.kind], f"{spec.kind.value} entity {spec.id!r}"
+    for name, feature in _FEATURE_OF_FIELD.items():
+        if name in spec.body:
+            yield feature, name
+    for event in spec.body.get("observeEvents", ()):
+        yield feature_of_event(event), event
+    for field in ("databaseOptions", "collectionOptions", "bucketOptions", "uriOptions"):
+        if "timeoutMS" in spec.body.get(field, {}):
+            yield Feature.TIMEOUT_MS, f"{field}.timeoutMS"
+
+
+_FEATURE_OF_ENTITY: Final[Mapping[EntityKind, Feature]] = {
+    EntityKind.SESSION: Feature.SESSIONS,
+    EntityKind.BUCKET: Feature.GRIDFS,
+    EntityKind.CLIENT_ENCRYPTION: Feature.ENCRYPTION,
+}
+_FEATURE_OF_FIELD: Final[Mapping[str, Feature]] = {
+    "autoEncryptOpts": Feature.ENCRYPTION,
+    "serverApi": Feature.SERVER_API,
+    "observeLogMessages": Feature.LOG_MESSAGES,
+    "observeTracingMessages": Feature.TRACING,
+}
+
+
+def feature_of_event(kind: str) -> Feature:
+    """Return the feature by which events of a kind are observed."""
+    if kind in COMMAND_EVENTS:
+        return Feature.COMMAND_EVENTS
+    return Feature.POOL_EVENTS if kind in POOL_EVENTS else Feature.SDAM_EVENTS

@@ -1,0 +1,119 @@
+"""The events that scenarios can observe and expect.
+
+Unified Test Format: expectedEvent.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.unified.schema.notation import (
+    BOOLEAN,
+    NOTHING_INSIDE,
+    OBJECT,
+    STRING,
+    Since,
+    choice,
+    record,
+    word,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from harness.unified.schema.notation import Schema
+
+COMMAND_EVENTS: Final = ("commandStartedEvent", "commandSucceededEvent", "commandFailedEvent")
+POOL_EVENTS: Final = (
+    "poolCreatedEvent",
+    "poolReadyEvent",
+    "poolClearedEvent",
+    "poolClosedEvent",
+    "connectionCreatedEvent",
+    "connectionReadyEvent",
+    "connectionClosedEvent",
+    "connectionCheckOutStartedEvent",
+    "connectionCheckOutFailedEvent",
+    "connectionCheckedOutEvent",
+    "connectionCheckedInEvent",
+)
+SDAM_EVENTS: Final = (
+    "serverDescriptionChangedEvent",
+    "topologyDescriptionChangedEvent",
+    "topologyOpeningEvent",
+    "topologyClosedEvent",
+    "serverHeartbeatStartedEvent",
+    "serverHeartbeatSucceededEvent",
+    "serverHeartbeatFailedEvent",
+)
+
+
+def _command_event(*documents: str, database_since: int = 0) -> dict[str, Any]:
+    return record(
+        {
+            **dict.fromkeys(documents, OBJECT),
+            "commandName": STRING,
+            "databaseName": Since(database_since, STRING),
+            "hasServiceId": Since(3, BOOLEAN),
+            "hasServerConnectionId": Since(6, BOOLEAN),
+        }
+    )
+
+
+def _described(types: tuple[str, ...], *, since: int = 0) -> dict[str, Any]:
+    """Return an event about a description before and after a change."""
+    description = record({"type": word(*types)})
+    return record({name: Since(since, description) for name in ("previousDescription", "newDescription")})
+
+
+_SERVER_TYPES: Final = (
+    "Standalone",
+    "Mongos",
+    "PossiblePrimary",
+    "RSPrimary",
+    "RSSecondary",
+    "RSOther",
+    "RSArbiter",
+    "RSGhost",
+    "LoadBalancer",
+    "Unknown",
+)
+_TOPOLOGY_TYPES: Final = (
+    "Single",
+    "Unknown",
+    "ReplicaSetNoPrimary",
+    "ReplicaSetWithPrimary",
+    "Sharded",
+    "LoadBalanced",
+)
+
+EVENTS: Final[Mapping[str, Schema]] = {
+    "command": choice(
+        {
+            "commandStartedEvent": _command_event("command"),
+            "commandSucceededEvent": _command_event("reply", database_since=15),
+            "commandFailedEvent": _command_event(database_since=15),
+        }
+    ),
+    "cmap": choice(
+        {
+            **dict.fromkeys(POOL_EVENTS, NOTHING_INSIDE),
+            "poolClearedEvent": record(
+                {"hasServiceId": BOOLEAN, "interruptInUseConnections": Since(11, BOOLEAN)}
+            ),
+            "connectionClosedEvent": record({"reason": STRING}),
+            "connectionCheckOutFailedEvent": record({"reason": STRING}),
+        }
+    ),
+    "sdam": choice(
+        {
+            "serverDescriptionChangedEvent": _described(_SERVER_TYPES),
+            "topologyDescriptionChangedEvent": Since(14, _described(_TOPOLOGY_TYPES, since=20)),
+            "topologyOpeningEvent": Since(20, NOTHING_INSIDE),
+            "topologyClosedEvent": Since(20, NOTHING_INSIDE),
+            "serverHeartbeatStartedEvent": Since(17, record({"awaited": BOOLEAN})),
+            "serverHeartbeatSucceededEvent": Since(17, record({"awaited": BOOLEAN})),
+            "serverHeartbeatFailedEvent": Since(17, record({"awaited": BOOLEAN})),
+        }
+    ),
+}

@@ -1,0 +1,133 @@
+"""The servers' side of a case: data put in, data read back, fail points and transactions undone.
+
+Unified Test Format: Executing a Test, Special Procedures. Everything here goes by the deployment's own
+client, never by the driver under test.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.unified.errors import ScenarioError
+from harness.unified.matcher import match_exactly
+from harness.unified.outcome import CaseFailedError, Mismatch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from harness.unified.model import Case, CollectionData, Operation
+    from harness.unified.operations.spec import Context
+
+_MAJORITY: Final = {"writeConcern": {"w": "majority"}}
+_NAMESPACE_NOT_FOUND: Final = 26
+_HARMLESS_KILL_CODES: Final = frozenset({11601, 13, 59})
+"""killAllSessions: Interrupted, Unauthorized, CommandNotFound."""
+
+_BATCH: Final = 100_000
+"""Large enough that every collection that a scenario can write down comes in one batch."""
+
+
+async def set_up(context: Context) -> None:
+    """Put every collection of `initialData` into its state, and prepare a sharded cluster."""
+    for data in context.case.initial_data:
+        await _fill(context, data)
+    if not context.deployment.topology.has_mongos or not starts_transaction(context.case):
+        return
+    reply = await _admin(context, "admin", {"ping": 1})
+    context.cluster_time = reply.get("$clusterTime")
+    if "distinct" in {operation.name for operation in _all_operations(context.case.operations)}:
+        await _warm_up(context)
+
+
+async def _fill(context: Context, data: CollectionData) -> None:
+    name, database = data.collection_name, data.database_name
+    await _admin(context, database, {"drop": name, **_MAJORITY}, tolerated=(_NAMESPACE_NOT_FOUND,))
+    if data.create_options is not None or not data.documents:
+        await _admin(context, database, {"create": name, **(data.create_options or {}), **_MAJORITY})
+    if data.documents:
+        await _admin(context, database, {"insert": name, "documents": list(data.documents), **_MAJORITY})
+
+
+async def _warm_up(context: Context) -> None:
+    """Send each mongos a `distinct`: a shard's first one in a transaction fails."""
+    for data in context.case.initial_data:
+        for address in context.deployment.addresses:
+            command = {"distinct": data.collection_name, "key": "_id"}
+            await context.deployment.admin(data.database_name, command, address=address)
+
+
+async def _admin(
+    context: Context, database: str, command: Mapping[str, Any], *, tolerated: Sequence[int] = ()
+) -> Mapping[str, Any]:
+    """Run a command that prepares or reads a state. Raises `ScenarioError` when the server refuses it."""
+    reply = await context.deployment.admin(database, command)
+    errors = reply.get("writeErrors") or ([] if reply.get("ok") else [reply])
+    if errors and errors[0].get("code") not in tolerated:
+        name = next(iter(command))
+        raise ScenarioError(
+            f"the server refused {name} on {database}: {errors[0].get('errmsg')}",
+            location=context.case.location,
+        )
+    return reply
+
+
+async def check_outcome(context: Context) -> None:
+    """Read every collection of `outcome` back. Raises `CaseFailedError` when it differs."""
+    for data in context.case.outcome:
+        command = {
+            "find": data.collection_name,
+            "filter": {},
+            "sort": {"_id": 1},
+            "batchSize": _BATCH,
+            "readConcern": {"level": "local"},
+        }
+        reply = await _admin(context, data.database_name, command)
+        found = match_exactly(list(data.documents), reply["cursor"]["firstBatch"])
+        if found is not None:
+            raise _wrong_data(data, found)
+
+
+def _wrong_data(data: CollectionData, found: Mismatch) -> CaseFailedError:
+    where = f"{data.database_name}.{data.collection_name}"
+    mismatch = found.below("documents")
+    return CaseFailedError(
+        f"collection {where} differs: {mismatch}", location=data.location, mismatch=mismatch
+    )
+
+
+async def disable_fail_points(context: Context) -> None:
+    """Turn off what the case turned on. A primary may have changed meanwhile, so on every server."""
+    names = list(dict.fromkeys(context.fail_points))
+    context.fail_points.clear()
+    for name in names:
+        for address in context.deployment.addresses:
+            off = {"configureFailPoint": name, "mode": "off"}
+            await context.deployment.admin("admin", off, address=address)
+
+
+async def end_transactions(context: Context) -> None:
+    """Terminating Open Transactions: on the primary, or on each mongos."""
+    deployment = context.deployment
+    addresses = deployment.addresses if deployment.topology.has_mongos else (None,)
+    for address in addresses:
+        reply = await deployment.admin("admin", {"killAllSessions": []}, address=address)
+        if not reply.get("ok") and reply.get("code") not in _HARMLESS_KILL_CODES:
+            raise ScenarioError(
+                f"killAllSessions failed: {reply.get('errmsg')}", location=context.case.location
+            )
+
+
+def starts_transaction(case: Case) -> bool:
+    """Return whether a case may leave a transaction open."""
+    return any(operation.name in _TRANSACTION_STARTERS for operation in case.operations)
+
+
+_TRANSACTION_STARTERS: Final = frozenset({"startTransaction", "withTransaction"})
+
+
+def _all_operations(operations: Sequence[Operation]) -> Iterator[Operation]:
+    """Yield operations, and those inside callbacks."""
+    for operation in operations:
+        yield operation
+        inside = operation.arguments.get("callback", ())
+        yield from _all_operations(inside if isinstance(inside, tuple) else ())

@@ -1,0 +1,34 @@
+"""A worker process: items in on standard input, results out on standard output, one JSON document a line.
+
+The first line holds the settings of the run. The end of the input ends the worker, so that it never outlives
+the process that started it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+
+from harness.bench import Bench
+from harness.plan import Item, Settings
+
+
+def main() -> None:
+    """Serve one run."""
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # the terminal interrupts its whole group; our parent decides
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # whatever a driver prints must not be taken for a result
+    questions = sys.stdin
+    with answers, Bench(Settings(**json.loads(questions.readline()))) as bench:
+        for line in questions:
+            result = bench.run(Item(**json.loads(line)))
+            answers.write(json.dumps(result.to_dict()) + "\n")
+            answers.flush()
+
+
+if __name__ == "__main__":
+    main()

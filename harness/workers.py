@@ -1,0 +1,137 @@
+"""Worker processes: items spread over several interpreters, each with deployments of its own.
+
+A worker that dies, or that keeps one item longer than the watchdog allows, fails that item and is replaced;
+the run goes on. When the run ends early, no process is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from asyncio.subprocess import PIPE
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from harness.result import Result, ResultStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from harness.plan import Item, Settings
+
+_BOOTSTRAP = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from harness.worker import main; main()"
+)
+_LINE_MAX = 64 * 1024 * 1024
+_START_GRACE = 30.0
+"""Seconds that a worker may take for its start and for setting up a deployment, on top of its case."""
+
+
+def worker_command() -> tuple[str, ...]:
+    """Return the command line of a worker that imports from where this process does."""
+    return (sys.executable, "-c", _BOOTSTRAP, json.dumps(sys.path))
+
+
+class Pool:
+    """Runs items on `jobs` processes and hands each result, with its place, to `on_result`, as they come."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        jobs: int,
+        on_result: Callable[[int, Result], None],
+        command: Sequence[str] | None = None,
+        watchdog: float | None = None,
+    ) -> None:
+        self._settings = settings
+        self._jobs = jobs
+        self._on_result = on_result
+        self._command = worker_command() if command is None else tuple(command)
+        self._watchdog = settings.case_timeout + _START_GRACE if watchdog is None else watchdog
+
+    async def run(self, items: Mapping[int, Item], order: Iterable[int]) -> None:
+        """Run all items; `order` says which to start first. Cancelling it ends all workers."""
+        waiting = deque(order)
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(self._jobs, len(items))):
+                group.create_task(self._work(items, waiting))
+
+    async def _work(self, items: Mapping[int, Item], waiting: deque[int]) -> None:
+        worker: _Worker | None = None
+        try:
+            while waiting:
+                place = waiting.popleft()
+                worker = worker or await _Worker.start(self._command, self._settings)
+                try:
+                    result = await worker.run(items[place], watchdog=self._watchdog)
+                except WorkerLostError as lost:
+                    result = items[place].result(ResultStatus.FAILED, str(lost))
+                    await worker.kill()
+                    worker = None
+                self._on_result(place, result)
+        finally:
+            if worker is not None:
+                await worker.kill()
+
+
+class WorkerLostError(Exception):
+    """A worker died or had to be ended while it ran an item; says why."""
+
+
+class _Worker:
+    """One process and the tail of what it wrote to standard error."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._complaints: deque[str] = deque(maxlen=20)
+        self._listening = asyncio.create_task(self._listen())
+
+    @classmethod
+    async def start(cls, command: Sequence[str], settings: Settings) -> _Worker:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=_LINE_MAX
+        )
+        worker = cls(process)
+        worker._ask(settings.to_dict())
+        return worker
+
+    async def run(self, item: Item, *, watchdog: float) -> Result:
+        """Return the item's result. Raises `WorkerLostError`; the worker must then be killed."""
+        assert self._process.stdout is not None
+        self._ask(item.to_dict())
+        try:
+            async with asyncio.timeout(watchdog):
+                answer = await self._process.stdout.readline()
+        except TimeoutError:
+            raise WorkerLostError(f"the worker was ended: no result after {watchdog:g} seconds") from None
+        if not answer.endswith(b"\n"):
+            raise WorkerLostError(await self._obituary())
+        return Result.from_dict(json.loads(answer))
+
+    async def kill(self) -> None:
+        """End the process and wait until it is gone."""
+        with suppress(ProcessLookupError):
+            self._process.kill()
+        await self._process.wait()
+        await self._listening
+
+    def _ask(self, document: object) -> None:
+        assert self._process.stdin is not None
+        with suppress(
+            BrokenPipeError, ConnectionResetError
+        ):  # a dead worker is noticed when it does not answer
+            self._process.stdin.write(json.dumps(document).encode() + b"\n")
+
+    async def _listen(self) -> None:
+        assert self._process.stderr is not None
+        async for line in self._process.stderr:
+            self._complaints.append(line.decode(errors="replace").rstrip())
+
+    async def _obituary(self) -> str:
+        code = await self._process.wait()
+        await self._listening
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return "\n".join((f"the worker died ({how})", *self._complaints))

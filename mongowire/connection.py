@@ -1,0 +1,224 @@
+"""Bytes to messages and messages to bytes, for either end of a connection, without any I/O."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from mongowire.codes import ErrorCode
+from mongowire.compression import Compressor, compress, decompress
+from mongowire.errors import InvalidMessage, LocalProtocolError, RemoteProtocolError
+from mongowire.header import HEADER, HEADER_SIZE, MAX_MESSAGE_SIZE, OpCode
+from mongowire.messages import (
+    CHECKSUM_PRESENT,
+    EXHAUST_ALLOWED,
+    MORE_TO_COME,
+    OpMsg,
+    OpQuery,
+    OpReply,
+    checksum_of,
+)
+from mongowire.parsing import parse_msg, parse_query, parse_reply
+
+Message: TypeAlias = OpMsg | OpQuery | OpReply
+
+_SIZE = struct.Struct("<i")
+_FLAG_BITS = struct.Struct("<I")
+_COMPRESSED_HEAD = struct.Struct("<iiB")
+_INT32_MIN = -(1 << 31)
+_INT32_MAX = (1 << 31) - 1
+
+# Operations of old protocols: the code and the text of the refusal, and whether it is the last thing said.
+_REMOVED = {
+    int(OpCode.DELETE): (5745700, "OP_DELETE is no longer supported", True),
+    int(OpCode.UPDATE): (5745701, "OP_UPDATE is no longer supported", True),
+    int(OpCode.INSERT): (5745702, "OP_INSERT is no longer supported", True),
+    int(OpCode.KILL_CURSORS): (5745703, "OP_KILL_CURSORS is no longer supported", True),
+    int(OpCode.GET_MORE): (5739101, "OP_GET_MORE is no longer supported", False),
+}
+
+
+class Signal(Enum):
+    """Why there is no message."""
+
+    NEED_DATA = "need data"
+    END_OF_FILE = "end of file"
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """One message as it arrived, not parsed yet.
+
+    `op_code` and `payload` (what follows the header) are those inside an OP_COMPRESSED, whose `compressor`
+    is kept; `wire_size` is what travelled, in bytes.
+    """
+
+    request_id: int
+    response_to: int
+    op_code: int
+    payload: bytes
+    compressor: Compressor | None
+    wire_size: int
+
+    @property
+    def flag_bits(self) -> int:
+        """The flag bits of an OP_MSG; 0 for other messages and for one too short to have any."""
+        if self.op_code != OpCode.MSG or len(self.payload) < _FLAG_BITS.size:
+            return 0
+        flag_bits: int = _FLAG_BITS.unpack_from(self.payload)[0]
+        return flag_bits
+
+    @property
+    def more_to_come(self) -> bool:
+        """The sender waits for no reply, or another reply follows this one."""
+        return bool(self.flag_bits & MORE_TO_COME)
+
+    @property
+    def exhaust_allowed(self) -> bool:
+        """The sender accepts several replies to this request."""
+        return bool(self.flag_bits & EXHAUST_ALLOWED)
+
+    @property
+    def checksum_present(self) -> bool:
+        return bool(self.flag_bits & CHECKSUM_PRESENT)
+
+    def parse(self) -> Message:
+        """Read the message inside. Raises `InvalidMessage`, also for an operation that no server takes."""
+        match self.op_code:
+            case OpCode.MSG:
+                return parse_msg(self.payload, request_id=self.request_id, response_to=self.response_to)
+            case OpCode.QUERY:
+                return parse_query(self.payload)
+            case OpCode.REPLY:
+                return parse_reply(self.payload)
+        raise _unsupported(self.op_code)
+
+
+def _unsupported(op_code: int) -> InvalidMessage:
+    if op_code not in _REMOVED:
+        return InvalidMessage(ErrorCode.PROTOCOL_ERROR, f"unknown operation code {op_code}")
+    code, message, fatal = _REMOVED[op_code]
+    return InvalidMessage(code, message, fatal=fatal)
+
+
+def _compressor(compressor_id: int) -> Compressor:
+    try:
+        return Compressor(compressor_id)
+    except ValueError:
+        raise RemoteProtocolError(
+            f"Compression algorithm specified in message is not available: {compressor_id}"
+        ) from None
+
+
+def _payload_of(message: Message) -> bytes:
+    try:
+        return message.to_payload()
+    except (struct.error, UnicodeEncodeError) as error:
+        raise LocalProtocolError(f"{type(message).__name__} cannot be sent: {error}") from error
+
+
+class WireConnection:
+    """What one end of a connection knows of its bytes: feed it, then pull messages until it needs more."""
+
+    def __init__(self, *, max_message_size: int = MAX_MESSAGE_SIZE) -> None:
+        self._max_message_size = max_message_size
+        self._buffer = bytearray()
+        # How many bytes the buffer must hold before it is worth looking at again.
+        self._wanted = _SIZE.size
+        self._end_of_file = False
+        self._broken: str | None = None
+
+    def receive_data(self, data: bytes) -> None:
+        """Take bytes from the peer; `b""` means that it will send no more. Raises `LocalProtocolError`."""
+        if not data:
+            self._end_of_file = True
+        elif self._end_of_file:
+            raise LocalProtocolError("data after the end of file")
+        else:
+            self._buffer += data
+
+    def next_message(self) -> Envelope | Signal:
+        """Return the next whole message, or why there is none.
+
+        Raises `RemoteProtocolError`, then and on every later call, when the bytes cannot be understood.
+        """
+        if self._broken is not None:
+            raise RemoteProtocolError(self._broken)
+        try:
+            return self._next()
+        except RemoteProtocolError as error:
+            self._broken = str(error)
+            self._buffer.clear()
+            raise
+
+    def _next(self) -> Envelope | Signal:
+        if len(self._buffer) < self._wanted:
+            return self._wait()
+        (size,) = _SIZE.unpack_from(self._buffer)
+        if not HEADER_SIZE <= size <= self._max_message_size:
+            raise RemoteProtocolError(
+                f"recv(): message msgLen {size} is invalid. Min {HEADER_SIZE} Max: {self._max_message_size}"
+            )
+        if len(self._buffer) < size:
+            self._wanted = size
+            return self._wait()
+        self._wanted = _SIZE.size
+        return self._take(size)
+
+    def _wait(self) -> Signal:
+        if not self._end_of_file:
+            return Signal.NEED_DATA
+        if not self._buffer:
+            return Signal.END_OF_FILE
+        raise RemoteProtocolError(f"the connection ended inside a message, after {len(self._buffer)} bytes")
+
+    def _take(self, size: int) -> Envelope:
+        _, request_id, response_to, op_code = HEADER.unpack_from(self._buffer)
+        with memoryview(self._buffer) as view:
+            payload = bytes(view[HEADER_SIZE:size])
+        del self._buffer[:size]
+        if op_code == OpCode.COMPRESSED:
+            return self._inflate(request_id, response_to, payload, size)
+        return Envelope(request_id, response_to, op_code, payload, None, size)
+
+    def _inflate(self, request_id: int, response_to: int, payload: bytes, wire_size: int) -> Envelope:
+        if len(payload) < _COMPRESSED_HEAD.size:
+            raise RemoteProtocolError("OP_COMPRESSED is too short for its header")
+        op_code, size, compressor_id = _COMPRESSED_HEAD.unpack_from(payload)
+        if op_code == OpCode.COMPRESSED:
+            raise RemoteProtocolError("OP_COMPRESSED inside OP_COMPRESSED")
+        if not 0 <= size <= self._max_message_size - HEADER_SIZE:
+            raise RemoteProtocolError(
+                f"Decompressed message would be larger than maximum message size: {size}"
+            )
+        compressor = _compressor(compressor_id)
+        inflated = decompress(compressor, payload[_COMPRESSED_HEAD.size :], size=size)
+        return Envelope(request_id, response_to, op_code, inflated, compressor, wire_size)
+
+    def send(
+        self,
+        message: Message,
+        *,
+        request_id: int,
+        response_to: int = 0,
+        compressor: Compressor | None = None,
+    ) -> bytes:
+        """Return `message` as bytes. Raises `LocalProtocolError` for what no peer could accept."""
+        if not (_INT32_MIN <= request_id <= _INT32_MAX and _INT32_MIN <= response_to <= _INT32_MAX):
+            raise LocalProtocolError(f"request id {request_id} or {response_to} is not an int32")
+        op_code, payload = message.op_code, _payload_of(message)
+        if isinstance(message, OpMsg) and message.checksum:
+            payload += checksum_of(payload, request_id=request_id, response_to=response_to)
+        self._check_size(len(payload))
+        if compressor is not None:
+            head = _COMPRESSED_HEAD.pack(op_code, len(payload), compressor)
+            op_code, payload = OpCode.COMPRESSED, head + compress(compressor, payload)
+            self._check_size(len(payload))
+        return HEADER.pack(HEADER_SIZE + len(payload), request_id, response_to, op_code) + payload
+
+    def _check_size(self, payload_size: int) -> None:
+        size = HEADER_SIZE + payload_size
+        if size > self._max_message_size:
+            raise LocalProtocolError(f"a message of {size} bytes exceeds {self._max_message_size} bytes")

@@ -1,0 +1,124 @@
+"""Where BSON documents and strings begin and end, without decoding them."""
+
+from __future__ import annotations
+
+import struct
+
+from mongowire.codes import ErrorCode
+from mongowire.errors import InvalidMessage, LocalProtocolError
+
+_INT32 = struct.Struct("<i")
+_MIN_DOCUMENT = 5
+
+# The sizes of BSON values by type byte (`BSON: Grammar`): a number of bytes, or how a length is read.
+_FIXED = {
+    0x01: 8, 0x06: 0, 0x07: 12, 0x08: 1, 0x09: 8, 0x0A: 0,
+    0x10: 4, 0x11: 8, 0x12: 8, 0x13: 16, 0x7F: 0, 0xFF: 0,
+}  # fmt: skip
+_PREFIXED = {0x02: 4, 0x03: 0, 0x04: 0, 0x05: 5, 0x0C: 16, 0x0D: 4, 0x0E: 4, 0x0F: 0}
+_REGEX = 0x0B
+
+
+def _invalid(message: str) -> InvalidMessage:
+    return InvalidMessage(ErrorCode.INVALID_BSON, message)
+
+
+def need(data: bytes, position: int, count: int, end: int) -> None:
+    """Raise `InvalidMessage` unless `count` bytes are left."""
+    if position + count > end or end > len(data):
+        raise InvalidMessage(ErrorCode.OVERFLOW, "the message ends inside one of its fields")
+
+
+def block_end(data: bytes, position: int, end: int) -> int:
+    """Return where the block ends that begins with its own int32 size."""
+    need(data, position, _INT32.size, end)
+    (size,) = _INT32.unpack_from(data, position)
+    if size < _INT32.size or size > end - position:
+        raise InvalidMessage(ErrorCode.OVERFLOW, f"a document sequence cannot be {size} bytes long here")
+    return position + int(size)
+
+
+def document_end(data: bytes, position: int, end: int) -> int:
+    """Return where the document at `position` ends; its size and its last byte are all that is checked."""
+    if end - position < _MIN_DOCUMENT:
+        raise _invalid(f"BSON data has to be at least {_MIN_DOCUMENT} bytes")
+    (size,) = _INT32.unpack_from(data, position)
+    if size < _MIN_DOCUMENT or size > end - position:
+        raise _invalid(f"Invalid BSON object size: {size}")
+    document_stop = position + int(size)
+    if data[document_stop - 1]:
+        raise _invalid("BSON object not terminated with EOO")
+    return document_stop
+
+
+def documents_between(data: bytes, position: int, end: int) -> tuple[bytes, ...]:
+    """Return the documents that fill the bytes from `position` to `end`."""
+    documents = []
+    while position < end:
+        stop = document_end(data, position, end)
+        documents.append(data[position:stop])
+        position = stop
+    return tuple(documents)
+
+
+def read_c_string(data: bytes, position: int, end: int) -> tuple[str, int]:
+    """Return the string that ends with a zero byte, and where what follows it begins."""
+    stop = data.find(b"\0", position, end)
+    if stop < 0:
+        raise InvalidMessage(ErrorCode.OVERFLOW, "a string of the message has no end")
+    try:
+        return data[position:stop].decode(), stop + 1
+    except UnicodeDecodeError as error:
+        raise _invalid(f"a string of the message is not UTF-8: {error.reason}") from error
+
+
+def c_string(text: str) -> bytes:
+    """Return `text` with a zero byte behind it. Raises `LocalProtocolError` if it holds one already."""
+    if "\0" in text:
+        raise LocalProtocolError(f"{text!r} cannot be sent: it contains a zero byte")
+    return text.encode() + b"\0"
+
+
+def first_key(document: bytes) -> str:
+    """Return a document's first key, `""` if it has none. Raises `InvalidMessage`."""
+    if len(document) <= _MIN_DOCUMENT:
+        return ""
+    return read_c_string(document, _MIN_DOCUMENT, len(document))[0]
+
+
+def keys(document: bytes) -> frozenset[str]:
+    """Return a document's top-level keys. Raises `InvalidMessage` where its elements are not well framed."""
+    names = []
+    position, end = _INT32.size, len(document) - 1
+    while position < end:
+        kind = document[position]
+        name, position = read_c_string(document, position + 1, end)
+        names.append(name)
+        position = _value_end(document, kind, position, end)
+    return frozenset(names)
+
+
+def _value_end(document: bytes, kind: int, position: int, end: int) -> int:
+    if kind in _FIXED:
+        position += _FIXED[kind]
+    elif kind in _PREFIXED:
+        need(document, position, _INT32.size, end)
+        (size,) = _INT32.unpack_from(document, position)
+        if size < 0:
+            raise _invalid(f"a value cannot be {size} bytes long")
+        position += int(size) + _PREFIXED[kind]
+    elif kind == _REGEX:
+        position = read_c_string(document, position, end)[1]
+        position = read_c_string(document, position, end)[1]
+    else:
+        raise _invalid(f"Unrecognized BSON type {kind}")
+    if position > end:
+        raise _invalid("a value reaches beyond the end of its document")
+    return position
+
+
+def check_outgoing(document: bytes) -> None:
+    """Raise `LocalProtocolError` unless `document` is framed as one BSON document."""
+    size = len(document)
+    if size < _MIN_DOCUMENT or int.from_bytes(document[:4], "little") != size or document[-1]:
+        raise LocalProtocolError(f"{size} bytes that are not one BSON document")

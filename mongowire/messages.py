@@ -1,0 +1,219 @@
+"""The messages themselves, as frozen values, and how each looks in bytes (`OP_MSG`).
+
+Documents stay BSON bytes until somebody asks for them.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import bson
+
+from mongowire import framing
+from mongowire.checksum import crc32c
+from mongowire.codes import ErrorCode
+from mongowire.errors import InvalidMessage
+from mongowire.header import HEADER, HEADER_SIZE, OpCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = [
+    "CHECKSUM_PRESENT",
+    "EXHAUST_ALLOWED",
+    "MORE_TO_COME",
+    "DocumentSequence",
+    "OpCode",
+    "OpMsg",
+    "OpQuery",
+    "OpReply",
+    "checksum_of",
+    "decode_document",
+]
+
+CHECKSUM_PRESENT = 1 << 0
+MORE_TO_COME = 1 << 1
+EXHAUST_ALLOWED = 1 << 16
+
+_CHECKSUM_SIZE = 4
+
+_UINT32 = struct.Struct("<I")
+_INT32 = struct.Struct("<i")
+_QUERY_NUMBERS = struct.Struct("<ii")
+_REPLY_HEAD = struct.Struct("<iqii")
+
+
+def decode_document(data: bytes) -> dict[str, Any]:
+    """Decode one BSON document with the library's defaults. Raises `InvalidMessage` (InvalidBSON)."""
+    try:
+        return bson.decode(data)
+    except (bson.errors.BSONError, ValueError, OverflowError, RecursionError, TypeError) as error:
+        raise InvalidMessage(ErrorCode.INVALID_BSON, str(error)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentSequence:
+    """A section of kind 1: the documents of one array field, sent beside the body."""
+
+    identifier: str
+    documents: tuple[bytes, ...]
+
+    @classmethod
+    def of(cls, identifier: str, documents: Iterable[Mapping[str, Any]]) -> DocumentSequence:
+        """Encode `documents`."""
+        return cls(identifier, tuple(bson.encode(document) for document in documents))
+
+    def decode(self) -> list[dict[str, Any]]:
+        """Decode the documents. Raises `InvalidMessage`."""
+        return [decode_document(document) for document in self.documents]
+
+
+@dataclass(frozen=True, slots=True)
+class OpMsg:
+    """A request or a reply of today's protocol; `checksum` says that it travels with a CRC-32C."""
+
+    body: bytes
+    sequences: tuple[DocumentSequence, ...] = ()
+    more_to_come: bool = False
+    exhaust_allowed: bool = False
+    checksum: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        document: Mapping[str, Any],
+        *,
+        sequences: Iterable[DocumentSequence] = (),
+        more_to_come: bool = False,
+        exhaust_allowed: bool = False,
+        checksum: bool = False,
+    ) -> OpMsg:
+        """Encode `document` as the body."""
+        return cls(bson.encode(document), tuple(sequences), more_to_come, exhaust_allowed, checksum)
+
+    @property
+    def op_code(self) -> OpCode:
+        return OpCode.MSG
+
+    @property
+    def command_name(self) -> str:
+        """The body's first key, `""` for an empty body; nothing else is looked at."""
+        return framing.first_key(self.body)
+
+    def decode(self) -> dict[str, Any]:
+        """Return the body as a dict, each document sequence merged in as a list. Raises `InvalidMessage`."""
+        document = decode_document(self.body)
+        for sequence in self.sequences:
+            document[sequence.identifier] = sequence.decode()
+        return document
+
+    @property
+    def flag_bits(self) -> int:
+        return (
+            (CHECKSUM_PRESENT if self.checksum else 0)
+            | (MORE_TO_COME if self.more_to_come else 0)
+            | (EXHAUST_ALLOWED if self.exhaust_allowed else 0)
+        )
+
+    def to_payload(self) -> bytes:
+        """Return what follows the header, room for the checksum not included. Raises `LocalProtocolError`."""
+        framing.check_outgoing(self.body)
+        if not self.sequences:
+            return b"%b\0%b" % (_UINT32.pack(self.flag_bits), self.body)
+        parts = [_UINT32.pack(self.flag_bits), b"\0", self.body]
+        for sequence in self.sequences:
+            parts += _sequence_section(sequence)
+        return b"".join(parts)
+
+
+def _sequence_section(sequence: DocumentSequence) -> list[bytes]:
+    for document in sequence.documents:
+        framing.check_outgoing(document)
+    name = framing.c_string(sequence.identifier)
+    size = _INT32.size + len(name) + sum(map(len, sequence.documents))
+    return [b"\1", _INT32.pack(size), name, *sequence.documents]
+
+
+@dataclass(frozen=True, slots=True)
+class OpQuery:
+    """The legacy request, which carries handshakes: `collection` is the full name, such as `admin.$cmd`."""
+
+    collection: str
+    query: bytes
+    flags: int = 0
+    skip: int = 0
+    limit: int = -1
+
+    @classmethod
+    def of(cls, database: str, document: Mapping[str, Any], *, flags: int = 0) -> OpQuery:
+        """Encode `document` as a command on `database`."""
+        return cls(f"{database}.$cmd", bson.encode(document), flags)
+
+    @property
+    def op_code(self) -> OpCode:
+        return OpCode.QUERY
+
+    @property
+    def database(self) -> str:
+        return self.collection.partition(".")[0]
+
+    @property
+    def is_command(self) -> bool:
+        return self.collection.partition(".")[2] == "$cmd"
+
+    @property
+    def command_name(self) -> str:
+        """The first key of the query, `""` for an empty one."""
+        return framing.first_key(self.query)
+
+    def decode(self) -> dict[str, Any]:
+        """Return the query as a dict. Raises `InvalidMessage`."""
+        return decode_document(self.query)
+
+    def to_payload(self) -> bytes:
+        """Return what follows the header. Raises `LocalProtocolError`."""
+        framing.check_outgoing(self.query)
+        name = framing.c_string(self.collection)
+        numbers = _QUERY_NUMBERS.pack(self.skip, self.limit)
+        return b"".join((_INT32.pack(self.flags), name, numbers, self.query))
+
+
+@dataclass(frozen=True, slots=True)
+class OpReply:
+    """The legacy answer to an `OpQuery`; flag 8 is AwaitCapable, which every server sets."""
+
+    documents: tuple[bytes, ...]
+    flags: int = 8
+    cursor_id: int = 0
+    starting_from: int = 0
+
+    @classmethod
+    def of(cls, *documents: Mapping[str, Any], flags: int = 8) -> OpReply:
+        """Encode `documents`."""
+        return cls(tuple(bson.encode(document) for document in documents), flags)
+
+    @property
+    def op_code(self) -> OpCode:
+        return OpCode.REPLY
+
+    def decode(self) -> dict[str, Any]:
+        """Return the first document, which is all there is in an answer to a command."""
+        if not self.documents:
+            raise InvalidMessage(ErrorCode.PROTOCOL_ERROR, "OP_REPLY holds no document")
+        return decode_document(self.documents[0])
+
+    def to_payload(self) -> bytes:
+        """Return what follows the header. Raises `LocalProtocolError`."""
+        for document in self.documents:
+            framing.check_outgoing(document)
+        head = _REPLY_HEAD.pack(self.flags, self.cursor_id, self.starting_from, len(self.documents))
+        return b"".join((head, *self.documents))
+
+
+def checksum_of(payload: bytes, *, request_id: int, response_to: int) -> bytes:
+    """Return the four bytes that close an OP_MSG whose payload, without them, is `payload`."""
+    size = HEADER_SIZE + len(payload) + _CHECKSUM_SIZE
+    header = HEADER.pack(size, request_id, response_to, OpCode.MSG)
+    return _UINT32.pack(crc32c(payload, crc32c(header)))

@@ -1,0 +1,166 @@
+"""Reading a payload, in the order in which a server checks it (`OP_MSG: Sections`).
+
+The codes and the texts of what is refused are those that a server answers with.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from mongowire import framing
+from mongowire.codes import ErrorCode
+from mongowire.errors import InvalidMessage
+from mongowire.messages import (
+    CHECKSUM_PRESENT,
+    EXHAUST_ALLOWED,
+    MORE_TO_COME,
+    DocumentSequence,
+    OpMsg,
+    OpQuery,
+    OpReply,
+    checksum_of,
+)
+
+_REQUIRED_BITS = 0xFFFF
+_KNOWN_REQUIRED = CHECKSUM_PRESENT | MORE_TO_COME
+_MAX_SEQUENCES = 2
+_CHECKSUM_SIZE = 4
+
+_UINT32 = struct.Struct("<I")
+_INT32 = struct.Struct("<i")
+_QUERY_NUMBERS = struct.Struct("<ii")
+_REPLY_HEAD = struct.Struct("<iqii")
+
+_KIND_BODY = 0
+_KIND_SEQUENCE = 1
+_KIND_SECURITY_TOKEN = 2
+_KIND_TELEMETRY = 3
+
+
+def parse_msg(payload: bytes, *, request_id: int, response_to: int) -> OpMsg:
+    """Read an OP_MSG; the ids are those of its header, which the checksum covers. Raises `InvalidMessage`."""
+    if len(payload) < _UINT32.size:
+        raise InvalidMessage(ErrorCode.OVERFLOW, "OP_MSG is too short for its flag bits")
+    (flags,) = _UINT32.unpack_from(payload)
+    if flags & _REQUIRED_BITS & ~_KNOWN_REQUIRED:
+        raise InvalidMessage(
+            ErrorCode.ILLEGAL_OP_MSG_FLAG,
+            f"Message contains illegal flags value: Ob{flags:032b}",
+            fatal=True,
+        )
+    end = _sections_end(payload, flags)
+    body, sequences = _Sections(payload, end).read()
+    if flags & CHECKSUM_PRESENT:
+        _verify_checksum(payload, end, request_id, response_to)
+    return OpMsg(
+        body,
+        sequences,
+        more_to_come=bool(flags & MORE_TO_COME),
+        exhaust_allowed=bool(flags & EXHAUST_ALLOWED),
+        checksum=bool(flags & CHECKSUM_PRESENT),
+    )
+
+
+def _sections_end(payload: bytes, flags: int) -> int:
+    if not flags & CHECKSUM_PRESENT:
+        return len(payload)
+    if len(payload) <= _UINT32.size + _CHECKSUM_SIZE:
+        raise InvalidMessage(
+            ErrorCode.INVALID_CHECKSUM_SIZE, "Invalid message size for an OpMsg containing a checksum"
+        )
+    return len(payload) - _CHECKSUM_SIZE
+
+
+def _verify_checksum(payload: bytes, end: int, request_id: int, response_to: int) -> None:
+    if payload[end:] != checksum_of(payload[:end], request_id=request_id, response_to=response_to):
+        raise InvalidMessage(
+            ErrorCode.CHECKSUM_MISMATCH, "OP_MSG checksum does not match contents", fatal=True
+        )
+
+
+class _Sections:
+    """The walk over an OP_MSG's sections, in the order in which a server checks them."""
+
+    def __init__(self, payload: bytes, end: int) -> None:
+        self._payload = payload
+        self._end = end
+        self._body: bytes | None = None
+        self._sequences: list[DocumentSequence] = []
+
+    def read(self) -> tuple[bytes, tuple[DocumentSequence, ...]]:
+        position = _UINT32.size
+        while position < self._end:
+            position = self._section(self._payload[position], position + 1)
+        if self._body is None:
+            raise InvalidMessage(ErrorCode.MISSING_OP_MSG_BODY, "OP_MSG messages must have a body")
+        if self._sequences:
+            self._check_body_against_sequences(self._body)
+        return self._body, tuple(self._sequences)
+
+    def _section(self, kind: int, position: int) -> int:
+        if kind == _KIND_BODY:
+            return self._read_body(position)
+        if kind == _KIND_SEQUENCE:
+            return self._read_sequence(position)
+        if kind in {_KIND_SECURITY_TOKEN, _KIND_TELEMETRY}:
+            return self._skip(kind, position)
+        raise InvalidMessage(ErrorCode.UNKNOWN_OP_MSG_SECTION, f"Unknown section kind {kind}")
+
+    def _read_body(self, position: int) -> int:
+        if self._body is not None:
+            raise InvalidMessage(ErrorCode.MULTIPLE_OP_MSG_BODY_SECTIONS, "Multiple body sections in message")
+        end = framing.document_end(self._payload, position, self._end)
+        self._body = self._payload[position:end]
+        return end
+
+    def _read_sequence(self, position: int) -> int:
+        if len(self._sequences) == _MAX_SEQUENCES:
+            raise InvalidMessage(
+                ErrorCode.TOO_MANY_DOCUMENT_SEQUENCES, "Too many document sequences in OP_MSG", fatal=True
+            )
+        end = framing.block_end(self._payload, position, self._end)
+        name, position = framing.read_c_string(self._payload, position + _INT32.size, end)
+        if any(sequence.identifier == name for sequence in self._sequences):
+            raise InvalidMessage(ErrorCode.DUPLICATE_OP_MSG_SEQUENCE, f"Duplicate document sequence: {name}")
+        documents = framing.documents_between(self._payload, position, end)
+        self._sequences.append(DocumentSequence(name, documents))
+        return end
+
+    def _skip(self, kind: int, position: int) -> int:
+        if kind == _KIND_SECURITY_TOKEN:
+            return framing.read_c_string(self._payload, position, self._end)[1]
+        return framing.document_end(self._payload, position, self._end)
+
+    def _check_body_against_sequences(self, body: bytes) -> None:
+        names = framing.keys(body)
+        for sequence in self._sequences:
+            if sequence.identifier in names:
+                raise InvalidMessage(
+                    ErrorCode.OP_MSG_SEQUENCE_IN_BODY,
+                    f"Duplicate field between body and document sequence {sequence.identifier}",
+                )
+
+
+def parse_query(payload: bytes) -> OpQuery:
+    """Read an OP_QUERY; a selector of fields, which commands do not have, is dropped."""
+    end = len(payload)
+    framing.need(payload, 0, _INT32.size, end)
+    (flags,) = _INT32.unpack_from(payload)
+    collection, position = framing.read_c_string(payload, _INT32.size, end)
+    framing.need(payload, position, _QUERY_NUMBERS.size, end)
+    skip, limit = _QUERY_NUMBERS.unpack_from(payload, position)
+    position += _QUERY_NUMBERS.size
+    query = payload[position : framing.document_end(payload, position, end)]
+    return OpQuery(collection, query, flags, skip, limit)
+
+
+def parse_reply(payload: bytes) -> OpReply:
+    """Read an OP_REPLY."""
+    framing.need(payload, 0, _REPLY_HEAD.size, len(payload))
+    flags, cursor_id, starting_from, count = _REPLY_HEAD.unpack_from(payload)
+    documents = framing.documents_between(payload, _REPLY_HEAD.size, len(payload))
+    if len(documents) != count:
+        raise InvalidMessage(
+            ErrorCode.PROTOCOL_ERROR, f"OP_REPLY announces {count} documents and holds {len(documents)}"
+        )
+    return OpReply(documents, flags, cursor_id, starting_from)

@@ -1,0 +1,117 @@
+"""The ports on the real world: the wall clock, seeded dice, TCP."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+import socket
+import time
+from typing import TYPE_CHECKING
+
+from mongowire.streams import StreamProtocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mongowire.ports import Listener, Stream
+
+_BACKLOG = 1024
+
+
+class SystemClock:
+    """The running event loop's time and the wall clock's date."""
+
+    def now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def utc(self) -> float:
+        return time.time()
+
+    async def sleep_until(self, when: float) -> None:
+        # At least one turn of the loop, so that a caller who is always late cannot starve the others.
+        await asyncio.sleep(0)
+        # More than once, because a loop may call a timer early by the resolution of its clock.
+        while self.now() < when:
+            await _timer(when)
+
+
+async def _timer(when: float) -> None:
+    """Wait for the instant itself: `asyncio.sleep` would turn it into a duration and back, and drift."""
+    loop = asyncio.get_running_loop()
+    reached = loop.create_future()
+    handle = loop.call_at(when, _set_reached, reached)
+    try:
+        await reached
+    finally:
+        handle.cancel()
+
+
+def _set_reached(reached: asyncio.Future[None]) -> None:
+    if not reached.done():
+        reached.set_result(None)
+
+
+class SeededRng:
+    """Dice of one actor: the same seed and name give the same numbers in every process."""
+
+    def __init__(self, seed: int | str, actor: str = "") -> None:
+        self._seed = seed
+        self._actor = actor
+        self._random = random.Random(f"{seed}/{actor}")  # noqa: S311 - reproducible on purpose, no secrets
+
+    def random(self) -> float:
+        return self._random.random()
+
+    def randbytes(self, n: int) -> bytes:
+        return self._random.randbytes(n)
+
+    def spawn(self, actor: str) -> SeededRng:
+        return SeededRng(self._seed, f"{self._actor}/{actor}" if self._actor else actor)
+
+    def __repr__(self) -> str:
+        return f"SeededRng({self._seed!r}, {self._actor!r})"
+
+
+def fresh_rng(actor: str = "") -> SeededRng:
+    """Return dice that no other process has, for ids that must be unique in the world."""
+    return SeededRng(secrets.token_hex(16), actor)
+
+
+class TcpListener:
+    """A listening socket of an asyncio server."""
+
+    def __init__(self, server: asyncio.Server, host: str) -> None:
+        self._server = server
+        self._address = (host, int(server.sockets[0].getsockname()[1]))
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return self._address
+
+    async def aclose(self) -> None:
+        # `wait_closed` would wait for the accepted connections too (Python 3.12), which are not ours.
+        self._server.close()
+
+
+class TcpNetwork:
+    """TCP on asyncio, which switches Nagle's algorithm off (TCP_NODELAY) on every connection."""
+
+    async def connect(self, host: str, port: int, *, deadline: float) -> Stream:
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout_at(deadline):
+            _, protocol = await loop.create_connection(StreamProtocol, host, port)
+        return protocol
+
+    async def listen(self, host: str, port: int, factory: Callable[[], asyncio.Protocol]) -> Listener:
+        """Accept on the one address that `host` means, IPv4 if it has both kinds.
+
+        A name such as localhost often has two addresses; with port 0 each would take a port of its own.
+        """
+        loop = asyncio.get_running_loop()
+        addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, address = min(addresses, key=lambda info: info[0] != socket.AF_INET)
+        server = await loop.create_server(
+            factory, str(address[0]), port, family=family, backlog=_BACKLOG, reuse_address=True
+        )
+        return TcpListener(server, host)

@@ -1,0 +1,45 @@
+"""What all tests share: helpers' folders on the path, and how much Hypothesis does.
+
+`HYPOTHESIS_PROFILE=ci` tries ten times as many examples; `explore` draws new ones in every run. The other
+profiles draw the same examples everywhere, so that the workers of one run agree.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+_HERE = Path(__file__).parent
+sys.path[:0] = [str(_HERE / "support"), str(_HERE / "contracts")]
+
+settings.register_profile(
+    "default",
+    deadline=None,
+    derandomize=True,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("ci", settings.get_profile("default"), max_examples=1000)
+settings.register_profile("explore", settings.get_profile("ci"), derandomize=False)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+from corpus_checkout import ABSENT, find_corpus  # noqa: E402 - the path to it is set above
+
+
+def pytest_report_header() -> str:
+    """Say, where everybody looks, whether the public specification tests run."""
+    return f"corpus: {find_corpus() or ABSENT}"
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Path:
+    """The public specification tests; a test that asks for them is skipped where they are not."""
+    source = find_corpus()
+    if source is None:
+        pytest.skip(ABSENT)
+    return source

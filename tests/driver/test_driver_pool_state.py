@@ -1,0 +1,516 @@
+"""CMAP on the pure state machine: threads are waiters, time is a number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from bson import ObjectId
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from driver.cmap.effects import Close, Establish, Grant, Interrupt, Publish, Refuse
+from driver.cmap.state import Phase, PoolMode, PoolOptions, PoolState
+from driver.errors import (
+    NetworkError,
+    PoolClearedError,
+    PoolClosedError,
+    PoolError,
+    WaitQueueTimeoutError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from driver.cmap.effects import Effect
+
+
+@dataclass
+class Driven:
+    """A pool whose effects are noted; connections are established when a test says so."""
+
+    options: PoolOptions = field(default_factory=PoolOptions)
+    now: float = 0.0
+    events: list[str] = field(default_factory=list)
+    details: list[Any] = field(default_factory=list)
+    granted: dict[int, int] = field(default_factory=dict)
+    refused: dict[int, Exception] = field(default_factory=dict)
+    order: list[int] = field(default_factory=list)
+    establishing: list[int] = field(default_factory=list)
+    closed: list[int] = field(default_factory=list)
+    interrupted: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.state = PoolState("a:1", self.options)
+
+    def do(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Publish(event):
+                    self.details.append(event)
+                    number = getattr(event, "connection_id", None)
+                    self.events.append(event.kind.removesuffix("Event") + (f"#{number}" if number else ""))
+                case Establish(number, _):
+                    self.establishing.append(number)
+                case Grant(waiter, number):
+                    assert waiter not in self.granted
+                    assert waiter not in self.refused
+                    self.granted[waiter] = number
+                    self.order.append(waiter)
+                case Refuse(waiter, error):
+                    assert waiter not in self.granted
+                    assert waiter not in self.refused
+                    self.refused[waiter] = error
+                case Close(number):
+                    self.closed.append(number)
+                    if number in self.establishing:
+                        self.establishing.remove(number)
+                case Interrupt(number):
+                    self.interrupted.append(number)
+
+    def ready(self) -> Driven:
+        self.do(self.state.ready())
+        return self
+
+    def ask(self, waiter: int, *, deadline: float = inf) -> None:
+        self.do(self.state.check_out(waiter, self.now, deadline=deadline))
+
+    def establish(self, number: int | None = None) -> None:
+        number = self.establishing[0] if number is None else number
+        self.establishing.remove(number)
+        self.do(self.state.established(number, self.now))
+
+    def fail(self, error: Exception) -> None:
+        self.do(self.state.failed(self.establishing.pop(0), self.now, error))
+
+    def lend(self, waiter: int) -> int:
+        self.ask(waiter)
+        if waiter not in self.granted:
+            self.establish()
+        return self.granted[waiter]
+
+    def give_back(self, number: int, *, errored: bool = False) -> None:
+        self.do(self.state.check_in(number, self.now, errored=errored))
+
+    def clear(self, *, interrupt: bool = False) -> None:
+        self.do(self.state.clear(self.now, cause=NetworkError("boom"), interrupt_in_use=interrupt))
+
+    def tick(self) -> None:
+        self.do(self.state.tick(self.now))
+
+    def reasons(self, kind: str) -> list[str]:
+        return [event.reason for event in self.details if event.kind == kind]
+
+
+def test_a_pool_starts_paused_and_says_so_to_who_checks_out() -> None:
+    pool = Driven()
+    pool.ask(1)
+    assert isinstance(pool.refused[1], PoolClearedError)
+    assert pool.events == ["connectionCheckOutStarted", "connectionCheckOutFailed"]
+    assert pool.reasons("connectionCheckOutFailedEvent") == ["connectionError"]
+
+
+def test_a_checkout_of_a_new_connection_is_started_created_ready_and_checked_out() -> None:
+    pool = Driven().ready()
+    pool.ask(1)
+    pool.now = 2.0
+    pool.establish()
+    assert pool.events == [
+        "poolReady",
+        "connectionCheckOutStarted",
+        "connectionCreated#1",
+        "connectionReady#1",
+        "connectionCheckedOut#1",
+    ]
+    assert [event.duration for event in pool.details[-2:]] == [2.0, 2.0]
+
+
+def test_the_repr_is_a_snapshot_of_the_counts() -> None:
+    pool = Driven(PoolOptions(max_size=1)).ready()
+    pool.lend(1)
+    pool.ask(2)
+    assert repr(pool.state) == "<PoolState a:1 ready generation=0 total=1 available=0 pending=0 waiting=1>"
+    assert (pool.state.in_use, pool.state.waiting) == (1, (2,))
+
+
+def test_the_created_event_reports_options_that_are_not_the_defaults() -> None:
+    pool = Driven(PoolOptions(max_size=50, min_size=5, max_idle=0.1))
+    pool.do(pool.state.create())
+    assert pool.details[0].options == {"maxPoolSize": 50, "minPoolSize": 5, "maxIdleTimeMS": 100}
+
+
+def test_ready_is_said_once() -> None:
+    pool = Driven().ready().ready()
+    assert pool.events == ["poolReady"]
+
+
+def test_a_returned_connection_is_used_again() -> None:
+    pool = Driven().ready()
+    pool.give_back(pool.lend(1))
+    assert pool.lend(2) == 1
+
+
+def test_ids_count_from_one_in_the_order_of_creation() -> None:
+    pool = Driven().ready()
+    assert [pool.lend(1), pool.lend(2), pool.lend(3)] == [1, 2, 3]
+
+
+def test_waiters_are_served_in_the_order_in_which_they_came() -> None:
+    pool = Driven(PoolOptions(max_size=1)).ready()
+    number = pool.lend(1)
+    for waiter in (2, 3, 4):
+        pool.ask(waiter)
+    for _ in range(3):
+        pool.give_back(number)
+    assert pool.order == [1, 2, 3, 4]
+
+
+def test_no_more_than_max_connecting_are_established_at_a_time() -> None:
+    pool = Driven().ready()
+    for waiter in (1, 2, 3):
+        pool.ask(waiter)
+    assert pool.establishing == [1, 2]
+    pool.establish()
+    assert pool.establishing == [2, 3]
+
+
+def test_who_waits_for_max_connecting_takes_a_connection_that_is_returned() -> None:
+    pool = Driven().ready()
+    number = pool.lend(1)
+    for waiter in (2, 3, 4):
+        pool.ask(waiter)
+    pool.give_back(number)
+    assert pool.granted[4] == number
+
+
+def test_a_waiter_leaves_at_its_deadline_and_not_before() -> None:
+    pool = Driven(PoolOptions(max_size=1)).ready()
+    pool.lend(1)
+    pool.ask(2, deadline=5.0)
+    assert pool.state.next_deadline(0.0) == 5.0
+    pool.now = 4.9
+    pool.tick()
+    assert not pool.refused
+    pool.now = 5.0
+    pool.tick()
+    assert isinstance(pool.refused[2], WaitQueueTimeoutError)
+    assert pool.reasons("connectionCheckOutFailedEvent") == ["timeout"]
+
+
+def test_clearing_refuses_all_waiters_after_the_event_and_pauses() -> None:
+    pool = Driven(PoolOptions(max_size=1)).ready()
+    pool.lend(1)
+    pool.ask(2)
+    pool.ask(3)
+    pool.events.clear()
+    pool.clear()
+    assert pool.events == ["poolCleared", "connectionCheckOutFailed", "connectionCheckOutFailed"]
+    assert str(pool.refused[2]) == (
+        "Connection pool for a:1 was cleared because another operation failed with: boom"
+    )
+
+
+def test_clearing_a_paused_pool_says_nothing_and_still_makes_connections_stale() -> None:
+    pool = Driven()
+    pool.clear()
+    assert pool.events == []
+    assert pool.state.generations.current == 1
+
+
+def test_a_stale_connection_is_closed_when_it_comes_back() -> None:
+    pool = Driven().ready()
+    number = pool.lend(1)
+    pool.clear()
+    pool.give_back(number)
+    assert pool.events[-2:] == ["connectionCheckedIn#1", "connectionClosed#1"]
+    assert pool.reasons("connectionClosedEvent") == ["stale"]
+
+
+def test_the_run_after_a_clear_closes_available_stale_connections() -> None:
+    pool = Driven().ready()
+    pool.give_back(pool.lend(1))
+    pool.clear()
+    pool.tick()
+    assert pool.reasons("connectionClosedEvent") == ["stale"]
+
+
+def test_a_stale_connection_is_closed_on_the_way_to_a_fresh_one() -> None:
+    pool = Driven().ready()
+    pool.give_back(pool.lend(1))
+    pool.clear()
+    pool.ready()
+    assert pool.lend(2) == 2
+    assert pool.closed == [1]
+
+
+def test_an_idle_connection_is_closed_at_its_time_and_before_it_is_lent() -> None:
+    pool = Driven(PoolOptions(max_idle=10.0)).ready()
+    pool.give_back(pool.lend(1))
+    assert pool.state.next_deadline(0.0) == 10.0
+    pool.now = 10.0
+    assert pool.lend(2) == 2
+    assert pool.reasons("connectionClosedEvent") == ["idle"]
+
+
+def test_a_broken_connection_is_closed_on_check_in() -> None:
+    pool = Driven().ready()
+    pool.give_back(pool.lend(1), errored=True)
+    assert pool.reasons("connectionClosedEvent") == ["error"]
+
+
+def test_a_failure_to_establish_reaches_the_waiter_it_was_for() -> None:
+    pool = Driven().ready()
+    pool.ask(1)
+    error = NetworkError("refused")
+    pool.fail(error)
+    assert pool.refused[1] is error
+    assert pool.events[-2:] == ["connectionClosed#1", "connectionCheckOutFailed"]
+    assert pool.state.total == 0
+
+
+def test_a_connection_that_became_stale_while_it_was_established_is_never_lent() -> None:
+    pool = Driven().ready()
+    pool.ask(1)
+    pool.clear()
+    pool.establish()
+    assert isinstance(pool.refused[1], PoolClearedError)
+    assert pool.reasons("connectionClosedEvent") == ["stale"]
+
+
+def test_an_interrupting_clear_cuts_off_what_is_in_use_and_abandons_what_is_pending() -> None:
+    pool = Driven().ready()
+    pool.lend(1)
+    pool.ask(2)
+    pool.clear(interrupt=True)
+    assert (pool.interrupted, pool.closed) == ([1], [2])
+    assert str(pool.refused[2]) == "Connection to a:1 interrupted due to server monitor timeout"
+    assert pool.details[-3].interrupt_in_use_connections is True
+
+
+def test_the_pool_is_populated_when_ready_and_never_before() -> None:
+    pool = Driven(PoolOptions(min_size=3))
+    pool.tick()
+    assert pool.establishing == []
+    assert pool.state.next_deadline(0.0) == inf
+    pool.ready()
+    assert pool.state.next_deadline(0.0) == 0.0
+    pool.tick()
+    assert pool.establishing == [1, 2]
+    pool.establish()
+    pool.tick()
+    assert (pool.state.available, pool.establishing) == (1, [2, 3])
+
+
+def test_waiters_take_what_was_established_to_populate_the_pool() -> None:
+    pool = Driven(PoolOptions(min_size=2)).ready()
+    pool.tick()
+    pool.ask(1)
+    pool.establish()
+    assert pool.granted == {1: 1}
+
+
+def test_population_rests_for_a_while_after_a_failure() -> None:
+    pool = Driven(PoolOptions(min_size=1)).ready()
+    pool.tick()
+    pool.fail(NetworkError("refused"))
+    pool.tick()
+    assert pool.establishing == []
+    assert pool.state.next_deadline(0.0) == 1.0
+    pool.now = 1.0
+    pool.tick()
+    assert pool.establishing == [2]
+
+
+def test_who_waits_is_not_kept_waiting_by_a_failure_to_populate() -> None:
+    pool = Driven(PoolOptions(min_size=1)).ready()
+    pool.tick()
+    pool.fail(NetworkError("refused"))
+    assert pool.lend(1) == 2
+
+
+def test_closing_closes_available_connections_before_it_says_so() -> None:
+    pool = Driven().ready()
+    pool.lend(1)
+    pool.give_back(pool.lend(2))
+    pool.do(pool.state.close(0.0))
+    assert pool.events[-2:] == ["connectionClosed#2", "poolClosed"]
+    pool.give_back(1)
+    assert pool.events[-2:] == ["connectionCheckedIn#1", "connectionClosed#1"]
+    assert pool.reasons("connectionClosedEvent") == ["poolClosed", "poolClosed"]
+
+
+def test_nothing_can_be_checked_out_of_a_closed_pool() -> None:
+    pool = Driven().ready()
+    pool.do(pool.state.close(0.0))
+    pool.ask(1)
+    assert isinstance(pool.refused[1], PoolClosedError)
+    assert pool.reasons("connectionCheckOutFailedEvent") == ["poolClosed"]
+    pool.ready()
+    pool.clear()
+    pool.do(pool.state.close(0.0))
+    assert pool.state.mode is PoolMode.CLOSED
+
+
+def test_closing_refuses_whoever_waits_for_a_connection_in_the_making() -> None:
+    pool = Driven(PoolOptions(max_connecting=1)).ready()
+    pool.ask(1)
+    pool.ask(2)
+    pool.do(pool.state.close(0.0))
+    assert {type(error) for error in pool.refused.values()} == {PoolClosedError}
+    assert sorted(pool.refused) == [1, 2]
+
+
+def test_the_connection_of_a_waiter_that_went_away_serves_the_next() -> None:
+    pool = Driven(PoolOptions(max_connecting=1)).ready()
+    pool.ask(1)
+    pool.ask(2)
+    pool.do(pool.state.cancel(1, 0.0))
+    pool.establish()
+    assert pool.granted == {2: 1}
+    assert pool.reasons("connectionCheckOutFailedEvent") == ["connectionError"]
+
+
+def test_a_waiter_that_was_served_cannot_be_cancelled() -> None:
+    pool = Driven().ready()
+    pool.lend(1)
+    assert pool.state.cancel(1, 0.0) == []
+
+
+def test_a_foreign_connection_cannot_be_checked_in() -> None:
+    pool = Driven().ready()
+    with pytest.raises(PoolError, match="not checked out of this pool"):
+        pool.give_back(7)
+
+
+def test_what_arrives_for_a_forgotten_connection_is_ignored() -> None:
+    pool = Driven().ready()
+    assert pool.state.established(9, 0.0) == []
+    assert pool.state.failed(9, 0.0, NetworkError("late")) == []
+
+
+SERVICES = [ObjectId(f"{n:024x}") for n in (1, 2)]
+
+
+def test_behind_a_load_balancer_a_clear_touches_one_service_and_pauses_nothing() -> None:
+    pool = Driven(PoolOptions(load_balanced=True)).ready()
+    for waiter, service in enumerate(SERVICES, 1):
+        pool.ask(waiter)
+        pool.do(pool.state.established(pool.establishing.pop(), 0.0, service_id=service))
+    pool.do(pool.state.clear(0.0, service_id=SERVICES[0]))
+    assert pool.state.mode is PoolMode.READY
+    assert pool.details[-1].service_id == SERVICES[0]
+    pool.give_back(1)
+    pool.give_back(2)
+    assert pool.closed == [1]
+    assert list(pool.state.generations.services) == [SERVICES[1]]
+
+
+def test_behind_a_load_balancer_a_clear_without_a_service_does_nothing() -> None:
+    pool = Driven(PoolOptions(load_balanced=True)).ready()
+    assert pool.state.clear(0.0) == []
+
+
+class PoolMachine(RuleBasedStateMachine):
+    """Whatever happens, in whatever order, a pool keeps its promises."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pool = Driven(PoolOptions(max_size=3, min_size=1, max_connecting=2, max_idle=7.0))
+        self.asked: list[int] = []
+        self.withdrawn: set[int] = set()
+
+    def do(self, effects: Iterable[Effect]) -> None:
+        for effect in list(effects):
+            if isinstance(effect, Grant):
+                member = next(m for m in self.pool.state.members() if m.id == effect.connection_id)
+                assert member.generation == self.pool.state.generations.current
+            self.pool.do([effect])
+
+    @rule()
+    def ready(self) -> None:
+        self.do(self.pool.state.ready())
+
+    @rule(interrupt=st.booleans())
+    def clear(self, interrupt: bool) -> None:  # noqa: FBT001 - Hypothesis passes it by name
+        self.do(self.pool.state.clear(self.pool.now, interrupt_in_use=interrupt))
+
+    @rule(patience=st.sampled_from([1.0, 5.0, inf]))
+    def ask(self, patience: float) -> None:
+        waiter = len(self.asked) + 1
+        self.asked.append(waiter)
+        self.do(self.pool.state.check_out(waiter, self.pool.now, deadline=self.pool.now + patience))
+
+    @rule(seconds=st.sampled_from([0.5, 1.0, 8.0]))
+    def pass_time(self, seconds: float) -> None:
+        self.pool.now += seconds
+        self.do(self.pool.state.tick(self.pool.now))
+
+    @precondition(lambda self: self.pool.establishing)
+    @rule(works=st.booleans(), data=st.data())
+    def finish_establishing(self, works: bool, data: st.DataObject) -> None:  # noqa: FBT001 - as above
+        number = data.draw(st.sampled_from(self.pool.establishing))
+        self.pool.establishing.remove(number)
+        state, now = self.pool.state, self.pool.now
+        self.do(state.established(number, now) if works else state.failed(number, now, NetworkError("no")))
+
+    @precondition(lambda self: self.pool.state.in_use)
+    @rule(errored=st.booleans(), data=st.data())
+    def give_back(self, errored: bool, data: st.DataObject) -> None:  # noqa: FBT001 - as above
+        lent = [member.id for member in self.pool.state.members() if member.phase is Phase.IN_USE]
+        number = data.draw(st.sampled_from(lent))
+        self.do(self.pool.state.check_in(number, self.pool.now, errored=errored))
+
+    @precondition(lambda self: self.pool.state.waiting)
+    @rule(data=st.data())
+    def withdraw(self, data: st.DataObject) -> None:
+        waiter = data.draw(st.sampled_from(self.pool.state.waiting))
+        self.withdrawn.add(waiter)
+        self.do(self.pool.state.cancel(waiter, self.pool.now))
+
+    @invariant()
+    def the_pool_is_never_above_its_maximum(self) -> None:
+        assert self.pool.state.total <= 3
+
+    @invariant()
+    def no_more_than_max_connecting_are_pending(self) -> None:
+        assert self.pool.state.pending <= 2
+        assert self.pool.state.pending == len(self.pool.establishing)
+
+    @invariant()
+    def every_waiter_ends_exactly_once_or_still_waits(self) -> None:
+        bound = {member.waiter for member in self.pool.state.members()} - {None}
+        ended = {*self.pool.granted, *self.pool.refused, *self.withdrawn}
+        assert ended.isdisjoint(self.pool.state.waiting)
+        assert set(self.asked) == ended | set(self.pool.state.waiting) | bound
+
+    @invariant()
+    def the_wait_queue_keeps_its_order(self) -> None:
+        assert list(self.pool.state.waiting) == sorted(self.pool.state.waiting)
+
+    @invariant()
+    def nobody_waits_while_a_fresh_connection_is_available(self) -> None:
+        if self.pool.state.mode is PoolMode.READY and self.pool.state.waiting:
+            assert self.pool.state.available == 0
+
+    @invariant()
+    def a_pool_that_is_not_ready_has_no_queue(self) -> None:
+        if self.pool.state.mode is not PoolMode.READY:
+            assert not self.pool.state.waiting
+
+
+TestPoolMachine = pytest.mark.slow(PoolMachine.TestCase)
+TestPoolMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=12))
+def test_the_counts_of_services_never_go_below_zero(numbers: list[int]) -> None:
+    pool = Driven(PoolOptions(load_balanced=True, max_connecting=100)).ready()
+    for waiter, number in enumerate(numbers, 1):
+        pool.ask(waiter)
+        pool.do(pool.state.established(pool.establishing.pop(), 0.0, service_id=ObjectId(f"{number:024x}")))
+    for connection_id in list(pool.granted.values()):
+        pool.give_back(connection_id, errored=True)
+    assert pool.state.generations.services == {}

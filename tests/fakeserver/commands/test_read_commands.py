@@ -1,0 +1,440 @@
+"""find, getMore, killCursors, aggregate, count and distinct answer as a server does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from bson import Int64
+from data_commands import Server
+
+from fakeserver.errors import CommandError
+from fakeserver.pipeline import Park
+
+UNKNOWN_OPERATOR = (
+    "unknown top level operator: $foo. If you have a field name that starts with a '$' symbol, "
+    "consider using $getField or $setField."
+)
+ONE, TWO = b"1" * 16, b"2" * 16
+
+
+def failure(server: Server, command: dict[str, Any], **where: Any) -> CommandError:
+    with pytest.raises(CommandError) as caught:
+        server.run(command, **where)
+    return caught.value
+
+
+def holding(count: int) -> Server:
+    server = Server()
+    server.fill("c", *({"_id": number, "x": number % 3} for number in range(count)))
+    return server
+
+
+def drain(server: Server, command: dict[str, Any], **more: Any) -> list[int]:
+    """Return the sizes of a cursor's batches."""
+    cursor = server.run(command)["cursor"]
+    sizes = [len(cursor["firstBatch"])]
+    while cursor["id"]:
+        cursor = server.run({"getMore": cursor["id"], "collection": "c", **more})["cursor"]
+        sizes.append(len(cursor["nextBatch"]))
+    return sizes
+
+
+@pytest.mark.parametrize(
+    ("options", "more", "sizes"),
+    [
+        ({}, {}, [101, 149]),
+        ({"batchSize": 0}, {}, [0, 250]),
+        ({"batchSize": 100}, {"batchSize": 100}, [100, 100, 50]),
+        ({"batchSize": 250}, {}, [250]),
+        ({"batchSize": 249}, {}, [249, 1]),
+        ({"batchSize": 3, "singleBatch": True}, {}, [3]),
+        ({"limit": 5, "batchSize": 3}, {"batchSize": 2}, [3, 2]),
+        ({"limit": 5, "batchSize": 5}, {}, [5]),
+    ],
+)
+def test_results_come_in_batches(options: dict[str, Any], more: dict[str, Any], sizes: list[int]) -> None:
+    assert drain(holding(250), {"find": "c", **options}, **more) == sizes
+
+
+def test_a_reply_of_find_has_its_fields_in_order() -> None:
+    cursor = holding(1).run({"find": "c"})["cursor"]
+    assert list(cursor) == ["firstBatch", "id", "ns"]
+    assert isinstance(cursor["id"], Int64)
+    assert cursor["ns"] == "db.c"
+
+
+def test_a_batch_holds_no_more_than_a_message_can() -> None:
+    server = Server()
+    for number in range(3):
+        server.fill("c", {"_id": number, "x": "x" * 7_000_000})
+    assert drain(server, {"find": "c"}) == [2, 1]
+    assert drain(server, {"aggregate": "c", "pipeline": [], "cursor": {}}) == [2, 1]
+
+
+def test_an_exhausted_cursor_is_gone() -> None:
+    server = holding(3)
+    cursor_id = server.run({"find": "c", "batchSize": 1})["cursor"]["id"]
+    assert server.run({"getMore": cursor_id, "collection": "c"})["cursor"]["id"] == 0
+    error = failure(server, {"getMore": cursor_id, "collection": "c"})
+    assert (error.code, error.message) == (43, f"cursor id {cursor_id} not found")
+
+
+def test_a_cursor_shows_the_documents_as_they_were() -> None:
+    server = holding(3)
+    cursor_id = server.run({"find": "c", "batchSize": 1})["cursor"]["id"]
+    server.run({"update": "c", "updates": [{"q": {}, "u": {"$set": {"x": "new"}}, "multi": True}]})
+    batch = server.run({"getMore": cursor_id, "collection": "c"})["cursor"]["nextBatch"]
+    assert [document["x"] for document in batch] == [1, 2]
+
+
+def test_a_cursor_belongs_to_its_namespace_and_session() -> None:
+    server = holding(3)
+    command = {"find": "c", "batchSize": 1}
+    plain = server.run(command)["cursor"]["id"]
+    owned = server.run(command, session=ONE)["cursor"]["id"]
+    error = failure(server, {"getMore": plain, "collection": "other"})
+    assert (error.code, error.message) == (
+        13,
+        "Requested getMore on namespace 'db.other', but cursor belongs to a different namespace db.c",
+    )
+    assert failure(server, {"getMore": plain, "collection": "c"}, session=ONE).code == 50736
+    assert failure(server, {"getMore": owned, "collection": "c"}).code == 50737
+    other = failure(server, {"getMore": owned, "collection": "c"}, session=TWO)
+    assert other.code == 50738
+    assert other.message.startswith(
+        f"Cannot run getMore on cursor {owned}, which was created in session "
+        "31313131-3131-3131-3131-313131313131 - "
+    )
+    assert len(server.run({"getMore": owned, "collection": "c"}, session=ONE)["cursor"]["nextBatch"]) == 2
+
+
+def test_kill_cursors_tells_which_were_there() -> None:
+    server = holding(3)
+    cursor_id = server.run({"find": "c", "batchSize": 1})["cursor"]["id"]
+    reply = server.run({"killCursors": "c", "cursors": [Int64(cursor_id), Int64(5)]})
+    assert reply == {
+        "cursorsKilled": [cursor_id],
+        "cursorsNotFound": [5],
+        "cursorsAlive": [],
+        "cursorsUnknown": [],
+    }
+    assert failure(server, {"getMore": cursor_id, "collection": "c"}).code == 43
+
+
+def test_an_idle_cursor_times_out_unless_it_must_not() -> None:
+    server = holding(3)
+    idle = server.run({"find": "c", "batchSize": 1})["cursor"]["id"]
+    kept = server.run({"find": "c", "batchSize": 1, "noCursorTimeout": True})["cursor"]["id"]
+    server.clock.instant = 600.0
+    server.run({"getMore": idle, "collection": "c", "batchSize": 1})
+    server.clock.instant = 1200.1
+    assert failure(server, {"getMore": idle, "collection": "c"}).code == 43
+    assert server.run({"getMore": kept, "collection": "c"})["cursor"]["id"] == 0
+
+
+def test_a_dropped_collections_cursors_die() -> None:
+    server = holding(3)
+    cursor_id = server.run({"find": "c", "batchSize": 1})["cursor"]["id"]
+    server.run({"drop": "c"})
+    assert failure(server, {"getMore": cursor_id, "collection": "c"}).code == 175
+    assert failure(server, {"getMore": cursor_id, "collection": "c"}).code == 43
+
+
+def test_max_time_is_for_cursors_that_await_data() -> None:
+    server = holding(3)
+    cursor_id = server.run({"find": "c", "batchSize": 1})["cursor"]["id"]
+    error = failure(server, {"getMore": cursor_id, "collection": "c", "maxTimeMS": 100})
+    assert error.message == "cannot set maxTimeMS on getMore command for a non-awaitData cursor"
+
+
+def test_a_tailable_cursor_follows_a_capped_collection() -> None:
+    server = Server()
+    server.run({"create": "c", "capped": True, "size": 10_000})
+    server.fill("c", {"_id": 1})
+    opened = server.run({"find": "c", "tailable": True, "awaitData": True})["cursor"]
+    assert (opened["firstBatch"], opened["id"] != 0) == ([{"_id": 1}], True)
+    more = {"getMore": opened["id"], "collection": "c", "maxTimeMS": 500}
+    with pytest.raises(Park):
+        server.run(more)
+    server.fill("c", {"_id": 2})
+    assert server.run(more)["cursor"]["nextBatch"] == [{"_id": 2}]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (
+            {"tailable": True},
+            2,
+            "error processing query: ns=db.c tailable cursor requested on non capped collection",
+        ),
+        ({"awaitData": True}, 9, "Cannot set 'awaitData' without also setting 'tailable'"),
+        ({"filter": {"$or": True}}, 2, "$or must be an array"),
+        ({"filter": {"$or": []}}, 2, "$and/$or/$nor must be a nonempty array"),
+        (
+            {"filter": {"$foo": 1}},
+            2,
+            UNKNOWN_OPERATOR,
+        ),
+        ({"filter": {"a": {"$foo": 1}}}, 2, "unknown operator: $foo"),
+        ({"filter": {"a": {"$mod": [0, 1]}}}, 2, "divisor cannot be 0"),
+        ({"filter": {"a": {"$mod": [1]}}}, 2, "malformed mod, not enough elements"),
+        ({"filter": {"a": {"$type": "foo"}}}, 2, "Unknown type name alias: foo"),
+        ({"filter": {"a": {"$in": 1}}}, 2, "$in needs an array"),
+        (
+            {"filter": {"a": {"$size": -1}}},
+            2,
+            "Failed to parse $size. Expected a non-negative number in: $size: -1",
+        ),
+        ({"filter": {"$where": "1"}}, 2, "no globalScriptEngine in $where parsing"),
+        ({"filter": {"$expr": "$$x"}}, 17276, "Use of undefined variable: x"),
+        ({"projection": {"a": 1, "b": 0}}, 31254, "Cannot do exclusion on field b in inclusion projection"),
+        ({"projection": {"a": 0, "b": 1}}, 31253, "Cannot do inclusion on field b in exclusion projection"),
+        ({"projection": {"a": 1, "a.b": 1}}, 31249, "Path collision at a.b remaining portion b"),
+        ({"sort": {"a": 2}}, 15975, "$sort key ordering must be 1 (for ascending) or -1 (for descending)"),
+        ({"limit": -1}, 51024, "BSON field 'limit' value must be >= 0, actual value '-1'"),
+        ({"min": {"a": 1}}, 51173, "When using min()/max() a hint of which index to use must be provided"),
+        (
+            {"collation": {"strength": 1}},
+            40414,
+            "BSON field 'collation.locale' is missing but a required field",
+        ),
+    ],
+)
+def test_a_find_that_cannot_be_is_refused(options: dict[str, Any], code: int, message: str) -> None:
+    error = failure(holding(1), {"find": "c", **options})
+    assert (error.code, error.message) == (code, message)
+
+
+def test_a_hint_names_an_index_that_is_there() -> None:
+    server = holding(3)
+    error = failure(server, {"find": "c", "hint": "x_1"})
+    assert error.code == 2
+    assert error.message.endswith("hint provided does not correspond to an existing index")
+    server.run({"createIndexes": "c", "indexes": [{"key": {"x": 1}, "name": "x_1"}]})
+    for hint in ("x_1", {"x": 1}, {"$natural": 1}, "_id_"):
+        assert len(server.run({"find": "c", "hint": hint})["cursor"]["firstBatch"]) == 3
+    backwards = server.run({"find": "c", "hint": {"$natural": -1}})["cursor"]["firstBatch"]
+    assert [document["_id"] for document in backwards] == [2, 1, 0]
+
+
+def test_min_and_max_bound_the_hinted_index() -> None:
+    options = {"hint": {"_id": 1}, "min": {"_id": 1}, "max": {"_id": 4}}
+    found = holding(6).run({"find": "c", **options, "returnKey": True})["cursor"]["firstBatch"]
+    assert found == [{"_id": 1}, {"_id": 2}, {"_id": 3}]
+
+
+def test_return_key_shows_the_key_of_the_index_in_use() -> None:
+    server = holding(2)
+    by_id = server.run({"find": "c", "sort": {"_id": 1}, "returnKey": True})["cursor"]["firstBatch"]
+    assert by_id == [{"_id": 0}, {"_id": 1}]
+    scan = server.run({"find": "c", "filter": {"x": 0}, "returnKey": True})["cursor"]["firstBatch"]
+    assert scan == [{}]
+
+
+def test_record_ids_are_shown_if_asked() -> None:
+    found = holding(2).run({"find": "c", "showRecordId": True})["cursor"]["firstBatch"]
+    assert [document["$recordId"] for document in found] == [1, 2]
+
+
+def test_count_counts() -> None:
+    server = holding(10)
+    cases: list[tuple[dict[str, Any], int]] = [
+        ({}, 10),
+        ({"query": {"x": 0}}, 4),
+        ({"query": {"x": 0}, "skip": 1, "limit": 2}, 2),
+        ({"limit": -3}, 3),
+        ({"skip": 8}, 2),
+        ({"query": {"_id": 3}}, 1),
+    ]
+    for options, expected in cases:
+        assert server.run({"count": "c", **options}) == {"n": expected}, options
+    assert server.run({"count": "nothing"}) == {"n": 0}
+
+
+def test_distinct_looks_into_arrays() -> None:
+    server = Server()
+    server.fill("c", {"x": [3, 1]}, {"x": 1.0}, {"x": None}, {}, {"x": {"y": 1}})
+    assert server.run({"distinct": "c", "key": "x"}) == {"values": [3, 1, None, {"y": 1}]}
+    assert server.run({"distinct": "c", "key": "x", "query": {"x": 3}}) == {"values": [3, 1]}
+
+
+def test_collation_decides_what_is_different() -> None:
+    server = Server()
+    server.fill("c", {"_id": 1, "x": "ping"}, {"_id": 2, "x": "PING"}, {"_id": 3, "x": "pöng"})
+    collation = {"locale": "en_US", "strength": 2}
+    found = server.run({"find": "c", "filter": {"x": "PING"}, "collation": collation})["cursor"]["firstBatch"]
+    assert [document["_id"] for document in found] == [1, 2]
+    assert server.run({"distinct": "c", "key": "x", "collation": collation}) == {"values": ["ping", "pöng"]}
+    assert server.run(
+        {"count": "c", "query": {"x": "PONG"}, "collation": {"locale": "en", "strength": 1}}
+    ) == {"n": 1}
+    assert server.run(
+        {"count": "c", "query": {"x": "PONG"}, "collation": {"locale": "en", "strength": 3}}
+    ) == {"n": 0}
+
+
+def test_let_holds_closed_expressions() -> None:
+    let = {"a": {"$literal": "$x"}, "b": {"$add": [1, 2]}, "c": {"$rand": {}}}
+    pipeline = [{"$project": {"_id": 0, "a": "$$a", "b": "$$b", "c": {"$type": "$$c"}}}]
+    reply = holding(1).run({"aggregate": "c", "pipeline": pipeline, "cursor": {}, "let": let})
+    assert reply["cursor"]["firstBatch"] == [{"a": "$x", "b": 3, "c": "double"}]
+
+
+def test_a_collection_passes_its_collation_on() -> None:
+    server = Server()
+    server.run({"create": "c", "collation": {"locale": "en", "strength": 2}})
+    server.fill("c", {"_id": "a"})
+    assert server.run({"count": "c", "query": {"_id": "A"}}) == {"n": 1}
+    assert server.run({"count": "c", "query": {"_id": "A"}, "collation": {"locale": "simple"}}) == {"n": 0}
+
+
+def results(server: Server, pipeline: list[dict[str, Any]], target: Any = "c", **options: Any) -> list[Any]:
+    reply = server.run({"aggregate": target, "pipeline": pipeline, "cursor": {}, **options})
+    found: list[Any] = reply["cursor"]["firstBatch"]
+    return found
+
+
+def test_an_aggregate_runs_over_a_collection_or_a_database() -> None:
+    server = holding(6)
+    grouped = results(server, [{"$group": {"_id": "$x", "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}])
+    assert grouped == [{"_id": 0, "n": 2}, {"_id": 1, "n": 2}, {"_id": 2, "n": 2}]
+    assert results(server, [{"$documents": [{"a": 1}]}, {"$set": {"b": 2}}], 1) == [{"a": 1, "b": 2}]
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ({"aggregate": "c", "pipeline": []}, 9),
+        ({"aggregate": "c", "pipeline": [{"$nonsense": 1}], "cursor": {}}, 40324),
+        ({"aggregate": "c", "pipeline": [{}], "cursor": {}}, 40323),
+        ({"aggregate": "c", "pipeline": [1], "cursor": {}}, 14),
+        ({"aggregate": "c", "pipeline": [{"$limit": 0}], "cursor": {}}, 15958),
+        ({"aggregate": "c", "pipeline": [{"$out": "d"}, {"$match": {}}], "cursor": {}}, 40601),
+        ({"aggregate": "c", "pipeline": [{"$match": {}}, {"$collStats": {}}], "cursor": {}}, 40602),
+        ({"aggregate": 1, "pipeline": [{"$match": {}}], "cursor": {}}, 73),
+        ({"aggregate": "c", "pipeline": [{"$group": {"_id": 1, "n": {"$foo": 1}}}], "cursor": {}}, 15952),
+        ({"aggregate": "c", "pipeline": [{"$project": {"x": {"$foo": 1}}}], "cursor": {}}, 168),
+        ({"aggregate": "c", "pipeline": [{"$listSearchIndexes": {}}], "cursor": {}}, 31082),
+        ({"aggregate": 1, "pipeline": [{"$listLocalSessions": {}}], "cursor": {}, "apiStrict": True}, 323),
+        (
+            {
+                "aggregate": "c",
+                "pipeline": [{"$out": "d"}],
+                "cursor": {},
+                "readConcern": {"level": "linearizable"},
+            },
+            72,
+        ),
+    ],
+)
+def test_an_aggregate_that_cannot_be_is_refused(command: dict[str, Any], code: int) -> None:
+    assert failure(holding(1), command).code == code
+
+
+def test_out_replaces_a_collection() -> None:
+    server = holding(4)
+    server.fill("d", {"_id": "old"})
+    assert results(server, [{"$match": {"x": 0}}, {"$out": "d"}]) == []
+    assert server.documents("d") == [{"_id": 0, "x": 0}, {"_id": 3, "x": 0}]
+
+
+@pytest.mark.parametrize(
+    ("options", "left"),
+    [
+        ({}, [{"_id": 1, "x": 1, "y": 9}, {"_id": 2, "x": 2}]),
+        ({"whenMatched": "replace"}, [{"_id": 1, "x": 1}, {"_id": 2, "x": 2}]),
+        ({"whenMatched": "keepExisting"}, [{"_id": 1, "y": 9}, {"_id": 2, "x": 2}]),
+        (
+            {"whenMatched": [{"$set": {"z": "$$new.x"}}]},
+            [{"_id": 1, "y": 9, "z": 1}, {"_id": 2, "x": 2}],
+        ),
+        ({"whenNotMatched": "discard"}, [{"_id": 1, "x": 1, "y": 9}]),
+    ],
+)
+def test_merge_changes_what_it_finds_and_inserts_the_rest(
+    options: dict[str, Any], left: list[dict[str, Any]]
+) -> None:
+    server = Server()
+    server.fill("d", {"_id": 1, "y": 9})
+    source = {"$documents": [{"_id": 1, "x": 1}, {"_id": 2, "x": 2}]}
+    pipeline: list[dict[str, Any]] = [source, {"$merge": {"into": "d", **options}}]
+    assert results(server, pipeline, 1) == []
+    assert server.documents("d") == left
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"whenMatched": "fail"}, 11000),
+        ({"whenNotMatched": "fail"}, 13113),
+        ({"on": "y"}, 51183),
+        ({"whenMatched": "nonsense"}, 2),
+    ],
+)
+def test_merge_fails_where_it_shall(options: dict[str, Any], code: int) -> None:
+    server = Server()
+    server.fill("d", {"_id": 1, "y": 9})
+    pipeline = [{"$documents": [{"_id": 1}, {"_id": 2}]}, {"$merge": {"into": "d", **options}}]
+    error = failure(server, {"aggregate": 1, "pipeline": pipeline, "cursor": {}})
+    assert error.code == code
+    if code == 11000:
+        assert error.extra == {"keyPattern": {"_id": 1}, "keyValue": {"_id": 1}}
+
+
+def test_a_view_reads_through_its_pipeline() -> None:
+    server = holding(6)
+    server.run({"create": "v", "viewOn": "c", "pipeline": [{"$match": {"x": 0}}]})
+    server.run({"create": "w", "viewOn": "v", "pipeline": [{"$project": {"_id": 1}}]})
+    assert server.run({"find": "w"})["cursor"]["firstBatch"] == [{"_id": 0}, {"_id": 3}]
+    assert server.run({"count": "w"}) == {"n": 2}
+    assert server.run({"distinct": "v", "key": "x"}) == {"values": [0]}
+    assert results(server, [{"$count": "n"}], "w") == [{"n": 2}]
+    joined = results(server, [{"$limit": 1}, {"$lookup": {"from": "w", "pipeline": [], "as": "all"}}])
+    assert joined == [{"_id": 0, "x": 0, "all": [{"_id": 0}, {"_id": 3}]}]
+
+
+def test_views_are_not_nested_without_end() -> None:
+    server = Server()
+    for number in range(21):
+        server.run({"create": f"v{number}", "viewOn": f"v{number + 1}"})
+    assert failure(server, {"find": "v0"}).code == 165
+
+
+def test_sample_is_drawn_with_the_deployments_dice() -> None:
+    pipeline = [{"$sample": {"size": 3}}]
+    assert results(holding(10), pipeline) == results(holding(10), pipeline)
+
+
+def test_sources_that_are_not_collections() -> None:
+    server = holding(2)
+    server.run({"create": "cap", "capped": True, "size": 1000, "max": 5})
+    (stats,) = results(server, [{"$collStats": {"storageStats": {}}}], "cap")
+    assert (stats["storageStats"]["capped"], stats["storageStats"]["maxSize"]) == (True, 1000)
+    (counted,) = results(server, [{"$collStats": {"count": {}}}])
+    assert counted["count"] == 2
+    assert results(server, [{"$indexStats": {}}])[0]["name"] == "_id_"
+    server.sessions.use(ONE, 0.0)
+    (session,) = results(server, [{"$listLocalSessions": {}}, {"$limit": 1}], 1)
+    assert bytes(session["_id"]["id"]) == ONE
+    operations = server.run({"aggregate": 1, "pipeline": [{"$currentOp": {}}], "cursor": {}}, db="admin")
+    assert operations["cursor"]["firstBatch"][0]["op"] == "command"
+
+
+def test_a_change_stream_needs_a_replica_set() -> None:
+    command = {"aggregate": "c", "pipeline": [{"$changeStream": {}}], "cursor": {}}
+    error = failure(Server(replica_set=False), command)
+    assert (error.code, error.message) == (
+        40573,
+        "The $changeStream stage is only supported on replica sets",
+    )
+
+
+def test_explain_outlines_a_plan() -> None:
+    server = holding(3)
+    plan = server.run({"explain": {"find": "c", "filter": {"_id": 1}}})
+    assert plan["queryPlanner"]["winningPlan"]["stage"] == "IDHACK"
+    assert plan["executionStats"]["nReturned"] == 1
+    scan = server.run({"aggregate": "c", "pipeline": [{"$match": {"x": 1}}], "explain": True})
+    assert scan["queryPlanner"]["winningPlan"]["stage"] == "COLLSCAN"

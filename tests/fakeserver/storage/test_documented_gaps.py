@@ -1,0 +1,39 @@
+"""docs/STORAGE.md tells the truth about what is missing."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from data_commands import Server
+
+from fakeserver.errors import CommandError
+from fakeserver.storage.matching import UNSUPPORTED_OPERATORS
+from fakeserver.storage.stages import UNSUPPORTED_STAGES
+
+ROOT = Path(__file__).parents[3]
+TEXT = (ROOT / "docs" / "STORAGE.md").read_text()
+GAPS = re.findall(r"^\| `?([^|`]+)`? \| `(\{[^`]*\})` \| (\d+) \|$", TEXT, re.MULTILINE)
+MODULES = re.findall(r"^\| ((?:`\w+\*?`(?:, )?)+) \| [^|]+ \| [^|]+ \|$", TEXT, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("name", "command", "code"), GAPS, ids=[name for name, _command, _code in GAPS])
+def test_what_is_missing_is_an_error(name: str, command: str, code: str) -> None:
+    server = Server()
+    server.fill("c", {"_id": 1})
+    with pytest.raises(CommandError) as caught:
+        server.run(json.loads(command))
+    assert caught.value.code == int(code), name
+
+
+def test_every_stage_and_operator_that_is_refused_is_listed() -> None:
+    assert {name for name, _command, _code in GAPS} >= UNSUPPORTED_STAGES | UNSUPPORTED_OPERATORS
+
+
+def test_the_modules_that_are_told_of_are_there() -> None:
+    storage = ROOT / "fakeserver" / "storage"
+    patterns = [pattern for row in MODULES for pattern in re.findall(r"`(\w+\*?)`", row)]
+    assert len(patterns) > 10
+    assert all(list(storage.glob(f"{pattern}.py")) for pattern in patterns)

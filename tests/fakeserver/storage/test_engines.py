@@ -1,0 +1,138 @@
+"""Both storage engines keep the contract, and do the same with the same operations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import bson
+import pytest
+from check_storage_engine import NS, STATEMENTS
+from hypothesis import given
+from hypothesis import strategies as st
+from model_engine import ModelEngine
+from mongomock.store import CollectionStore
+
+from fakeserver.errors import CommandError
+from fakeserver.storage.engine import IndexSpec, Query, Update
+from fakeserver.storage.mongomock import MongomockEngine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fakeserver.storage.engine import StorageEngine
+
+Operation = tuple[str, Any]
+
+IDS = st.sampled_from([1, 2, 3, 4.0, "a", True, None])
+SCALARS = st.one_of(st.none(), st.booleans(), st.integers(-3, 3), st.sampled_from([0.5, 1.0, "a", "b"]))
+FIELDS = st.sampled_from(["x", "y"])
+DOCUMENTS = st.fixed_dictionaries({"_id": IDS}, optional={"x": SCALARS, "y": SCALARS})
+CONDITIONS = st.one_of(
+    SCALARS,
+    st.builds(
+        lambda name, value: {name: value}, st.sampled_from(["$gt", "$gte", "$lt", "$lte"]), st.integers(-3, 3)
+    ),
+    st.builds(lambda values: {"$in": values}, st.lists(SCALARS, max_size=3)),
+    st.builds(lambda value: {"$ne": value}, SCALARS),
+    st.builds(lambda wanted: {"$exists": wanted}, st.booleans()),
+)
+PLAIN_FILTERS = st.dictionaries(st.sampled_from(["_id", "x", "y"]), CONDITIONS, max_size=2)
+FILTERS = st.one_of(
+    PLAIN_FILTERS,
+    st.builds(
+        lambda name, branches: {name: branches},
+        st.sampled_from(["$or", "$and"]),
+        st.lists(PLAIN_FILTERS, min_size=1, max_size=2),
+    ),
+)
+CHANGES = st.one_of(
+    st.builds(lambda field, value: {"$set": {field: value}}, FIELDS, SCALARS),
+    st.builds(lambda field: {"$unset": {field: ""}}, FIELDS),
+    st.builds(lambda field, value: {"$inc": {field: value}}, FIELDS, st.integers(-2, 2)),
+    st.builds(lambda field, value: {"$push": {field: value}}, FIELDS, st.integers(0, 2)),
+    st.dictionaries(FIELDS, SCALARS, min_size=1),
+)
+SORTS = st.one_of(st.none(), st.dictionaries(FIELDS, st.sampled_from([1, -1]), min_size=1))
+QUERIES = st.builds(
+    lambda wanted, sort, skip, limit: Query(wanted, sort=sort, skip=skip, limit=limit),
+    FILTERS,
+    SORTS,
+    st.integers(0, 2),
+    st.integers(0, 3),
+)
+OPERATIONS = st.one_of(
+    st.tuples(st.just("insert"), DOCUMENTS),
+    st.tuples(st.just("find"), QUERIES),
+    st.tuples(
+        st.just("update"), st.builds(lambda wanted, change: Update(Query(wanted), change), FILTERS, CHANGES)
+    ),
+    st.tuples(
+        st.just("delete"),
+        st.builds(lambda wanted, limit: Query(wanted, limit=limit), FILTERS, st.sampled_from([0, 1])),
+    ),
+)
+
+
+@pytest.mark.parametrize("make", [MongomockEngine, ModelEngine], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("statement", STATEMENTS, ids=lambda statement: statement.__name__)
+def test_the_engine_keeps_the_contract(
+    make: Callable[[], StorageEngine], statement: Callable[[Callable[[], StorageEngine]], None]
+) -> None:
+    statement(make)
+
+
+def outcome(engine: StorageEngine, operation: Operation) -> Any:
+    """Return what an operation answers, or the code of its error."""
+    name, argument = operation
+    try:
+        result = getattr(engine, name)(NS, argument)
+    except CommandError as error:
+        return int(error.code)
+    return (result.matched, result.modified) if name == "update" else result
+
+
+def has_arrays(engine: StorageEngine) -> bool:
+    return any(isinstance(value, list) for each in engine.find(NS, Query()) for value in each.values())
+
+
+@pytest.mark.slow
+@given(st.lists(OPERATIONS, max_size=12))
+def test_both_engines_do_the_same_with_any_simple_operations(operations: list[Operation]) -> None:
+    engines: list[StorageEngine] = [MongomockEngine(), ModelEngine()]
+    for engine in engines:
+        engine.create_index(NS, IndexSpec("y_1", {"y": 1}, unique=True, sparse=True))
+    for operation in operations:
+        if has_arrays(engines[1]):
+            break
+        ours, models = (outcome(engine, operation) for engine in engines)
+        assert ours == models, operation
+    left, right = ([bson.encode(document) for document in engine.find(NS, Query())] for engine in engines)
+    assert left == right
+
+
+def test_an_equality_on_the_id_reads_no_other_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = MongomockEngine()
+    for number in range(10):
+        engine.insert(NS, {"_id": number, "x": number})
+
+    def refuse(_store: CollectionStore) -> None:
+        raise AssertionError("a scan")
+
+    monkeypatch.setattr(CollectionStore, "documents", property(refuse))
+    assert engine.find(NS, Query({"_id": 7})) == [{"_id": 7, "x": 7}]
+    assert engine.update(NS, Update(Query({"_id": 7}), {"$set": {"x": 1}})).modified == 1
+    assert engine.delete(NS, Query({"_id": 7}, limit=1)) == [{"_id": 7, "x": 1}]
+    engine.insert(NS, {"_id": 7})
+    with pytest.raises(AssertionError, match="a scan"):
+        engine.find(NS, Query({"x": 7}))
+
+
+@given(st.lists(DOCUMENTS, max_size=6), IDS)
+def test_the_short_cut_by_id_finds_what_a_scan_finds(documents: list[dict[str, Any]], wanted: Any) -> None:
+    engine = MongomockEngine()
+    for document in documents:
+        outcome(engine, ("insert", document))
+    short = engine.find(NS, Query({"_id": wanted}))
+    assert short == engine.find(NS, Query({"$and": [{"_id": wanted}]}))
+    assert short == engine.find(NS, Query({"_id": {"$in": [wanted]}}))
+    assert engine.delete(NS, Query({"_id": wanted})) == short

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+
+from fakeserver.cli import main, parser, spec_of
+from fakeserver.spec import ClusterSpec, Topology
+
+
+def _spec(*arguments: str, **environment: str) -> ClusterSpec:
+    return spec_of(parser().parse_args(arguments), environment)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "spec"),
+    [
+        ([], ClusterSpec.standalone(bind_ip="localhost")),
+        (["--port", "27017"], ClusterSpec.standalone(bind_ip="localhost", ports=(27017,))),
+        (
+            ["--replSet", "rs1", "--port", "27017"],
+            ClusterSpec.replica_set(3, set_name="rs1", bind_ip="localhost", ports=(27017, 27018, 27019)),
+        ),
+        (
+            ["--topology", "replica_set", "--members", "1", "--profile", "7.0", "--seed", "5"],
+            ClusterSpec.replica_set(1, profile="7.0", seed=5, bind_ip="localhost"),
+        ),
+        (
+            ["--setParameter", "logLevel=1", "--setParameter", "enableTestCommands=0"],
+            ClusterSpec.standalone(
+                bind_ip="localhost", parameters={"logLevel": "1", "enableTestCommands": "0"}
+            ),
+        ),
+        (["--bind_ip", "127.0.0.1"], ClusterSpec.standalone(host="127.0.0.1", bind_ip="127.0.0.1")),
+        (
+            ["--bind_ip_all", "--listen-beyond-loopback-without-authentication"],
+            ClusterSpec.standalone(host="localhost", bind_ip="0.0.0.0"),
+        ),
+        (
+            ["--networkMessageCompressors", "zlib, snappy"],
+            ClusterSpec.standalone(bind_ip="localhost", compressors=("zlib", "snappy")),
+        ),
+        (
+            ["--networkMessageCompressors", "disabled"],
+            ClusterSpec.standalone(bind_ip="localhost", compressors=()),
+        ),
+        (["--dbpath", "/data", "--journal"], ClusterSpec.standalone(bind_ip="localhost")),
+    ],
+)
+def test_a_mongods_flags_describe_a_deployment(arguments: list[str], spec: ClusterSpec) -> None:
+    assert _spec(*arguments) == spec
+
+
+@pytest.mark.parametrize(
+    ("environment", "topology"),
+    [
+        ({"TOPOLOGY": "replica_set"}, Topology.REPLICA_SET),
+        ({"TOPOLOGY": "server"}, Topology.STANDALONE),
+        ({"FAKESERVER_TOPOLOGY": "replicaset", "TOPOLOGY": "server"}, Topology.REPLICA_SET),
+    ],
+)
+def test_the_environment_gives_the_default_topology(environment: dict[str, str], topology: Topology) -> None:
+    assert _spec(**environment).topology is topology
+    assert _spec("--topology", "standalone", **environment).topology is Topology.STANDALONE
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "complaint"),
+    [
+        (["--bind_ip", "0.0.0.0"], {}, "lets other machines in"),
+        (["--bind_ip", "example.org"], {}, "lets other machines in"),
+        (["--bind_ip_all"], {}, "lets other machines in"),
+        (["--members", "3"], {}, "--members is for a replica set"),
+        (["--topology", "standalone", "--replSet", "x"], {}, "a standalone has no --replSet"),
+        (["--setParameter", "logLevel"], {}, "must have the form NAME=VALUE"),
+        ([], {"TOPOLOGY": "sharded_cluster"}, "unknown topology 'sharded_cluster'"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(
+    arguments: list[str], environment: dict[str, str], complaint: str
+) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        _spec(*arguments, **environment)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--fork"], "--fork is not supported"),
+        (["--bind_ip", "0.0.0.0"], "lets other machines in"),
+        (["--bogus"], "unrecognized arguments"),
+        (["--members", "0", "--replSet", "x"], "members must be from 1 to 50"),
+    ],
+)
+def test_a_mistake_on_the_command_line_is_explained(
+    arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exited:
+        main(arguments)
+    assert exited.value.code == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version", "--profile", "9.0"]) == 0
+    assert capsys.readouterr().out == "db version v9.0.0\n"
+
+
+def test_a_parameter_that_no_server_has_keeps_it_from_starting(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--setParameter", "bogus=1"]) == 2
+    assert "unrecognized parameter [bogus]" in capsys.readouterr().err
+
+
+def _serve(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "fakeserver", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONWARNINGS": "error"},
+    )
+
+
+def _stop(process: subprocess.Popen[str], number: int) -> tuple[str, list[dict[str, Any]]]:
+    process.send_signal(number)
+    out, err = process.communicate(timeout=20)
+    return out, [json.loads(line) for line in err.splitlines()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_served_deployment_answers_until_a_signal_stops_it(number: int) -> None:
+    with _serve("--replSet", "rs0", "--dbpath", "/data") as process:
+        assert process.stdout is not None
+        uri = process.stdout.readline().strip()
+        with MongoClient[Any](uri, serverSelectionTimeoutMS=10_000) as client:
+            assert client.admin.command("ping")["ok"] == 1.0
+        out, log = _stop(process, number)
+    assert process.returncode == 0
+    assert out == ""
+    messages = [line["msg"] for line in log]
+    assert messages.count("Waiting for connections") == 3
+    assert [line["attr"] for line in log if line["msg"] == "Option has no effect here"] == [
+        {"option": "--dbpath"}
+    ]
+    assert any("Test commands are enabled" in message for message in messages)
+
+
+@pytest.mark.slow
+def test_a_port_that_is_taken_is_an_exit_code() -> None:
+    with _serve() as first:
+        assert first.stdout is not None
+        port = first.stdout.readline().strip().rstrip("/").rpartition(":")[2]
+        with _serve("--port", port) as second:
+            assert second.wait(timeout=20) == 48
+            assert second.stderr is not None
+            assert second.stderr.read().startswith("cannot start: ")
+        _stop(first, signal.SIGTERM)

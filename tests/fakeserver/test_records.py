@@ -1,0 +1,127 @@
+"""The oplog, cluster time, the journal and the log, without a server."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from bson import Int64, Timestamp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fakeserver.events import CommandFinished, PrimaryElected, to_document
+from fakeserver.journal import Journal
+from fakeserver.logs import ServerLog
+from fakeserver.oplog import ClusterTime, Oplog, OpTime
+from fakeserver.storage.engine import Changed, Namespace
+
+
+class _Date:
+    """Seconds since the epoch, set by hand."""
+
+    def __init__(self, now: float = 1000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_operations_of_one_second_are_counted() -> None:
+    oplog = Oplog(_Date(1000.9))
+    assert [oplog.append()[:2] for _ in range(3)] == [(1000, 1), (1000, 2), (1000, 3)]
+
+
+@given(dates=st.lists(st.floats(0, 2000), max_size=20))
+def test_operation_times_only_grow_even_when_the_date_does_not(dates: list[float]) -> None:
+    date = _Date()
+    oplog = Oplog(date)
+    times = [oplog.last]
+    for date.now in dates:
+        times.append(oplog.append())
+    assert times == sorted(set(times))
+
+
+def test_a_term_is_part_of_the_time() -> None:
+    oplog = Oplog(_Date())
+    oplog.term = 3
+    optime = oplog.append()
+    assert optime.document == {"ts": Timestamp(1000, 1), "t": Int64(3)}
+
+
+def test_the_entries_after_a_time_can_be_read() -> None:
+    oplog = Oplog(_Date(), capacity=2)
+    ns, change = Namespace("db", "c"), Changed(None, {"_id": 1})
+    first = oplog.append(ns, change)
+    oplog.append()
+    oplog.append(ns, change)
+    assert [(entry.optime.increment, entry.ns) for entry in oplog.since(first)] == [(2, None), (3, ns)]
+    assert [entry.optime.increment for entry in oplog.since(OpTime(0, 0, 0))] == [2, 3]
+
+
+def test_growing_rings_a_bell() -> None:
+    oplog = Oplog(_Date())
+    heard: list[OpTime] = []
+    oplog.grown.listen(lambda: heard.append(oplog.last))
+    optime = oplog.append()
+    assert heard == [optime]
+
+
+def test_cluster_time_is_the_latest_that_anybody_told() -> None:
+    oplog = Oplog(_Date())
+    time = ClusterTime(oplog)
+    oplog.append()
+    time.advance(Timestamp(900, 9))
+    assert time.fields()["$clusterTime"]["clusterTime"] == Timestamp(1000, 1)
+    time.advance(Timestamp(2000, 5))
+    time.advance(Timestamp(1999, 5))
+    assert time.fields()["$clusterTime"]["clusterTime"] == Timestamp(2000, 5)
+    assert time.fields()["operationTime"] == Timestamp(1000, 1)
+
+
+def test_a_journal_keeps_the_newest_and_counts_the_rest() -> None:
+    journal = Journal(capacity=2)
+    for term in range(5):
+        journal.append(float(term), "node0", PrimaryElected("node0", term))
+    assert [record.seq for record in journal.records] == [4, 5]
+    assert journal.dropped == 3
+    assert journal.of_kind("primaryElected") == journal.records
+    assert journal.of_kind("bogus") == ()
+
+
+def test_an_event_is_a_document_without_what_it_does_not_know() -> None:
+    event = CommandFinished("ping", "admin", 7, 1, None, None, "ok")
+    assert to_document(event) == {
+        "kind": "commandFinished",
+        "name": "ping",
+        "db": "admin",
+        "request_id": 7,
+        "connection": 1,
+        "outcome": "ok",
+    }
+
+
+def test_a_log_line_has_the_shape_of_a_mongods() -> None:
+    seen: list[str] = []
+    log = ServerLog(_Date(0.5), seen.append)
+    log.write("NETWORK", 23016, "Waiting for connections", context="listener", attr={"port": 1})
+    log.write("CONTROL", 1, "plain", context="main", severity="W")
+    assert json.loads(seen[0]) == {
+        "t": {"$date": "1970-01-01T00:00:00.500+00:00"},
+        "s": "I",
+        "c": "NETWORK",
+        "id": 23016,
+        "svc": "S",
+        "ctx": "listener",
+        "msg": "Waiting for connections",
+        "attr": {"port": 1},
+    }
+    assert "attr" not in json.loads(seen[1])
+    assert (log.total, list(log.lines)) == (2, seen)
+
+
+@pytest.mark.parametrize("count", [1024, 1030])
+def test_a_log_keeps_the_newest_lines(count: int) -> None:
+    log = ServerLog(_Date())
+    for number in range(count):
+        log.write("C", number, "m", context="x")
+    assert (log.total, len(log.lines)) == (count, 1024)

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from harness.deployment import SERVED, EmbeddedDeployment, embedded
+from harness.sim.world import World, run_virtual
+from harness.unified.deployment import Topology
+from mongowire.system import SeededRng, SystemClock, TcpNetwork
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    Scenario = Callable[[EmbeddedDeployment], Awaitable[None]]
+
+
+def on_a_replica_set(scenario: Scenario, *, topology: Topology = Topology.REPLICA_SET) -> None:
+    """Run a scenario on a deployment in virtual time."""
+
+    async def main(world: World) -> None:
+        ports: dict[str, Any] = {"clock": world.clock, "network": world.network, "rng": world.rng}
+        async with embedded(topology, virtual=True, **ports) as deployment:
+            await scenario(deployment)
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize("topology", SERVED)
+def test_a_deployment_tells_what_requirements_are_compared_with(topology: Topology) -> None:
+    async def scenario(deployment: EmbeddedDeployment) -> None:
+        assert deployment.topology is topology
+        assert deployment.server_version == (8, 2, 0)
+        assert deployment.parameters["enableTestCommands"] is True
+        assert deployment.auth is False
+        assert len(deployment.addresses) == (1 if topology is Topology.SINGLE else 3)
+        assert all(address in deployment.uri for address in deployment.addresses)
+        assert deployment.uri_multi == deployment.uri
+
+    on_a_replica_set(scenario, topology=topology)
+
+
+def test_a_command_goes_to_the_primary_of_the_moment() -> None:
+    async def scenario(deployment: EmbeddedDeployment) -> None:
+        for _ in range(2):
+            hello = await deployment.admin("admin", {"hello": 1})
+            assert hello["isWritablePrimary"] is True
+            deployment.cluster.elect(next(node for node in deployment.cluster.nodes if not node.is_primary))
+
+    on_a_replica_set(scenario)
+
+
+def test_a_command_can_be_sent_to_any_member() -> None:
+    async def scenario(deployment: EmbeddedDeployment) -> None:
+        told = [
+            (await deployment.admin("admin", {"hello": 1}, address=address))["me"]
+            for address in deployment.addresses
+        ]
+        assert told == list(deployment.addresses)
+
+    on_a_replica_set(scenario)
+
+
+def test_a_reply_is_returned_whatever_it_says() -> None:
+    async def scenario(deployment: EmbeddedDeployment) -> None:
+        reply = await deployment.admin("admin", {"frobnicate": 1})
+        assert (reply["ok"], reply["codeName"]) == (0.0, "CommandNotFound")
+
+    on_a_replica_set(scenario)
+
+
+def test_other_dice_mean_other_sessions_on_the_same_servers() -> None:
+    async def scenario(deployment: EmbeddedDeployment) -> None:
+        other = deployment.with_dice(SeededRng(1))
+        assert other.cluster is deployment.cluster
+        assert other.rng.random() != deployment.rng.random()
+
+    on_a_replica_set(scenario)
+
+
+def test_in_real_time_clients_come_over_tcp() -> None:
+    async def main() -> None:
+        clock, rng = SystemClock(), SeededRng(0)
+        async with embedded(
+            Topology.SINGLE, clock=clock, network=TcpNetwork(), rng=rng, virtual=False
+        ) as deployment:
+            assert deployment.network is None
+            assert (await deployment.admin("admin", {"ping": 1}))["ok"] == 1.0
+
+    asyncio.run(main())

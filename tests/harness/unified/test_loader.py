@@ -1,0 +1,325 @@
+"""Reading scenario files: values, places, and one clear error for what cannot be read."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+from bson import Binary, Decimal128, Int64, ObjectId
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.unified import loader
+from harness.unified.build import build
+from harness.unified.errors import ScenarioError
+from harness.unified.loader import load, read
+from harness.unified.marks import Mark, Marked
+from harness.unified.model import UNSET, ExpectedEvent, Operation, TestFile
+
+Write: TypeAlias = Callable[..., Path]
+
+WORDS = st.sampled_from(
+    [
+        "callback",
+        "operation",
+        "event",
+        "entities",
+        "client",
+        "id",
+        "$oid",
+        "$date",
+        "$binary",
+        "$numberLong",
+        "x",
+    ]
+)
+SCALARS = st.none() | st.booleans() | st.integers(-1, 2**70) | st.floats() | WORDS
+
+MINIMAL = """\
+description: minimal
+schemaVersion: "1.0"
+tests:
+  - description: one
+    operations: []
+"""
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def write_file(text: str | bytes, name: str = "case.yml") -> Path:
+        path = tmp_path / name
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return path
+
+    return write_file
+
+
+def value_of(path: Path) -> Any:
+    return read(path).value
+
+
+class TestYaml:
+    @pytest.mark.parametrize(
+        ("text", "value"),
+        [
+            ("a: 1", {"a": 1}),
+            ("a: -1.5e3", {"a": -1500.0}),
+            ("a: 0x1f", {"a": 31}),
+            ("a: 0o17", {"a": 15}),
+            ("a: 010", {"a": 10}),
+            ("a: yes", {"a": "yes"}),
+            ("a: off", {"a": "off"}),
+            ("a: 12:30:45", {"a": "12:30:45"}),
+            ("a: 2020-01-01", {"a": "2020-01-01"}),
+            ("a: '1'", {"a": "1"}),
+            ("a: !!str 1", {"a": "1"}),
+            ("a: ~", {"a": None}),
+            ("a:", {"a": None}),
+            ("a: .inf", {"a": float("inf")}),
+            ("1: a", {"1": "a"}),
+            ("[a, {b: [c]}]", ["a", {"b": ["c"]}]),
+        ],
+    )
+    def test_plain_scalars_are_those_of_yaml_1_2(self, text: str, value: Any, write: Write) -> None:
+        assert value_of(write(text)) == value
+
+    def test_an_anchor_may_be_defined_again(self, write: Write) -> None:
+        text = "a: &x 1\nb: *x\nc: &x 2\nd: *x\n"
+        assert value_of(write(text)) == {"a": 1, "b": 1, "c": 2, "d": 2}
+
+    def test_a_merge_key_gives_what_the_mapping_does_not_say_itself(self, write: Write) -> None:
+        anchors = "base: &base {a: 1, b: 2}\nmore: &more {b: 3, c: 4}\n"
+        value = value_of(write(anchors + "one: {a: 0, <<: *base}\nall: {<<: [*base, *more]}\n"))
+        assert value["one"] == {"a": 0, "b": 2}
+        assert value["all"] == {"a": 1, "b": 2, "c": 4}
+
+    def test_a_key_after_a_merge_wins_over_it(self, write: Write) -> None:
+        assert value_of(write("base: &b {a: 1, c: 1}\none: {<<: *b, a: 2}\n"))["one"] == {"a": 2, "c": 1}
+
+    @pytest.mark.parametrize("text", ["keys: {a: &aws:name1 1, b: *aws:name1}", "a: {b:, c: 1}"])
+    def test_what_one_scanner_refuses_another_reads(self, text: str, write: Write) -> None:
+        assert value_of(write(text))
+
+    def test_every_value_knows_its_line(self, write: Write) -> None:
+        document = read(write("a:\n  - b: 1\n  - c: &c {d: 2}\ne: *c\n"))
+        assert str(document["a"][1]["c"]["d"].location).endswith("case.yml:3:15: a[1].c.d")
+        assert document["e"].location.line == 4
+        assert document["e"]["d"].location.line == 3
+
+
+class TestJson:
+    def test_it_reads_as_the_same_value_with_the_same_places(self, write: Write) -> None:
+        value = {"a": [1, 2.5, None, True, {"b": "\u00e9"}], "c": "line\n"}
+        document = read(write(json.dumps(value, indent=2), "case.json"))
+        assert document.value == value
+        assert document["c"].location.line == 11
+
+    def test_what_is_json_but_not_yaml_reads_without_places(self, write: Write) -> None:
+        document = read(write('{\n\t"a": "\\ud83d\\ude00"\n}', "case.json"))
+        assert document.value == {"a": "\U0001f600"}
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("content", "message", "line"),
+        [
+            (b"", "empty", 0),
+            (b"  \n\n", "empty", 0),
+            (b"a: \0", "binary", 0),
+            (b"a: b\nc: \xff", "UTF-8", 2),
+            (b"a: 1\n\tb: 2\n", "not YAML", 2),
+            (b"a: [1, 2\nb: 3\n", "not YAML", 2),
+            (b"a: 1\na: 2\n", "'a' is repeated", 2),
+            (b"a: *b\n", "no anchor", 1),
+            (b"a: &a [1, *a]\n", "contains itself", 1),
+            (b"a: 1\n---\nb: 2\n", "second document", 2),
+            (b"a: !!binary aGk=\n", "tag", 1),
+            (b"{a: 1, true: 2}\n", "not a string", 1),
+            (b"a: {<<: [1]}\n", "merged", 1),
+        ],
+    )
+    def test_it_is_refused_with_its_line(self, content: bytes, message: str, line: int, write: Write) -> None:
+        path = write(content)
+        with pytest.raises(ScenarioError, match=message) as raised:
+            read(path)
+        assert raised.value.location is not None
+        assert raised.value.location.path == path
+        assert raised.value.location.line == line
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [("{", "Expecting"), ('{"a": 1, "a": 2}', "'a' is repeated"), ("[" * 100_000, "deep")],
+    )
+    def test_so_is_bad_json(self, content: str, message: str, write: Write) -> None:
+        with pytest.raises(ScenarioError, match=message):
+            read(write(content, "case.json"))
+
+    def test_a_file_that_does_not_exist_is_named(self, tmp_path: Path) -> None:
+        with pytest.raises(ScenarioError, match=r"nowhere\.yml.*cannot be read"):
+            load(tmp_path / "nowhere.yml")
+
+    def test_aliases_that_multiply_without_end_are_refused_before_they_are_expanded(
+        self, write: Write
+    ) -> None:
+        lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+        lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 30)]
+        with pytest.raises(ScenarioError, match="aliases"):
+            read(write("\n".join(lines)))
+
+    def test_nesting_is_bounded(self, write: Write) -> None:
+        with pytest.raises(ScenarioError, match="deep"):
+            read(write("[" * 2000 + "]" * 2000))
+
+    @given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
+    def test_no_bytes_at_all_make_anything_but_a_scenario_error(self, content: bytes) -> None:
+        try:
+            text = content.decode()
+            loader._read_yaml(text, Path("any.yml"))
+        except (ScenarioError, UnicodeDecodeError):
+            pass
+
+
+class TestModel:
+    def test_a_file_becomes_cases_that_know_their_lines(self, write: Write) -> None:
+        text = MINIMAL + '  - description: "two"\n    skipReason: why\n    operations: []\n'
+        file = load(write(text, "stem.yml"))
+        assert isinstance(file, TestFile)
+        assert [case.line for case in file.cases] == [4, 6]
+        assert [case.index for case in file.cases] == [0, 1]
+        assert file.cases[1].skip_reason == "why"
+
+    def test_case_ids_name_the_specification_the_file_and_the_description(
+        self, write: Write, tmp_path: Path
+    ) -> None:
+        folder = tmp_path / "source" / "retryable-writes" / "tests" / "unified"
+        folder.mkdir(parents=True)
+        path = folder / "insertOne.yml"
+        path.write_text(MINIMAL)
+        assert load(path).cases[0].id == "retryable-writes/insertOne::one"
+
+    def test_empty_and_repeated_descriptions_get_ids_of_their_own(self, write: Write) -> None:
+        descriptions = ["''", "''", "same", "same", "other"]
+        tests = "".join(f"  - {{description: {name}, operations: []}}\n" for name in descriptions)
+        file = load(write(MINIMAL.partition("  - ")[0] + tests))
+        names = [case.id.partition("::")[2] for case in file.cases]
+        assert names == ["[0]", "[1]", "same [2]", "same [3]", "other"]
+
+    def test_an_operation_keeps_its_expectations_and_its_line(self, write: Write) -> None:
+        text = MINIMAL.replace(
+            "operations: []",
+            """operations:
+      - name: insertOne
+        object: collection0
+        arguments: {document: {_id: {$oid: "000000000000000000000001"}, n: {$numberLong: "5"}}}
+        expectError:
+          errorCode: 11000
+          errorLabelsOmit: [RetryableWriteError]
+      - {name: find, object: collection0, saveResultAsEntity: saved}""",
+        )
+        first, second = load(write(text)).cases[0].operations
+        assert first.location.line == 6
+        assert first.arguments == {"document": {"_id": ObjectId("0" * 23 + "1"), "n": Int64(5)}}
+        assert type(first.arguments["document"]["n"]) is Int64
+        assert first.expect_error is not None
+        assert (first.expect_error.code, first.expect_error.labels_omit) == (11000, ("RetryableWriteError",))
+        assert first.expect_result is UNSET
+        assert second.save_result_as_entity == "saved"
+
+    def test_operations_and_events_inside_arguments_are_parts_of_the_model(self, write: Write) -> None:
+        text = MINIMAL.replace(
+            "operations: []",
+            """operations:
+      - name: withTransaction
+        object: session0
+        arguments:
+          callback:
+            - {name: insertOne, object: collection0, arguments: {document: {x: 1}}}
+      - name: waitForEvent
+        object: testRunner
+        arguments: {client: client0, event: {poolReadyEvent: {}}, count: 1}""",
+        )
+        first, second = load(write(text)).cases[0].operations
+        (inner,) = first.arguments["callback"]
+        assert isinstance(inner, Operation)
+        assert inner.location.line == 10
+        assert isinstance(second.arguments["event"], ExpectedEvent)
+
+    @pytest.mark.parametrize(
+        ("text", "value"),
+        [
+            ("{$numberDecimal: '1.5'}", Decimal128("1.5")),
+            ("{$binary: {base64: 'aGk=', subType: '04'}}", Binary(b"hi", 4)),
+            ("{$numberDouble: 'Infinity'}", float("inf")),
+            ("{$gt: 1}", {"$gt": 1}),
+            ("{$type: string}", {"$type": "string"}),
+            ("{$regex: '^a'}", {"$regex": "^a"}),
+            ("{$$type: int}", {"$$type": "int"}),
+        ],
+    )
+    def test_extended_json_is_decoded_and_query_operators_are_kept(
+        self, text: str, value: Any, write: Write
+    ) -> None:
+        operation = f"operations: [{{name: find, object: c, arguments: {{filter: {{x: {text}}}}}}}]"
+        case = load(write(MINIMAL.replace("operations: []", operation))).cases[0]
+        assert case.operations[0].arguments == {"filter": {"x": value}}
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "{$oid: 1}",
+            "{$oid: xyz}",
+            "{$numberDecimal: x}",
+            "{$binary: 1}",
+            "{$date: {x: 1}}",
+            "{$binary: {}}",
+        ],
+    )
+    def test_wrong_extended_json_is_an_error_with_its_line(self, text: str, write: Write) -> None:
+        operation = f"operations: [{{name: find, object: c, arguments: {{filter: {{x: {text}}}}}}}]"
+        with pytest.raises(ScenarioError, match=r"case\.yml:5.*Extended JSON"):
+            load(write(MINIMAL.replace("operations: []", operation)))
+
+    def test_a_malformed_entity_inside_a_test_is_an_error_with_its_line(self, write: Write) -> None:
+        operation = (
+            "operations:\n      - name: createEntities\n        object: testRunner\n        arguments:\n"
+        )
+        text = MINIMAL.replace("operations: []", operation + "          entities: [{clint: {id: a}}]")
+        with pytest.raises(ScenarioError, match=r"case\.yml:9:.*entities\[0\]\.clint: unknown field"):
+            load(write(text))
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            ("callback: 1", "callback: must be a list of operation documents"),
+            ("callback: [{name: find}]", "callback[0]: field 'object' is missing"),
+            (
+                "operation: {name: a, object: b, argument: {}}",
+                "argument: unknown field (did you mean arguments?)",
+            ),
+            ("event: {}", "event: is empty"),
+            ("event: {poolReadyEvent: {x: 1}}", "poolReadyEvent.x: unknown field"),
+            ("entities: [{client: {}}]", "entities[0].client: field 'id' is missing"),
+        ],
+    )
+    def test_what_the_public_schemas_do_not_look_at_is_checked_too(
+        self, arguments: str, said: str, write: Write
+    ) -> None:
+        operation = f"operations: [{{name: x, object: y, arguments: {{{arguments}}}}}]"
+        with pytest.raises(ScenarioError, match=re.escape(said)):
+            load(write(MINIMAL.replace("operations: []", operation)))
+
+    @given(
+        st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(WORDS, inner), max_leaves=8),
+        WORDS,
+    )
+    def test_no_arguments_at_all_make_anything_but_a_scenario_error(self, value: Any, name: str) -> None:
+        operation = {"name": "x", "object": "y", "arguments": {name: value}, "expectResult": value}
+        tests = [{"description": "one", "operations": [operation]}]
+        document = {"description": "d", "schemaVersion": "1.0", "tests": tests}
+        with suppress(ScenarioError):
+            build(Marked(document, Mark(), Path("any.yml")))

@@ -1,0 +1,53 @@
+"""Runs of public scenario files, for tests that say what must come of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from harness import expectations
+from harness.discovery import discover
+from harness.plan import Settings, load_all, plan
+from harness.registry import DRIVERS
+from harness.run import jobs_for, run_items
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from harness.plan import Time
+    from harness.result import Result, ResultStatus
+
+
+def run_folder(
+    folder: Path,
+    *,
+    adapter: str,
+    time: Time,
+    topology: str = "replicaset",
+    edition: str = "",
+    journal_dir: str = "",
+) -> list[Result]:
+    """Run a folder's cases, in this process, and judge them by the bundled expectations."""
+    scenarios = load_all(discover([folder]))
+    assert scenarios.complaints == ()
+    book = expectations.of_adapter(adapter)
+    items = plan(
+        scenarios.cases,
+        drivers={adapter: edition or DRIVERS[adapter].editions[0]},
+        topologies=[topology],
+        wanted=lambda case_id: (
+            (entry := book.find(case_id, topology, edition)) is None or entry.kind != "skip"
+        ),
+    )
+    settings = Settings(time=time, journal_dir=journal_dir)
+    results: dict[int, Result] = {}
+    run_items(
+        dict(enumerate(items)), settings, jobs=jobs_for(len(items), settings), on_result=results.__setitem__
+    )
+    return [book.judge(results[place]) for place in range(len(items))]
+
+
+def complaints(results: list[Result], *statuses: ResultStatus) -> list[str]:
+    """Return a line for each result that ended in one of the statuses."""
+    return [
+        f"{result.id} ({result.place}): {result.reason}" for result in results if result.status in statuses
+    ]

@@ -1,0 +1,131 @@
+"""The data commands without a server: handlers called as the pipeline calls them, on a bare node."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import bson
+
+from fakeserver.catalog import Catalog
+from fakeserver.commands import default_table
+from fakeserver.commands.context import CommandContext
+from fakeserver.commands.cursors import CursorStore
+from fakeserver.oplog import Oplog
+from fakeserver.sessions import RetryableWrite, Session, SessionCatalog
+from fakeserver.storage.engine import Namespace
+from fakeserver.storage.mongomock import MongomockEngine
+from mongowire import ids
+from mongowire.system import SeededRng
+
+if TYPE_CHECKING:
+    from fakeserver.errors import CommandError
+
+START = 1_700_000_000.0
+
+
+@dataclass
+class HandClock:
+    """A clock that is set by hand."""
+
+    instant: float = 0.0
+
+    def now(self) -> float:
+        return self.instant
+
+    def utc(self) -> float:
+        return START + self.instant
+
+    async def sleep_until(self, when: float) -> None:
+        self.instant = max(self.instant, when)
+
+
+class NoFailPoints:
+    """A registry in which nothing is ever set."""
+
+    any_active = False
+
+
+@dataclass
+class Server:
+    """A node that runs data commands; `statement_hook` stands for `onPrimaryTransactionalWrite`."""
+
+    replica_set: bool = True
+    clock: HandClock = field(default_factory=HandClock)
+    failure: CommandError | None = None
+
+    def __post_init__(self) -> None:
+        rng = SeededRng(1, "server")
+        self.catalog = Catalog(MongomockEngine(dice=rng.random), lambda: ids.uuid(rng))
+        self.oplog = Oplog(self.clock.utc)
+        self.cursors = CursorStore(rng)
+        self.sessions = SessionCatalog()
+        self.node = SimpleNamespace(
+            clock=self.clock,
+            rng=rng,
+            oplog=self.oplog,
+            sessions=self.sessions,
+            address="localhost:27017",
+            is_replica_set_member=self.replica_set,
+            fail_points=NoFailPoints(),
+        )
+
+    def run(
+        self,
+        command: dict[str, Any],
+        *,
+        db: str = "db",
+        session: bytes | None = None,
+        retry: tuple[Session, int] | None = None,
+    ) -> dict[str, Any]:
+        """Run a command as it would come over the wire. Raises `CommandError`."""
+        request = bson.decode(bson.encode({**command, "$db": db}))
+        spec = default_table().get(next(iter(request)))
+        assert spec is not None
+        if spec.fields is not None:
+            spec.fields.check_command(request)
+        request.pop("$db", None)
+        reply = spec.handler(self.context(db, session, retry), request)
+        return copy.deepcopy(bson.decode(bson.encode(reply)))
+
+    def context(
+        self, db: str = "db", session: bytes | None = None, retry: tuple[Session, int] | None = None
+    ) -> CommandContext:
+        """Return the context of one command."""
+        statements = None
+        if retry is not None:
+            owner, number = retry
+            if number > owner.txn_number:
+                owner.txn_number, owner.statements = number, {}
+            statements = RetryableWrite(owner, self._hook)
+        return CommandContext(
+            node=cast("Any", self.node),
+            connection=cast("Any", None),
+            db=db,
+            now=self.clock.now(),
+            catalog=self.catalog,
+            cursors=self.cursors,
+            request=cast("Any", SimpleNamespace(arrived=self.clock.now())),
+            session_id=session,
+            statements=statements,
+        )
+
+    def _hook(self, _statement: int) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+    def fill(self, collection: str, *documents: dict[str, Any], db: str = "db") -> None:
+        """Insert documents."""
+        reply = self.run({"insert": collection, "documents": list(documents)}, db=db)
+        assert reply == {"n": len(documents)}, reply
+
+    def documents(self, collection: str, query: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+        """Return what a collection holds, in natural order."""
+        reply = self.run({"find": collection, "filter": query or {}, "batchSize": 100_000})
+        return cast("list[dict[str, Any]]", reply["cursor"]["firstBatch"])
+
+    def changes(self, collection: str) -> int:
+        """Return how many changes of a collection stand in the oplog."""
+        return sum(entry.ns == Namespace("db", collection) for entry in self.oplog._entries)
