@@ -59,6 +59,11 @@ class Collection:
         return bool(self.options.get("capped"))
 
     @property
+    def keeps_images(self) -> bool:
+        """Whether documents are kept as they were before and after each change, for change streams."""
+        return bool((self.options.get("changeStreamPreAndPostImages") or {}).get("enabled"))
+
+    @property
     def collation(self) -> Mapping[str, Any] | None:
         """The collation that operations have unless they give one."""
         return self.options.get("collation")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections import deque
+from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bson import Int64, Timestamp
@@ -10,12 +13,14 @@ from bson import Int64, Timestamp
 from fakeserver.waiting import Bell
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from bson import Binary
 
     from fakeserver.storage.engine import Changed, Namespace
 
 _CAPACITY: Final = 10_000
-_INCREMENT_LIMIT: Final = (1 << 31) - 1
+_EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 -- BSON dates are decoded as naive UTC
 
 
 class OpTime(NamedTuple):
@@ -35,12 +40,32 @@ class OpTime(NamedTuple):
         return {"ts": self.timestamp, "t": Int64(self.term)}
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One change: of a document, or (`ns` is `db.$cmd`, `change.after` the command) of collections.
+
+    `uuid` is the collection's, `images` whether it keeps pre- and post-images; `detail` is what a change of
+    collections tells besides its command, such as the indexes that it dropped.
+    """
+
+    ns: Namespace
+    change: Changed
+    uuid: Binary | None = None
+    images: bool = False
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
 class OplogEntry(NamedTuple):
-    """One operation: a change of data, or a no-operation (`ns` is None) that moves time alone."""
+    """One operation: the changes that it made at once; one without changes moves time alone.
+
+    `wall` is its date. `session_id` and `txn_number` are those of the transaction that it commits.
+    """
 
     optime: OpTime
-    ns: Namespace | None
-    change: Changed | None
+    changes: tuple[Written, ...]
+    wall: dt.datetime
+    session_id: bytes | None = None
+    txn_number: int | None = None
 
 
 class Oplog:
@@ -54,24 +79,49 @@ class Oplog:
         self._entries: deque[OplogEntry] = deque(maxlen=capacity)
         self.term = 1
         self.last = OpTime(int(utc()), 0, self.term)
+        self.forgotten: OpTime | None = None
+        """The newest operation that is no longer kept."""
         self.grown = Bell()
 
-    def append(self, ns: Namespace | None = None, change: Changed | None = None) -> OpTime:
-        """Enter an operation and return its time, later than all before it."""
+    def append(
+        self,
+        changes: Sequence[Written] = (),
+        *,
+        session_id: bytes | None = None,
+        txn_number: int | None = None,
+    ) -> OpTime:
+        """Enter an operation and return its time, later than all before it.
+
+        The changes of a transaction have one time; its session and number say whose they are.
+        """
         last = self.last
-        seconds = int(self._utc())
+        utc = self._utc()
+        seconds = int(utc)
         if seconds > last.seconds:
             self.last = optime = OpTime(seconds, 1, self.term)
         else:
             self.last = optime = OpTime(last.seconds, last.increment + 1, self.term)
-        self._entries.append(OplogEntry(optime, ns, change))
+        if len(self._entries) == self._entries.maxlen:
+            self.forgotten = self._entries[0].optime
+        wall = _EPOCH + dt.timedelta(milliseconds=int(utc * 1000))
+        self._entries.append(OplogEntry(optime, tuple(changes), wall, session_id, txn_number))
         if len(self.grown):
             self.grown.ring()
         return optime
 
     def since(self, optime: OpTime) -> Iterator[OplogEntry]:
         """Iterate over the kept operations later than `optime`."""
-        return (entry for entry in list(self._entries) if entry.optime > optime)
+        return iter(self._after(lambda entry: entry.optime > optime))
+
+    def from_time(self, timestamp: Timestamp) -> list[OplogEntry]:
+        """Return the kept operations of `timestamp` and later."""
+        return self._after(lambda entry: entry.optime[:2] >= (timestamp.time, timestamp.inc))
+
+    def _after(self, wanted: Callable[[OplogEntry], bool]) -> list[OplogEntry]:
+        """Return the newest operations, all of which are wanted, at a cost of their number alone."""
+        newest = list(takewhile(wanted, reversed(self._entries)))
+        newest.reverse()
+        return newest
 
 
 class ClusterTime:

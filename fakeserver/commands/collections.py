@@ -11,7 +11,7 @@ from fakeserver.commands.reading import check_uuid, namespace
 from fakeserver.commands.table import CommandTable, Reply, first_argument
 from fakeserver.errors import CommandError
 from fakeserver.idl import Field, Fields
-from fakeserver.storage.engine import Changed, Namespace
+from fakeserver.storage.engine import Namespace
 from fakeserver.storage.printing import show_document
 from fakeserver.storage.scope import Scope
 from fakeserver.storage.stages import compile_pipeline
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from bson import Binary
 
+    from fakeserver.catalog import Collection
     from fakeserver.commands.context import CommandContext
     from fakeserver.storage.engine import Document
 
@@ -51,11 +52,6 @@ _OPTIONS: Final = (
 _OPTION_NAMES: Final = tuple(option.name for option in _OPTIONS)
 
 
-def command_ran(ctx: CommandContext, db: str, entry: Document) -> None:
-    """Enter a change of collections or indexes in the oplog, as a command of the database."""
-    ctx.applied(Namespace(db, "$cmd"), Changed(None, entry))
-
-
 @table.command(
     "create",
     kind="write",
@@ -83,8 +79,7 @@ def create(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         raise CommandError(
             ErrorCode.NAMESPACE_EXISTS, f"{kind} {ns} already exists, but with different options: {shown}"
         )
-    ctx.catalog.create(ns, options)
-    command_ran(ctx, ns.db, {"create": ns.collection, **options})
+    ctx.collection_created(ctx.catalog.create(ns, options))
     return {}
 
 
@@ -135,10 +130,18 @@ def drop(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     dropped = ctx.catalog.drop(ns)
     if dropped is None:
         return {}
-    command_ran(ctx, ns.db, {"drop": ns.collection})
+    dropped_collection(ctx, dropped)
     _end_cursors(ctx, ns, dropped.uuid)
     reply: Reply = {} if dropped.is_view else {"nIndexesWas": len(dropped.indexes)}
     return {**reply, "ns": str(ns)}
+
+
+def dropped_collection(ctx: CommandContext, collection: Collection) -> None:
+    """Enter the drop of a collection or a view in the oplog."""
+    detail = {"nsType": collection.kind}
+    ctx.command_applied(
+        collection.ns.db, {"drop": collection.ns.collection}, uuid=collection.uuid, detail=detail
+    )
 
 
 def _end_cursors(ctx: CommandContext, ns: Namespace, uuid: Binary | None) -> None:
@@ -173,13 +176,16 @@ def rename_collection(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         raise CommandError(ErrorCode.NAMESPACE_NOT_FOUND, f"Source collection {source} does not exist")
     if collection.is_view:
         raise CommandError(ErrorCode.COMMAND_NOT_SUPPORTED_ON_VIEW, f"cannot rename view: {source}")
-    if ctx.catalog.get(target) is not None:
+    replaced = ctx.catalog.get(target)
+    if replaced is not None:
         if not request.get("dropTarget"):
             raise CommandError(ErrorCode.NAMESPACE_EXISTS, "target namespace exists")
         ctx.catalog.drop(target)
     ctx.catalog.rename(source, target)
-    entry = {"renameCollection": str(source), "to": str(target), "stayTemp": False}
-    command_ran(ctx, source.db, entry)
+    entry: Document = {"renameCollection": str(source), "to": str(target), "stayTemp": False}
+    if replaced is not None:
+        entry["dropTarget"] = replaced.uuid
+    ctx.command_applied(source.db, entry, uuid=collection.uuid)
     return {}
 
 

@@ -8,19 +8,21 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from bson import Timestamp
 
+from fakeserver.oplog import Written
+from fakeserver.storage.engine import Changed, Namespace
 from mongowire import ids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bson import ObjectId
+    from bson import Binary, ObjectId
 
-    from fakeserver.catalog import Catalog
+    from fakeserver.catalog import Catalog, Collection
     from fakeserver.commands.cursors import CursorStore
     from fakeserver.connection import ConnectionState
     from fakeserver.node import Node
     from fakeserver.request import RequestContext
-    from fakeserver.storage.engine import Changed, Namespace
+    from fakeserver.storage.engine import Document
 
 
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 -- BSON dates are decoded as naive UTC
@@ -64,6 +66,7 @@ class CommandContext:
     session_id: bytes | None = None
     statements: StatementLog | None = None
     retried: list[int] | None = None
+    cursor_checked_out: bool = False
 
     def object_id(self) -> ObjectId:
         """Return a new ObjectId, made from the node's clock and dice."""
@@ -83,13 +86,46 @@ class CommandContext:
 
     def applied(self, ns: Namespace, change: Changed) -> None:
         """Enter a change of data in the oplog: the operation time moves on."""
-        self.node.oplog.append(ns, change)
+        collection = self.catalog.get(ns)
+        if collection is None:
+            written = Written(ns, change)
+        else:
+            written = Written(ns, change, collection.uuid, images=collection.keeps_images)
+        self.node.oplog.append((written,))
+
+    def command_applied(
+        self, db: str, command: Document, *, uuid: Binary | None = None, detail: Document | None = None
+    ) -> None:
+        """Enter a change of collections or indexes in the oplog, as a command of the database."""
+        written = Written(Namespace(db, "$cmd"), Changed(None, command), uuid, detail=detail or {})
+        self.node.oplog.append((written,))
+
+    def ensure(self, ns: Namespace) -> tuple[Collection, bool]:
+        """Return a collection, and whether it had to be made, which is entered in the oplog.
+
+        Raises `WriteError` 166 for a view.
+        """
+        collection, made = self.catalog.ensure(ns)
+        if made:
+            self.collection_created(collection)
+        return collection, made
+
+    def collection_created(self, collection: Collection) -> None:
+        """Enter the making of a collection or a view in the oplog."""
+        ns = collection.ns
+        command = {"create": ns.collection, **collection.options}
+        index = collection.indexes.get("_id_")
+        detail = {"nsType": collection.kind, "idIndex": dict(index.document) if index is not None else None}
+        self.command_applied(ns.db, command, uuid=collection.uuid, detail=detail)
 
     def check_out_cursor(self) -> None:
         """Give `failGetMoreAfterCursorCheckout` its chance, once a getMore has its cursor.
 
         Raises `CommandError`, upon which the cursor is to be destroyed.
         """
+        if self.cursor_checked_out:
+            return
+        self.cursor_checked_out = True
         fail_points = self.node.fail_points
         if fail_points.any_active:
             failure = fail_points.get_more_failure(self.node.target_of(self.request))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from bson import Int64
 
 from fakeserver.catalog import BUILT_IN, matching
-from fakeserver.commands.collections import command_ran
+from fakeserver.commands.collections import dropped_collection
 from fakeserver.commands.statistics import PAGE_BYTES, storage_bytes
 from fakeserver.commands.table import CommandTable, Reply
 from fakeserver.errors import CommandError
@@ -63,6 +63,6 @@ def drop_database(ctx: CommandContext, _request: dict[str, Any]) -> Reply:
         return {}
     for collection in held:
         ctx.catalog.drop(collection.ns)
-        command_ran(ctx, ctx.db, {"drop": collection.ns.collection})
-    command_ran(ctx, ctx.db, {"dropDatabase": 1})
+        dropped_collection(ctx, collection)
+    ctx.command_applied(ctx.db, {"dropDatabase": 1})
     return {"dropped": ctx.db}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.commands.collections import EVERYTHING, command_ran
+from fakeserver.commands.collections import EVERYTHING
 from fakeserver.commands.cursors import Cursor, first_batch
 from fakeserver.commands.reading import check_uuid, namespace
 from fakeserver.commands.source_stages import search_unavailable
@@ -60,14 +60,14 @@ def create_indexes(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     existing = ctx.catalog.get(ns)
     check_uuid(request, ns, existing)
     wanted = [_spec(document, existing, lenient=ignore) for document in request["indexes"]]
-    collection, made = ctx.catalog.ensure(ns)
+    collection, made = ctx.ensure(ns)
     before = len(collection.indexes)
     new = [spec for spec in wanted if not _is_there(collection, spec)]
     for spec in new:
         _build(ctx, collection, spec)
     if new:
         entries = [dict(spec.document) for spec in new]
-        command_ran(ctx, ns.db, {"createIndexes": ns.collection, "indexes": entries})
+        ctx.command_applied(ns.db, {"createIndexes": ns.collection, "indexes": entries}, uuid=collection.uuid)
     reply: Reply = {
         "numIndexesBefore": before,
         "numIndexesAfter": len(collection.indexes),
@@ -235,10 +235,12 @@ def drop_indexes(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         reply["msg"] = "non-_id indexes dropped for collection"
     else:
         names = [_find(collection, each) for each in (wanted if isinstance(wanted, list) else [wanted])]
+    dropped = [dict(collection.indexes[name].document) for name in names]
     for name in names:
         ctx.catalog.drop_index(collection, name)
     if names:
-        command_ran(ctx, ns.db, {"dropIndexes": ns.collection, "index": names})
+        command = {"dropIndexes": ns.collection, "index": names}
+        ctx.command_applied(ns.db, command, uuid=collection.uuid, detail={"indexes": dropped})
     return reply
 
 

@@ -62,7 +62,7 @@ def insert_one(batch: Batch, index: int, ns: Namespace, document: Document) -> D
 
     def write(accept: Accept) -> Document:
         prepared = prepare(ctx, document)
-        ctx.catalog.ensure(ns)
+        ctx.ensure(ns)
         ctx.catalog.engine.insert(ns, prepared, accept=accept)
         return {"n": 1}
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import Int64
 
-from fakeserver.commands.collections import command_ran
 from fakeserver.commands.reading import check_uuid, namespace
 from fakeserver.commands.table import CommandTable, Reply
 from fakeserver.errors import CommandError, WriteError
@@ -28,6 +27,9 @@ if TYPE_CHECKING:
 table = CommandTable()
 
 _SIMPLE: Final = ("validator", "validationLevel", "validationAction", "viewOn", "pipeline", "timeseries")
+
+_MODIFIED: Final = (*_SIMPLE, "index", "changeStreamPreAndPostImages", "expireAfterSeconds", "cappedSize",
+                    "cappedMax")  # fmt: skip
 
 _INDEX: Final = Fields.of(
     Field("name", "string"),
@@ -67,6 +69,10 @@ def coll_mod(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     if collection is None:
         raise CommandError(ErrorCode.NAMESPACE_NOT_FOUND, "ns does not exist")
     check_uuid(request, ns, collection)
+    before: Document = {
+        "nsType": collection.kind,
+        "stateBeforeChange": {"collectionOptions": dict(collection.options)},
+    }
     reply: Reply = {}
     if "index" in request:
         reply = _modify_index(ctx, collection, request["index"], dry=request.get("dryRun", False))
@@ -83,7 +89,9 @@ def coll_mod(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         if name in request:
             changes[option] = request[name]
     ctx.catalog.modify(collection, changes)
-    command_ran(ctx, ns.db, {"collMod": ns.collection, **changes})
+    asked: Document = {name: request[name] for name in _MODIFIED if name in request}
+    command: Document = {"collMod": ns.collection, **asked}
+    ctx.command_applied(ns.db, command, uuid=collection.uuid, detail=before)
     return reply
 
 

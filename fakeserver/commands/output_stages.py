@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from fakeserver.commands.reading import query_of
 from fakeserver.errors import CommandError, WriteError
+from fakeserver.oplog import Written
 from fakeserver.storage.engine import Namespace, Query, Update
 from fakeserver.storage.expressions import compile_expression
 from fakeserver.storage.indexes import duplicate_key
@@ -14,10 +15,12 @@ from fakeserver.storage.paths import exactly, split
 from fakeserver.storage.scope import Scope
 from fakeserver.storage.values import MISSING, type_name
 from mongowire.codes import ErrorCode
+from mongowire.ids import uuid
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from fakeserver.catalog import Collection
     from fakeserver.commands.context import CommandContext
     from fakeserver.storage.engine import Changed, Document
 
@@ -68,7 +71,7 @@ class _Writer:
     checked: bool
 
     def _accept(self, change: Changed) -> None:
-        collection, _made = self.ctx.catalog.ensure(self.target)
+        collection, _made = self.ctx.ensure(self.target)
         if self.checked and change.after is not None:
             collection.validate(change.after)
         self.ctx.applied(self.target, change)
@@ -85,19 +88,46 @@ class Out(_Writer):
 
     def write(self, documents: list[Document]) -> None:
         """Replace the target's documents."""
+        existing = self.ctx.catalog.get(self.target)
         collection, made = self.ctx.catalog.ensure(self.target)
         if collection.is_capped:
             raise CommandError(17152, f"namespace '{self.target}' is capped so it can't be used for $out")
         engine = self.ctx.catalog.engine
         before = [] if made else engine.delete(self.target, Query())
+        changes: list[Changed] = []
         try:
             for document in documents:
-                self._insert(document)
+                self._store(collection, document, changes)
         except CommandError as error:
             engine.delete(self.target, Query())
             for document in before:
                 engine.insert(self.target, document)
             raise _explained(error) from None
+        self._enter(changes, existing)
+
+    def _store(self, collection: Collection, document: Document, changes: list[Changed]) -> None:
+        if "_id" not in document:
+            document = {"_id": self.ctx.object_id(), **document}
+
+        def accept(change: Changed) -> None:
+            if self.checked and change.after is not None:
+                collection.validate(change.after)
+            changes.append(change)
+
+        self.ctx.catalog.engine.insert(self.target, document, accept=accept)
+
+    def _enter(self, changes: list[Changed], replaced: Collection | None) -> None:
+        """Enter in the oplog what a server does: fill a collection on the side, and give it the name."""
+        ctx, made = self.ctx, uuid(self.ctx.node.rng)
+        aside = Namespace(self.target.db, f"tmp.agg_out.{made.as_uuid()}")
+        detail: Document = {"nsType": "collection", "idIndex": None}
+        ctx.command_applied(aside.db, {"create": aside.collection, "temp": True}, uuid=made, detail=detail)
+        for change in changes:
+            ctx.node.oplog.append((Written(aside, change, made),))
+        entry: Document = {"renameCollection": str(aside), "to": str(self.target), "stayTemp": False}
+        if replaced is not None:
+            entry["dropTarget"] = replaced.uuid
+        ctx.command_applied(aside.db, entry, uuid=made)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +142,7 @@ class Merge(_Writer):
 
     def write(self, documents: list[Document]) -> None:
         """Merge the results into the target."""
-        self.ctx.catalog.ensure(self.target)
+        self.ctx.ensure(self.target)
         for document in documents:
             try:
                 self._merge(document)

@@ -100,7 +100,7 @@ def apply(ctx: CommandContext, ns: Namespace, statement: Mapping[str, Any], acce
     collection = ctx.catalog.get(ns)
     upsert = bool(statement.get("upsert", False))
     if collection is not None and collection.is_view:
-        ctx.catalog.ensure(ns)
+        ctx.ensure(ns)
     hint = check_hint(collection, statement.get("hint"), ns, statement["q"])
     query = query_of(
         ctx,
@@ -116,7 +116,7 @@ def apply(ctx: CommandContext, ns: Namespace, statement: Mapping[str, Any], acce
     def check(change: Changed) -> None:
         if change.before is None and change.after is not None:
             check_id(change.after["_id"])
-            ctx.catalog.ensure(ns)
+            ctx.ensure(ns)
         accept(change)
 
     change = Update(
@@ -128,7 +128,7 @@ def apply(ctx: CommandContext, ns: Namespace, statement: Mapping[str, Any], acce
         make_id=ctx.object_id,
     )
     if upsert and collection is None:
-        ctx.catalog.ensure(ns)
+        ctx.ensure(ns)
     return ctx.catalog.engine.update(ns, change, accept=check)
 
 

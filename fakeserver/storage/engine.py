@@ -73,10 +73,16 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """One document as it was and as it is: `before` is None for an insert, `after` for a delete."""
+    """One document as it was and as it is: `before` is None for an insert, `after` for a delete.
+
+    `replacement` says that the change was a whole new document; `touched` which operators worked where,
+    each with its path, in the order of their work, None for a change that was not made by operators.
+    """
 
     before: Document | None
     after: Document | None
+    replacement: bool = field(default=False, compare=False)
+    touched: tuple[tuple[str, tuple[str, ...]], ...] | None = field(default=None, compare=False)
 
 
 Accept: TypeAlias = "Callable[[Changed], None]"

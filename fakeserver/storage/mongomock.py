@@ -28,7 +28,7 @@ from fakeserver.storage.projecting import compile_projection
 from fakeserver.storage.scope import Scope
 from fakeserver.storage.sorting import check_sort, sort_documents
 from fakeserver.storage.stages import compile_pipeline
-from fakeserver.storage.updating import Updater, compile_update, seed, with_id
+from fakeserver.storage.updating import Replacement, Updater, compile_update, seed, with_id
 from fakeserver.storage.values import copy_value, identical, identity
 from mongowire.codes import ErrorCode
 
@@ -276,7 +276,7 @@ class MongomockEngine:
                 _TOO_LARGE_AFTER_UPDATE,
                 f"Resulting document after update is larger than {MAX_DOCUMENT_BYTES}",
             )
-        changed = Changed(before, after)
+        changed = Changed(before, after, isinstance(updater, Replacement), updater.touched)
         if accept is not None:
             accept(changed)
         for index in collection.unique.values():

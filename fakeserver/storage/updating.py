@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from fakeserver.errors import WriteError
 from fakeserver.storage.paths import exactly, split
@@ -21,7 +21,6 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import TypeAlias
 
     from fakeserver.storage.scope import Scope
 
@@ -33,8 +32,14 @@ _PIPELINE_STAGES: Final = frozenset(
 )
 
 
+Touched: TypeAlias = "tuple[tuple[str, tuple[str, ...]], ...]"
+"""The operators that worked, and where."""
+
+
 class Updater(Protocol):
-    """One update statement's change, validated."""
+    """One update statement's change, validated. `touched` is what operators did in the last `apply`."""
+
+    touched: Touched | None
 
     def apply(self, document: Document, *, inserting: bool = False) -> Document:
         """Return the document that this one becomes; it is left alone. Raises `WriteError`."""
@@ -73,6 +78,8 @@ def compile_update(
 class Replacement:
     """A whole new document under the old `_id`."""
 
+    touched: Touched | None = None
+
     def __init__(self, change: Mapping[str, Any]) -> None:
         self.change = change
         for name in change:
@@ -100,6 +107,8 @@ class Replacement:
 
 class PipelineUpdate:
     """The stages that may change a document: `$set`, `$unset`, `$project`, `$replaceRoot`."""
+
+    touched: Touched | None = None
 
     def __init__(self, change: Sequence[Mapping[str, Any]], scope: Scope) -> None:
         for stage in change:
@@ -146,6 +155,7 @@ class OperatorUpdate:
         self.query = query
         self.now = now
         self.filters = compile_array_filters(array_filters, scope)
+        self.touched: Touched | None = ()
         self.steps = sorted(_steps(change), key=lambda step: _path_order(step[1]))
         _refuse_conflicts([path for _name, path, _argument in self.steps])
         used = {name for _operator, path, _argument in self.steps for name in used_identifiers(path)}
@@ -156,14 +166,18 @@ class OperatorUpdate:
     def apply(self, document: Document, *, inserting: bool = False) -> Document:
         """Return the document with each operator applied."""
         changed: Document = copy_value(document)
+        touched: list[tuple[str, tuple[str, ...]]] = []
         for name, path, argument in self.steps:
             if name == "$setOnInsert" and not inserting:
                 continue
             if name == "$rename":
+                touched += [(name, split(path)), (name, split(argument))]
                 self._rename(changed, document, path, argument)
                 continue
             for parts in concrete(document, path, query=self.query, filters=self.filters):
+                touched.append((name, parts))
                 self._apply_one(changed, name, parts, argument)
+        self.touched = tuple(touched)
         return _id_first(changed) if "_id" not in document else self._with_same_id(document, changed)
 
     def _apply_one(self, document: Document, name: str, parts: tuple[str, ...], argument: Any) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fakeserver.events import CommandFinished, PrimaryElected, to_document
 from fakeserver.journal import Journal
 from fakeserver.logs import ServerLog
-from fakeserver.oplog import ClusterTime, Oplog, OpTime
+from fakeserver.oplog import ClusterTime, Oplog, OpTime, Written
 from fakeserver.storage.engine import Changed, Namespace
 
 
@@ -50,12 +50,34 @@ def test_a_term_is_part_of_the_time() -> None:
 
 def test_the_entries_after_a_time_can_be_read() -> None:
     oplog = Oplog(_Date(), capacity=2)
-    ns, change = Namespace("db", "c"), Changed(None, {"_id": 1})
-    first = oplog.append(ns, change)
+    written = Written(Namespace("db", "c"), Changed(None, {"_id": 1}))
+    first = oplog.append((written,))
     oplog.append()
-    oplog.append(ns, change)
-    assert [(entry.optime.increment, entry.ns) for entry in oplog.since(first)] == [(2, None), (3, ns)]
+    oplog.append((written,))
+    assert [(entry.optime.increment, entry.changes) for entry in oplog.since(first)] == [
+        (2, ()),
+        (3, (written,)),
+    ]
     assert [entry.optime.increment for entry in oplog.since(OpTime(0, 0, 0))] == [2, 3]
+    assert [entry.optime.increment for entry in oplog.from_time(Timestamp(1000, 3))] == [3]
+
+
+def test_what_is_no_longer_kept_is_known() -> None:
+    oplog = Oplog(_Date(), capacity=2)
+    first = oplog.append()
+    oplog.append()
+    assert oplog.forgotten is None
+    oplog.append()
+    assert oplog.forgotten == first
+
+
+def test_changes_of_one_operation_have_one_time() -> None:
+    oplog = Oplog(_Date())
+    changes = [Written(Namespace("db", "c"), Changed(None, {"_id": number})) for number in (1, 2)]
+    optime = oplog.append(changes, session_id=b"s", txn_number=7)
+    (entry,) = oplog.since(OpTime(0, 0, 0))
+    assert entry.changes == tuple(changes)
+    assert (entry.optime, entry.session_id, entry.txn_number) == (optime, b"s", 7)
 
 
 def test_growing_rings_a_bell() -> None:

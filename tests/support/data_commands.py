@@ -13,7 +13,7 @@ from fakeserver.catalog import Catalog
 from fakeserver.commands import default_table
 from fakeserver.commands.context import CommandContext
 from fakeserver.commands.cursors import CursorStore
-from fakeserver.oplog import Oplog
+from fakeserver.oplog import Oplog, OpTime
 from fakeserver.sessions import RetryableWrite, Session, SessionCatalog
 from fakeserver.storage.engine import Namespace
 from fakeserver.storage.mongomock import MongomockEngine
@@ -128,4 +128,5 @@ class Server:
 
     def changes(self, collection: str) -> int:
         """Return how many changes of a collection stand in the oplog."""
-        return sum(entry.ns == Namespace("db", collection) for entry in self.oplog._entries)
+        entries = self.oplog.since(OpTime(0, 0, 0))
+        return sum(each.ns == Namespace("db", collection) for entry in entries for each in entry.changes)

@@ -13,7 +13,7 @@ from model_engine import ModelEngine
 from mongomock.store import CollectionStore
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.engine import IndexSpec, Query, Update
+from fakeserver.storage.engine import Changed, IndexSpec, Query, Update
 from fakeserver.storage.mongomock import MongomockEngine
 
 if TYPE_CHECKING:
@@ -136,3 +136,17 @@ def test_the_short_cut_by_id_finds_what_a_scan_finds(documents: list[dict[str, A
     assert short == engine.find(NS, Query({"$and": [{"_id": wanted}]}))
     assert short == engine.find(NS, Query({"_id": {"$in": [wanted]}}))
     assert engine.delete(NS, Query({"_id": wanted})) == short
+
+
+def test_a_change_tells_how_it_was_made() -> None:
+    engine = MongomockEngine()
+    engine.insert(NS, {"_id": 1, "x": {"y": [1]}})
+    changes: list[Changed] = []
+    statements: tuple[Any, ...] = ({"$push": {"x.y": 2}}, [{"$set": {"z": 1}}], {"w": 1})
+    for change in statements:
+        engine.update(NS, Update(Query({"_id": 1}), change), accept=changes.append)
+    assert [(each.replacement, each.touched) for each in changes] == [
+        (False, (("$push", ("x", "y")),)),
+        (False, None),
+        (True, None),
+    ]
