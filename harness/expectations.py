@@ -105,8 +105,11 @@ class Expectations:
 
 
 def of_adapter(adapter: str, given: Path | None = None) -> Expectations:
-    """Return an adapter's expectations: those of a file that the user gave, or else the bundled ones."""
-    bundled = bundled_root() / "expectations" / f"{adapter}.yml"
+    """Return an adapter's expectations: those of a file that the user gave, or else the bundled ones.
+
+    The adapters of one driver share a file, which has the name before the dash.
+    """
+    bundled = bundled_root() / "expectations" / f"{adapter.partition('-')[0]}.yml"
     if given is None and not bundled.exists():
         return Expectations()
     return load(given or bundled)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _NAME = "harness.pytest_plugin"
 _SUFFIXES = (".yml", ".yaml", ".json")
 _OPTIONS = {
-    "adapter": ("a driver to run: reference, pymongo-async", ["reference"]),
+    "adapter": ("a driver to run: reference, pymongo, pymongo-async", ["reference"]),
     "topology": ("a topology to run on: single, replicaset", ["replicaset"]),
     "time": ("real or virtual; drivers that cannot run in virtual time then run in real time", ["real"]),
     "edition": ("the edition of the specifications, for drivers that follow several", []),

@@ -31,6 +31,7 @@ class DriverInfo:
 
 DRIVERS: Final[Mapping[str, DriverInfo]] = {
     "reference": DriverInfo(editions=EDITIONS, virtual_time=True),
+    "pymongo": DriverInfo(editions=(EDITIONS[1],), virtual_time=False),
     "pymongo-async": DriverInfo(editions=(EDITIONS[1],), virtual_time=False),
 }
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from harness.unified.deployment import Deployment
 
 ADAPTERS: Final[Mapping[str, str]] = {
+    "pymongo": "harness.adapters.pymongo_sync",
     "pymongo-async": "harness.adapters.pymongo_async",
     "reference": "harness.adapters.reference",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pymongo
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 NO_CURSOR_TIMEOUT: Final = "PyMongo has no timeoutMS for the life of a cursor"
 
 
+async def settled(result: Any) -> Any:
+    """Return what a method of either API gives: the asynchronous one's coroutines are awaited."""
+    return await result if inspect.isawaitable(result) else result
+
+
 async def same(result: Any) -> Any:
     """Return a result as it is."""
     return result
@@ -32,7 +38,7 @@ async def nothing(result: Any) -> None:
 
 async def drained(cursor: Any) -> list[Any]:
     """Read a cursor to its end."""
-    documents: list[Any] = await cursor.to_list()
+    documents: list[Any] = await settled(cursor.to_list())
     return documents
 
 
@@ -49,7 +55,8 @@ def plain(convert: Callable[[Any], Any]) -> Callable[[Any], Awaitable[Any]]:
 class Call:
     """One method: what it takes under which name, and what becomes of its result."""
 
-    method: Callable[..., Any]
+    method: str | Callable[..., Any]
+    """The name of a method of the handle, or a function that takes the handle."""
     arguments: Mapping[str, str] = field(default_factory=dict)
     finish: Callable[[Any], Awaitable[Any]] = same
     takes_timeout: bool = True
@@ -61,8 +68,14 @@ class Call:
             raise UnsupportedOperation(NO_CURSOR_TIMEOUT)
         with timeout(given):
             arguments = {name: value for name, value in given.items() if name != "timeoutMS"}
-            result = self.method(handle, **snake(arguments, self.arguments))
-            return await self.finish(await result if inspect.isawaitable(result) else result)
+            result = self._bound(handle)(**snake(arguments, self.arguments))
+            return await self.finish(await settled(result))
+
+    def _bound(self, handle: Any) -> Callable[..., Any]:
+        method: Callable[..., Any] = (
+            getattr(handle, self.method) if isinstance(self.method, str) else partial(self.method, handle)
+        )
+        return method
 
 
 def timeout(given: Mapping[str, Any]) -> Any:
@@ -99,9 +112,12 @@ class Cursor:
         if self._ahead:
             return self._ahead.pop()
         if hasattr(self._cursor, "try_next"):
-            return await self._cursor.try_next()
-        return await anext(self._cursor, None)
+            return await settled(self._cursor.try_next())
+        try:
+            return await settled(self._cursor.next())
+        except (StopIteration, StopAsyncIteration):
+            return None
 
     async def close(self) -> None:
         """Close the cursor on the server too."""
-        await self._cursor.close()
+        await settled(self._cursor.close())

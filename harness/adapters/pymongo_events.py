@@ -6,21 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 from pymongo import monitoring
 
-from harness.adapters.base import Event
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 Address = tuple[str, int | None]
 
 
-def listeners(events: list[Event], wanted: frozenset[str], now: Callable[[], float]) -> list[Any]:
-    """Return listeners that append the wanted kinds of event to `events`, as they are published."""
+def listeners(wanted: frozenset[str], deliver: Callable[[str, dict[str, Any]], None]) -> list[Any]:
+    """Return listeners that deliver the wanted kinds of event, each as kind and fields.
+
+    They do so on whichever thread PyMongo publishes.
+    """
 
     def publish(kind: str, **fields: Any) -> None:
         if kind in wanted:
             given = {name: value for name, value in fields.items() if value is not None}
-            events.append(Event(kind, given, now()))
+            deliver(kind, given)
 
     families = (_CommandListener, _PoolListener, _HeartbeatListener, _ServerListener, _TopologyListener)
     return [family(publish) for family in families if wanted & family.kinds]

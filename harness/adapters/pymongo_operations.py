@@ -1,24 +1,31 @@
-"""PyMongo's asynchronous API as a table: operation of the format to method, arguments and result."""
+"""PyMongo's API as a table: operation of the format to method, arguments and result.
+
+One table serves both of PyMongo's APIs, whose methods have the same names: what a method returns is awaited
+where it has to be (`settled`), so over the blocking API a handler runs to its end without a pause.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from gridfs.asynchronous import AsyncGridFSBucket
-from pymongo.asynchronous.client_session import AsyncClientSession
-from pymongo.asynchronous.collection import AsyncCollection
-from pymongo.asynchronous.database import AsyncDatabase
-from pymongo.asynchronous.mongo_client import AsyncMongoClient
-
 from harness.adapters import pymongo_results as results
-from harness.adapters.base import EntityKind, OperationFailed, UnsupportedOperation
+from harness.adapters.base import EntityKind, UnsupportedOperation
 from harness.adapters.pymongo_arguments import index_models, names, search_index, snake, write_concern
-from harness.adapters.pymongo_calls import NO_CURSOR_TIMEOUT, Call, Cursor, drained, nothing, plain, timeout
+from harness.adapters.pymongo_calls import (
+    NO_CURSOR_TIMEOUT,
+    Call,
+    Cursor,
+    drained,
+    nothing,
+    plain,
+    settled,
+    timeout,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Callable, Coroutine, Mapping
 
-    Handler = Callable[[Any, Mapping[str, Any]], Awaitable[Any]]
+    Handler = Callable[[Any, Mapping[str, Any]], Coroutine[Any, Any, Any]]
 
 
 async def _iterate(cursor: Any, given: Mapping[str, Any]) -> Any:
@@ -55,7 +62,7 @@ _WATCH: Final = names(
 )
 
 
-def _find_cursor(collection: AsyncCollection[Any], **keywords: Any) -> Any:
+def _find_cursor(collection: Any, **keywords: Any) -> Any:
     wait_ms = keywords.pop("max_await_time_ms", None)
     cursor = collection.find(**keywords)
     return cursor if wait_ms is None else cursor.max_await_time_ms(wait_ms)
@@ -72,11 +79,11 @@ async def _created(cursor: Any) -> Cursor:
     return Cursor(cursor)
 
 
-async def _run_command(database: AsyncDatabase[Any], given: Mapping[str, Any]) -> Any:
+async def _run_command(database: Any, given: Mapping[str, Any]) -> Any:
     """Run a command. Its name comes first, whatever its order in the file."""
     arguments = {name: value for name, value in given.items() if name not in ("command", "commandName")}
     arguments["command"] = _ordered(given)
-    return await Call(AsyncDatabase.command, names("command readPreference session"))(database, arguments)
+    return await Call("command", names("command readPreference session"))(database, arguments)
 
 
 def _ordered(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,7 +92,7 @@ def _ordered(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: command[name], **command}
 
 
-async def _cursor_command(database: AsyncDatabase[Any], given: Mapping[str, Any]) -> Any:
+async def _cursor_command(database: Any, given: Mapping[str, Any]) -> Any:
     """Run a command that returns a cursor. What is given beside the command is for the getMores."""
     arguments = {name: value for name, value in given.items() if name in ("session", "readPreference")}
     arguments |= {"command": _ordered(given)}
@@ -94,97 +101,89 @@ async def _cursor_command(database: AsyncDatabase[Any], given: Mapping[str, Any]
         raise UnsupportedOperation("PyMongo's cursor_command takes neither cursorType nor timeoutMode")
     more = {"maxAwaitTimeMS": wait_ms} if wait_ms is not None else {}
     more |= {name: given[name] for name in ("comment", "timeoutMS") if name in given}
-    call = Call(AsyncDatabase.cursor_command, names("command readPreference session comment maxAwaitTimeMS"))
+    call = Call("cursor_command", names("command readPreference session comment maxAwaitTimeMS"))
     cursor = await call(database, {**arguments, **more})
     return cursor.batch_size(given["batchSize"]) if "batchSize" in given else cursor
 
 
-async def _run_cursor_command(database: AsyncDatabase[Any], given: Mapping[str, Any]) -> Any:
+async def _run_cursor_command(database: Any, given: Mapping[str, Any]) -> Any:
     with timeout(given):
         return await drained(await _cursor_command(database, given))
 
 
-async def _create_command_cursor(database: AsyncDatabase[Any], given: Mapping[str, Any]) -> Cursor:
+async def _create_command_cursor(database: Any, given: Mapping[str, Any]) -> Cursor:
     if "timeoutMS" in given:
         raise UnsupportedOperation(NO_CURSOR_TIMEOUT)
     return Cursor(await _cursor_command(database, given))
 
 
-async def _create_collection(database: AsyncDatabase[Any], given: Mapping[str, Any]) -> Any:
+async def _create_collection(database: Any, given: Mapping[str, Any]) -> Any:
     keywords: dict[str, Any] = {**given, "check_exists": False}
     name = keywords.pop("collection")
     if "writeConcern" in keywords:
         keywords["write_concern"] = write_concern(keywords.pop("writeConcern"))
     with timeout(keywords):
         keywords.pop("timeoutMS", None)
-        return await database.create_collection(name, **keywords)
+        return await settled(database.create_collection(name, **keywords))
 
 
-async def _modify_collection(database: AsyncDatabase[Any], given: Mapping[str, Any]) -> Any:
+async def _modify_collection(database: Any, given: Mapping[str, Any]) -> Any:
     options = {name: value for name, value in given.items() if name not in ("collection", "session")}
     command = {"collMod": given["collection"], **options}
-    return await database.command(command, session=given.get("session"))
+    return await settled(database.command(command, session=given.get("session")))
 
 
-async def _rename(collection: AsyncCollection[Any], given: Mapping[str, Any]) -> Any:
+async def _rename(collection: Any, given: Mapping[str, Any]) -> Any:
     options = {name: value for name, value in given.items() if name not in ("to", "session")}
-    return await collection.rename(given["to"], session=given.get("session"), **options)
+    return await settled(collection.rename(given["to"], session=given.get("session"), **options))
 
 
-async def _create_search_index(collection: AsyncCollection[Any], given: Mapping[str, Any]) -> Any:
-    return await collection.create_search_index(search_index(given["model"]))
+async def _create_search_index(collection: Any, given: Mapping[str, Any]) -> Any:
+    return await settled(collection.create_search_index(search_index(given["model"])))
 
 
-async def _create_search_indexes(collection: AsyncCollection[Any], given: Mapping[str, Any]) -> Any:
-    return await collection.create_search_indexes([search_index(model) for model in given["models"]])
+async def _create_search_indexes(collection: Any, given: Mapping[str, Any]) -> Any:
+    return await settled(collection.create_search_indexes([search_index(model) for model in given["models"]]))
 
 
-async def _list_search_indexes(collection: AsyncCollection[Any], given: Mapping[str, Any]) -> Any:
+async def _list_search_indexes(collection: Any, given: Mapping[str, Any]) -> Any:
     options = given.get("aggregationOptions") or {}
-    return await drained(await collection.list_search_indexes(given.get("name"), **options))
+    return await drained(await settled(collection.list_search_indexes(given.get("name"), **options)))
 
 
-async def _create_indexes(collection: AsyncCollection[Any], given: Mapping[str, Any]) -> Any:
+async def _create_indexes(collection: Any, given: Mapping[str, Any]) -> Any:
     options = {name: value for name, value in given.items() if name != "models"}
-    return await collection.create_indexes(index_models(given["models"]), **options)
+    return await settled(collection.create_indexes(index_models(given["models"]), **options))
 
 
-async def _with_transaction(session: AsyncClientSession, given: Mapping[str, Any]) -> None:
-    """Run a callback in a transaction: it reports errors, but PyMongo decides by its own to retry."""
-    run = given["callback"]
-
-    async def callback(same_session: AsyncClientSession) -> None:
-        del same_session
-        try:
-            await run()
-        except OperationFailed as failed:
-            raise failed.__cause__ or failed from None
-
+async def _with_transaction(session: Any, given: Mapping[str, Any]) -> None:
     options = {name: value for name, value in given.items() if name not in ("callback", "timeoutMS")}
     with timeout(given):
-        await session.with_transaction(callback, **snake(options, _TRANSACTION))
+        await settled(session.with_transaction(given["callback"], **snake(options, _TRANSACTION)))
 
 
 _TRANSACTION: Final = names("readConcern writeConcern readPreference", maxCommitTimeMS="max_commit_time_ms")
 
 
-async def _snapshot_time(session: AsyncClientSession, given: Mapping[str, Any]) -> Any:
+async def _snapshot_time(session: Any, given: Mapping[str, Any]) -> Any:
     del given
     if not hasattr(session, "snapshot_time"):
         raise UnsupportedOperation("PyMongo does not show a session's snapshot time")
     return session.snapshot_time
 
 
-async def _download(bucket: AsyncGridFSBucket, given: Mapping[str, Any]) -> bytes:
+async def _download(bucket: Any, given: Mapping[str, Any]) -> Any:
     with timeout(given):
-        stream = await bucket.open_download_stream(given["id"])
-        return await stream.read()
+        stream = await settled(bucket.open_download_stream(given["id"]))
+        return await settled(stream.read())
 
 
-async def _download_by_name(bucket: AsyncGridFSBucket, given: Mapping[str, Any]) -> bytes:
+async def _download_by_name(bucket: Any, given: Mapping[str, Any]) -> Any:
     with timeout(given):
-        stream = await bucket.open_download_stream_by_name(given["filename"], given.get("revision", -1))
-        return await stream.read()
+        stream = await settled(
+            bucket.open_download_stream_by_name(given["filename"], given.get("revision", -1))
+        )
+        return await settled(stream.read())
 
 
 def _metadata(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -195,15 +194,19 @@ def _metadata(given: Mapping[str, Any]) -> dict[str, Any]:
     return snake(options, names("chunkSizeBytes metadata"))
 
 
-async def _upload(bucket: AsyncGridFSBucket, given: Mapping[str, Any]) -> Any:
+async def _upload(bucket: Any, given: Mapping[str, Any]) -> Any:
     with timeout(given):
-        return await bucket.upload_from_stream(given["filename"], given["source"], **_metadata(given))
+        return await settled(
+            bucket.upload_from_stream(given["filename"], given["source"], **_metadata(given))
+        )
 
 
-async def _upload_with_id(bucket: AsyncGridFSBucket, given: Mapping[str, Any]) -> None:
+async def _upload_with_id(bucket: Any, given: Mapping[str, Any]) -> None:
     with timeout(given):
-        await bucket.upload_from_stream_with_id(
-            given["id"], given["filename"], given["source"], **_metadata(given)
+        await settled(
+            bucket.upload_from_stream_with_id(
+                given["id"], given["filename"], given["source"], **_metadata(given)
+            )
         )
 
 
@@ -217,121 +220,117 @@ def _unsupported(reason: str) -> Handler:
 
 CLIENT: Final[Mapping[str, Handler]] = {
     "listDatabases": Call(
-        AsyncMongoClient.list_databases,
+        "list_databases",
         names("session comment", "filter nameOnly authorizedDatabases"),
         drained,
     ),
-    "listDatabaseNames": Call(AsyncMongoClient.list_database_names, names("session comment")),
+    "listDatabaseNames": Call("list_database_names", names("session comment")),
     "listDatabaseObjects": _unsupported("lists databases as names or as documents, not as objects"),
-    "dropDatabase": Call(
-        AsyncMongoClient.drop_database, names("session comment", database="name_or_database"), nothing
-    ),
-    "createChangeStream": Call(AsyncMongoClient.watch, _WATCH, _created, takes_timeout=False),
+    "dropDatabase": Call("drop_database", names("session comment", database="name_or_database"), nothing),
+    "createChangeStream": Call("watch", _WATCH, _created, takes_timeout=False),
     "clientBulkWrite": Call(
-        AsyncMongoClient.bulk_write,
+        "bulk_write",
         names("models session ordered verboseResults bypassDocumentValidation comment let writeConcern"),
         plain(results.client_bulk_written),
     ),
-    "appendMetadata": Call(
-        AsyncMongoClient.append_metadata, names("", driverInfoOptions="driver_info"), nothing
-    ),
+    "appendMetadata": Call("append_metadata", names("", driverInfoOptions="driver_info"), nothing),
 }
 
 DATABASE: Final[Mapping[str, Handler]] = {
     "runCommand": _run_command,
     "runCursorCommand": _run_cursor_command,
     "createCommandCursor": _create_command_cursor,
-    "aggregate": Call(AsyncDatabase.aggregate, _AGGREGATE, drained),
+    "aggregate": Call("aggregate", _AGGREGATE, drained),
     "listCollections": Call(
-        AsyncDatabase.list_collections,
+        "list_collections",
         names("session filter comment", "nameOnly authorizedCollections batchSize"),
         drained,
     ),
     "listCollectionNames": Call(
-        AsyncDatabase.list_collection_names, names("session filter comment", "authorizedCollections")
+        "list_collection_names", names("session filter comment", "authorizedCollections")
     ),
     "listCollectionObjects": _unsupported("lists collections as names or as documents, not as objects"),
     "createCollection": _create_collection,
     "dropCollection": Call(
-        AsyncDatabase.drop_collection,
+        "drop_collection",
         names("session comment encryptedFields", collection="name_or_collection"),
         nothing,
     ),
     "modifyCollection": _modify_collection,
-    "createChangeStream": Call(AsyncDatabase.watch, _WATCH, _created, takes_timeout=False),
+    "createChangeStream": Call("watch", _WATCH, _created, takes_timeout=False),
 }
 
 COLLECTION: Final[Mapping[str, Handler]] = {
     "insertOne": Call(
-        AsyncCollection.insert_one,
+        "insert_one",
         names("document bypassDocumentValidation session comment"),
         plain(results.inserted_one),
     ),
     "insertMany": Call(
-        AsyncCollection.insert_many,
+        "insert_many",
         names("documents ordered bypassDocumentValidation session comment"),
         plain(results.inserted_many),
     ),
     "updateOne": Call(
-        AsyncCollection.update_one,
+        "update_one",
         names(f"sort {_UPDATE}"),
         plain(results.updated),
     ),
     "updateMany": Call(
-        AsyncCollection.update_many,
+        "update_many",
         names(
             "filter update upsert bypassDocumentValidation collation arrayFilters hint session let comment"
         ),
         plain(results.updated),
     ),
     "replaceOne": Call(
-        AsyncCollection.replace_one,
+        "replace_one",
         names("filter replacement upsert bypassDocumentValidation collation hint session let sort comment"),
         plain(results.updated),
     ),
     "deleteOne": Call(
-        AsyncCollection.delete_one,
+        "delete_one",
         names("filter collation hint session let comment"),
         plain(results.deleted),
     ),
     "deleteMany": Call(
-        AsyncCollection.delete_many,
+        "delete_many",
         names("filter collation hint session let comment"),
         plain(results.deleted),
     ),
-    "findOneAndDelete": Call(AsyncCollection.find_one_and_delete, names(_FIND_AND_MODIFY, _AS_COMMAND)),
+    "findOneAndDelete": Call("find_one_and_delete", names(_FIND_AND_MODIFY, _AS_COMMAND)),
     "findOneAndUpdate": Call(
-        AsyncCollection.find_one_and_update,
+        "find_one_and_update",
         names(f"update arrayFilters upsert returnDocument {_FIND_AND_MODIFY}", _AS_COMMAND),
     ),
     "findOneAndReplace": Call(
-        AsyncCollection.find_one_and_replace,
+        "find_one_and_replace",
         names(f"replacement upsert returnDocument {_FIND_AND_MODIFY}", _AS_COMMAND),
     ),
     "find": Call(_find_cursor, {**_FIND, "maxAwaitTimeMS": "max_await_time_ms"}, drained),
-    "findOne": Call(AsyncCollection.find_one, _FIND),
+    "findOne": Call("find_one", _FIND),
     "createFindCursor": Call(
         _find_cursor, {**_FIND, "maxAwaitTimeMS": "max_await_time_ms"}, _started, takes_timeout=False
     ),
-    "aggregate": Call(AsyncCollection.aggregate, _AGGREGATE, drained),
+    "aggregate": Call("aggregate", _AGGREGATE, drained),
     "bulkWrite": Call(
-        AsyncCollection.bulk_write,
+        "bulk_write",
         names("requests ordered bypassDocumentValidation session comment let"),
         plain(results.bulk_written),
     ),
     "countDocuments": Call(
-        AsyncCollection.count_documents,
+        "count_documents",
         names("filter session comment", "skip limit collation hint maxTimeMS"),
     ),
-    "estimatedDocumentCount": Call(AsyncCollection.estimated_document_count, names("comment", "maxTimeMS")),
+    "estimatedDocumentCount": Call("estimated_document_count", names("comment", "maxTimeMS")),
     "distinct": Call(
-        AsyncCollection.distinct,
+        "distinct",
         names("filter session comment hint", "maxTimeMS collation", fieldName="key"),
     ),
     "count": _unsupported("has removed count"),
     "mapReduce": _unsupported("has removed mapReduce"),
     "createIndex": Call(
-        AsyncCollection.create_index,
+        "create_index",
         names(
             "keys session comment",
             "name unique background sparse bucketSize expireAfterSeconds partialFilterExpression collation"
@@ -339,28 +338,26 @@ COLLECTION: Final[Mapping[str, Handler]] = {
         ),
     ),
     "createIndexes": _create_indexes,
-    "dropIndex": Call(
-        AsyncCollection.drop_index, names("session comment", "maxTimeMS", name="index_or_name"), nothing
-    ),
-    "dropIndexes": Call(AsyncCollection.drop_indexes, names("session comment", "maxTimeMS"), nothing),
-    "listIndexes": Call(AsyncCollection.list_indexes, names("session comment"), drained),
+    "dropIndex": Call("drop_index", names("session comment", "maxTimeMS", name="index_or_name"), nothing),
+    "dropIndexes": Call("drop_indexes", names("session comment", "maxTimeMS"), nothing),
+    "listIndexes": Call("list_indexes", names("session comment"), drained),
     "listIndexNames": _unsupported("has no list of index names"),
     "createSearchIndex": _create_search_index,
     "createSearchIndexes": _create_search_indexes,
     "listSearchIndexes": _list_search_indexes,
-    "updateSearchIndex": Call(AsyncCollection.update_search_index, names("name definition"), nothing),
-    "dropSearchIndex": Call(AsyncCollection.drop_search_index, names("name"), nothing),
-    "drop": Call(AsyncCollection.drop, names("session comment encryptedFields"), nothing),
+    "updateSearchIndex": Call("update_search_index", names("name definition"), nothing),
+    "dropSearchIndex": Call("drop_search_index", names("name"), nothing),
+    "drop": Call("drop", names("session comment encryptedFields"), nothing),
     "rename": _rename,
-    "createChangeStream": Call(AsyncCollection.watch, _WATCH, _created, takes_timeout=False),
+    "createChangeStream": Call("watch", _WATCH, _created, takes_timeout=False),
 }
 
 SESSION: Final[Mapping[str, Handler]] = {
-    "startTransaction": Call(AsyncClientSession.start_transaction, _TRANSACTION, nothing),
-    "commitTransaction": Call(AsyncClientSession.commit_transaction, {}, nothing),
-    "abortTransaction": Call(AsyncClientSession.abort_transaction, {}, nothing),
+    "startTransaction": Call("start_transaction", _TRANSACTION, nothing),
+    "commitTransaction": Call("commit_transaction", {}, nothing),
+    "abortTransaction": Call("abort_transaction", {}, nothing),
     "withTransaction": _with_transaction,
-    "endSession": Call(AsyncClientSession.end_session, {}, nothing),
+    "endSession": Call("end_session", {}, nothing),
     "getSnapshotTime": _snapshot_time,
 }
 
@@ -371,15 +368,15 @@ CURSOR: Final[Mapping[str, Handler]] = {
 }
 
 BUCKET: Final[Mapping[str, Handler]] = {
-    "find": Call(AsyncGridFSBucket.find, _FIND, drained),
+    "find": Call("find", _FIND, drained),
     "download": _download,
     "downloadByName": _download_by_name,
     "upload": _upload,
     "uploadWithId": _upload_with_id,
-    "delete": Call(AsyncGridFSBucket.delete, names("", id="file_id"), nothing),
-    "deleteByName": Call(AsyncGridFSBucket.delete_by_name, names("filename"), nothing),
-    "rename": Call(AsyncGridFSBucket.rename, names("newFilename", id="file_id"), nothing),
-    "renameByName": Call(AsyncGridFSBucket.rename_by_name, names("filename newFilename"), nothing),
+    "delete": Call("delete", names("", id="file_id"), nothing),
+    "deleteByName": Call("delete_by_name", names("filename"), nothing),
+    "rename": Call("rename", names("newFilename", id="file_id"), nothing),
+    "renameByName": Call("rename_by_name", names("filename newFilename"), nothing),
     "drop": _unsupported("cannot drop a bucket"),
 }
 

@@ -17,8 +17,8 @@ pytestmark = [pytest.mark.corpus, pytest.mark.slow]
 
 @pytest.mark.parametrize(
     ("adapter", "time"),
-    [("reference", "virtual"), ("reference", "real"), ("pymongo-async", "real")],
-    ids=["reference-virtual", "reference-real", "pymongo-async"],
+    [("reference", "virtual"), ("reference", "real"), ("pymongo", "real"), ("pymongo-async", "real")],
+    ids=["reference-virtual", "reference-real", "pymongo", "pymongo-async"],
 )
 def test_every_retryable_writes_case_that_applies_to_a_replica_set_passes(
     corpus: Path, adapter: str, time: Time

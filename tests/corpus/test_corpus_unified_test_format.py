@@ -18,8 +18,8 @@ pytestmark = pytest.mark.corpus
 
 RUNS = pytest.mark.parametrize(
     ("adapter", "time"),
-    [("reference", "virtual"), ("pymongo-async", "real")],
-    ids=["reference-virtual", "pymongo-async"],
+    [("reference", "virtual"), ("pymongo", "real"), ("pymongo-async", "real")],
+    ids=["reference-virtual", "pymongo", "pymongo-async"],
 )
 
 
@@ -66,5 +66,6 @@ def test_no_valid_fail_case_passes(corpus: Path, adapter: str, time: Time) -> No
         except ScenarioError:
             continue
         results += run_folder(path, adapter=adapter, time=time)
-    assert complaints(results, ResultStatus.PASSED, ResultStatus.UNEXPECTED_PASS) == []
-    assert Tally.of(results)[ResultStatus.FAILED] > 0
+    assert complaints(results, ResultStatus.FAILED, ResultStatus.PASSED, ResultStatus.UNEXPECTED_PASS) == []
+    tally = Tally.of(results)
+    assert tally[ResultStatus.KNOWN_FAILING] > 2 * tally[ResultStatus.SKIPPED]

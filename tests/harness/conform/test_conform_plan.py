@@ -1,13 +1,14 @@
 from __future__ import annotations
 
-from importlib import import_module
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
+from scripted import ScriptedDeployment
 
 from driver.editions import DEFAULT
 from driver.editions import EDITIONS as DRIVER_EDITIONS
-from harness.adapters import ADAPTERS
+from harness.adapters import ADAPTERS, make_adapter
 from harness.adapters.base import Feature
 from harness.plan import Settings, cost, load_all, longest_first, plan
 from harness.registry import DRIVERS, EDITIONS
@@ -92,8 +93,12 @@ def test_few_items_are_not_worth_a_process(time: str) -> None:
 
 @pytest.mark.parametrize("name", DRIVERS)
 def test_what_is_registered_of_a_driver_is_what_its_adapter_declares(name: str) -> None:
-    features = import_module(ADAPTERS[name]).FEATURES
-    assert DRIVERS[name].virtual_time is (Feature.VIRTUAL_TIME in features)
+    async def declared() -> frozenset[Feature]:
+        adapter = make_adapter(name, ScriptedDeployment())
+        await adapter.aclose()
+        return adapter.features
+
+    assert DRIVERS[name].virtual_time is (Feature.VIRTUAL_TIME in asyncio.run(declared()))
 
 
 def test_all_adapters_are_registered() -> None:

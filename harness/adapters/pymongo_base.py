@@ -1,0 +1,239 @@
+"""What the adapters of PyMongo's two APIs share: entities, operations, errors and the state of sessions."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+
+from pymongo.client_session_shared import TransactionOptions
+from pymongo.server_api import ServerApi
+
+from harness.adapters.base import (
+    EntityKind,
+    Feature,
+    OperationFailed,
+    SessionState,
+    TopologyReport,
+    UnsupportedOperation,
+)
+from harness.adapters.pymongo_arguments import names, snake
+from harness.adapters.pymongo_calls import settled
+from harness.adapters.pymongo_events import address_of, listeners
+from harness.adapters.pymongo_operations import OPERATIONS
+from harness.adapters.pymongo_results import DRIVER_ERRORS, report
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+
+    from harness.adapters.base import ClientSpec, Event, Handle
+    from mongowire.ports import Clock
+
+T = TypeVar("T")
+
+FEATURES: Final = frozenset(
+    {
+        Feature.COMMAND_EVENTS,
+        Feature.POOL_EVENTS,
+        Feature.SDAM_EVENTS,
+        Feature.SESSIONS,
+        Feature.TRANSACTIONS,
+        Feature.CHANGE_STREAMS,
+        Feature.GRIDFS,
+        Feature.FIND_CURSORS,
+        Feature.COMMAND_CURSORS,
+        Feature.CLIENT_BULK_WRITE,
+        Feature.TIMEOUT_MS,
+        Feature.SERVER_API,
+        Feature.MAX_ADAPTIVE_RETRIES,
+    }
+)
+
+_TRANSACTION_STATES: Final = {
+    1: "none",
+    2: "starting",
+    3: "in_progress",
+    4: "committed",
+    5: "committed",
+    6: "aborted",
+}
+"""PyMongo's own numbers; 5 is a commit of nothing."""
+
+
+@dataclass(slots=True)
+class Client:
+    """A client's handle: PyMongo's client, and what it was seen to do."""
+
+    client: Any
+    events: list[Event] = field(default_factory=list)
+    closed: bool = False
+
+
+class PyMongoAdapter(ABC):
+    """Drives PyMongo 4.20 and newer. Handles are PyMongo's own objects, except clients and cursors.
+
+    An API says how its clients and buckets are made, where its calls run, and what a callback is to it.
+    """
+
+    name: ClassVar[str]
+    features = FEATURES
+    client_type: ClassVar[Any]
+    bucket_type: ClassVar[Any]
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._clients: list[Client] = []
+
+    @abstractmethod
+    async def _perform(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run a coroutine that calls PyMongo, where such calls belong."""
+
+    @abstractmethod
+    def _listening(self, append: Callable[[Event], None]) -> Callable[..., None]:
+        """Return how an event, given as kind and fields, gets to `append`."""
+
+    @abstractmethod
+    async def _connected(self, client: Any) -> None:
+        """Let a new client begin to connect."""
+
+    @abstractmethod
+    def _callback(self, run: Callable[[], Awaitable[Any]]) -> Callable[[Any], Any]:
+        """Return a transaction's callback as this API calls it."""
+
+    async def create_client(self, spec: ClientSpec) -> Handle:
+        """Create a client that observes what `spec` asks for, and let it begin to connect."""
+        events: list[Event] = []
+        observers = listeners(spec.observe_events, self._listening(events.append))
+        try:
+            client = _new_client(self.client_type, spec, observers)
+            await self._connected(client)
+        except DRIVER_ERRORS as error:
+            raise OperationFailed(report(error)) from error
+        made = Client(client, events)
+        self._clients.append(made)
+        return made
+
+    async def create(self, kind: EntityKind, parent: Handle, spec: Mapping[str, Any]) -> Handle:
+        """Create an entity below a client (databases, sessions) or a database (collections, buckets)."""
+        try:
+            if kind is EntityKind.BUCKET:
+                return self.bucket_type(parent, **snake(spec.get("bucketOptions", {}), _BUCKET_OPTIONS))
+            if kind not in _MAKERS:
+                raise UnsupportedOperation(f"PyMongo's adapter does not create a {kind.value}")
+            return _MAKERS[kind](parent, spec)
+        except DRIVER_ERRORS as error:
+            raise OperationFailed(report(error)) from error
+
+    async def call(
+        self, handle: Handle, kind: EntityKind, operation: str, arguments: Mapping[str, Any]
+    ) -> Any:
+        """Run an operation through the table."""
+        run = OPERATIONS.get(kind, {}).get(operation)
+        if run is None:
+            raise UnsupportedOperation(f"PyMongo has no {operation} on a {kind.value}")
+        target = handle.client if kind is EntityKind.CLIENT else handle
+        given = dict(arguments)
+        if "callback" in given:
+            given["callback"] = self._callback(given["callback"])
+        try:
+            return await self._perform(lambda: run(target, given))
+        except DRIVER_ERRORS as error:
+            raise OperationFailed(report(error)) from error
+
+    def events(self, client: Handle) -> Sequence[Event]:
+        """Return all that the client has observed so far, oldest first."""
+        events: list[Event] = client.events
+        return events
+
+    async def session_state(self, session: Handle) -> SessionState:
+        """Return what PyMongo keeps of a session; most of it has no public name."""
+        lsid = dict(session.session_id)
+        pinned = session._pinned_address  # noqa: SLF001  # not public
+        return SessionState(
+            lsid=lsid,
+            dirty=session._server_session.dirty,  # noqa: SLF001  # not public
+            pinned=address_of(pinned),
+            transaction=_TRANSACTION_STATES[session._transaction.state],  # noqa: SLF001  # not public
+        )
+
+    async def advance_cluster_time(self, session: Handle, cluster_time: Mapping[str, Any]) -> None:
+        """Advance a session's cluster time."""
+        session.advance_cluster_time(cluster_time)
+
+    async def topology(self, client: Handle) -> TopologyReport:
+        """Return the client's current view of the deployment."""
+        description = client.client.topology_description
+        primary = await self._perform(lambda: _primary(client.client))
+        return TopologyReport(description.topology_type_name, address_of(primary))
+
+    async def close_client(self, client: Handle) -> None:
+        """Close one client; closing twice is allowed."""
+        if not client.closed:
+            client.closed = True
+            self._clients.remove(client)
+            await self._perform(lambda: settled(client.client.close()))
+
+    async def aclose(self) -> None:
+        """Close every client that is still open."""
+        for client in tuple(self._clients):
+            await self.close_client(client)
+
+
+async def _primary(client: Any) -> Any:
+    return await settled(client.primary)
+
+
+def _new_client(client_type: Any, spec: ClientSpec, observers: list[Any]) -> Any:
+    """PyMongo only warns of an option that it does not know: for a scenario that is not good enough."""
+    api = spec.server_api
+    server_api = (
+        ServerApi(api["version"], strict=api.get("strict"), deprecation_errors=api.get("deprecationErrors"))
+        if api
+        else None
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        try:
+            return client_type(
+                spec.uri,
+                event_listeners=observers,
+                server_api=server_api,
+                uuidRepresentation="unspecified",
+            )
+        except UserWarning as warning:
+            raise UnsupportedOperation(f"PyMongo warns: {warning}") from warning
+
+
+_OPTIONS: Final = names("readConcern writeConcern readPreference")
+
+
+def _database(parent: Client, spec: Mapping[str, Any]) -> Any:
+    options = snake(spec.get("databaseOptions", {}), _OPTIONS)
+    return parent.client.get_database(spec["databaseName"], **options)
+
+
+def _collection(parent: Any, spec: Mapping[str, Any]) -> Any:
+    options = snake(spec.get("collectionOptions", {}), _OPTIONS)
+    return parent.get_collection(spec["collectionName"], **options)
+
+
+def _session(parent: Client, spec: Mapping[str, Any]) -> Any:
+    options = dict(spec.get("sessionOptions", {}))
+    if "defaultTransactionOptions" in options:
+        transaction = snake(options["defaultTransactionOptions"], _TRANSACTION_OPTIONS)
+        options["defaultTransactionOptions"] = TransactionOptions(**transaction)
+    return parent.client.start_session(**snake(options, _SESSION_OPTIONS))
+
+
+_SESSION_OPTIONS: Final = names("causalConsistency snapshot snapshotTime defaultTransactionOptions")
+_TRANSACTION_OPTIONS: Final = names(
+    "readConcern writeConcern readPreference", maxCommitTimeMS="max_commit_time_ms"
+)
+_BUCKET_OPTIONS: Final = names("bucketName chunkSizeBytes readPreference writeConcern")
+
+_MAKERS: Final[Mapping[EntityKind, Callable[[Any, Mapping[str, Any]], Handle]]] = {
+    EntityKind.DATABASE: _database,
+    EntityKind.COLLECTION: _collection,
+    EntityKind.SESSION: _session,
+}
