@@ -157,6 +157,7 @@ class Node:
             stopped = self.fail_points.is_configured(name)
             self._held_at = self.applied if stopped else None
             self.cluster.replication.ring()
+            self.oplog.grown.ring()
         return entered
 
     def target_of(self, request: RequestContext) -> Target:

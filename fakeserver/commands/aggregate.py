@@ -6,6 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.commands import output_stages, source_stages
+from fakeserver.commands.change_streams import open_stream
 from fakeserver.commands.cursors import Cursor, first_batch
 from fakeserver.commands.explain import explain_aggregate
 from fakeserver.commands.reading import (
@@ -70,6 +71,8 @@ def aggregate(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     if request.get("explain", False):
         return explain_aggregate(ctx, ns, request)
     size = _batch_size(request)
+    if names and names[0] == "$changeStream":
+        return open_stream(ctx, ns, request, size)
     at = snapshot_time(ctx, request)
     output = (
         output_stages.parse(ctx, ns, request, pipeline[-1])
@@ -108,13 +111,13 @@ def run(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], pipeline
 
 def _check_order(names: Sequence[str], *, whole_database: bool) -> None:
     for place, name in enumerate(names):
-        if place and name in source_stages.SOURCES:
+        if place and name in source_stages.FIRST_ONLY:
             raise CommandError(_FIRST_ONLY, f"{name} is only valid as the first stage in a pipeline")
         if place < len(names) - 1 and name in output_stages.NAMES:
             raise CommandError(_LAST_ONLY, f"{name} can only be the final stage in the pipeline")
     first = names[0] if names else ""
     if whole_database and first not in source_stages.ON_DATABASE:
-        if first.startswith("$") and first not in source_stages.SOURCES:
+        if first.startswith("$") and first not in source_stages.FIRST_ONLY:
             compile_pipeline([], Scope())
         raise CommandError(
             ErrorCode.INVALID_NAMESPACE,

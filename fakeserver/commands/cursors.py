@@ -76,6 +76,15 @@ class Cursor:
             batch.append(self.pending.popleft())
         return batch
 
+    def fields(self) -> Document:
+        """Return what a batch tells beside its documents."""
+        return {}
+
+    @property
+    def is_change_stream(self) -> bool:
+        """Whether it tells of changes: it outlives its collection, and its errors are labelled."""
+        return False
+
     @property
     def exhausted(self) -> bool:
         """Whether nothing is left, and nothing will come."""
@@ -126,7 +135,7 @@ class CursorStore:
     def invalidate(self, ns: Namespace, error: CommandError) -> None:
         """Have the cursors over a collection that is gone answer with `error`."""
         for cursor in self:
-            if cursor.ns == ns:
+            if cursor.ns == ns and not cursor.is_change_stream:
                 cursor.death = error
 
     def __iter__(self) -> Iterator[Cursor]:
@@ -146,7 +155,15 @@ def first_batch(
     keep = not single and not cursor.exhausted
     cursor_id = ctx.cursors.open(cursor, ctx.now) if keep else 0
     more = {name: value for name, value in extra.items() if value is not None}
-    return {"cursor": {"firstBatch": batch, "id": Int64(cursor_id), "ns": str(cursor.ns), **more}}
+    return {
+        "cursor": {
+            "firstBatch": batch,
+            **cursor.fields(),
+            "id": Int64(cursor_id),
+            "ns": str(cursor.ns),
+            **more,
+        }
+    }
 
 
 @table.command(
@@ -167,26 +184,52 @@ def get_more(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     ns = Namespace(ctx.db, request["collection"])
     if not ns.collection:
         raise CommandError(ErrorCode.INVALID_NAMESPACE, "Collection names cannot be empty")
-    cursor = ctx.cursors.get(int(first_argument(request)), ctx.now)
+    cursor = _find(ctx, int(first_argument(request)))
+    ctx.request.tails_change_stream = cursor.is_change_stream
     _check_access(ctx, cursor, ns, request)
     if "maxTimeMS" in request and not cursor.await_data and request["maxTimeMS"]:
         raise CommandError(
             ErrorCode.BAD_VALUE, "cannot set maxTimeMS on getMore command for a non-awaitData cursor"
         )
-    try:
-        ctx.check_out_cursor()
-        if cursor.death is not None:
-            raise cursor.death
-    except CommandError:
-        ctx.cursors.kill(cursor.id)
-        raise
-    batch = cursor.take(request.get("batchSize") or None)
-    if not batch and cursor.await_data:
+    batch = _next_batch(ctx, cursor, request.get("batchSize") or None)
+    if not batch and cursor.await_data and not cursor.exhausted:
         _wait_for_data(ctx, request)
     if cursor.exhausted:
         ctx.cursors.kill(cursor.id)
     left = 0 if cursor.exhausted else cursor.id
-    return {"cursor": {"nextBatch": batch, "id": Int64(left), "ns": str(cursor.ns)}}
+    fields = cursor.fields()
+    return {"cursor": {"nextBatch": batch, **fields, "id": Int64(left), "ns": str(cursor.ns)}}
+
+
+def _find(ctx: CommandContext, cursor_id: int) -> Cursor:
+    """Return an open cursor. Raises `CommandError` 43, and 237 if it was killed in the meantime."""
+    try:
+        return ctx.cursors.get(cursor_id, ctx.now)
+    except CommandError:
+        if not ctx.cursor_checked_out:
+            raise
+        message = "operation was interrupted because the cursor was killed"
+        raise CommandError(ErrorCode.CURSOR_KILLED, message) from None
+
+
+def _next_batch(ctx: CommandContext, cursor: Cursor, limit: int | None) -> list[Document]:
+    """Return a cursor's next batch; one that fails is destroyed. Raises `CommandError`."""
+    try:
+        ctx.check_out_cursor()
+        if cursor.death is not None:
+            raise cursor.death
+        return cursor.take(limit) if not cursor.is_change_stream else _take_events(cursor, limit)
+    except CommandError:
+        ctx.cursors.kill(cursor.id)
+        raise
+
+
+def _take_events(cursor: Cursor, limit: int | None) -> list[Document]:
+    try:
+        return cursor.take(limit)
+    except CommandError as error:
+        prefix = "Executor error during getMore :: caused by :: "
+        raise CommandError(error.code, prefix + error.message, extra=error.extra) from None
 
 
 def _wait_for_data(ctx: CommandContext, request: Mapping[str, Any]) -> None:
@@ -244,4 +287,6 @@ def kill_cursors(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     wanted = [Int64(cursor_id) for cursor_id in request["cursors"]]
     killed = [cursor_id for cursor_id in wanted if ctx.cursors.kill(cursor_id)]
     missing = [cursor_id for cursor_id in wanted if cursor_id not in killed]
+    if killed:
+        ctx.node.oplog.grown.ring()
     return {"cursorsKilled": killed, "cursorsNotFound": missing, "cursorsAlive": [], "cursorsUnknown": []}

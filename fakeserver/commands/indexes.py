@@ -235,12 +235,11 @@ def drop_indexes(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         reply["msg"] = "non-_id indexes dropped for collection"
     else:
         names = [_find(collection, each) for each in (wanted if isinstance(wanted, list) else [wanted])]
-    dropped = [dict(collection.indexes[name].document) for name in names]
     for name in names:
+        detail = {"indexes": [dict(collection.indexes[name].document)]}
         ctx.catalog.drop_index(collection, name)
-    if names:
-        command = {"dropIndexes": ns.collection, "index": names}
-        ctx.command_applied(ns.db, command, uuid=collection.uuid, detail={"indexes": dropped})
+        command = {"dropIndexes": ns.collection, "index": name}
+        ctx.command_applied(ns.db, command, uuid=collection.uuid, detail=detail)
     return reply
 
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from fakeserver.storage.engine import Document, Namespace
 
 SEARCH_UNAVAILABLE: Final = 31082
-_CHANGE_STREAM_NEEDS_SET: Final = 40573
 _NO_USER_HASH: Final = bytes.fromhex("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")
 
 
@@ -119,14 +118,6 @@ def search_unavailable() -> CommandError:
     )
 
 
-def _change_stream(ctx: CommandContext, _ns: Namespace, _argument: Any) -> list[Document]:
-    if ctx.node.is_replica_set_member:
-        raise CommandError(
-            ErrorCode.NOT_IMPLEMENTED, "the stage $changeStream is not supported by this fake server"
-        )
-    raise CommandError(_CHANGE_STREAM_NEEDS_SET, "The $changeStream stage is only supported on replica sets")
-
-
 SOURCES: Final[dict[str, Callable[[CommandContext, Namespace, Any], list[Document]]]] = {
     "$documents": _documents,
     "$collStats": _collection_stats,
@@ -135,8 +126,10 @@ SOURCES: Final[dict[str, Callable[[CommandContext, Namespace, Any], list[Documen
     "$listSessions": _local_sessions,
     "$currentOp": _current_operation,
     "$listSearchIndexes": _search_indexes,
-    "$changeStream": _change_stream,
 }
+FIRST_ONLY: Final = frozenset(SOURCES) | {"$changeStream"}
+"""The stages that can only be the first; a change stream is a cursor of its own kind."""
+
 UNSTABLE: Final = frozenset(
     {"$indexStats", "$listLocalSessions", "$listSessions", "$currentOp", "$listSearchIndexes"}
 )

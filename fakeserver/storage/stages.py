@@ -17,6 +17,7 @@ from fakeserver.storage.matching import compile_filter
 from fakeserver.storage.paths import exactly, remove, split
 from fakeserver.storage.printing import show
 from fakeserver.storage.projecting import check_project, compile_projection, set_computed
+from fakeserver.storage.redacting import compile_redact
 from fakeserver.storage.sorting import check_sort, sort_documents
 from fakeserver.storage.values import (
     MISSING,
@@ -80,7 +81,7 @@ def _compile_stage(stage: Mapping[str, Any], scope: Scope) -> Stage:
 
 
 UNSUPPORTED_STAGES: Final = frozenset({
-    "$bucketAuto", "$densify", "$fill", "$geoNear", "$redact", "$search", "$searchMeta",
+    "$bucketAuto", "$densify", "$fill", "$geoNear", "$search", "$searchMeta",
     "$setWindowFields", "$vectorSearch",
 })  # fmt: skip
 """Stages that a server has and we have not; see docs/STORAGE.md."""
@@ -348,6 +349,7 @@ def _bucket(argument: Any, scope: Scope) -> Stage:
 _STAGES: Final[dict[str, Callable[[Any, Scope], Stage]]] = {
     "$match": _match,
     "$project": _project,
+    "$redact": compile_redact,
     "$addFields": _add_fields,
     "$set": _add_fields,
     "$unset": _unset,

@@ -14,6 +14,7 @@ from fakeserver.commands import default_table
 from fakeserver.commands.context import CommandContext
 from fakeserver.commands.cursors import CursorStore
 from fakeserver.oplog import Oplog, OpTime
+from fakeserver.profile import Profile
 from fakeserver.sessions import RetryableWrite, Session, SessionCatalog
 from fakeserver.storage.engine import Namespace
 from fakeserver.storage.mongomock import MongomockEngine
@@ -49,6 +50,33 @@ class NoFailPoints:
 
 
 @dataclass
+class Member:
+    """The node that handlers see: all there is of a deployment of one."""
+
+    clock: HandClock
+    rng: Any
+    oplog: Oplog
+    sessions: SessionCatalog
+    catalog: Catalog
+    is_replica_set_member: bool
+    address: str = "localhost:27017"
+    fail_points: Any = field(default_factory=NoFailPoints)
+    profile: Profile = field(default_factory=lambda: Profile.named("8.2"))
+    held_at: OpTime | None = None
+
+    @property
+    def cluster(self) -> Member:
+        return self
+
+    @property
+    def applied(self) -> OpTime:
+        return self.held_at or self.oplog.last
+
+    def majority(self) -> OpTime:
+        return self.oplog.last
+
+
+@dataclass
 class Server:
     """A node that runs data commands; `statement_hook` stands for `onPrimaryTransactionalWrite`."""
 
@@ -62,14 +90,8 @@ class Server:
         self.oplog = Oplog(self.clock.utc)
         self.cursors = CursorStore(rng)
         self.sessions = SessionCatalog()
-        self.node = SimpleNamespace(
-            clock=self.clock,
-            rng=rng,
-            oplog=self.oplog,
-            sessions=self.sessions,
-            address="localhost:27017",
-            is_replica_set_member=self.replica_set,
-            fail_points=NoFailPoints(),
+        self.node = Member(
+            self.clock, rng, self.oplog, self.sessions, self.catalog, is_replica_set_member=self.replica_set
         )
 
     def run(

@@ -79,6 +79,12 @@ PIPELINES: list[tuple[str, list[Document], list[Document], list[Document]]] = [
     ("unset", [{"_id": 1, "a": 1}], [{"$unset": "a"}], [{"_id": 1}]),
     ("replaceWith", [{"_id": 1, "a": {"b": 1}}], [{"$replaceWith": "$a"}], [{"b": 1}]),
     (
+        "redact",
+        [{"_id": 1, "a": [{"b": 1, "hide": 1}, {"b": 2}], "c": {"hide": 1}}],
+        [{"$redact": {"$cond": [{"$eq": ["$hide", 1]}, "$$PRUNE", "$$DESCEND"]}}],
+        [{"_id": 1, "a": [{"b": 2}]}],
+    ),
+    (
         "sortByCount",
         [{"_id": 1, "a": 1}, {"_id": 2, "a": 2}, {"_id": 3, "a": 2}],
         [{"$sortByCount": "$a"}],

@@ -1,0 +1,235 @@
+"""From entries of the oplog to events (`Change Streams: Change Event documents`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from bson import Binary, Int64
+
+from fakeserver.catalog import BUILT_IN
+from fakeserver.change_streams.delta import delta_of
+from fakeserver.change_streams.tokens import Place, ResumeToken
+from fakeserver.errors import CommandError
+from fakeserver.profile import WIRE_82
+from fakeserver.storage.engine import Namespace
+from fakeserver.storage.printing import show_document
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from fakeserver.change_streams.options import Options
+    from fakeserver.oplog import OplogEntry, Written
+    from fakeserver.storage.engine import Document
+
+NO_USER_HASH: Final = bytes.fromhex("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")
+
+_COMMANDS: Final = {
+    "create": "create",
+    "createIndexes": "createIndexes",
+    "dropIndexes": "dropIndexes",
+    "collMod": "modify",
+    "drop": "drop",
+    "renameCollection": "rename",
+    "dropDatabase": "dropDatabase",
+}
+_EXPANDED: Final = frozenset({"create", "createIndexes", "dropIndexes", "modify"})
+_END_OF_COLLECTION: Final = frozenset({"drop", "rename", "dropDatabase"})
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What a stream is about: a collection, a database (no `collection`), or everything (no `db`)."""
+
+    db: str | None = None
+    collection: str | None = None
+
+    def holds(self, ns: Namespace) -> bool:
+        """Whether changes of a collection are told."""
+        if ns.collection.startswith("system."):
+            return False
+        if self.db is None:
+            return ns.db not in BUILT_IN
+        return ns.db == self.db and self.collection in {None, ns.collection}
+
+    def ends_with(self, kind: str) -> bool:
+        """Whether an event of this kind is the last but the invalidation."""
+        if self.db is None:
+            return False
+        return kind in _END_OF_COLLECTION if self.collection is not None else kind == "dropDatabase"
+
+
+class Event(NamedTuple):
+    """An event, its place in the stream, and its token."""
+
+    place: Place
+    token: Document
+    document: Document
+
+
+class Teller:
+    """Tells entries of the oplog as the events that a stream asked for.
+
+    `look_up` returns the current document of a namespace, a collection's UUID and an `_id`, or None.
+    """
+
+    def __init__(
+        self,
+        watched: Watched,
+        options: Options,
+        look_up: Callable[[Namespace, Binary | None, Any], Document | None],
+        wire_version: int,
+    ) -> None:
+        self.watched = watched
+        self._options = options
+        self._look_up = look_up
+        self._tells_kinds = wire_version >= WIRE_82
+
+    def places(self, entry: OplogEntry) -> Iterator[tuple[Place, Written, str]]:
+        """Iterate over the events of an entry without making them: the place, the change, and the kind."""
+        for index, written in enumerate(entry.changes):
+            is_command = written.ns.collection == "$cmd"
+            if not is_command and not self.watched.holds(written.ns):
+                continue
+            kind = _kind(written)
+            if kind is None or (is_command and not self._is_command_told(written, kind)):
+                continue
+            place = Place.event(entry.optime.timestamp, index)
+            yield place, written, kind
+            if self.watched.ends_with(kind):
+                yield place._replace(invalidates=True), written, "invalidate"
+
+    def event(self, entry: OplogEntry, place: Place, written: Written, kind: str) -> Event:
+        """Return an event. Raises `CommandError` 47 if it lacks an image that is required."""
+        token = ResumeToken(place, written.uuid).document
+        document: Document = {
+            "_id": token,
+            "operationType": kind,
+            "clusterTime": entry.optime.timestamp,
+            "wallTime": entry.wall,
+        }
+        if kind == "invalidate":
+            return Event(place, token, document)
+        if self._options.expanded and written.uuid is not None:
+            document["collectionUUID"] = written.uuid
+        if entry.session_id is not None:
+            document["lsid"] = {"id": Binary(entry.session_id, 4), "uid": NO_USER_HASH}
+            document["txnNumber"] = Int64(entry.txn_number or 0)
+        if kind in _COMMANDS.values():
+            document |= self._of_command(written, kind)
+        else:
+            document |= self._of_document(written, kind, document)
+        return Event(place, token, document)
+
+    # Which changes are told.
+
+    def _is_command_told(self, written: Written, kind: str) -> bool:
+        if not self._options.expanded and (kind in _EXPANDED or written.detail.get("nsType") == "view"):
+            return False
+        if kind == "dropDatabase":
+            return self.watched.collection is None and self.watched.db in {None, written.ns.db}
+        if kind == "rename":
+            command = _command(written)
+            ends = (Namespace.parse(command["renameCollection"]), Namespace.parse(command["to"]))
+            return any(self.watched.holds(ns) for ns in ends)
+        return self.watched.holds(_namespace(written, kind))
+
+    # What is told of them.
+
+    def _of_document(self, written: Written, kind: str, head: Document) -> Document:
+        change, options = written.change, self._options
+        told: Document = {}
+        if kind in {"insert", "replace"}:
+            told["fullDocument"] = change.after
+        told["ns"] = _shown(written.ns)
+        key = (change.after or change.before or {}).get("_id")
+        told["documentKey"] = {"_id": key}
+        if kind == "update":
+            delta = delta_of(change)
+            assert delta is not None, "a change without a difference is a replacement"
+            told["updateDescription"] = delta.describe(expanded=options.expanded)
+            if options.full_document is not None:
+                told["fullDocument"] = self._after(written, {**head, **told})
+        if kind != "insert" and options.before_change is not None:
+            image = change.before if written.images else None
+            if image is None and options.before_change == "required":
+                raise _no_image("pre-image for all update, delete and replace", "pre-image", {**head, **told})
+            told["fullDocumentBeforeChange"] = image
+        return told
+
+    def _after(self, written: Written, told: Document) -> Document | None:
+        mode = self._options.full_document
+        if mode == "updateLookup":
+            return self._look_up(written.ns, written.uuid, told["documentKey"]["_id"])
+        image = written.change.after if written.images else None
+        if image is None and mode == "required":
+            raise _no_image("post-image for all update", "post-image", told)
+        return image
+
+    def _of_command(self, written: Written, kind: str) -> Document:
+        command, options = _command(written), self._options
+        told: Document = {}
+        description: Document | None = None
+        if kind == "rename":
+            source, target = Namespace.parse(command["renameCollection"]), Namespace.parse(command["to"])
+            told = {"ns": _shown(source), "to": _shown(target)}
+            dropped = {name: command[name] for name in ("dropTarget",) if name in command}
+            description = {"to": _shown(target), **dropped}
+        elif kind == "dropDatabase":
+            told["ns"] = {"db": written.ns.db}
+        else:
+            told["ns"] = _shown(_namespace(written, kind))
+            description = _description(written, command, kind)
+        if options.expanded and description is not None:
+            told["operationDescription"] = description
+        if kind == "modify":
+            told["stateBeforeChange"] = written.detail.get("stateBeforeChange", {})
+        if kind == "create" and self._tells_kinds:
+            told["nsType"] = written.detail.get("nsType", "collection")
+        return told
+
+
+def _command(written: Written) -> Document:
+    command = written.change.after
+    assert command is not None, "a command's entry holds it"
+    return command
+
+
+def _kind(written: Written) -> str | None:
+    change = written.change
+    if written.ns.collection == "$cmd":
+        return _COMMANDS.get(next(iter(_command(written)), ""))
+    if change.before is None:
+        return "insert"
+    if change.after is None:
+        return "delete"
+    return "replace" if delta_of(change) is None else "update"
+
+
+def _namespace(written: Written, kind: str) -> Namespace:
+    command = _command(written)
+    name = next(iter(command.values())) if kind != "dropDatabase" else ""
+    return Namespace(written.ns.db, str(name))
+
+
+def _description(written: Written, command: Document, kind: str) -> Document | None:
+    rest = dict(list(command.items())[1:])
+    if kind == "create":
+        index = written.detail.get("idIndex")
+        return {**rest, **({"idIndex": index} if index is not None else {})}
+    if kind == "dropIndexes":
+        return {"indexes": written.detail.get("indexes", [])}
+    return None if kind == "drop" else rest
+
+
+def _shown(ns: Namespace) -> Document:
+    return {"db": ns.db, "coll": ns.collection}
+
+
+def _no_image(wanted: str, missing: str, told: Document) -> CommandError:
+    return CommandError(
+        ErrorCode.NO_MATCHING_DOCUMENT,
+        f"Change stream was configured to require a {wanted} events, but the {missing} was not found for "
+        f"event: {show_document({'_id': told['_id'], 'operationType': told['operationType']})}",
+    )

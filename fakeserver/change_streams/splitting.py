@@ -1,0 +1,58 @@
+"""`$changeStreamSplitLargeEvent`: an event that no message can hold, in parts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import bson
+
+from fakeserver.change_streams.tokens import ResumeToken
+from fakeserver.errors import CommandError
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from bson import Binary
+
+    from fakeserver.change_streams.tokens import Place
+    from fakeserver.storage.engine import Document
+
+MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
+_ROOM_FOR_HEAD: Final = 1024
+
+
+def split(
+    event: Document, place: Place, uuid: Binary | None, *, limit: int = MAX_EVENT_BYTES
+) -> list[tuple[Place, Document]]:
+    """Return the fragments of an event larger than `limit` bytes, each with its place.
+
+    Top-level fields go whole, in their order, each into the first fragment that has room.
+    Raises `CommandError` 10334 for a field that fits into none.
+    """
+    parts: list[Document] = [{}]
+    room = limit - _ROOM_FOR_HEAD
+    for name, value in event.items():
+        if name == "_id":
+            continue
+        size = len(bson.encode({name: value}))
+        if size > limit - _ROOM_FOR_HEAD:
+            raise too_large(size)
+        if size > room:
+            parts.append({})
+            room = limit - _ROOM_FOR_HEAD
+        parts[-1][name] = value
+        room -= size
+    fragments: list[tuple[Place, Document]] = []
+    for number, part in enumerate(parts, 1):
+        there = place._replace(fragment=number)
+        head: Document = {"_id": ResumeToken(there, uuid).document}
+        head["splitEvent"] = {"fragment": number, "of": len(parts)}
+        fragments.append((there, {**head, **part}))
+    return fragments
+
+
+def too_large(size: int) -> CommandError:
+    """Return the error for an event that cannot be sent."""
+    return CommandError(
+        ErrorCode.BSON_OBJECT_TOO_LARGE,
+        f"BSONObj size: {size} (0x{size:X}) is invalid. Size must be between 0 and 16793600(16MB)",
+    )

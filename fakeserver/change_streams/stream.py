@@ -1,0 +1,207 @@
+"""A change stream: how far it has read the oplog, and what it hands out next.
+
+Nothing here waits: the getMore that finds nothing is called again when the oplog has grown.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import bson
+from bson import Timestamp
+
+from fakeserver.change_streams.splitting import MAX_EVENT_BYTES, split, too_large
+from fakeserver.change_streams.tokens import Place, ResumeToken
+from fakeserver.errors import CommandError
+from fakeserver.storage.printing import show_document
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fakeserver.change_streams.events import Event, Teller
+    from fakeserver.oplog import Oplog, OplogEntry, OpTime, Written
+    from fakeserver.storage.engine import Document
+
+MAX_BATCH_BYTES: Final = 16 * 1024 * 1024
+
+
+class Source(Protocol):
+    """The oplog as one member sees it."""
+
+    @property
+    def oplog(self) -> Oplog:
+        """The set's oplog."""
+        ...
+
+    def visible(self) -> OpTime:
+        """Return the last operation that is safe from rollback and known here."""
+        ...
+
+
+class ChangeStream:
+    """The events after a place, in the oplog's order.
+
+    `after` is the place of the client's `token`, `at` a time to begin with; with neither it begins now.
+    `transform` is the pipeline after `$changeStream`; `splits` says that it ends with
+    `$changeStreamSplitLargeEvent`.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        teller: Teller,
+        *,
+        after: Place | None,
+        token: Document | None = None,
+        at: Timestamp | None,
+        transform: Callable[[list[Document]], list[Document]],
+        splits: bool,
+    ) -> None:
+        """Take the place to begin with. Raises `CommandError` 286 if it is no longer in the oplog."""
+        self._source = source
+        self._teller = teller
+        self._transform = transform
+        self._splits = splits
+        self._ready: deque[tuple[Place, Document, Document]] = deque()
+        self._closed = False
+        if after is None:
+            start = at if at is not None else _next_time(source.visible())
+            after = Place.mark(start)
+        self._after = after
+        self._expected: Place | None = after.whole if after.is_event else None
+        self._scanned: OpTime | None = None
+        self._at = after
+        self.token: Document = token or ResumeToken(after).document
+        self._refuse_lost_history(after)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the stream was invalidated, and everything before that handed out."""
+        return self._closed and not self._ready
+
+    def take(self, limit: int | None) -> list[Document]:
+        """Return the next events: at most `limit`, and no more bytes than a reply can hold.
+
+        Raises `CommandError` for an event that cannot be told, and for a place that there never was.
+        """
+        batch: list[Document] = []
+        room = MAX_BATCH_BYTES
+        visible = self._source.visible()
+        unread = deque(self._entries(visible) if limit != 0 and not self._closed else ())
+        while limit is None or len(batch) < limit:
+            if not self._ready and not self._read(unread):
+                self._advance(Place.mark(visible.timestamp))
+                break
+            place, token, document = self._ready[0]
+            room -= len(bson.encode(document))
+            if room < 0 and batch:
+                break
+            self._ready.popleft()
+            self._at, self.token = place, token
+            batch.append(document)
+        return batch
+
+    # Reading the oplog.
+
+    def _read(self, unread: deque[OplogEntry]) -> bool:
+        """Read until something is ready; return whether that is so."""
+        while unread and not self._closed and not self._ready:
+            entry = unread.popleft()
+            self._scanned = entry.optime
+            self._tell(entry)
+        return bool(self._ready)
+
+    def _entries(self, visible: OpTime) -> list[OplogEntry]:
+        """Return the operations that were not read yet. Raises `CommandError` 136 if some are gone."""
+        oplog, scanned = self._source.oplog, self._scanned
+        needed = Timestamp(*self._after[:2]) if scanned is None else _next_time(scanned)
+        if oplog.forgotten is not None and oplog.forgotten.timestamp >= needed:
+            raise CommandError(
+                ErrorCode.CAPPED_POSITION_LOST,
+                "CollectionScan died due to position in capped collection being deleted. Last seen "
+                f"record id: RecordId({needed.time}, {needed.inc})",
+            )
+        return [entry for entry in oplog.from_time(needed) if entry.optime <= visible]
+
+    def _tell(self, entry: OplogEntry) -> None:
+        for place, written, kind in self._teller.places(entry):
+            if place == self._expected:
+                self._expected = None
+            begun = place == self._after.whole and self._after.fragment > 0
+            if self._closed or (place <= self._after and not begun):
+                continue
+            self._refuse_unknown_place(place, written)
+            self._offer(entry, place, written, kind)
+
+    def _offer(self, entry: OplogEntry, place: Place, written: Written, kind: str) -> None:
+        event = self._teller.event(entry, place, written, kind)
+        for document in self._transform([event.document]):
+            if document.get("_id") != event.token:
+                raise _changed_id(event, document)
+            self._enqueue(event, document, written)
+        if not self._ready:
+            self._advance(place)
+        if kind == "invalidate":
+            self._closed = True
+
+    def _enqueue(self, event: Event, document: Document, written: Written) -> None:
+        size = len(bson.encode(document))
+        if size <= MAX_EVENT_BYTES:
+            if event.place <= self._after:
+                raise _no_fragment(event)
+            self._ready.append((event.place, event.token, document))
+            return
+        if not self._splits:
+            raise too_large(size)
+        for place, fragment in split(document, event.place, written.uuid):
+            if place > self._after:
+                self._ready.append((place, fragment["_id"], fragment))
+
+    def _advance(self, place: Place) -> None:
+        """Move the token on over what was read and not told; nothing is behind an invalidation."""
+        if place > self._at and not self._closed:
+            self._at, self.token = place, ResumeToken(place).document
+
+    # Places that are no more, or never were.
+
+    def _refuse_lost_history(self, place: Place) -> None:
+        forgotten = self._source.oplog.forgotten
+        if forgotten is not None and (place.seconds, place.increment) <= forgotten[:2]:
+            raise CommandError(
+                ErrorCode.CHANGE_STREAM_HISTORY_LOST,
+                "Resume of change stream was not possible, as the resume point may no longer be in the "
+                "oplog.",
+            )
+
+    def _refuse_unknown_place(self, place: Place, written: Written) -> None:
+        if self._expected is not None and place > self._expected:
+            token = ResumeToken(place, written.uuid).document
+            raise CommandError(
+                ErrorCode.CHANGE_STREAM_FATAL_ERROR,
+                f"cannot resume stream; the resume token was not found. {show_document(token)}",
+            )
+
+
+def _next_time(optime: OpTime) -> Timestamp:
+    return Timestamp(optime.seconds, optime.increment + 1)
+
+
+def _no_fragment(event: Event) -> CommandError:
+    return CommandError(
+        ErrorCode.CHANGE_STREAM_FATAL_ERROR,
+        f"cannot resume stream; the resume token was not found. {show_document(event.token)}",
+    )
+
+
+def _changed_id(event: Event, document: Document) -> CommandError:
+    found: Any = document.get("_id")
+    shown = show_document({"_id": found}) if "_id" in document else "{}"
+    return CommandError(
+        ErrorCode.CHANGE_STREAM_FATAL_ERROR,
+        "Encountered an event whose _id field, which contains the resume token, was modified by the pipeline."
+        " Modifying the _id field of an event makes it impossible to resume the stream from that point. Only"
+        " transformations that retain the unmodified _id field are allowed. Expected:"
+        f" {show_document({'_id': event.token})} but found: {shown}",
+    )

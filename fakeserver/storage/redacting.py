@@ -1,0 +1,51 @@
+"""`$redact`: what of a document is seen is decided by the document itself, level by level."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from fakeserver.errors import CommandError
+from fakeserver.storage.expressions import compile_expression
+from fakeserver.storage.printing import show
+from fakeserver.storage.values import MISSING, is_object
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fakeserver.storage.scope import Scope
+
+_NO_DECISION: Final = 17053
+_DECISIONS: Final = {"DESCEND": "descend", "PRUNE": "prune", "KEEP": "keep"}
+
+
+def compile_redact(argument: Any, scope: Scope) -> Callable[[list[dict[str, Any]]], list[dict[str, Any]]]:
+    """Return the stage. Raises `CommandError` 17053 where an expression does not decide."""
+    inner = scope.binding(_DECISIONS)
+    evaluate = compile_expression(argument, inner)
+
+    def decide(level: dict[str, Any], root: dict[str, Any]) -> Any:
+        """Return what is left of a document at one level, `MISSING` for nothing."""
+        decision = evaluate({**inner.frame(level), "ROOT": root})
+        if decision == "keep":
+            return level
+        if decision == "prune":
+            return MISSING
+        if decision != "descend":
+            raise CommandError(
+                _NO_DECISION,
+                "$redact's expression should not return anything aside from the variables $$KEEP, $$DESCEND,"
+                f" and $$PRUNE, but returned {show(decision)}",
+            )
+        return {name: left for name, value in level.items() if (left := below(value, root)) is not MISSING}
+
+    def below(value: Any, root: dict[str, Any]) -> Any:
+        if is_object(value):
+            return decide(value, root)
+        if isinstance(value, list):
+            return [left for item in value if (left := below(item, root)) is not MISSING]
+        return value
+
+    def run(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [left for document in documents if (left := decide(document, document)) is not MISSING]
+
+    return run
