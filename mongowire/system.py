@@ -90,8 +90,15 @@ class TcpListener:
         return self._address
 
     async def aclose(self) -> None:
+        # What was accepted in this turn of the loop becomes a transport in the next, and tells its protocol
+        # in the one after. asyncio loses it when its server is closed by then, and it would stay open.
+        loop = asyncio.get_running_loop()
+        for listening in self._server.sockets:
+            loop.remove_reader(listening.fileno())
+        await asyncio.sleep(0)
         # `wait_closed` would wait for the accepted connections too (Python 3.12), which are not ours.
         self._server.close()
+        await asyncio.sleep(0)
 
 
 class TcpNetwork:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import time
 from typing import TYPE_CHECKING
 
+import pytest
 from check_clock import check_clock
 from check_listener import check_listener
 from check_network import check_network
@@ -15,11 +17,9 @@ from check_stream import check_stream
 from peers import PATIENCE, listening
 from worlds import run_in_system
 
-from mongowire.system import SeededRng, SystemClock
+from mongowire.system import SeededRng, SystemClock, TcpNetwork
 
 if TYPE_CHECKING:
-    import pytest
-
     from mongowire.ports import Clock, Network
 
 
@@ -109,6 +109,40 @@ def test_a_wildcard_host_listens_on_ipv4() -> None:
             await client.aclose()
 
     run_in_system(scenario)
+
+
+class _Counted(asyncio.Protocol):
+    """Aborts its connection at once, and counts both ends of its life."""
+
+    made = lost = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        _Counted.made += 1
+        assert isinstance(transport, asyncio.Transport)
+        transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        _Counted.lost += 1
+
+
+@pytest.mark.parametrize("turns", range(5))
+def test_a_connection_that_arrives_while_the_listener_closes_is_not_forgotten(turns: int) -> None:
+    _Counted.made = _Counted.lost = 0
+
+    async def scenario() -> None:
+        listener = await TcpNetwork().listen("127.0.0.1", 0, _Counted)
+        clients = [socket.create_connection(listener.address) for _ in range(3)]
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await listener.aclose()
+        assert _Counted.made in {0, 3}
+        await asyncio.sleep(0)
+        assert _Counted.lost == _Counted.made
+        for client in clients:
+            client.close()
+
+    asyncio.run(scenario())
+    gc.collect()  # a transport that nobody closed says so now
 
 
 def test_dice_print_as_what_makes_them_again() -> None:
