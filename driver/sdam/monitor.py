@@ -76,12 +76,9 @@ class Monitor:
 
     async def aclose(self) -> None:
         """Stop, and wait until nothing is left."""
-        tasks = [task for task in (self._task, self._closing) if task is not None]
         if self._task is not None:
             self._task.cancel()
-        for task in tasks:
-            with suppress(asyncio.CancelledError):
-                await task
+        await _end_of(self._task, self._closing)
         await self._pinger.aclose()
         await self._drop_connection()
 
@@ -225,8 +222,7 @@ class Pinger:
         """Stop, and wait until nothing is left."""
         if self._task is not None:
             self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        await _end_of(self._task)
         await self._drop_connection()
 
     async def _run(self) -> None:
@@ -260,6 +256,12 @@ class Pinger:
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.aclose(abort=True)
+
+
+async def _end_of(*tasks: asyncio.Task[None] | None) -> None:
+    """Wait until tasks have ended, cancelled or not; a caller that is cancelled meanwhile hears of it."""
+    if running := [task for task in tasks if task is not None]:
+        await asyncio.wait(running)
 
 
 def hello_command(connection: Connection, fields: dict[str, Any] | None = None) -> dict[str, Any]:

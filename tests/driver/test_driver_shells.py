@@ -60,6 +60,21 @@ async def ping(stage: Stage) -> Mapping[str, Any]:
     return await stage.client.command("admin", {"ping": 1})
 
 
+@pytest.mark.parametrize("turns", range(1, 4))
+def test_who_is_cancelled_while_a_client_closes_hears_of_it(turns: int) -> None:
+    async def scenario(stage: Stage) -> None:
+        await ping(stage)
+        closing = asyncio.ensure_future(stage.client.topology.aclose())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        assert not closing.done()
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+
+    play(scenario)
+
+
 # --- pools ---
 
 

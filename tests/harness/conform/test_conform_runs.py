@@ -243,7 +243,10 @@ def test_control_c_ends_the_run_with_2_tells_what_was_done_and_leaves_no_process
                 assert process.poll() is None
         workers = children(process.pid)
         process.send_signal(signal.SIGINT)
-        rest, _ = process.communicate(timeout=30)
+        try:
+            rest, _ = process.communicate(timeout=30)
+        finally:
+            process.kill()  # so that a run which goes on fails this test instead of holding it up
     assert process.returncode == ExitCode.BAD_INPUT
     assert len(workers) == (jobs if jobs > 1 else 0)
     assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
