@@ -51,7 +51,7 @@ class Cluster:
         self.clock = clock
         self.rng = rng
         self.profile = Profile.named(spec.profile)
-        self.journal = Journal()
+        self.journal = Journal(capacity=spec.journal_records)
         self.oplog = Oplog(clock.utc)
         self.cluster_time = ClusterTime(self.oplog)
         self.sessions = SessionCatalog()

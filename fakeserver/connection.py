@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 from bson.errors import BSONError
 
 from fakeserver.errors import CommandError
-from fakeserver.events import CommandFinished, ConnectionAccepted, ConnectionClosed
-from fakeserver.pipeline import Await, Delay, Disconnect, Respond, Silence
+from fakeserver.events import ConnectionAccepted, ConnectionClosed
+from fakeserver.pipeline import RESPOND, Await, Delay, Disconnect, Silence
 from fakeserver.request import RequestContext
 from mongowire.codes import Category, ErrorCode, is_in
 from mongowire.connection import Signal, WireConnection
 from mongowire.errors import LocalProtocolError, RemoteProtocolError
-from mongowire.messages import OpCode, OpMsg, OpReply
+from mongowire.messages import CHECKSUM_PRESENT, EXHAUST_ALLOWED, OpCode, OpMsg, OpReply
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from fakeserver.node import Node
     from fakeserver.pipeline import Action
     from fakeserver.waiting import Bell
@@ -104,7 +102,7 @@ class Connection(asyncio.Protocol):
         self._busy = False
         """A request waits, or an exhaust stream is between two replies: what arrives must queue."""
         self._now = 0.0
-        self._waiting: tuple[RequestContext, Generator[Action, float, None]] | None = None
+        self._waiting: RequestContext | None = None
         self._pause: _Pause | None = None
         self._next: RequestContext | None = None
         self._writable = True
@@ -181,11 +179,10 @@ class Connection(asyncio.Protocol):
 
     def _run(self, request: RequestContext) -> None:
         self._now = request.arrived
-        walk = self.node.pipeline.run(request, request.arrived)
-        self._follow(request, walk, next(walk))
+        self._follow(request, self.node.pipeline.run(request, request.arrived))
 
-    def _follow(self, request: RequestContext, walk: Generator[Action, float, None], action: Action) -> None:
-        if isinstance(action, Respond):
+    def _follow(self, request: RequestContext, action: Action) -> None:
+        if action is RESPOND:
             self._finish(request)
         elif isinstance(action, Disconnect):
             self._record(request, "disconnect")
@@ -194,17 +191,18 @@ class Connection(asyncio.Protocol):
             self._record(request, "silence")
         elif isinstance(action, Await | Delay):
             self._busy = True
-            self._waiting = (request, walk)
+            self._waiting = request
             self._pause = _Pause(self, action)
 
     def resume(self) -> None:
         """Go on with the request that waited; then with those behind it."""
-        if self._waiting is None:
+        request = self._waiting
+        if request is None:
             return
-        (request, walk), self._waiting, self._pause = self._waiting, None, None
+        self._waiting = self._pause = None
         self._busy = False
         self._now = self.node.clock.now()
-        self._follow(request, walk, walk.send(self._now))
+        self._follow(request, self.node.pipeline.resume(request, self._now))
         self._catch_up()
 
     def _catch_up(self) -> None:
@@ -227,7 +225,7 @@ class Connection(asyncio.Protocol):
             self.close("not primary, and the client waits for no reply")
 
     def _reply(self, request: RequestContext) -> None:
-        following = _continuation(request)
+        following = _continuation(request) if request.flags & EXHAUST_ALLOWED else None
         try:
             data = self._encode(request, more_to_come=following is not None)
         except (BSONError, LocalProtocolError, OverflowError, TypeError, ValueError) as error:
@@ -254,15 +252,15 @@ class Connection(asyncio.Protocol):
         asyncio.get_running_loop().call_soon(go_on)
 
     def _encode(self, request: RequestContext, *, more_to_come: bool) -> bytes:
-        reply = request.render()
         envelope = request.envelope
         message: OpMsg | OpReply
         if envelope.op_code in _LEGACY:
-            message = _legacy_reply(request, reply)
+            message = _legacy_reply(request)
         else:
-            message = OpMsg.of(reply, more_to_come=more_to_come, checksum=envelope.checksum_present)
-            if len(message.body) > _MAX_REPLY_BYTES:
-                raise _ReplyTooLargeError(len(message.body))
+            body = request.encode()
+            if len(body) > _MAX_REPLY_BYTES:
+                raise _ReplyTooLargeError(len(body))
+            message = OpMsg(body, (), more_to_come, checksum=bool(request.flags & CHECKSUM_PRESENT))
         return self._wire.send(
             message,
             request_id=self.node.next_request_id(),
@@ -271,18 +269,16 @@ class Connection(asyncio.Protocol):
         )
 
     def _record(self, request: RequestContext, outcome: str | int) -> None:
-        self.node.journal.append(
+        self.node.journal.command_finished(
             self._now,
             self.node.name,
-            CommandFinished(
-                request.name,
-                request.db,
-                request.envelope.request_id,
-                self.state.id,
-                request.session_id,
-                request.txn_number,
-                outcome,
-            ),
+            request.name,
+            request.db,
+            request.envelope.request_id,
+            self.state.id,
+            request.session_id,
+            request.txn_number,
+            outcome,
         )
 
     # The end.
@@ -305,7 +301,7 @@ class Connection(asyncio.Protocol):
         if self._pause is not None:
             self._pause.cancel()
         if self._waiting is not None:
-            self._waiting[1].close()
+            self.node.pipeline.abandon(self._waiting)
         self._waiting = self._pause = self._next = None
         self.node.record(ConnectionClosed(self.state.id, reason))
 
@@ -337,8 +333,6 @@ def _continuation(request: RequestContext) -> dict[str, Any] | None:
     body, command = request.body, request.command
     if request.failure is not None or body is None or command is None:
         return None
-    if not request.envelope.exhaust_allowed:
-        return None
     if request.spec.handshake:
         topology_version = body.get("topologyVersion")
         return None if topology_version is None else {**command, "topologyVersion": topology_version}
@@ -347,10 +341,10 @@ def _continuation(request: RequestContext) -> dict[str, Any] | None:
     return None
 
 
-def _legacy_reply(request: RequestContext, reply: dict[str, Any]) -> OpReply:
+def _legacy_reply(request: RequestContext) -> OpReply:
     failure = request.failure
     if failure is not None and not request.name:
         return OpReply.of(
             {"$err": failure.message, "code": int(failure.code), "ok": 0.0}, flags=_QUERY_FAILURE
         )
-    return OpReply.of(reply)
+    return OpReply((request.encode(),))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from mongowire.codes import code_name
 
@@ -26,6 +26,11 @@ class CommandError(Exception):
     def code_name(self) -> str:
         """The name a server gives the code, `Location<code>` where it has none."""
         return code_name(self.code)
+
+    def without_frames(self) -> Self:
+        """Return the error itself, let go of the calls it went through: whoever keeps it keeps no request."""
+        self.__traceback__ = self.__cause__ = self.__context__ = None
+        return self
 
 
 class WriteError(CommandError):

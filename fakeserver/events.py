@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, get_args
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 
 class ConnectionAccepted(NamedTuple):
@@ -89,6 +92,9 @@ Event: TypeAlias = (
     | PrimaryElected
     | PrimarySteppedDown
 )
+
+BY_NAME: Final[Mapping[str, Callable[..., Event]]] = {event.__name__: event for event in get_args(Event)}
+"""The kinds of event by the names of their classes."""
 
 
 def to_document(event: Event) -> dict[str, Any]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from fakeserver.events import Event, to_document
+from fakeserver.events import BY_NAME, CommandFinished, Event, to_document
+from fakeserver.spec import JOURNAL_RECORDS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-_CAPACITY: Final = 65_536
+_COMMAND_FINISHED: Final = CommandFinished.__name__
 
 
 class Record(NamedTuple):
@@ -24,34 +26,82 @@ class Record(NamedTuple):
 
 
 class Journal:
-    """Sequence-numbered records, the newest `capacity` of them."""
+    """Sequence-numbered records, the newest `capacity` of them.
 
-    def __init__(self, *, capacity: int = _CAPACITY) -> None:
-        self._records: deque[Record] = deque(maxlen=capacity)
+    They are kept as flat tuples and become events when somebody reads them: most are never read, and the
+    garbage collector has no work with tuples of plain values.
+    """
+
+    def __init__(self, *, capacity: int = JOURNAL_RECORDS) -> None:
+        self._kept: deque[tuple[Any, ...]] = deque(maxlen=capacity)
         self._seq = 0
 
     def append(self, at: float, source: str, event: Event) -> None:
         """Enter an event."""
         self._seq += 1
-        self._records.append(Record(at, self._seq, source, event))
+        self._kept.append((at, self._seq, source, type(event).__name__, *event))
+
+    def command_finished(
+        self,
+        at: float,
+        source: str,
+        name: str,
+        db: str,
+        request_id: int,
+        connection: int,
+        lsid: bytes | None,
+        txn_number: int | None,
+        outcome: str | int,
+    ) -> None:
+        """Enter a `CommandFinished`, which there is one of for each request."""
+        self._seq += 1
+        self._kept.append(
+            (
+                *(at, self._seq, source, _COMMAND_FINISHED),
+                *(name, db, request_id, connection, lsid, txn_number, outcome),
+            )
+        )
 
     @property
     def records(self) -> Sequence[Record]:
         """A copy of the records, oldest first."""
-        return tuple(self._records)
+        return tuple(self)
 
     @property
     def dropped(self) -> int:
         """How many old records were given up for new ones."""
-        return self._seq - len(self._records)
+        return self._seq - len(self._kept)
 
     def of_kind(self, kind: str) -> Sequence[Record]:
         """Return the records whose event is called `kind`."""
-        return tuple(record for record in self._records if record.event.kind == kind)
+        return tuple(record for record in self if record.event.kind == kind)
 
     def to_json_lines(self) -> str:
         """Return one JSON object per line; the same records give the same bytes."""
-        return "".join(_line(record) + "\n" for record in self._records)
+        return "".join(_line(record) + "\n" for record in self)
+
+    @property
+    def last_seq(self) -> int:
+        """The number of the newest record, 0 before the first."""
+        return self._seq
+
+    def since(self, seq: int) -> Sequence[Record]:
+        """Return the records newer than number `seq` that are kept, oldest first."""
+        newest = list(islice(reversed(self._kept), self._seq - seq))
+        return tuple(map(_record, reversed(newest)))
+
+    def __iter__(self) -> Iterator[Record]:
+        """Iterate over the records, oldest first."""
+        return map(_record, list(self._kept))
+
+    def __len__(self) -> int:
+        """Return how many records are kept."""
+        return len(self._kept)
+
+
+def _record(kept: tuple[Any, ...]) -> Record:
+    at, seq, source, name = kept[:4]
+    return Record(at, seq, source, BY_NAME[name](*kept[4:]))
 
 
 def _line(record: Record) -> str:

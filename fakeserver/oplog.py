@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
+import struct
 from collections import deque
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import bson
 from bson import Int64, Timestamp
 
 from fakeserver.waiting import Bell
+from mongowire.framing import elements_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
 _CAPACITY: Final = 10_000
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 -- BSON dates are decoded as naive UTC
+_TIMESTAMP: Final = struct.Struct("<II")
 
 
 class OpTime(NamedTuple):
@@ -130,25 +134,45 @@ class ClusterTime:
     def __init__(self, oplog: Oplog) -> None:
         self._oplog = oplog
         self._told = (0, 0)
-        self._fields: dict[str, Any] = {}
-        self._fields_of: tuple[OpTime, tuple[int, int]] | None = None
+        self._elements = b""
+        self._elements_of: tuple[OpTime, tuple[int, int]] | None = None
 
     def advance(self, told: Timestamp) -> None:
         """Take note of a client's `$clusterTime.clusterTime`."""
         self._told = max(self._told, (told.time, told.inc))
 
     def fields(self) -> dict[str, Any]:
-        """Return `$clusterTime` and `operationTime`: one dictionary for many replies, not to be changed."""
-        state = (self._oplog.last, self._told)
-        if self._fields_of != state:
-            self._fields_of, self._fields = state, self._render(*state)
-        return self._fields
+        """Return `$clusterTime` and `operationTime`."""
+        last = self._oplog.last
+        return _gossip(Timestamp(*max(self._told, last[:2])), last.timestamp)
 
-    @staticmethod
-    def _render(last: OpTime, told: tuple[int, int]) -> dict[str, Any]:
-        signature = {"hash": bytes(20), "keyId": Int64(0)}
-        cluster_time = Timestamp(*max(told, last[:2]))
-        return {
-            "$clusterTime": {"clusterTime": cluster_time, "signature": signature},
-            "operationTime": last.timestamp,
-        }
+    def elements(self) -> bytes:
+        """Return the same as BSON elements, to be put at the end of a reply."""
+        last, told = self._oplog.last, self._told
+        if self._elements_of != (last, told):
+            self._elements_of = (last, told)
+            self._elements = _GOSSIP % (_in_bson(max(told, last[:2])), _in_bson(last[:2]))
+        return self._elements
+
+
+def _gossip(cluster_time: Timestamp, operation_time: Timestamp) -> dict[str, Any]:
+    signature = {"hash": bytes(20), "keyId": Int64(0)}
+    return {
+        "$clusterTime": {"clusterTime": cluster_time, "signature": signature},
+        "operationTime": operation_time,
+    }
+
+
+def _in_bson(time: tuple[int, int]) -> bytes:
+    seconds, increment = time
+    return _TIMESTAMP.pack(increment, seconds)
+
+
+def _template() -> bytes:
+    """Return the encoded gossip with `%b` for each of its two times."""
+    marker = (0x5EC0_4D51, 0x14C0_4E57)
+    elements = elements_of(bson.encode(_gossip(Timestamp(*marker), Timestamp(*marker))))
+    return elements.replace(b"%", b"%%").replace(_in_bson(marker), b"%b")
+
+
+_GOSSIP: Final = _template()

@@ -1,7 +1,7 @@
 """The steps of a request, in an order that is data, and the walk along them.
 
-Nothing here waits: the walk yields what is to happen and is sent the time, so that a shell on sockets and a
-simulator drive the same object.
+Nothing here waits: the walk returns what is to happen and is resumed with the time, so that a shell on
+sockets and a simulator drive the same object.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from fakeserver.errors import CommandError
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from fakeserver.commands.table import CommandSpec
     from fakeserver.request import RequestContext
     from fakeserver.waiting import Bell
 
@@ -187,12 +188,83 @@ class Stage:
 
     step: Step
 
+    def concerns(self, spec: CommandSpec) -> bool:  # noqa: ARG002 - for overriding
+        """Say whether it can ever do anything to a command, so that others need not pass it.
+
+        Asked once for each command, of stages behind `Step.LOOKUP`.
+        """
+        return True
+
     def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - for overriding
         """Say what happens to the request. Raises `CommandError` to have it answered with an error."""
         return PASS
 
     def leave(self, request: RequestContext, outcome: Outcome, now: float) -> None:
         """Undo or add to what was done; called for each stage entered, the innermost first."""
+
+
+Enter: TypeAlias = "Callable[[RequestContext, float], Action]"
+Leave: TypeAlias = "Callable[[RequestContext, Outcome, float], None]"
+
+
+class _Leg(NamedTuple):
+    """A part of the way, each stage with its number: those to enter, and those to leave from there."""
+
+    entering: tuple[tuple[int, Enter], ...]
+    leaving: tuple[tuple[int, Leave], ...]
+    leads_on: bool = False
+    """Behind it begins the leg of the command, which was not known before."""
+
+
+class Paused(NamedTuple):
+    """Where a request waits: how far it came, what is left of its leg, and since when."""
+
+    ways: _Ways
+    reached: int
+    rest: _Leg
+    since: float
+
+
+class _Ways:
+    """The ways through one arrangement of stages: overridden methods alone, so nothing else is paid for."""
+
+    def __init__(self, stages: Sequence[Stage], order: Sequence[Step]) -> None:
+        for stage in stages:
+            if stage.step not in order:
+                raise ValueError(f"{stage!r} stands at {stage.step}, which is not a step of this order")
+        ordered = sorted(stages, key=lambda stage: order.index(stage.step))
+        looked_up = order.index(Step.LOOKUP)
+        execute = order.index(Step.EXECUTE)
+        self.executed_at = sum(order.index(stage.step) < execute for stage in ordered)
+        self._numbered = list(enumerate(ordered))
+        self._first = sum(order.index(stage.step) <= looked_up for stage in ordered)
+        self.start = _Leg(_entering(self._numbered[: self._first]), _leaving(self._numbered), leads_on=True)
+        self._legs: dict[CommandSpec, _Leg] = {}
+
+    def leg_of(self, spec: CommandSpec) -> _Leg:
+        """Return the leg of a command: without the stages that have nothing to do with it."""
+        leg = self._legs.get(spec)
+        if leg is None:
+            stages = [
+                (number, stage)
+                for number, stage in self._numbered
+                if number < self._first or stage.concerns(spec)
+            ]
+            behind = [each for each in stages if each[0] >= self._first]
+            leg = self._legs[spec] = _Leg(_entering(behind), _leaving(stages))
+        return leg
+
+
+def _entering(stages: Sequence[tuple[int, Stage]]) -> tuple[tuple[int, Enter], ...]:
+    return tuple((number, stage.enter) for number, stage in stages if _overrides(stage, "enter"))
+
+
+def _leaving(stages: Sequence[tuple[int, Stage]]) -> tuple[tuple[int, Leave], ...]:
+    return tuple((number, stage.leave) for number, stage in reversed(stages) if _overrides(stage, "leave"))
+
+
+def _overrides(stage: Stage, method: str) -> bool:
+    return getattr(type(stage), method) is not getattr(Stage, method)
 
 
 class Pipeline:
@@ -208,83 +280,83 @@ class Pipeline:
         self._order = tuple(place.step for place in order)
         self._stages = list(stages)
         self._on_bug = on_bug
-        self._arrange()
-
-    def _arrange(self) -> None:
-        """Work out the walk: overridden methods alone, so that a request pays for nothing else."""
-        for stage in self._stages:
-            if stage.step not in self._order:
-                raise ValueError(f"{stage!r} stands at {stage.step}, which is not a step of this order")
-        ordered = sorted(self._stages, key=lambda stage: self._order.index(stage.step))
-        execute = self._order.index(Step.EXECUTE)
-        self._executed_at = sum(self._order.index(stage.step) < execute for stage in ordered)
-        self._walk = tuple(
-            (number, stage.enter) for number, stage in enumerate(ordered) if _overrides(stage, "enter")
-        )
-        leaving = [
-            (number, stage.leave) for number, stage in enumerate(ordered) if _overrides(stage, "leave")
-        ]
-        self._leaving = tuple(reversed(leaving))
+        self._ways = _Ways(self._stages, self._order)
 
     @contextmanager
     def installed(self, stage: Stage) -> Iterator[Stage]:
-        """Have `stage` stand at its step, after those that are there, while the context lasts."""
+        """Have `stage` stand at its step, after those that are there, while the context lasts.
+
+        Requests that wait meanwhile go on along the stages that there were. Raises `ValueError` for a stage
+        whose step the order does not have.
+        """
+        self._ways = _Ways([*self._stages, stage], self._order)
         self._stages.append(stage)
         try:
-            self._arrange()
             yield stage
         finally:
             self._stages.remove(stage)
-            self._arrange()
+            self._ways = _Ways(self._stages, self._order)
 
-    def run(self, request: RequestContext, now: float) -> Generator[Action, float, None]:
-        """Walk a request along the stages.
+    def run(self, request: RequestContext, now: float) -> Action:
+        """Walk a request along the stages, and return the first action that is not `PASS`.
 
-        Yields each `Delay` and `Await`, and is sent the time when it is over; the last action that it yields
-        is `Respond`, `Disconnect` or `Silence`. Closing the generator abandons the request.
+        A `Delay` or an `Await` is to be followed by `resume` or `abandon`; every other action is the last.
         """
-        reached = 0
+        ways = self._ways
+        return self._walk(request, now, ways, ways.start, 0)
+
+    def resume(self, request: RequestContext, now: float) -> Action:
+        """Go on with a request that has waited, as `run` does."""
+        paused, request.paused = request.paused, None
+        assert paused is not None, "the request does not wait"
+        return self._walk(request, now, paused.ways, paused.rest, paused.reached)
+
+    def abandon(self, request: RequestContext) -> None:
+        """Give up a request that waits."""
+        paused, request.paused = request.paused, None
+        assert paused is not None, "the request does not wait"
+        abandoned = paused.reached <= paused.ways.executed_at
+        _leave(request, paused.rest, paused.reached, paused.since, abandoned=abandoned)
+
+    def _walk(self, request: RequestContext, now: float, ways: _Ways, leg: _Leg, reached: int) -> Action:
         final: Action = RESPOND
         try:
-            for reached, enter in self._walk:  # noqa: B007 - it tells below how far the walk came
-                action = enter(request, now)
-                if action is PASS:
-                    continue
-                while isinstance(action, Await):
-                    now = yield action
-                    action = enter(request, now)
-                if isinstance(action, Delay):
-                    now = yield action
-                elif action is not PASS:
-                    final = action
+            for reached, enter in leg.entering:  # noqa: B007, PLR1704 - it tells how far the walk came
+                final = enter(request, now)
+                if final is not PASS:
                     break
-        except GeneratorExit:
-            self._leave(request, reached, now, abandoned=reached <= self._executed_at)
-            raise
+            else:
+                if leg.leads_on:
+                    return self._walk(request, now, ways, ways.leg_of(request.spec), reached)
+                final = RESPOND
         except Exception as error:  # noqa: BLE001 - whatever a handler does, the server goes on
             final = self._answer_to(request, error)
-        self._leave(request, reached, now, abandoned=reached < self._executed_at)
-        yield final
+        if isinstance(final, Await | Delay):
+            request.paused = Paused(ways, reached, _rest(leg, reached, again=isinstance(final, Await)), now)
+        else:
+            _leave(request, leg, reached, now, abandoned=reached < ways.executed_at)
+        return final
 
     def _answer_to(self, request: RequestContext, error: Exception) -> Action:
         if isinstance(error, HangUp):
             return Disconnect(str(error))
         if isinstance(error, CommandError):
-            request.failure = error
+            request.failure = error.without_frames()
         else:
             self._on_bug(request, error)
             request.failure = CommandError(ErrorCode.INTERNAL_ERROR, f"{type(error).__name__}: {error}")
         return RESPOND
 
-    def _leave(self, request: RequestContext, reached: int, now: float, *, abandoned: bool) -> None:
-        if abandoned:
-            outcome = Outcome.ABANDONED
-        else:
-            outcome = Outcome.DONE if request.failure is None else Outcome.FAILED
-        for number, leave in self._leaving:
-            if number <= reached:
-                leave(request, outcome, now)
+
+def _rest(leg: _Leg, reached: int, *, again: bool) -> _Leg:
+    """Return what is left of a leg behind a stage, or from it on."""
+    entering = tuple(each for each in leg.entering if each[0] > reached or (again and each[0] == reached))
+    return leg._replace(entering=entering)
 
 
-def _overrides(stage: Stage, method: str) -> bool:
-    return getattr(type(stage), method) is not getattr(Stage, method)
+def _leave(request: RequestContext, leg: _Leg, reached: int, now: float, *, abandoned: bool) -> None:
+    ran = Outcome.DONE if request.failure is None else Outcome.FAILED
+    outcome = Outcome.ABANDONED if abandoned else ran
+    for number, leave in leg.leaving:
+        if number <= reached:
+            leave(request, outcome, now)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import bson
+
+from mongowire.framing import extended
 from mongowire.messages import OpQuery
 
 if TYPE_CHECKING:
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from fakeserver.failpoints import CommandFault
     from fakeserver.node import Node
     from fakeserver.oplog import OpTime
+    from fakeserver.pipeline import Paused
     from fakeserver.stages.write_concern import WriteConcern
     from mongowire.connection import Envelope
     from mongowire.messages import OpMsg
@@ -39,6 +43,8 @@ class RequestContext:
     has_autocommit: bool = False
     deadline: float | None = None
     """When `maxTimeMS` is over, counted from the request's arrival."""
+    paused: Paused | None = None
+    """Where it waits, while it does."""
     fault: CommandFault | None = None
     write_concern: WriteConcern | None = None
     write_concern_until: float | None = None
@@ -56,7 +62,8 @@ class RequestContext:
     write_concern_error: Any = None
     extra: Mapping[str, Any] | None = None
     """Labels and what stands beside them."""
-    gossip: Mapping[str, Any] | None = None
+    gossip: bytes = b""
+    """The times at the end of the reply, as BSON elements."""
     silent: bool = False
     """The client waits for no reply."""
     iteration: int = 0
@@ -66,6 +73,7 @@ class RequestContext:
         self.node = node
         self.connection = connection
         self.envelope = envelope
+        self.flags = envelope.flag_bits
         self.arrived = arrived
         self.response_to = envelope.request_id
 
@@ -83,8 +91,13 @@ class RequestContext:
         following.iteration = self.iteration + 1
         return following
 
+    def encode(self) -> bytes:
+        """Return the whole reply. Raises what `bson.encode` does for a value that cannot be encoded."""
+        reply = bson.encode(self.render())
+        return extended(reply, self.gossip) if self.gossip else reply
+
     def render(self) -> dict[str, Any]:
-        """Return the whole reply, its fields in a server's order."""
+        """Return the reply, its fields in a server's order, without the times."""
         reply: dict[str, Any]
         failure = self.failure
         if failure is None:
@@ -99,8 +112,6 @@ class RequestContext:
             reply["code"] = int(failure.code)
             reply["codeName"] = failure.code_name
             reply.update(failure.extra)
-        if self.gossip is not None:
-            reply.update(self.gossip)
         return reply
 
     def _append_extra(self, reply: dict[str, Any]) -> None:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 _MAX_MEMBERS = 50
 _MAX_PORT = 65535
 
+JOURNAL_RECORDS = 65_536
+"""How many records a journal keeps unless a spec says otherwise: some 20 MB when it is full."""
+
 
 class Topology(StrEnum):
     """The kinds of deployment."""
@@ -30,6 +33,7 @@ class ClusterSpec:
     `host` is the name that the members advertise and, unless `bind_ip` says otherwise, listen on; `ports`
     are theirs in order (none given: free ones). `parameters` are server parameters as at start-up, for every
     member. `election_delay` is how long, in seconds, a set is without a primary after a step-down.
+    `journal_records` is how many records the deployment's journal keeps: the newest.
     """
 
     topology: Topology = Topology.STANDALONE
@@ -43,6 +47,7 @@ class ClusterSpec:
     ports: tuple[int, ...] = ()
     compressors: tuple[str, ...] | None = None
     election_delay: float = 0.01
+    journal_records: int = JOURNAL_RECORDS
 
     def __post_init__(self) -> None:
         """Refuse what cannot run, with a message that names the field."""
@@ -58,6 +63,8 @@ class ClusterSpec:
             raise ValueError("set_name must not be empty")
         if self.election_delay < 0:
             raise ValueError("election_delay is a number of seconds and cannot be negative")
+        if self.journal_records < 1:
+            raise ValueError(f"journal_records must be 1 or more, not {self.journal_records}")
         object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
         Profile.named(self.profile)
 

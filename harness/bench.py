@@ -121,10 +121,10 @@ class Bench:
 
     async def _run_on(self, deployment: Deployment, item: Item) -> Result:
         case = item.case()
-        began, known = deployment.clock.now(), _last_seq(deployment)
+        began, known = deployment.clock.now(), deployment.journal.last_seq
         outcome = await self._outcome(case, deployment, item)
         took = deployment.clock.now() - began
-        fresh = (record for record in deployment.journal.records if record.seq > known)
+        fresh = deployment.journal.since(known)
         timeline = Timeline.of(fresh, outcome.events or {}, origin=began)
         if self._settings.journal_dir:
             timeline.write(Path(self._settings.journal_dir), item)
@@ -195,11 +195,6 @@ def _result(
         events=event_lines(outcome.events or {}) if explained else (),
         journal=timeline.tail(JOURNAL_TAIL) if explained else (),
     )
-
-
-def _last_seq(deployment: Deployment) -> int:
-    records = deployment.journal.records
-    return records[-1].seq if records else 0
 
 
 def _said(value: object) -> str | None:

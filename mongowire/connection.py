@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from enum import Enum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from mongowire.codes import ErrorCode
 from mongowire.compression import Compressor, compress, decompress
@@ -47,8 +46,7 @@ class Signal(Enum):
     END_OF_FILE = "end of file"
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(NamedTuple):
     """One message as it arrived, not parsed yet.
 
     `op_code` and `payload` (what follows the header) are those inside an OP_COMPRESSED, whose `compressor`
@@ -125,6 +123,8 @@ class WireConnection:
     def __init__(self, *, max_message_size: int = MAX_MESSAGE_SIZE) -> None:
         self._max_message_size = max_message_size
         self._buffer = bytearray()
+        # Bytes that are likely one message, as most arrive: nothing to collect, nothing to cut.
+        self._whole: bytes | None = None
         # How many bytes the buffer must hold before it is worth looking at again.
         self._wanted = _SIZE.size
         self._end_of_file = False
@@ -136,8 +136,17 @@ class WireConnection:
             self._end_of_file = True
         elif self._end_of_file:
             raise LocalProtocolError("data after the end of file")
+        elif not self._buffer and self._whole is None and self._is_one_message(data):
+            self._whole = data
         else:
+            self._spill()
             self._buffer += data
+
+    def _is_one_message(self, data: bytes) -> bool:
+        size = len(data)
+        if not HEADER_SIZE <= size <= self._max_message_size:
+            return False
+        return bool(_SIZE.unpack_from(data)[0] == size)
 
     def next_message(self) -> Envelope | Signal:
         """Return the next whole message, or why there is none.
@@ -154,6 +163,8 @@ class WireConnection:
             raise
 
     def _next(self) -> Envelope | Signal:
+        if self._whole is not None:
+            return self._take_whole(self._whole)
         if len(self._buffer) < self._wanted:
             return self._wait()
         (size,) = _SIZE.unpack_from(self._buffer)
@@ -179,6 +190,19 @@ class WireConnection:
         with memoryview(self._buffer) as view:
             payload = bytes(view[HEADER_SIZE:size])
         del self._buffer[:size]
+        return self._open(request_id, response_to, op_code, payload, size)
+
+    def _take_whole(self, data: bytes) -> Envelope:
+        self._whole = None
+        size, request_id, response_to, op_code = HEADER.unpack_from(data)
+        return self._open(request_id, response_to, op_code, data[HEADER_SIZE:], size)
+
+    def _spill(self) -> None:
+        if self._whole is not None:
+            self._buffer += self._whole
+            self._whole = None
+
+    def _open(self, request_id: int, response_to: int, op_code: int, payload: bytes, size: int) -> Envelope:
         if op_code == OpCode.COMPRESSED:
             return self._inflate(request_id, response_to, payload, size)
         return Envelope(request_id, response_to, op_code, payload, None, size)

@@ -122,3 +122,13 @@ def check_outgoing(document: bytes) -> None:
     size = len(document)
     if size < _MIN_DOCUMENT or int.from_bytes(document[:4], "little") != size or document[-1]:
         raise LocalProtocolError(f"{size} bytes that are not one BSON document")
+
+
+def extended(document: bytes, elements: bytes) -> bytes:
+    """Return `document` with encoded `elements` behind its own; both must be well framed."""
+    return b"%b%b%b\0" % (_INT32.pack(len(document) + len(elements)), document[_INT32.size : -1], elements)
+
+
+def elements_of(document: bytes) -> bytes:
+    """Return a document's elements, without its size and its end."""
+    return document[_INT32.size : -1]

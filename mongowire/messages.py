@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import bson
 
@@ -70,8 +70,7 @@ class DocumentSequence:
         return [decode_document(document) for document in self.documents]
 
 
-@dataclass(frozen=True, slots=True)
-class OpMsg:
+class OpMsg(NamedTuple):
     """A request or a reply of today's protocol; `checksum` says that it travels with a CRC-32C."""
 
     body: bytes

@@ -31,6 +31,8 @@ _INT32 = struct.Struct("<i")
 _QUERY_NUMBERS = struct.Struct("<ii")
 _REPLY_HEAD = struct.Struct("<iqii")
 
+_BODY_AT = _UINT32.size + 1
+_MIN_DOCUMENT = 5
 _KIND_BODY = 0
 _KIND_SEQUENCE = 1
 _KIND_SECURITY_TOKEN = 2
@@ -48,6 +50,8 @@ def parse_msg(payload: bytes, *, request_id: int, response_to: int) -> OpMsg:
             f"Message contains illegal flags value: Ob{flags:032b}",
             fatal=True,
         )
+    if not flags & CHECKSUM_PRESENT and _is_body_alone(payload):
+        return OpMsg(payload[_BODY_AT:], (), bool(flags & MORE_TO_COME), bool(flags & EXHAUST_ALLOWED))
     end = _sections_end(payload, flags)
     body, sequences = _Sections(payload, end).read()
     if flags & CHECKSUM_PRESENT:
@@ -59,6 +63,14 @@ def parse_msg(payload: bytes, *, request_id: int, response_to: int) -> OpMsg:
         exhaust_allowed=bool(flags & EXHAUST_ALLOWED),
         checksum=bool(flags & CHECKSUM_PRESENT),
     )
+
+
+def _is_body_alone(payload: bytes) -> bool:
+    """Tell the commonest message: one well-framed body, and no other section."""
+    size = len(payload) - _BODY_AT
+    if size < _MIN_DOCUMENT or payload[_BODY_AT - 1] != _KIND_BODY or payload[-1]:
+        return False
+    return bool(_INT32.unpack_from(payload, _BODY_AT)[0] == size)
 
 
 def _sections_end(payload: bytes, flags: int) -> int:

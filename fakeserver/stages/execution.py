@@ -34,7 +34,7 @@ class Execute(Stage):
         except Park as park:
             return park.action
         except CommandError as failure:
-            request.failure = failure
+            request.failure = failure.without_frames()
             node.counters.count_failure(request.spec.name)
         request.after = node.oplog.last
         if request.connection.hang_up:

@@ -22,7 +22,7 @@ class ClusterTimeGossip(Stage):
     def leave(self, request: RequestContext, outcome: Outcome, now: float) -> None:  # noqa: ARG002
         node = request.node
         if node.is_replica_set_member:
-            request.gossip = node.cluster_time.fields()
+            request.gossip = node.cluster_time.elements()
 
 
 class ErrorLabels(Stage):

@@ -12,6 +12,7 @@ from fakeserver.pipeline import PASS, Action, Stage, Step
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
+    from fakeserver.commands.table import CommandSpec
     from fakeserver.request import RequestContext
 
 _MAX_DOCUMENT_BYTES: Final = 512
@@ -24,9 +25,12 @@ class ClientMetadata(Stage):
 
     step = Step.CLIENT_METADATA
 
+    def concerns(self, spec: CommandSpec) -> bool:
+        return spec.handshake
+
     def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
         command = request.command
-        if request.iteration or command is None or not request.spec.handshake:
+        if request.iteration or command is None:
             return PASS
         connection = request.connection
         metadata = command.get("client")

@@ -12,7 +12,7 @@ from fakeserver.idl import duplicate_field, type_name
 from fakeserver.pipeline import PASS, Action, Disconnect, Silence, Stage, Step
 from mongowire.codes import ErrorCode
 from mongowire.errors import InvalidMessage
-from mongowire.messages import OpMsg, OpQuery
+from mongowire.messages import MORE_TO_COME, OpMsg, OpQuery
 
 if TYPE_CHECKING:
     from fakeserver.request import RequestContext
@@ -39,7 +39,7 @@ class Parse(Stage):
         if request.command is not None:
             request.name = next(iter(request.command), "")
             return PASS
-        request.silent = request.envelope.more_to_come
+        request.silent = bool(request.flags & MORE_TO_COME)
         try:
             message = request.envelope.parse()
             if type(message) is OpMsg:

@@ -11,6 +11,7 @@ from fakeserver.replication import Role
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
+    from fakeserver.commands.table import CommandSpec
     from fakeserver.request import RequestContext
 
 
@@ -19,10 +20,10 @@ class ReplicaState(Stage):
 
     step = Step.REPLICA_STATE
 
+    def concerns(self, spec: CommandSpec) -> bool:
+        return spec.kind not in {"admin", "internal"}
+
     def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
-        kind = request.spec.kind
-        if kind in {"admin", "internal"}:
-            return PASS
         node = request.node
         fail_points = node.fail_points
         if fail_points.any_active:
@@ -33,7 +34,7 @@ class ReplicaState(Stage):
         role = node.role
         if role is Role.PRIMARY or request.db == "local":
             return PASS
-        if kind == "write":
+        if request.spec.kind == "write":
             raise _not_primary(request)
         if not _opts_in(request.command):
             raise _no_secondary_ok(request)

@@ -14,6 +14,7 @@ from fakeserver.replication import Role
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
+    from fakeserver.commands.table import CommandSpec
     from fakeserver.request import RequestContext
 
 _MAX_W: Final = 50
@@ -91,10 +92,11 @@ class WriteConcernWait(Stage):
 
     step = Step.WRITE_CONCERN
 
+    def concerns(self, spec: CommandSpec) -> bool:
+        return spec.write_concern or spec.name == "getMore"
+
     def enter(self, request: RequestContext, now: float) -> Action:
-        spec, node = request.spec, request.node
-        if not spec.write_concern and spec.name != "getMore":
-            return PASS
+        node = request.node
         if node.fail_points.any_active and _take_fault(request):
             return PASS
         concern = request.write_concern

@@ -37,6 +37,7 @@ def test_a_specs_parameters_cannot_be_changed_afterwards() -> None:
     ("facts", "complaint"),
     [
         ({"members": 0}, "members must be from 1 to 50, not 0"),
+        ({"journal_records": 0}, "journal_records must be 1 or more, not 0"),
         ({"members": 51}, "members must be from 1 to 50"),
         ({"members": 2, "topology": Topology.STANDALONE}, "a standalone has one member"),
         ({"members": 3, "ports": (1, 2)}, "one port for each of the 3 members"),

@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 class _Request:
     """What the walk itself touches of a request."""
 
+    spec: Any = None
     failure: CommandError | None = None
+    paused: Any = None
 
 
 class _Spy(Stage):
@@ -69,9 +71,8 @@ def _pipeline(*stages: Stage, bugs: list[Exception] | None = None) -> Pipeline:
 def _run(pipeline: Pipeline, *times: float) -> tuple[list[Action], _Request]:
     """Walk from instant 0 on, sending `times` at each pause; return the actions."""
     request = _Request()
-    walk = pipeline.run(cast("RequestContext", request), 0.0)
-    actions = [next(walk)]
-    actions += [walk.send(now) for now in times]
+    actions = [pipeline.run(cast("RequestContext", request), 0.0)]
+    actions += [pipeline.resume(cast("RequestContext", request), now) for now in times]
     return actions, request
 
 
@@ -143,9 +144,9 @@ def test_a_request_whose_client_leaves_was_abandoned_unless_it_ran(waiting: Step
     log: list[str] = []
     stages = [_Spy(log, step) for step in (Step.PARSE, Step.EXECUTE) if step is not waiting]
     pipeline = _pipeline(*stages, _Spy(log, waiting, Await(None, 5.0)))
-    walk = pipeline.run(cast("RequestContext", _Request()), 0.0)
-    next(walk)
-    walk.close()
+    request = cast("RequestContext", _Request())
+    pipeline.run(request, 0.0)
+    pipeline.abandon(request)
     assert log[-1] == f"PARSE {outcome} at 0.0"
 
 
@@ -185,6 +186,57 @@ def test_a_stage_of_an_unknown_step_is_refused_and_leaves_nothing() -> None:
     with pytest.raises(ValueError, match="not a step"), pipeline.installed(_Spy([], Step.TICKETS)):
         pass
     assert _run(pipeline)[0] == [RESPOND]
+
+
+class _Choosy(_Spy):
+    """Has to do with one command alone."""
+
+    def concerns(self, spec: Any) -> bool:
+        return bool(spec == "chosen")
+
+
+@pytest.mark.parametrize(
+    ("command", "log"),
+    [
+        ("chosen", ["LOOKUP", "BODY", "EXECUTE", "EXECUTE DONE", "BODY DONE", "LOOKUP DONE"]),
+        ("other", ["LOOKUP", "EXECUTE", "EXECUTE DONE", "LOOKUP DONE"]),
+    ],
+)
+def test_a_command_passes_the_stages_that_concern_it(command: str, log: list[str]) -> None:
+    found: list[str] = []
+    stages = (_Choosy(found, Step.LOOKUP), _Choosy(found, Step.BODY), _Spy(found, Step.EXECUTE))
+    request = _Request()
+    request.spec = command
+    assert _pipeline(*stages).run(cast("RequestContext", request), 0.0) is RESPOND
+    assert [line.removesuffix(" at 0.0") for line in found] == log
+
+
+def test_a_request_that_waits_goes_on_along_the_stages_it_began_with() -> None:
+    log: list[str] = []
+    pipeline = _pipeline(_Spy(log, Step.PARSE, Delay(1.0)), _Spy(log, Step.EXECUTE))
+    request = cast("RequestContext", _Request())
+    with pipeline.installed(_Spy(log, Step.RULES)):
+        assert pipeline.run(request, 0.0) == Delay(1.0)
+    assert pipeline.resume(request, 1.0) is RESPOND
+    assert "RULES at 1.0" in log
+    log.clear()
+    _run(pipeline)
+    assert "RULES at 0.0" not in log
+
+
+def test_a_delay_at_the_last_stage_is_followed_by_leaving_them_all() -> None:
+    log: list[str] = []
+    actions, _ = _run(_pipeline(_Spy(log, Step.PARSE), _Spy(log, Step.WRITE_CONCERN, Delay(1.0))), 1.0)
+    assert actions == [Delay(1.0), RESPOND]
+    assert log[2:] == ["WRITE_CONCERN DONE at 1.0", "PARSE DONE at 1.0"]
+
+
+def test_a_failure_that_is_kept_keeps_nothing_of_the_calls_it_came_through() -> None:
+    failure = CommandError(1, "x")
+    failure.__cause__ = ZeroDivisionError("why")
+    _, request = _run(_pipeline(_Spy([], Step.EXECUTE, failure)))
+    assert request.failure is failure
+    assert not any((failure.__traceback__, failure.__cause__, failure.__context__))
 
 
 class _Half(Stage):

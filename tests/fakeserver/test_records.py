@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 
+import bson
 import pytest
 from bson import Int64, Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fakeserver.events import CommandFinished, PrimaryElected, to_document
-from fakeserver.journal import Journal
+from fakeserver.journal import Journal, Record
 from fakeserver.logs import ServerLog
 from fakeserver.oplog import ClusterTime, Oplog, OpTime, Written
 from fakeserver.storage.engine import Changed, Namespace
+from mongowire.framing import extended
 
 
 class _Date:
@@ -100,6 +102,16 @@ def test_cluster_time_is_the_latest_that_anybody_told() -> None:
     assert time.fields()["operationTime"] == Timestamp(1000, 1)
 
 
+@given(st.integers(0, 2**32 - 1), st.integers(0, 2**31 - 1), st.integers(0, 2**32 - 1))
+def test_the_encoded_cluster_time_is_what_a_client_would_decode(now: int, told: int, increment: int) -> None:
+    oplog = Oplog(_Date(float(now)))
+    time = ClusterTime(oplog)
+    for _ in range(2):
+        oplog.append()
+        time.advance(Timestamp(told, increment))
+        assert bson.decode(extended(bson.encode({"ok": 1.0}), time.elements())) == {"ok": 1.0} | time.fields()
+
+
 def test_a_journal_keeps_the_newest_and_counts_the_rest() -> None:
     journal = Journal(capacity=2)
     for term in range(5):
@@ -108,6 +120,26 @@ def test_a_journal_keeps_the_newest_and_counts_the_rest() -> None:
     assert journal.dropped == 3
     assert journal.of_kind("primaryElected") == journal.records
     assert journal.of_kind("bogus") == ()
+
+
+def test_what_is_read_from_a_journal_is_what_was_entered() -> None:
+    journal = Journal()
+    finished = CommandFinished("insert", "db", 9, 4, b"\1" * 16, 3, 11000)
+    elected = PrimaryElected("node0", 1)
+    journal.command_finished(0.5, "node1", *finished)
+    journal.append(1.5, "node0", elected)
+    assert journal.records == (Record(0.5, 1, "node1", finished), Record(1.5, 2, "node0", elected))
+    assert [type(record.event) for record in journal] == [CommandFinished, PrimaryElected]
+    assert journal.to_json_lines().splitlines()[0].endswith('"txn_number":3,"outcome":11000}')
+
+
+@pytest.mark.parametrize(("seq", "newer"), [(0, [4, 5, 6]), (3, [4, 5, 6]), (4, [5, 6]), (6, [])])
+def test_a_journal_is_read_from_a_number_on(seq: int, newer: list[int]) -> None:
+    journal = Journal(capacity=3)
+    for term in range(6):
+        journal.append(0.0, "node0", PrimaryElected("node0", term))
+    assert [record.seq for record in journal.since(seq)] == newer
+    assert (journal.last_seq, len(journal)) == (6, 3)
 
 
 def test_an_event_is_a_document_without_what_it_does_not_know() -> None:
