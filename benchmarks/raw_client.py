@@ -41,6 +41,7 @@ class RawClient:
     """A fixed number of connections, each with one request under way."""
 
     def __init__(self, address: tuple[str, int], connections: int) -> None:
+        self.address = address
         self._sockets = [socket.create_connection(address, _PATIENCE_SECONDS) for _ in range(connections)]
         for sock in self._sockets:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -12,12 +12,14 @@ import asyncio
 import json
 import multiprocessing
 import platform
+import resource
 import statistics
 import sys
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import fakeserver
 from benchmarks.minimal_server import MinimalProtocol, MinimalServer
@@ -34,14 +36,34 @@ _DOCUMENTS = 10
 # The servers' processes.
 
 
+class Usage(NamedTuple):
+    """What a process has used: CPU time in seconds, and the memory that it has now, in bytes."""
+
+    cpu: float
+    memory: int
+
+    @classmethod
+    def now(cls) -> Usage:
+        """Return the usage of this process."""
+        return cls(time.process_time(), _resident_bytes())
+
+
+def _resident_bytes() -> int:
+    statm = Path("/proc/self/statm")
+    if statm.exists():
+        return int(statm.read_text().split()[1]) * resource.getpagesize()
+    # Elsewhere the peak has to do.
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
 async def _until_closed(pipe: Connection) -> None:
-    """Answer each message on `pipe` with the CPU seconds that this process has used, until it is closed."""
+    """Answer each message on `pipe` with what this process has used, until it is closed."""
     closed = asyncio.Event()
 
     def answer() -> None:
         try:
             pipe.recv()
-            pipe.send(time.process_time())
+            pipe.send(Usage.now())
         except (EOFError, ConnectionResetError):
             closed.set()
 
@@ -67,9 +89,19 @@ def serve_minimal(pipe: Connection) -> None:
 
 def serve_fake(pipe: Connection) -> None:
     """Run a standalone fake server in this process."""
+    serve(pipe, fakeserver.ClusterSpec.standalone())
+
+
+def serve_replica_set(pipe: Connection) -> None:
+    """Run a fake replica set in this process."""
+    serve(pipe, fakeserver.ClusterSpec.replica_set(3))
+
+
+def serve(pipe: Connection, spec: fakeserver.ClusterSpec) -> None:
+    """Run a fake deployment in this process; its first member is the one that is measured."""
 
     async def main() -> None:
-        async with fakeserver.start(fakeserver.ClusterSpec.standalone()) as cluster:
+        async with fakeserver.start(spec) as cluster:
             pipe.send(int(cluster.nodes[0].address.rpartition(":")[2]))
             await _until_closed(pipe)
 
@@ -84,9 +116,10 @@ class Contestant:
     pipe: Connection
     client: RawClient
 
-    def cpu_seconds(self) -> float:
-        self.pipe.send("cpu")
-        used: float = self.pipe.recv()
+    def usage(self) -> Usage:
+        """Ask the server's process what it has used."""
+        self.pipe.send("usage")
+        used: Usage = self.pipe.recv()
         return used
 
 
@@ -162,9 +195,9 @@ def measure(server: Contestant, workload: Workload, requests: int) -> Sample:
     for command in workload.before:
         _must_succeed(server, command)
     next_message = workload.messages()
-    cpu = server.cpu_seconds()
+    before = server.usage()
     seconds = server.client.run(next_message, requests)
-    used = server.cpu_seconds() - cpu
+    used = server.usage().cpu - before.cpu
     for command in workload.after:
         _must_succeed(server, command)
     return Sample(used / requests * _MICROSECONDS, requests / seconds)

@@ -54,7 +54,7 @@ class Cluster:
         self.journal = Journal(capacity=spec.journal_records)
         self.oplog = Oplog(clock.utc)
         self.cluster_time = ClusterTime(self.oplog)
-        self.sessions = SessionCatalog()
+        self.sessions = SessionCatalog(on_reaped=self._forget_cursors)
         self.replication = Bell()
         """Rings when a member's position or the primary changes."""
         self.catalog = _new_catalog(rng.spawn("catalog"))
@@ -119,6 +119,10 @@ class Cluster:
             # The transports tell of their end in one of the loop's next turns.
             self._ended.clear()
             await self._ended.wait()
+
+    def _forget_cursors(self, sessions: SessionCatalog) -> None:
+        for node in self.nodes:
+            node.cursors.keep_sessions(sessions)
 
     def connection_ended(self) -> None:
         """Hear that a connection is no more."""

@@ -159,6 +159,8 @@ class Connection(asyncio.Protocol):
                 request, self._next = self._next, None
                 self._run(request)
                 continue
+            if self._wire.idle:
+                return
             try:
                 envelope = self._wire.next_message()
             except RemoteProtocolError as error:
@@ -182,6 +184,13 @@ class Connection(asyncio.Protocol):
         self._follow(request, self.node.pipeline.run(request, request.arrived))
 
     def _follow(self, request: RequestContext, action: Action) -> None:
+        if isinstance(action, Await | Delay):
+            self._busy = True
+            self._waiting = request
+            self._pause = _Pause(self, action)
+            return
+        # It refers to the request: a cycle that would have to wait for the garbage collector.
+        request.context = None
         if action is RESPOND:
             self._finish(request)
         elif isinstance(action, Disconnect):
@@ -189,10 +198,6 @@ class Connection(asyncio.Protocol):
             self.close(action.reason)
         elif isinstance(action, Silence):
             self._record(request, "silence")
-        elif isinstance(action, Await | Delay):
-            self._busy = True
-            self._waiting = request
-            self._pause = _Pause(self, action)
 
     def resume(self) -> None:
         """Go on with the request that waited; then with those behind it."""

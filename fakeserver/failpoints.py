@@ -125,6 +125,16 @@ class FailPoint:
     value: float = 0.0
     data: Mapping[str, Any] = field(default_factory=dict)
     times_entered: int = 0
+    named: Names = field(default_factory=lambda: Names.of({}))
+    fault: CommandFault | None = None
+    """What `failCommand` does, once it has been asked for: the same for every command that it meets."""
+
+    def configure(self, setting: Setting, data: Mapping[str, Any]) -> None:
+        """Replace mode and data."""
+        self.mode, self.value = setting
+        self.data = data
+        self.named = Names.of(data)
+        self.fault = None
 
     def fires(self, dice: Rng) -> bool:
         """Decide about something that matches, and count a hit. `times` of 0 fires once, as a server's."""
@@ -150,6 +160,28 @@ class FailPoint:
         return {"mode": int(self.mode), "data": dict(self.data), "timesEntered": self.times_entered}
 
 
+class Names(NamedTuple):
+    """Which commands a fail point is about: those listed, or all but those listed."""
+
+    listed: frozenset[str]
+    all_but: bool
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Names:
+        """Read `failCommands`, or `failAllCommands` and `failCommandsExcept`."""
+        all_but = bool(data.get("failAllCommands"))
+        listed = data.get("failCommandsExcept" if all_but else "failCommands")
+        names = listed if isinstance(listed, list) else ()
+        return cls(frozenset(name for name in names if isinstance(name, str)), all_but)
+
+    def cover(self, names: tuple[str, ...]) -> bool:
+        """Say whether a command of these names is one of them."""
+        return self.listed.isdisjoint(names) is self.all_but and "configureFailPoint" not in names
+
+
+_GET_MORE: Final = Names(frozenset({"getMore"}), all_but=False)
+
+
 class Target(NamedTuple):
     """What a fail point's filters look at: a command's names, and who sent it."""
 
@@ -165,19 +197,21 @@ class CommandFault:
     """What `failCommand` does to a command before it runs, in this order.
 
     `labels` replace those of the reply (None: they do not). `block` is a time in seconds (`inf`: until the
-    fail point is configured anew, 0: none). Then `close` ends the connection, or `error` is the answer.
+    fail point is configured anew, 0: none). Then `close` ends the connection, or `error` is the answer; one
+    error for all commands, so it is not to be raised.
     """
 
     labels: tuple[str, ...] | None = None
     block: float = 0.0
     close: bool = False
     error: CommandError | None = None
+    effect: str = field(init=False)
+    """What happens, in words for a journal."""
 
-    @property
-    def effect(self) -> str:
-        """What happens, in words for a journal."""
+    def __post_init__(self) -> None:
+        """Put the effect in words, once for all commands that it meets."""
         names = {"block": self.block > 0, "close": self.close, "error": self.error is not None}
-        return "+".join(name for name, happens in names.items() if happens)
+        object.__setattr__(self, "effect", "+".join(name for name, happens in names.items() if happens))
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +255,7 @@ class FailPointRegistry:
         setting = parse_mode(mode)
         if data is not None and not isinstance(data, dict | list):
             raise CommandError(ErrorCode.TYPE_MISMATCH, "the 'data' option must be a JSON object")
-        point.mode, point.value = setting
-        point.data = data if isinstance(data, dict) else {}
+        point.configure(setting, data if isinstance(data, dict) else {})
         self._active = {each.name: each for each in self if each.mode is not Mode.OFF}
         self.changed.ring()
         return point.times_entered
@@ -246,26 +279,33 @@ class FailPointRegistry:
         Raises `CommandError` to the victim when the fail point's data cannot be used.
         """
         point = self._active.get(FAIL_COMMAND)
-        if point is None or not _matches(point.data, target):
+        if point is None or not point.named.cover(target.names) or not _admits(point.data, target):
             return None
+        if point.fault is not None:
+            return point.fault if self._fires(point) else None
         data = point.data
         code = _error_code(data)
         if not (data.get("closeConnection") or data.get("blockConnection") or code):
             return None
-        return _command_fault(data, code) if self._fires(point) else None
+        if not self._fires(point):
+            return None
+        point.fault = _command_fault(data, code)
+        return point.fault
 
     def write_concern_error(self, target: Target) -> WriteConcernFault | None:
         """Decide what `failCommand` adds after a command ran: a hit of its own."""
         point = self._active.get(FAIL_COMMAND)
-        if point is None or "writeConcernError" not in point.data or not _matches(point.data, target):
+        if point is None or "writeConcernError" not in point.data:
             return None
         data = point.data
+        if not point.named.cover(target.names) or not _admits(data, target):
+            return None
         return WriteConcernFault(data["writeConcernError"], _labels(data)) if self._fires(point) else None
 
     def get_more_failure(self, target: Target) -> CommandError | None:
         """Decide whether a getMore fails after it took its cursor, which is then destroyed."""
         point = self._active.get(FAIL_GET_MORE)
-        if point is None or not _matches({**point.data, "failCommands": ["getMore"]}, target):
+        if point is None or not _GET_MORE.cover(target.names) or not _admits(point.data, target):
             return None
         if not self._fires(point):
             return None
@@ -288,10 +328,8 @@ class FailPointRegistry:
         return fires
 
 
-def _matches(data: Mapping[str, Any], target: Target) -> bool:
-    """Apply the filters of `failCommand`, in a server's order."""
-    if "configureFailPoint" in target.names:
-        return False
+def _admits(data: Mapping[str, Any], target: Target) -> bool:
+    """Apply the filters of `failCommand` on who sent a command, and to what."""
     filters = (
         ("threadName", target.thread_name),
         ("appName", target.app_name),
@@ -303,15 +341,7 @@ def _matches(data: Mapping[str, Any], target: Target) -> bool:
     if data.get("priorityPortOnly"):
         # There is no priority port that the connection could have come by.
         return False
-    if target.internal_client and not data.get("failInternalCommands"):
-        return False
-    if data.get("failAllCommands"):
-        return not _names_any(data.get("failCommandsExcept"), target)
-    return _names_any(data.get("failCommands"), target)
-
-
-def _names_any(listed: Any, target: Target) -> bool:
-    return isinstance(listed, list) and any(name in target.names for name in listed)
+    return not target.internal_client or bool(data.get("failInternalCommands"))
 
 
 def _command_fault(data: Mapping[str, Any], code: int) -> CommandFault:

@@ -101,6 +101,8 @@ class Field:
     choices: tuple[str, ...] = ()
     of: Fields | str | None = None
     expected: tuple[str, ...] = field(init=False)
+    plain: frozenset[type] = field(init=False)
+    """Python types whose values pass as they are, which is seen before anything else."""
     convert: Callable[[Any], Any] | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -110,6 +112,16 @@ class Field:
         object.__setattr__(self, "expected", types)
         converters = {"int": whole, "long": whole, "bool": bool}
         object.__setattr__(self, "convert", converters.get(self.kind))
+        object.__setattr__(self, "plain", frozenset() if self._looks_closer() else self._plain_types())
+
+    def _looks_closer(self) -> bool:
+        bounded = self.minimum is not None or self.maximum is not None
+        return bounded or bool(self.choices) or self.of is not None
+
+    def _plain_types(self) -> frozenset[type]:
+        if self.convert is not None:
+            return frozenset({bool} if self.convert is bool else {int})
+        return frozenset(cls for cls, name in _TYPE_NAMES.items() if name in self.expected)
 
     def check(self, value: Any, path: str) -> Any:
         """Return `value` as the handler gets it. Raises `CommandError` naming `path`."""
@@ -160,7 +172,7 @@ class Fields:
     strict: bool = True
     target: str | None = None
     required: tuple[str, ...] = ()
-    patterns: tuple[bytes, ...] = ()
+    patterns: Mapping[str, bytes] = field(default_factory=dict)
     """Each name as it stands in BSON: bytes that a body without a repeated field seldom holds twice."""
 
     @classmethod
@@ -170,8 +182,13 @@ class Fields:
         if len(by_name) != len(fields):
             raise ValueError("a field is declared twice")
         required = tuple(each.name for each in fields if each.required)
-        patterns = tuple(name.encode() + b"\0" for name in by_name)
+        patterns = {name: name.encode() + b"\0" for name in by_name}
         return cls(by_name, strict=strict, target=target, required=required, patterns=patterns)
+
+    def may_repeat(self, command: Mapping[str, Any], body: bytes) -> bool:
+        """Say whether the BSON of a command may hold a declared field twice; False is certain."""
+        declared = self.patterns.keys() & command.keys()
+        return any(body.count(self.patterns[name]) > 1 for name in declared)
 
     def check_command(self, command: dict[str, Any]) -> None:
         """Validate a whole command, in place: lenient numbers and bools become integers and bools.
@@ -202,6 +219,8 @@ class Fields:
                     raise _unknown_field(f"{path}.{name}", name)
                 continue
             value = document[name]
+            if type(value) in each.plain:
+                continue
             if value is None and each.kind != "any":
                 del document[name]
                 continue

@@ -5,8 +5,7 @@ A pure function of what is known when a command has run, in the order in which a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mongowire.codes import Category, ErrorCode, Label, is_in
 
@@ -42,8 +41,7 @@ _RESUMABLE: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabelFacts:
+class LabelFacts(NamedTuple):
     """What the labels of one reply depend on.
 
     `code` is the error the command failed with, `write_concern_code` that of its `writeConcernError`;

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
 TIMEOUT_MINUTES: Final = 30
+MAX_SESSIONS: Final = 1_000_000
 _TIMEOUT: Final = TIMEOUT_MINUTES * 60.0
 _REAP_INTERVAL: Final = 300.0
 _NO_USER: Final = base64.b64encode(hashlib.sha256(b"").digest()).decode()
@@ -101,18 +102,27 @@ class RetryableWrite:
 
 
 class SessionCatalog:
-    """Every session that a deployment knows. Instants are seconds of the caller's clock."""
+    """Every session that a deployment knows, `capacity` at most. Instants are seconds of the caller's clock.
 
-    def __init__(self) -> None:
+    `on_reaped` is called when sessions have been forgotten.
+    """
+
+    def __init__(
+        self, *, capacity: int = MAX_SESSIONS, on_reaped: Callable[[SessionCatalog], None] | None = None
+    ) -> None:
         self._sessions: dict[bytes, Session] = {}
+        self._capacity = capacity
+        self._on_reaped = on_reaped
         self._reap_at = 0.0
 
     def use(self, session_id: bytes, now: float) -> Session:
-        """Return the session, made if it is new, and note that it was used."""
+        """Return the session, made if it is new, and note that it was used.
+
+        Raises `CommandError` 261 TooManyLogicalSessions.
+        """
         session = self._sessions.get(session_id)
         if session is None:
-            self._reap(now)
-            session = self._sessions[session_id] = Session(session_id, now)
+            session = self._add(session_id, now)
         session.last_use = now
         session.ended = False
         return session
@@ -135,10 +145,31 @@ class SessionCatalog:
         """Return how many sessions have not ended."""
         return sum(1 for _ in self.live())
 
+    def __contains__(self, session_id: object) -> bool:
+        """Say whether a session is remembered."""
+        return session_id in self._sessions
+
+    def _add(self, session_id: bytes, now: float) -> Session:
+        self._reap(now)
+        if len(self._sessions) >= self._capacity:
+            raise CommandError(
+                ErrorCode.TOO_MANY_LOGICAL_SESSIONS,
+                "Unable to add session into the cache because the number of active sessions is too high",
+            )
+        session = self._sessions[session_id] = Session(session_id, now)
+        return session
+
     def _reap(self, now: float) -> None:
         if now < self._reap_at:
             return
         self._reap_at = now + _REAP_INTERVAL
-        expired = [key for key, session in self._sessions.items() if now - session.last_use > _TIMEOUT]
-        for key in expired:
+        forgotten = [key for key, session in self._sessions.items() if _is_over(session, now)]
+        for key in forgotten:
             del self._sessions[key]
+        if forgotten and self._on_reaped is not None:
+            self._on_reaped(self)
+
+
+def _is_over(session: Session, now: float) -> bool:
+    """Say whether a session timed out, or ended without having written what a retry might ask for."""
+    return now - session.last_use > _TIMEOUT or (session.ended and session.txn_number < 0)

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias
 from mongowire.codes import ErrorCode
 from mongowire.compression import Compressor, compress, decompress
 from mongowire.errors import InvalidMessage, LocalProtocolError, RemoteProtocolError
+from mongowire.framing import check_outgoing
 from mongowire.header import HEADER, HEADER_SIZE, MAX_MESSAGE_SIZE, OpCode
 from mongowire.messages import (
     CHECKSUM_PRESENT,
@@ -25,6 +26,8 @@ Message: TypeAlias = OpMsg | OpQuery | OpReply
 
 _SIZE = struct.Struct("<i")
 _FLAG_BITS = struct.Struct("<I")
+_BODY_HEAD = struct.Struct("<iiiiIB")
+"""The header, the flag bits and the kind of the first section."""
 _COMPRESSED_HEAD = struct.Struct("<iiB")
 _INT32_MIN = -(1 << 31)
 _INT32_MAX = (1 << 31) - 1
@@ -117,6 +120,10 @@ def _payload_of(message: Message) -> bytes:
         raise LocalProtocolError(f"{type(message).__name__} cannot be sent: {error}") from error
 
 
+def _no_int32(request_id: int, response_to: int) -> LocalProtocolError:
+    return LocalProtocolError(f"request id {request_id} or {response_to} is not an int32")
+
+
 class WireConnection:
     """What one end of a connection knows of its bytes: feed it, then pull messages until it needs more."""
 
@@ -147,6 +154,11 @@ class WireConnection:
         if not HEADER_SIZE <= size <= self._max_message_size:
             return False
         return bool(_SIZE.unpack_from(data)[0] == size)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing has arrived that `next_message` has not returned."""
+        return self._whole is None and not self._buffer and not self._end_of_file
 
     def next_message(self) -> Envelope | Signal:
         """Return the next whole message, or why there is none.
@@ -230,8 +242,10 @@ class WireConnection:
         compressor: Compressor | None = None,
     ) -> bytes:
         """Return `message` as bytes. Raises `LocalProtocolError` for what no peer could accept."""
+        if compressor is None and type(message) is OpMsg and not message.sequences and not message.checksum:
+            return self._send_body(message, request_id, response_to)
         if not (_INT32_MIN <= request_id <= _INT32_MAX and _INT32_MIN <= response_to <= _INT32_MAX):
-            raise LocalProtocolError(f"request id {request_id} or {response_to} is not an int32")
+            raise _no_int32(request_id, response_to)
         op_code, payload = message.op_code, _payload_of(message)
         if isinstance(message, OpMsg) and message.checksum:
             payload += checksum_of(payload, request_id=request_id, response_to=response_to)
@@ -241,6 +255,18 @@ class WireConnection:
             op_code, payload = OpCode.COMPRESSED, head + compress(compressor, payload)
             self._check_size(len(payload))
         return HEADER.pack(HEADER_SIZE + len(payload), request_id, response_to, op_code) + payload
+
+    def _send_body(self, message: OpMsg, request_id: int, response_to: int) -> bytes:
+        """Send the commonest message, packed at once: a body alone, as it is."""
+        body = message.body
+        check_outgoing(body)
+        self._check_size(_BODY_HEAD.size - HEADER_SIZE + len(body))
+        size = _BODY_HEAD.size + len(body)
+        try:
+            head = _BODY_HEAD.pack(size, request_id, response_to, OpCode.MSG, message.flag_bits, 0)
+        except struct.error:
+            raise _no_int32(request_id, response_to) from None
+        return head + body
 
     def _check_size(self, payload_size: int) -> None:
         size = HEADER_SIZE + payload_size

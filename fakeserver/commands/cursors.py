@@ -18,7 +18,7 @@ from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections import deque
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Container, Iterator, Mapping
 
     from fakeserver.commands.context import CommandContext
     from fakeserver.storage.engine import Document
@@ -125,6 +125,12 @@ class CursorStore:
         """Forget the cursors that a session opened; return how many there were."""
         owned = [cursor.id for cursor in self if cursor.session_id == session_id]
         return sum(self.kill(cursor_id) for cursor_id in owned)
+
+    def keep_sessions(self, known: Container[bytes]) -> None:
+        """Forget the cursors whose sessions are no longer known."""
+        for cursor in self:
+            if cursor.session_id is not None and cursor.session_id not in known:
+                del self.cursors[cursor.id]
 
     def expire(self, now: float) -> None:
         """Forget the cursors that nobody used for the idle timeout."""

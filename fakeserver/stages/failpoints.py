@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from fakeserver.failpoints import FAIL_COMMAND
-from fakeserver.pipeline import PASS, Action, Await, Disconnect, Stage, Step
+from fakeserver.pipeline import PASS, RESPOND, Action, Await, Disconnect, Stage, Step
 
 if TYPE_CHECKING:
     from fakeserver.failpoints import CommandFault
@@ -37,7 +37,8 @@ class FailPoints(Stage):
         if fault.close:
             return Disconnect("failCommand closes the connection")
         if fault.error is not None:
-            raise fault.error
+            request.failure = fault.error
+            return RESPOND
         return PASS
 
 

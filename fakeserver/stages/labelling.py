@@ -37,10 +37,13 @@ class ErrorLabels(Stage):
         write_concern_code = _code_of(request.write_concern_error)
         extra = _labels_and_hint(request, code, write_concern_code)
         node = request.node
-        codes = [each for each in (code, write_concern_code) if each is not None]
-        if any(is_in(each, Category.NOT_PRIMARY) for each in codes) and node.tells_topology_version:
+        if node.tells_topology_version and (_is_not_primary(code) or _is_not_primary(write_concern_code)):
             extra["topologyVersion"] = node.topology_version()
         request.extra = extra
+
+
+def _is_not_primary(code: int | None) -> bool:
+    return code is not None and is_in(code, Category.NOT_PRIMARY)
 
 
 def _code_of(write_concern_error: Any) -> int | None:

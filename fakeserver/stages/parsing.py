@@ -153,9 +153,10 @@ _NOTICING: Final = CodecOptions(document_class=_Noticing)
 
 def _check_duplicates(request: RequestContext, message: OpMsg | OpQuery) -> None:
     """Refuse a body with a declared field twice; a decoded document does not show it, its bytes may."""
-    fields = request.spec.fields
+    fields, command = request.spec.fields, request.command
+    assert command is not None
     body = message.body if isinstance(message, OpMsg) else message.query
-    if fields is None or not any(body.count(pattern) > 1 for pattern in fields.patterns):
+    if fields is None or not fields.may_repeat(command, body):
         return
     repeated = bson.decode(body, codec_options=_NOTICING).repeated
     if repeated is not None and repeated in fields.by_name:

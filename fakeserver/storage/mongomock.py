@@ -40,8 +40,22 @@ if TYPE_CHECKING:
 MAX_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
 _TOO_LARGE_AFTER_UPDATE: Final = 17419
 
+
+class _Store(CollectionStore):
+    """A store without its lock, which one event loop needs not, and which costs more than the dictionary."""
+
+    def __getitem__(self, key: Hashable) -> Any:
+        return self._documents[key]
+
+    def __setitem__(self, key: Hashable, document: Document) -> None:
+        self._documents[key] = document
+
+    def __delitem__(self, key: Hashable) -> None:
+        del self._documents[key]
+
+
 _NEW_SERVER: Final[Any] = ServerStore
-_NEW_STORE: Final[Any] = CollectionStore
+_NEW_STORE: Final[Any] = _Store
 _PARSE_EXPRESSION: Final[Any] = library._parse_expression  # noqa: SLF001 -- it has no other door
 """What we use of mongomock, which has no types."""
 

@@ -139,6 +139,28 @@ def test_old_sessions_are_looked_for_every_five_minutes_only() -> None:
     assert _ID not in catalog.ids()
 
 
+def test_a_session_that_ended_is_forgotten_unless_a_retry_may_ask_for_what_it_wrote() -> None:
+    forgotten: list[list[bytes]] = []
+    catalog = SessionCatalog(on_reaped=lambda sessions: forgotten.append(sessions.ids()))
+    catalog.use(_ID, 0.0).begin(1, Use.RETRYABLE_WRITE)
+    catalog.use(bytes(16), 0.0)
+    catalog.end([_ID, bytes(16)])
+    assert not forgotten
+    catalog.use(bytes([1] * 16), 5 * _MINUTE)
+    assert forgotten == [[_ID]]
+    assert _ID in catalog
+    assert bytes(16) not in catalog
+
+
+def test_there_is_a_limit_to_the_number_of_sessions() -> None:
+    catalog = SessionCatalog(capacity=2)
+    for number in (0, 1, 0):
+        catalog.use(bytes([number] * 16), 0.0)
+    with pytest.raises(CommandError, match="number of active sessions is too high") as raised:
+        catalog.use(_ID, 0.0)
+    assert raised.value.code_name == "TooManyLogicalSessions"
+
+
 @given(numbers=st.lists(st.integers(0, 5), max_size=20))
 def test_the_active_number_only_grows_and_never_repeats_a_statement(numbers: list[int]) -> None:
     session = _session()
