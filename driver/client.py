@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from driver import editions
+from driver.change_stream import ChangeStream
 from driver.cmap.handshake import Handshake
 from driver.cmap.metadata import client_metadata
 from driver.cmap.pool import Pool, PoolPorts
@@ -184,6 +185,17 @@ class AsyncClient:
             return await client_bulk_write(
                 self._executor, ready, options, Target("admin", 1, concerns), session=used
             )
+
+    async def watch(
+        self,
+        pipeline: Sequence[Mapping[str, Any]] = (),
+        *,
+        session: ClientSession | None = None,
+        **options: Any,
+    ) -> ChangeStream:
+        """Watch the whole deployment (Change Streams). Raises DriverError."""
+        target = Target("admin", 1, self.concerns)
+        return await ChangeStream.open(self, target, pipeline, options, session, everything=True)
 
     # --- sessions ---
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from driver.change_stream import ChangeStream
 from driver.errors import ServerError, WriteConcernError
 from driver.operations import admin, bulk, reads, writes
 from driver.operations.base import Target
@@ -90,6 +91,12 @@ class Collection:
         operation = reads.aggregate(self._target, pipeline, options)
         paging = self.database.paging(options, self.concerns.read_preference)
         return await self.database.open_cursor(operation, session, paging)
+
+    async def watch(
+        self, pipeline: Sequence[Document] = (), *, session: ClientSession | None = None, **options: Any
+    ) -> ChangeStream:
+        """Watch the collection (Change Streams). Raises DriverError."""
+        return await ChangeStream.open(self._client, self._target, pipeline, options, session)
 
     async def count_documents(
         self, filter_: Document | None = None, *, session: ClientSession | None = None, **options: Any

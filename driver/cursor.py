@@ -56,6 +56,7 @@ class Cursor:
         self._executor = executor
         self._keeps_session = keeps_session
         self._paging = paging or Paging()
+        self.post_batch_resume_token: Mapping[str, Any] | None = cursor.get("postBatchResumeToken")
         self._batch: deque[dict[str, Any]] = deque(cursor["firstBatch"])
         self._received = len(self._batch)
         self._release_when_done()
@@ -81,6 +82,15 @@ class Cursor:
         """Return the next document, or None after at most one request brought none."""
         if not self._batch and self.id:
             await self._more()
+        return self.pop()
+
+    @property
+    def buffered(self) -> int:
+        """How many documents are here already."""
+        return len(self._batch)
+
+    def pop(self) -> dict[str, Any] | None:
+        """Return the next document that is here already, or None."""
         return self._batch.popleft() if self._batch else None
 
     async def to_list(self) -> list[dict[str, Any]]:
@@ -126,6 +136,7 @@ class Cursor:
 
     def _take(self, cursor: Mapping[str, Any]) -> None:
         self.id = int(cursor["id"])
+        self.post_batch_resume_token = cursor.get("postBatchResumeToken")
         self._batch.extend(cursor["nextBatch"])
         self._received += len(cursor["nextBatch"])
         self._release_when_done()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from driver.change_stream import ChangeStream
 from driver.collection import Collection
 from driver.concerns import ReadPreference
 from driver.cursor import Cursor, Paging
@@ -66,6 +67,16 @@ class Database:
         """Run a pipeline that begins without a collection."""
         operation = reads.aggregate(self._target(1), pipeline, options)
         return await self.open_cursor(operation, session, self.paging(options))
+
+    async def watch(
+        self,
+        pipeline: Sequence[Mapping[str, Any]] = (),
+        *,
+        session: ClientSession | None = None,
+        **options: Any,
+    ) -> ChangeStream:
+        """Watch all collections of the database (Change Streams). Raises DriverError."""
+        return await ChangeStream.open(self.client, self._target(1), pipeline, options, session)
 
     async def create_collection(
         self, name: str, *, session: ClientSession | None = None, **options: Any

@@ -21,6 +21,12 @@ ALLOWED: dict[str, frozenset[str]] = {
     },
     "aggregate": GENERIC
     | {"allowDiskUse", "batchSize", "bypassDocumentValidation", "collation", "hint", "let", "maxAwaitTimeMS"},
+    "watch": frozenset(
+        {
+            *("batchSize", "collation", "comment", "fullDocument", "fullDocumentBeforeChange"),
+            *("maxAwaitTimeMS", "resumeAfter", "showExpandedEvents", "startAfter", "startAtOperationTime"),
+        }
+    ),
     "count": GENERIC | {"collation", "hint", "limit", "skip"},
     "countDocuments": GENERIC | {"collation", "hint", "limit", "skip"},
     "estimatedDocumentCount": GENERIC,

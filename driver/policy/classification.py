@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from driver.errors import NetworkError, PoolClearedError, ServerError, WriteConcernError, WriteError
+from driver.errors import (
+    NetworkError,
+    PoolClearedError,
+    PoolError,
+    ServerError,
+    ServerSelectionError,
+    WriteConcernError,
+    WriteError,
+)
 from driver.sdam.description import ServerType
 from mongowire.codes import ErrorCode, Label
 
@@ -37,11 +45,52 @@ RETRYABLE_READ_CODES = RETRYABLE_WRITE_CODES | {ErrorCode.READ_CONCERN_MAJORITY_
 """Retryable Reads: Retryable Error."""
 
 
+STALE_SHARD_VERSION = 63
+"""A code that newer servers do not have."""
+
+RESUMABLE_CODES = frozenset(
+    {
+        ErrorCode.HOST_UNREACHABLE,
+        ErrorCode.HOST_NOT_FOUND,
+        ErrorCode.NETWORK_TIMEOUT,
+        ErrorCode.SHUTDOWN_IN_PROGRESS,
+        ErrorCode.PRIMARY_STEPPED_DOWN,
+        ErrorCode.EXCEEDED_TIME_LIMIT,
+        ErrorCode.SOCKET_EXCEPTION,
+        ErrorCode.NOT_WRITABLE_PRIMARY,
+        ErrorCode.INTERRUPTED_AT_SHUTDOWN,
+        ErrorCode.INTERRUPTED_DUE_TO_REPL_STATE_CHANGE,
+        ErrorCode.NOT_PRIMARY_NO_SECONDARY_OK,
+        ErrorCode.NOT_PRIMARY_OR_SECONDARY,
+        STALE_SHARD_VERSION,
+        ErrorCode.STALE_EPOCH,
+        ErrorCode.STALE_CONFIG,
+        ErrorCode.RETRY_CHANGE_STREAM,
+        ErrorCode.FAILED_TO_SATISFY_READ_PREFERENCE,
+    }
+)
+"""Change Streams: Resumable Error: the codes of servers before 4.4, which do not label."""
+
+
 def is_retryable_read(error: DriverError) -> bool:
     """Return whether a read that met this error may be sent again (Retryable Reads: Retryable Error)."""
     if isinstance(error, ServerError):
         return error.code in RETRYABLE_READ_CODES
     return isinstance(error, NetworkError | PoolClearedError)
+
+
+def is_resumable(error: DriverError, wire_version: int) -> bool:
+    """Return whether a change stream goes on after this error of a getMore.
+
+    Change Streams: Resumable Error. `wire_version` is that of the server that held the cursor.
+    """
+    if not isinstance(error, ServerError):
+        return isinstance(error, NetworkError | PoolError | ServerSelectionError)
+    if error.code == ErrorCode.CURSOR_NOT_FOUND:
+        return True
+    if wire_version >= LABELLING_WIRE_VERSION:
+        return error.has_label(Label.RESUMABLE_CHANGE_STREAM)
+    return error.code in RESUMABLE_CODES
 
 
 def deserves_write_label(error: DriverError, server: ServerDescription) -> bool:

@@ -175,6 +175,7 @@ def first_batch(
 @table.command(
     "getMore",
     kind="read",
+    on_secondaries=True,
     fields=Fields.of(
         Field("getMore", "long"),
         Field("collection", "string", required=True),

@@ -29,9 +29,9 @@ class CommandSpec:
     """What the pipeline must know of a command before it runs it.
 
     `sequences` names the fields that may come as document sequences, `handshake` marks the commands that
-    introduce a client, `in_transaction` those that a transaction may hold, `test_only` those that need
-    `enableTestCommands`; `since` and `until` are the wire
-    versions of the first and the last release that know the command.
+    introduce a client, `in_transaction` those that a transaction may hold, `on_secondaries` the reads that
+    secondaries run unasked, `test_only` those that need `enableTestCommands`; `since` and `until` are the
+    wire versions of the first and the last release that know the command.
     """
 
     name: str
@@ -46,6 +46,7 @@ class CommandSpec:
     write_concern: bool = False
     retryable_write: bool = False
     in_transaction: bool = False
+    on_secondaries: bool = False
     handshake: bool = False
     test_only: bool = False
     since: int = 0

@@ -36,7 +36,7 @@ class ReplicaState(Stage):
             return PASS
         if request.spec.kind == "write":
             raise _not_primary(request)
-        if not _opts_in(request.command):
+        if not request.spec.on_secondaries and not _opts_in(request.command):
             raise _no_secondary_ok(request)
         if role is Role.RECOVERING:
             raise CommandError(ErrorCode.NOT_PRIMARY_OR_SECONDARY, "node is recovering")

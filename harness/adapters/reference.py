@@ -38,6 +38,7 @@ FEATURES: Final = frozenset(
         Feature.POOL_EVENTS,
         Feature.SDAM_EVENTS,
         Feature.SESSIONS,
+        Feature.CHANGE_STREAMS,
         Feature.FIND_CURSORS,
         Feature.COMMAND_CURSORS,
         Feature.CLIENT_BULK_WRITE,

@@ -25,6 +25,7 @@ from harness.adapters.base import EntityKind, ErrorReport, OperationFailed, Unsu
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from driver.change_stream import ChangeStream
     from driver.operations.models import WriteModel
     from driver.session import ClientSession
 
@@ -195,7 +196,7 @@ async def _snapshot_time(session: ClientSession, given: Arguments) -> Any:
     return session.snapshot_time
 
 
-async def _iterate(cursor: Cursor, given: Arguments) -> Any:
+async def _iterate(cursor: Cursor | ChangeStream, given: Arguments) -> Any:
     _only(given)
     while cursor.alive:
         document = await cursor.try_next()
@@ -204,12 +205,12 @@ async def _iterate(cursor: Cursor, given: Arguments) -> Any:
     raise OperationFailed(ErrorReport("the cursor has no more documents", is_client_error=True))
 
 
-async def _iterate_once(cursor: Cursor, given: Arguments) -> Any:
+async def _iterate_once(cursor: Cursor | ChangeStream, given: Arguments) -> Any:
     _only(given)
     return await cursor.try_next()
 
 
-async def _close_cursor(cursor: Cursor, given: Arguments) -> None:
+async def _close_cursor(cursor: Cursor | ChangeStream, given: Arguments) -> None:
     _only(given)
     await cursor.aclose()
 
@@ -217,6 +218,7 @@ async def _close_cursor(cursor: Cursor, given: Arguments) -> None:
 CLIENT: Final[Mapping[str, Handler]] = {
     "clientBulkWrite": _client_bulk_write,
     "close": _close_client,
+    "createChangeStream": Call(AsyncClient.watch, "watch", ("pipeline",)),
     "dropDatabase": _drop_database,
     "listDatabaseNames": Call(AsyncClient.list_database_names, "listDatabases"),
     "listDatabaseObjects": Call(AsyncClient.list_databases, "listDatabases"),
@@ -225,6 +227,7 @@ CLIENT: Final[Mapping[str, Handler]] = {
 
 DATABASE: Final[Mapping[str, Handler]] = {
     "aggregate": Call(Database.aggregate, "aggregate", ("pipeline",)),
+    "createChangeStream": Call(Database.watch, "watch", ("pipeline",)),
     "createCollection": _create_collection,
     "createCommandCursor": _create_command_cursor,
     "dropCollection": Call(Database.drop_collection, None, ("collection",)),
@@ -241,6 +244,7 @@ COLLECTION: Final[Mapping[str, Handler]] = {
     "bulkWrite": _bulk_write,
     "count": Call(Collection.count, "count", (), ("filter",)),
     "countDocuments": Call(Collection.count_documents, "countDocuments", ("filter",)),
+    "createChangeStream": Call(Collection.watch, "watch", ("pipeline",)),
     "createFindCursor": Call(Collection.find, "find", ("filter",), (), _itself),
     "createIndex": _create_index,
     "deleteMany": Call(Collection.delete_many, "deleteMany", ("filter",), (), results.deleted),
@@ -285,4 +289,5 @@ OPERATIONS: Final[Mapping[EntityKind, Mapping[str, Handler]]] = {
     EntityKind.SESSION: SESSION,
     EntityKind.FIND_CURSOR: CURSOR,
     EntityKind.COMMAND_CURSOR: CURSOR,
+    EntityKind.CHANGE_STREAM: CURSOR,
 }

@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.corpus, pytest.mark.slow]
 
 
-@pytest.mark.parametrize(("adapter", "time"), [("pymongo-async", "real")], ids=["pymongo-async"])
+@pytest.mark.parametrize(
+    ("adapter", "time"),
+    [("reference", "virtual"), ("pymongo-async", "real")],
+    ids=["reference-virtual", "pymongo-async"],
+)
 def test_every_change_streams_case_that_applies_to_a_replica_set_passes(
     corpus: Path, adapter: str, time: Time
 ) -> None:
