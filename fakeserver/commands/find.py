@@ -19,6 +19,7 @@ from fakeserver.commands.reading import (
 from fakeserver.commands.table import CommandTable, Reply
 from fakeserver.errors import CommandError
 from fakeserver.idl import Field, Fields
+from fakeserver.storage.engine import Query
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from fakeserver.catalog import Collection
     from fakeserver.commands.context import CommandContext
-    from fakeserver.storage.engine import Document, Namespace, Query
+    from fakeserver.storage.engine import Document, Namespace, StorageEngine
 
 table = CommandTable()
 
@@ -167,6 +168,8 @@ def _tailable(
             ErrorCode.BAD_VALUE,
             f"error processing query: ns={ns} tailable cursor requested on non capped collection",
         )
+    if ctx.catalog.engine.stats(ns).count == 0:
+        return first_batch(ctx, Cursor(ns, deque(), request), None)
     cursor = Cursor(
         ns,
         deque(),
@@ -179,16 +182,21 @@ def _tailable(
 
 
 def follow(ctx: CommandContext, wanted: Query, ns: Namespace) -> Callable[[], list[Document]]:
-    """Return a function that returns the documents of a capped collection that came since its last call."""
+    """Return a function that returns the documents of a capped collection that came since its last call.
+
+    The function raises `CommandError` 136 when what it saw last is no longer there.
+    """
     engine, seen = ctx.catalog.engine, 0
     numbered = replace(wanted, show_record_id=True, projection=None)
     project = {**wanted.projection} if wanted.projection else None
 
     def refill() -> list[Document]:
         nonlocal seen
+        oldest = _edge(engine, ns, 1)
+        if seen and (oldest is None or oldest > seen):
+            raise _position_lost(seen)
         new = [document for document in engine.find(ns, numbered) if document["$recordId"] > seen]
-        if new:
-            seen = new[-1]["$recordId"]
+        seen = _edge(engine, ns, -1) or seen
         for document in new:
             if not wanted.show_record_id:
                 del document["$recordId"]
@@ -199,3 +207,17 @@ def follow(ctx: CommandContext, wanted: Query, ns: Namespace) -> Callable[[], li
         )
 
     return refill
+
+
+def _edge(engine: StorageEngine, ns: Namespace, direction: int) -> int | None:
+    """Return the record id at the beginning (1) or the end (-1) of a collection, None if it is empty."""
+    found = engine.find(ns, Query(hint={NATURAL: direction}, limit=1, show_record_id=True))
+    return int(found[0]["$recordId"]) if found else None
+
+
+def _position_lost(seen: int) -> CommandError:
+    return CommandError(
+        ErrorCode.CAPPED_POSITION_LOST,
+        "CollectionScan died due to position in capped collection being deleted. Last seen record id: "
+        f"RecordId({seen})",
+    )

@@ -161,6 +161,27 @@ def test_a_tailable_cursor_follows_a_capped_collection() -> None:
     assert server.run(more)["cursor"]["nextBatch"] == [{"_id": 2}]
 
 
+def test_a_tailable_cursor_needs_a_document_to_begin_with() -> None:
+    server = Server()
+    server.run({"create": "c", "capped": True, "size": 10_000})
+    opened = server.run({"find": "c", "tailable": True, "awaitData": True})["cursor"]
+    assert (opened["firstBatch"], opened["id"]) == ([], 0)
+
+
+def test_a_tailable_cursor_that_falls_behind_loses_its_position() -> None:
+    server = Server()
+    server.run({"create": "c", "capped": True, "size": 10_000, "max": 2})
+    server.fill("c", {"_id": 1, "x": 1})
+    command = {"find": "c", "filter": {"x": 1}, "tailable": True}
+    more = {"getMore": server.run(command)["cursor"]["id"], "collection": "c"}
+    server.fill("c", {"_id": 2}, {"_id": 3})
+    assert failure(server, more).code == 136
+
+    more["getMore"] = server.run({**command, "filter": {"x": 2}})["cursor"]["id"]
+    server.fill("c", {"_id": 4, "x": 2})
+    assert server.run(more)["cursor"]["nextBatch"] == [{"_id": 4, "x": 2}], "what it passed over counts"
+
+
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
