@@ -299,7 +299,7 @@ class _Conformance:
     def _report(self, seconds: float, complaints: Sequence[str], *, interrupted: bool) -> None:
         tally = Tally.of(self._results)
         if self._lines is not None:
-            self._lines.summary(tally)
+            self._lines.summary(tally, unusable_files=len(complaints))
         else:
             for line in terminal.report(self._results, self._settings, self._style):
                 self._say(line)

@@ -35,6 +35,8 @@ FAMILIES: Final = (
     "explain",
     "modify",
     "statistics",
+    "operations",
+    "map_reduce",
 )
 """The modules whose `table` the default table is merged of."""
 

@@ -67,7 +67,7 @@ def aggregate(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     names = [stage_name(stage) for stage in pipeline]
     _check_order(names, whole_database=not isinstance(target, str))
     if request.get("apiStrict", False):
-        _check_strict(names)
+        _check_strict(pipeline)
     if request.get("explain", False):
         return explain_aggregate(ctx, ns, request)
     size = _batch_size(request)
@@ -132,13 +132,14 @@ def _check_order(names: Sequence[str], *, whole_database: bool) -> None:
         )
 
 
-def _check_strict(names: Sequence[str]) -> None:
-    for name in names:
-        if name in source_stages.UNSTABLE:
-            raise CommandError(
-                ErrorCode.API_STRICT_ERROR,
-                f"stage {name} is not allowed with 'apiStrict: true' in API Version 1",
-            )
+def _check_strict(pipeline: Sequence[Mapping[str, Any]]) -> None:
+    for stage in pipeline:
+        for name, argument in stage.items():
+            if not source_stages.is_stable(name, argument):
+                raise CommandError(
+                    ErrorCode.API_STRICT_ERROR,
+                    f"stage {name} is not allowed with 'apiStrict: true' in API Version 1",
+                )
 
 
 def _batch_size(request: Mapping[str, Any]) -> int | None:

@@ -89,13 +89,18 @@ def _current_operation(ctx: CommandContext, ns: Namespace, _argument: Any) -> li
             ErrorCode.INVALID_NAMESPACE,
             "$currentOp must be run against the 'admin' database with {aggregate: 1}",
         )
+    return current_operations(ctx, "aggregate")
+
+
+def current_operations(ctx: CommandContext, command: str) -> list[Document]:
+    """Return what runs at this instant: commands do not overlap, so it is the one that asks."""
     operation: Document = {
         "type": "op",
         "host": ctx.node.address,
         "active": True,
         "currentOpTime": ctx.utc().isoformat(timespec="milliseconds") + "+00:00",
         "op": "command",
-        "ns": "admin.$cmd.aggregate",
+        "ns": f"admin.$cmd.{command}",
     }
     if ctx.session_id is not None:
         operation["lsid"] = {"id": Binary(ctx.session_id, 4), "uid": _NO_USER_HASH}
@@ -130,10 +135,17 @@ SOURCES: Final[dict[str, Callable[[CommandContext, Namespace, Any], list[Documen
 FIRST_ONLY: Final = frozenset(SOURCES) | {"$changeStream"}
 """The stages that can only be the first; a change stream is a cursor of its own kind."""
 
-UNSTABLE: Final = frozenset(
+_UNSTABLE: Final = frozenset(
     {"$indexStats", "$listLocalSessions", "$listSessions", "$currentOp", "$listSearchIndexes"}
 )
-"""The sources that are not in API Version 1."""
+
+
+def is_stable(name: str, argument: Any) -> bool:
+    """Return whether API Version 1 has this stage; of `$collStats` it has the count alone."""
+    if name == "$collStats":
+        return isinstance(argument, dict) and set(argument) <= {"count"}
+    return name not in _UNSTABLE
+
 
 ON_DATABASE: Final = frozenset({"$documents", "$listLocalSessions", "$currentOp", "$changeStream"})
 """The sources that are not of a collection."""

@@ -22,9 +22,10 @@ class JsonLines:
         document = result.to_dict()
         self._write({name: document[name] for name in _FIELDS})
 
-    def summary(self, tally: Tally) -> None:
-        """Write the totals, under the names of the statuses."""
-        self._write({"summary": {status.value: count for status, count in tally.counts.items()}})
+    def summary(self, tally: Tally, *, unusable_files: int = 0) -> None:
+        """Write the totals, under the names of the statuses, and how many files could not be used."""
+        counts = {status.value: count for status, count in tally.counts.items()}
+        self._write({"summary": {**counts, "unusable-files": unusable_files}})
 
     def _write(self, document: object) -> None:
         self._stream.write(json.dumps(document, ensure_ascii=False) + "\n")

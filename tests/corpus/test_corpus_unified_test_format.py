@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 from corpus_runs import complaints, run_folder
 
-from harness.result import ResultStatus, Tally
+from harness.cli import cli
+from harness.result import ExitCode, ResultStatus, Tally
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import load
 
@@ -69,3 +72,22 @@ def test_no_valid_fail_case_passes(corpus: Path, adapter: str, time: Time) -> No
     assert complaints(results, ResultStatus.FAILED, ResultStatus.PASSED, ResultStatus.UNEXPECTED_PASS) == []
     tally = Tally.of(results)
     assert tally[ResultStatus.KNOWN_FAILING] > 2 * tally[ResultStatus.SKIPPED]
+
+
+@pytest.mark.slow
+def test_a_run_of_the_whole_folder_fails_for_the_invalid_files_only(
+    corpus: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = corpus / "unified-test-format"
+    arguments = ["conform", str(folder), "--time", "virtual", "--jobs", "1", "--json"]
+    assert cli.main(arguments, standalone_mode=False) == ExitCode.BAD_INPUT
+    said = capsys.readouterr()
+    summary = json.loads(said.out.splitlines()[-1])["summary"]
+    refused = said.err.splitlines()
+    assert (summary["failed"], summary["unexpected-pass"]) == (0, 0)
+    assert summary["passed"] > 0
+    assert summary["unusable-files"] == len(refused) > 200
+    for line in refused:
+        assert re.match(rf"{re.escape(str(folder))}/\S+\.yml:\d+", line), line
+    others = [line for line in refused if "/invalid/" not in line]
+    assert all("schemaVersion-unsupported" in line for line in others)

@@ -61,7 +61,7 @@ def test_json_lines_have_exactly_the_promised_fields_and_end_with_the_totals() -
     lines = JsonLines(stream)
     for result in ALL:
         lines.result(result)
-    lines.summary(Tally.of(ALL))
+    lines.summary(Tally.of(ALL), unusable_files=2)
     *cases, last = map(json.loads, stream.getvalue().splitlines())
     assert cases[1] == {
         "id": "writes/insert::fails 'once'",
@@ -74,7 +74,14 @@ def test_json_lines_have_exactly_the_promised_fields_and_end_with_the_totals() -
     }
     assert [case["status"] for case in cases] == [status.value for status in ResultStatus]
     assert last == {
-        "summary": {"passed": 1, "failed": 1, "skipped": 1, "known-failing": 1, "unexpected-pass": 1}
+        "summary": {
+            "passed": 1,
+            "failed": 1,
+            "skipped": 1,
+            "known-failing": 1,
+            "unexpected-pass": 1,
+            "unusable-files": 2,
+        }
     }
 
 

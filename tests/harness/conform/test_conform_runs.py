@@ -123,7 +123,14 @@ def test_json_is_all_that_stands_on_standard_output(write_scenario: WriteScenari
     assert list(first) == ["id", "status", "reason", "topology", "adapter", "edition", "duration_ms"]
     assert (first["id"], second["id"]) == ("spec/tiny::a", "spec/tiny::b")
     assert last == {
-        "summary": {"passed": 2, "failed": 0, "skipped": 0, "known-failing": 0, "unexpected-pass": 0}
+        "summary": {
+            "passed": 2,
+            "failed": 0,
+            "skipped": 0,
+            "known-failing": 0,
+            "unexpected-pass": 0,
+            "unusable-files": 0,
+        }
     }
 
 

@@ -1,0 +1,63 @@
+"""The scenario in the guide passes, its expectations file is one, and the tables of options are complete."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fakeserver import pytest_plugin as fixture_plugin
+from harness import expectations
+from harness import pytest_plugin as scenario_plugin
+from harness.cli import cli
+from harness.result import ExitCode
+
+DOCS = Path(__file__).parents[2] / "docs"
+YAML = re.compile(r"^```yaml\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+ROW = re.compile(r"^\| `(\w+)` \| (?:`(\S+)`)? ?\| (.*?) \| (?:`(\S+)`)? ?\|$", re.MULTILINE)
+
+SCENARIO, EXPECTATIONS = YAML.findall((DOCS / "SCENARIOS.md").read_text())
+
+
+class Parser:
+    """Notes what a plugin declares."""
+
+    def __init__(self) -> None:
+        self.flags: set[str] = set()
+        self.options: dict[str, tuple[str, str]] = {}
+
+    def getgroup(self, *_names: str) -> Parser:
+        return self
+
+    def addoption(self, flag: str, **_facts: Any) -> None:
+        self.flags.add(flag)
+
+    def addini(self, name: str, help_text: str, *, default: Any, **_facts: Any) -> None:
+        self.options[name] = (help_text, " ".join(default) if isinstance(default, list) else default)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "arguments", [["--time", "virtual"], ["--adapter", "pymongo"], ["--adapter", "pymongo-async"]]
+)
+def test_the_scenario_in_the_guide_passes(tmp_path: Path, arguments: list[str]) -> None:
+    path = tmp_path / "a-retried-insert.yml"
+    path.write_text(SCENARIO)
+    assert cli.main(["conform", str(path), *arguments], standalone_mode=False) is ExitCode.PASSED
+
+
+def test_the_expectations_in_the_guide_are_an_expectations_file(tmp_path: Path) -> None:
+    path = tmp_path / "expected.yml"
+    path.write_text(EXPECTATIONS)
+    assert [entry.kind for entry in expectations.load(path).entries] == ["known-failing", "skip"]
+
+
+def test_the_guide_to_pytest_has_every_option_with_its_meaning_and_default() -> None:
+    declared: Any = Parser()
+    fixture_plugin.pytest_addoption(declared)
+    scenario_plugin.pytest_addoption(declared)
+    rows = ROW.findall((DOCS / "PYTEST.md").read_text())
+    assert {name: (meaning, default) for name, _, meaning, default in rows} == declared.options
+    assert {flag for _, flag, _, _ in rows if flag} == declared.flags
