@@ -127,6 +127,20 @@ class Catalog:
         self._collections[ns] = collection
         return collection
 
+    def fork(self, claim_name: Callable[[Namespace], None] | None = None) -> Workspace:
+        """Return a catalog that holds the same, and changes alone; it claims the names that it gives."""
+        return Workspace(self.engine.fork(), self._make_uuid, dict(self._collections), claim_name)
+
+    def adopt(self, collection: Collection) -> None:
+        """Take over a collection that a fork made, with its indexes and without documents."""
+        self.engine.create(
+            collection.ns, capped=_capped(collection.options), unique_ids=collection.kind != "timeseries"
+        )
+        for index in collection.indexes.values():
+            if list(index.key) != ["_id"]:
+                self.engine.create_index(collection.ns, index)
+        self._collections[collection.ns] = collection
+
     def drop(self, ns: Namespace) -> Collection | None:
         """Forget a collection or view and return it, or None where there was none."""
         self.engine.drop(ns)
@@ -184,6 +198,29 @@ class Catalog:
             ErrorCode.VIEW_DEPTH_LIMIT_EXCEEDED,
             f"View depth too deep or view cycle detected; maximum depth is {_MAX_VIEW_DEPTH}",
         )
+
+
+class Workspace(Catalog):
+    """A fork. `made` are the collections that were made in it."""
+
+    def __init__(
+        self,
+        engine: StorageEngine,
+        make_uuid: Callable[[], Binary],
+        collections: dict[Namespace, Collection],
+        claim_name: Callable[[Namespace], None] | None,
+    ) -> None:
+        super().__init__(engine, make_uuid)
+        self._collections = collections
+        self._claim_name = claim_name
+        self.made: dict[Namespace, Collection] = {}
+
+    def create(self, ns: Namespace, options: Mapping[str, Any]) -> Collection:
+        """Make a collection, after its name was claimed."""
+        if self._claim_name is not None:
+            self._claim_name(ns)
+        collection = self.made[ns] = super().create(ns, options)
+        return collection
 
 
 def not_on_view(ns: Namespace) -> WriteError:

@@ -13,6 +13,7 @@ from fakeserver.oplog import ClusterTime, Oplog
 from fakeserver.profile import Profile
 from fakeserver.replication import Member, ReplicaSet, Role
 from fakeserver.sessions import SessionCatalog
+from fakeserver.transactions import Transactions
 from fakeserver.waiting import Bell
 from mongowire.compression import available
 from mongowire.ids import object_id, uuid
@@ -58,6 +59,7 @@ class Cluster:
         self.replication = Bell()
         """Rings when a member's position or the primary changes."""
         self.catalog = _new_catalog(rng.spawn("catalog"))
+        self.transactions = Transactions(self.catalog, self.oplog)
         self.compressors = available() if spec.compressors is None else spec.compressors
         self.replica_set: ReplicaSet | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -172,6 +174,7 @@ class Cluster:
         replica_set = self._require_set()
         node = self._node_of(replica_set.step_down(frozen_until=self.clock.now() + seconds))
         node.record(PrimarySteppedDown(node.name, replica_set.term))
+        self.transactions.abort_all()
         self.replication.ring()
         self._seek_election(self.clock.now() + self.spec.election_delay)
         return node
@@ -186,6 +189,7 @@ class Cluster:
             raise ValueError(f"{node.name} is {node.role.name}, only a SECONDARY can be elected")
         old = replica_set.primary
         if old is not None:
+            self.transactions.abort_all()
             name = self._node_of(old).name
             self._node_of(old).record(PrimarySteppedDown(name, replica_set.term))
         replica_set.elect(node.member)

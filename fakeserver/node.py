@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from fakeserver.replication import Member
     from fakeserver.request import RequestContext
     from fakeserver.sessions import Session, SessionCatalog
+    from fakeserver.transactions import Transactions
     from mongowire.ports import Clock, Listener, Rng
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -67,6 +68,7 @@ class Node:
         self.cluster_time: ClusterTime = cluster.cluster_time
         self.sessions: SessionCatalog = cluster.sessions
         self.catalog: Catalog = cluster.catalog
+        self.transactions: Transactions = cluster.transactions
         self.cursors = cursors
         self.rng = rng
         self.log = log

@@ -113,6 +113,15 @@ class Oplog:
             self.grown.ring()
         return optime
 
+    def reaches_back_to(self, time: Timestamp) -> bool:
+        """Say whether all operations later than `time` are kept."""
+        return self.forgotten is None or self.forgotten.timestamp <= time
+
+    def after(self, time: Timestamp) -> list[OplogEntry]:
+        """Return the kept operations later than `time`, the oldest first."""
+        found = takewhile(lambda entry: entry.optime.timestamp > time, reversed(self._entries))
+        return list(found)[::-1]
+
     def since(self, optime: OpTime) -> Iterator[OplogEntry]:
         """Iterate over the kept operations later than `optime`."""
         return iter(self._after(lambda entry: entry.optime > optime))

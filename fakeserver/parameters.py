@@ -123,8 +123,10 @@ TABLE: Final[Mapping[str, Parameter]] = MappingProxyType(
             ),
             Parameter("localLogicalSessionTimeoutMinutes", "int", 30, at_runtime=False, minimum=1),
             Parameter("logLevel", "int", 0, minimum=0, maximum=5),
+            Parameter("maxTransactionLockRequestTimeoutMillis", "int", 5),
             Parameter("quiet", "bool", default=False),
             Parameter("requireApiVersion", "bool", default=False, since=WIRE_50),
+            Parameter("transactionLifetimeLimitSeconds", "int", 60, minimum=1),
         )
     }
 )

@@ -18,6 +18,8 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from fakeserver.transactions import Transaction
+
 TIMEOUT_MINUTES: Final = 30
 MAX_SESSIONS: Final = 1_000_000
 _TIMEOUT: Final = TIMEOUT_MINUTES * 60.0
@@ -42,20 +44,23 @@ class Session:
     txn_number: int = -1
     use: Use = Use.RETRYABLE_WRITE
     statements: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    transaction: Transaction | None = None
 
     def __str__(self) -> str:
         """Return the session as a server's messages print it."""
         return f"{UUID(bytes=self.id)} - {_NO_USER} -  - "
 
     def begin(self, txn_number: int, use: Use) -> None:
-        """Begin or continue a retryable write or transaction; a higher number forgets the lower one.
+        """Begin or continue a retryable write or transaction; a higher number ends what the lower one began.
 
         Raises `CommandError` 225 TransactionTooOld and 217 IncompleteTransactionHistory.
         """
         if txn_number < self.txn_number:
             raise self._too_old(txn_number, use)
         if txn_number > self.txn_number:
-            self.txn_number, self.use, self.statements = txn_number, use, {}
+            if self.transaction is not None:
+                self.transaction.table.abort(self.transaction)
+            self.txn_number, self.use, self.statements, self.transaction = txn_number, use, {}, None
         elif use is Use.RETRYABLE_WRITE and self.use is Use.TRANSACTION:
             raise CommandError(
                 ErrorCode.INCOMPLETE_TRANSACTION_HISTORY,
@@ -71,13 +76,14 @@ class Session:
             )
         else:
             message = (
-                f"Cannot start transaction with {_numbers(txn_number)} on session {self} {active} with"
-                f" txnNumberAndRetryCounter {_numbers(self.txn_number)} has already started on this session."
+                f"Cannot start transaction with {numbers(txn_number)} on session {self} {active} with"
+                f" txnNumberAndRetryCounter {numbers(self.txn_number)} has already started on this session."
             )
         return CommandError(ErrorCode.TRANSACTION_TOO_OLD, message)
 
 
-def _numbers(txn_number: int) -> str:
+def numbers(txn_number: int) -> str:
+    """Return a transaction number as a server's messages print it."""
     return f"{{ txnNumber: {txn_number}, txnRetryCounter: 0 }}"
 
 

@@ -18,6 +18,7 @@ FAMILIES: Final = (
     "parameters",
     "failpoint",
     "sessions",
+    "transactions",
     "replication",
     "insert",
     "update",

@@ -35,6 +35,12 @@ if TYPE_CHECKING:
 table = CommandTable()
 
 _WHOLE_DATABASE: Final = "$cmd.aggregate"
+_NOT_IN_TRANSACTION: Final = frozenset(
+    {
+        *("$out", "$merge", "$changeStream", "$currentOp", "$collStats", "$indexStats", "$planCacheStats"),
+        *("$listSessions", "$listLocalSessions"),
+    }
+)
 _FIRST_ONLY: Final = 40602
 _LAST_ONLY: Final = 40601
 
@@ -58,7 +64,7 @@ FIELDS: Final = Fields.of(
 )
 
 
-@table.command("aggregate", kind="read", fields=FIELDS, write_concern=True)
+@table.command("aggregate", kind="read", in_transaction=True, fields=FIELDS, write_concern=True)
 def aggregate(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Return what a pipeline makes of a collection, or of a database."""
     target = first_argument(request)
@@ -70,6 +76,8 @@ def aggregate(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         _check_strict(pipeline)
     if request.get("explain", False):
         return explain_aggregate(ctx, ns, request)
+    if ctx.in_transaction:
+        _check_in_transaction(names)
     size = _batch_size(request)
     if names and names[0] == "$changeStream":
         return open_stream(ctx, ns, request, size)
@@ -79,6 +87,8 @@ def aggregate(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         if names and names[-1] in output_stages.NAMES
         else None
     )
+    if output is not None and ctx.node.transactions.blocks([str(output.target)]):
+        raise ctx.node.transactions.wait(ctx.now, ctx.request.deadline)
     documents = run(ctx, ns, request, pipeline if output is None else pipeline[:-1])
     if output is not None:
         output.write(documents)
@@ -140,6 +150,16 @@ def _check_strict(pipeline: Sequence[Mapping[str, Any]]) -> None:
                     ErrorCode.API_STRICT_ERROR,
                     f"stage {name} is not allowed with 'apiStrict: true' in API Version 1",
                 )
+
+
+def _check_in_transaction(names: Sequence[str]) -> None:
+    for name in names:
+        if name in _NOT_IN_TRANSACTION:
+            raise CommandError(
+                ErrorCode.OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+                f"Operation not permitted in transaction :: caused by :: Aggregation stage {name} cannot run"
+                " within a multi-document transaction",
+            )
 
 
 def _batch_size(request: Mapping[str, Any]) -> int | None:

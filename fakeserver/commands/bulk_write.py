@@ -68,6 +68,7 @@ _OPERATIONS: Final = {
 @table.command(
     "bulkWrite",
     kind="write",
+    in_transaction=True,
     fields=Fields.of(
         Field("bulkWrite", "int"),
         Field("ops", "array", required=True, of="object"),

@@ -55,6 +55,7 @@ _OPTION_NAMES: Final = tuple(option.name for option in _OPTIONS)
 @table.command(
     "create",
     kind="write",
+    in_transaction=True,
     fields=Fields.of(
         *_OPTIONS,
         Field("autoIndexId", "bool"),
@@ -70,6 +71,12 @@ def create(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     ns = namespace(ctx, request)
     options = {name: request[name] for name in _OPTION_NAMES if name in request}
     _check_options(options)
+    if ctx.in_transaction and ("viewOn" in options or "timeseries" in options):
+        kind = "view" if "viewOn" in options else "timeseries collection"
+        raise CommandError(
+            ErrorCode.OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+            f"Cannot create a {kind} in a multi-document transaction.",
+        )
     existing = ctx.catalog.get(ns)
     if existing is not None:
         if _asked(existing.options) == _asked(options):

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from bson import Timestamp
 
+from fakeserver.errors import CommandError
 from fakeserver.oplog import Written
+from fakeserver.pipeline import Park
 from fakeserver.storage.engine import Changed, Namespace
 from mongowire import ids
+from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from bson import Binary, ObjectId
 
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
     from fakeserver.node import Node
     from fakeserver.request import RequestContext
     from fakeserver.storage.engine import Document
+    from fakeserver.transactions import Transaction
 
 
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 -- BSON dates are decoded as naive UTC
@@ -53,7 +58,7 @@ class CommandContext:
 
     `now` is the instant of the clock (seconds) at which the handler is called, `request.arrived` the one at
     which the request came; handlers never ask for time. `statements` is None unless the command is a
-    retryable write.
+    retryable write, `transaction` unless it runs in one, whose `catalog` it then has.
     """
 
     node: Node
@@ -67,6 +72,9 @@ class CommandContext:
     statements: StatementLog | None = None
     retried: list[int] | None = None
     cursor_checked_out: bool = False
+    transaction: Transaction | None = None
+    finished: dict[int, Any] = field(default_factory=dict)
+    """What statements came to that ran before the command had to wait for a transaction."""
 
     def object_id(self) -> ObjectId:
         """Return a new ObjectId, made from the node's clock and dice."""
@@ -85,20 +93,26 @@ class CommandContext:
         )
 
     def applied(self, ns: Namespace, change: Changed) -> None:
-        """Enter a change of data in the oplog: the operation time moves on."""
+        """Enter a change of data in the oplog, that of a transaction at its commit."""
         collection = self.catalog.get(ns)
         if collection is None:
             written = Written(ns, change)
         else:
             written = Written(ns, change, collection.uuid, images=collection.keeps_images)
-        self.node.oplog.append((written,))
+        self._enter(written)
 
     def command_applied(
         self, db: str, command: Document, *, uuid: Binary | None = None, detail: Document | None = None
     ) -> None:
         """Enter a change of collections or indexes in the oplog, as a command of the database."""
         written = Written(Namespace(db, "$cmd"), Changed(None, command), uuid, detail=detail or {})
-        self.node.oplog.append((written,))
+        self._enter(written)
+
+    def _enter(self, written: Written) -> None:
+        if self.transaction is None:
+            self.node.oplog.append((written,))
+        else:
+            self.transaction.changes.append(written)
 
     def ensure(self, ns: Namespace) -> tuple[Collection, bool]:
         """Return a collection, and whether it had to be made, which is entered in the oplog.
@@ -117,6 +131,37 @@ class CommandContext:
         index = collection.indexes.get("_id_")
         detail = {"nsType": collection.kind, "idIndex": dict(index.document) if index is not None else None}
         self.command_applied(ns.db, command, uuid=collection.uuid, detail=detail)
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether the command belongs to a multi-document transaction."""
+        return self.request.has_autocommit
+
+    @property
+    def waits_for_transactions(self) -> bool:
+        """Whether a plain write may come upon what an open transaction has claimed."""
+        return bool(self.node.transactions.holders) and not self.request.has_autocommit
+
+    @contextmanager
+    def single_statement(self) -> Iterator[None]:
+        """Run a statement as a transaction of its own; an interruption leaves nothing of it."""
+        transactions, shared = self.node.transactions, self.catalog
+        single = self.transaction = transactions.single(self.now, self.request.deadline)
+        assert single.catalog is not None
+        self.catalog = single.catalog
+        try:
+            yield
+        except Park:
+            transactions.forget_single(single)
+            raise
+        except CommandError as error:
+            interrupted = error.code == ErrorCode.MAX_TIME_MS_EXPIRED
+            (transactions.forget_single if interrupted else transactions.finish_single)(single)
+            raise
+        else:
+            transactions.finish_single(single)
+        finally:
+            self.transaction, self.catalog = None, shared
 
     def check_out_cursor(self) -> None:
         """Give `failGetMoreAfterCursorCheckout` its chance, once a getMore has its cursor.

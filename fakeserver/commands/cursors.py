@@ -176,6 +176,7 @@ def first_batch(
     "getMore",
     kind="read",
     on_secondaries=True,
+    in_transaction=True,
     fields=Fields.of(
         Field("getMore", "long"),
         Field("collection", "string", required=True),
@@ -287,6 +288,7 @@ def _session(session_id: bytes) -> str:
 @table.command(
     "killCursors",
     kind="internal",
+    in_transaction=True,
     fields=Fields.of(Field("cursors", "array", required=True, of="long"), target="collection"),
 )
 def kill_cursors(ctx: CommandContext, request: dict[str, Any]) -> Reply:

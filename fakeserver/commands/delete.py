@@ -35,6 +35,7 @@ _STATEMENT: Final = Fields.of(
 @table.command(
     "delete",
     kind="write",
+    in_transaction=True,
     fields=Fields.of(
         Field("deletes", "array", required=True, of=_STATEMENT),
         Field("let", "object"),

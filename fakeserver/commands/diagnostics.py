@@ -97,6 +97,8 @@ def server_status(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
     }
     facts = node.member_facts()
     if facts is not None:
+        counted = node.transactions.status()
+        reply["transactions"] = {name: Int64(number) for name, number in counted.items()}
         reply["repl"] = {
             "hosts": list(facts.hosts),
             "setName": facts.set_name,

@@ -30,6 +30,7 @@ table = CommandTable()
 @table.command(
     "distinct",
     kind="read",
+    in_transaction=True,
     fields=Fields.of(
         Field("key", "string", required=True),
         Field("query", "object"),

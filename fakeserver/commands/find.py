@@ -61,7 +61,7 @@ FIELDS: Final = Fields.of(
 )
 
 
-@table.command("find", kind="read", fields=FIELDS)
+@table.command("find", kind="read", in_transaction=True, fields=FIELDS)
 def find(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Return the documents that match a filter."""
     ns = namespace(ctx, request)

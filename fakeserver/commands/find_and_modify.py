@@ -28,6 +28,7 @@ table = CommandTable()
 @table.command(
     "findAndModify",
     kind="write",
+    in_transaction=True,
     aliases=("findandmodify",),
     fields=Fields.of(
         Field("query", "object"),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fakeserver.catalog import Collection
     from fakeserver.commands.context import CommandContext
     from fakeserver.storage.engine import Document
+    from fakeserver.transactions import Transaction
 
 table = CommandTable()
 
@@ -42,6 +43,7 @@ _BARRED: Final = ("background", "dropDups", "ns")
 @table.command(
     "createIndexes",
     kind="write",
+    in_transaction=True,
     fields=Fields.of(
         Field("indexes", "array", required=True, of="object"),
         Field("commitQuorum", "any"),
@@ -60,6 +62,8 @@ def create_indexes(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     existing = ctx.catalog.get(ns)
     check_uuid(request, ns, existing)
     wanted = [_spec(document, existing, lenient=ignore) for document in request["indexes"]]
+    if ctx.transaction is not None and existing is not None:
+        _check_in_transaction(ctx.transaction, existing, wanted)
     collection, made = ctx.ensure(ns)
     before = len(collection.indexes)
     new = [spec for spec in wanted if not _is_there(collection, spec)]
@@ -78,6 +82,17 @@ def create_indexes(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     if not new:
         reply["note"] = "all indexes already exist"
     return reply
+
+
+def _check_in_transaction(transaction: Transaction, collection: Collection, wanted: list[IndexSpec]) -> None:
+    """Refuse new indexes on what the transaction did not make itself. Raises `CommandError` 263."""
+    made = transaction.catalog is not None and collection.ns in transaction.catalog.made
+    if not made and not all(_is_there(collection, spec) for spec in wanted):
+        raise CommandError(
+            ErrorCode.OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+            f"Cannot create new indexes on existing collection {collection.ns} in a multi-document"
+            " transaction.",
+        )
 
 
 def _spec(document: Mapping[str, Any], collection: Collection | None, *, lenient: bool) -> IndexSpec:

@@ -31,6 +31,7 @@ WRITE_FIELDS = (
 @table.command(
     "insert",
     kind="write",
+    in_transaction=True,
     fields=Fields.of(
         Field("documents", "array", required=True, of="object"), *WRITE_FIELDS, target="collection"
     ),

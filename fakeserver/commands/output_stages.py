@@ -35,6 +35,11 @@ _PREFIX: Final = "PlanExecutor error during aggregation :: caused by :: "
 class Output(Protocol):
     """Where a pipeline's results go."""
 
+    @property
+    def target(self) -> Namespace:
+        """The collection that they go to."""
+        ...
+
     def write(self, documents: list[Document]) -> None:
         """Write them. Raises `CommandError`."""
         ...

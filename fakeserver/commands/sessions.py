@@ -39,22 +39,24 @@ def refresh_sessions(ctx: CommandContext, command: dict[str, Any]) -> Reply:
 @table.command("endSessions", kind="internal", requires_auth=False, fields=_list_of("endSessions"))
 def end_sessions(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """End logical sessions."""
-    ctx.node.sessions.end(_ids(command, "endSessions.endSessionsFromClient"))
+    ended = _ids(command, "endSessions.endSessionsFromClient")
+    ctx.node.sessions.end(ended)
+    ctx.node.transactions.abort_sessions(ended)
     return {}
 
 
 @table.command("killSessions", kind="internal", fields=_list_of("killSessions"))
 def kill_sessions(ctx: CommandContext, command: dict[str, Any]) -> Reply:
-    """Kill logical sessions with their cursors on this server; no session named means all."""
+    """Kill logical sessions with their cursors and transactions; no session named means all."""
     named = _ids(command, "killSessions.killSessionsFromClient")
-    _kill_cursors(ctx, named or ctx.node.sessions.ids())
+    _kill(ctx, named or ctx.node.sessions.ids())
     return {}
 
 
 @table.command("killAllSessions", kind="internal", fields=_list_of("killAllSessions"))
 def kill_all_sessions(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
     """Kill the logical sessions of users, which without access control are all."""
-    _kill_cursors(ctx, ctx.node.sessions.ids())
+    _kill(ctx, ctx.node.sessions.ids())
     return {}
 
 
@@ -62,7 +64,8 @@ def _ids(command: dict[str, Any], path: str) -> list[bytes]:
     return [parse_session_id(lsid, path) for lsid in first_argument(command)]
 
 
-def _kill_cursors(ctx: CommandContext, session_ids: list[bytes]) -> None:
-    """Kill the cursors that these sessions hold; what they wrote stays known, so retries stay safe."""
+def _kill(ctx: CommandContext, session_ids: list[bytes]) -> None:
+    """Kill these sessions' cursors and transactions; what they wrote stays known, so retries stay safe."""
+    ctx.node.transactions.abort_sessions(session_ids)
     for session_id in session_ids:
         ctx.cursors.kill_session(session_id)

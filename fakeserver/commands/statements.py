@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fakeserver.catalog import Collection
     from fakeserver.commands.context import CommandContext
     from fakeserver.storage.engine import Accept, Changed, Document
+    from fakeserver.transactions import Transaction
 
 MAX_BATCH = 100_000
 
@@ -71,38 +72,64 @@ class Batch:
             if not is_statement_error(error):
                 raise
             self.errors.append(write_error(index, error))
+            if self.ctx.in_transaction and self.ctx.transaction is not None:
+                self.ctx.node.transactions.abort(self.ctx.transaction)
             return None
 
     def attempt(
         self, index: int, collection: Callable[[], Collection | None], write: Callable[[Accept], Document]
     ) -> Document:
         """Run a statement and return its result. Raises `CommandError` if it fails."""
-        statements, number = self.ctx.statements, self.number(index)
-        if statements is not None:
-            recorded = statements.executed(number)
-            if recorded is not None:
-                self.retried.append(number)
-                return dict(recorded)
+        number = self.number(index)
+        if number in self.ctx.finished:
+            return self._finished(number)
+        statements = self.ctx.statements
+        recorded = None if statements is None else statements.executed(number)
+        if recorded is not None:
+            self.retried.append(number)
+            return dict(recorded)
+        if not self.ctx.waits_for_transactions:
+            return self._apply(number, collection, write)
+        return self._apply_alone(number, collection, write)
+
+    def _finished(self, number: int) -> Document:
+        """Return or raise again what a statement came to before the command had to wait."""
+        outcome = self.ctx.finished[number]
+        if isinstance(outcome, CommandError):
+            raise outcome
+        result: Document = outcome
+        return result
+
+    def _apply_alone(
+        self, number: int, collection: Callable[[], Collection | None], write: Callable[[Accept], Document]
+    ) -> Document:
+        """Apply a statement beside open transactions. Raises `Park` to be run again when one has ended."""
+        try:
+            with self.ctx.single_statement():
+                result = self._apply(number, collection, write)
+        except CommandError as error:
+            self.ctx.finished[number] = error
+            raise
+        self.ctx.finished[number] = result
+        return result
+
+    def _apply(
+        self, number: int, collection: Callable[[], Collection | None], write: Callable[[Accept], Document]
+    ) -> Document:
+        statements, transaction = self.ctx.statements, self.ctx.transaction
         changes: list[Changed] = []
 
         def accept(change: Changed) -> None:
-            target = collection() if self.validated else None
-            if target is not None and change.after is not None:
-                target.validate(change.after)
+            target = collection()
+            if target is not None:
+                if transaction is not None:
+                    _claim(self.ctx, transaction, target, change)
+                if self.validated and change.after is not None:
+                    target.validate(change.after)
             if statements is not None and not changes:
                 statements.before_write(number)
             changes.append(change)
 
-        return self._apply(number, collection, write, accept, changes)
-
-    def _apply(
-        self,
-        number: int,
-        collection: Callable[[], Collection | None],
-        write: Callable[[Accept], Document],
-        accept: Accept,
-        changes: list[Changed],
-    ) -> Document:
         try:
             result = write(accept)
         finally:
@@ -110,8 +137,8 @@ class Batch:
             if target is not None:
                 for change in changes:
                     self.ctx.applied(target.ns, change)
-        if changes and self.ctx.statements is not None:
-            self.ctx.statements.record(number, result)
+        if changes and statements is not None:
+            statements.record(number, result)
         return result
 
     def number(self, index: int) -> int:
@@ -120,8 +147,8 @@ class Batch:
 
     @property
     def stopped(self) -> bool:
-        """Whether the statements that are left shall not run."""
-        return self.ordered and bool(self.errors)
+        """Whether the statements that are left shall not run; an error ends any transaction."""
+        return bool(self.errors) and (self.ordered or self.ctx.in_transaction)
 
     def finish(self, reply: Document) -> Document:
         """Return a reply with what went wrong, and what had been executed before."""
@@ -132,8 +159,27 @@ class Batch:
         return reply
 
 
+def _claim(ctx: CommandContext, transaction: Transaction, target: Collection, change: Changed) -> None:
+    """Claim what a change is about. Raises `CommandError` 263 for collections no transaction may write to."""
+    if ctx.in_transaction:
+        if target.is_capped:
+            raise CommandError(
+                ErrorCode.OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+                f"Collection '{target.ns}' is a capped collection. Writes in transactions are not allowed on"
+                " capped collections.",
+            )
+        if target.kind == "timeseries":
+            raise CommandError(
+                ErrorCode.OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+                f"Cannot insert into a time-series collection in a multi-document transaction: {target.ns}",
+            )
+    transaction.claim(target.ns, change)
+
+
 def is_statement_error(error: CommandError) -> bool:
-    """Return whether an error belongs to one statement; interruptions end the command."""
+    """Return whether an error belongs to one statement; interruptions and conflicts end the command."""
+    if error.code == ErrorCode.WRITE_CONFLICT:
+        return False
     return not is_in(error.code, Category.INTERRUPTION) and not is_in(error.code, Category.NOT_PRIMARY)
 
 

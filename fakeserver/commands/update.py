@@ -44,6 +44,7 @@ _STATEMENT: Final = Fields.of(
 @table.command(
     "update",
     kind="write",
+    in_transaction=True,
     fields=Fields.of(
         Field("updates", "array", required=True, of=_STATEMENT),
         Field("let", "object"),

@@ -15,6 +15,8 @@ _MAX_DB_BYTES: Final = 63
 _FORBIDDEN: Final = frozenset('/\\. "\0$')
 _EXTERNAL: Final = "$external"
 _KNOWN_NAMES: Final = 1024
+_OWN_DBS: Final = ("config", "local")
+_OWN_COLLECTIONS: Final = ("system.profile", "system.views")
 _COUNT_HINT: Final = (
     " Please see http://dochub.mongodb.org/core/transaction-count for a recommended alternative."
 )
@@ -58,11 +60,27 @@ def _check_transaction(request: RequestContext) -> None:
                 ErrorCode.OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
                 f"Cannot run '{spec.name}' in a multi-document transaction.{hint}",
             )
+        _check_namespace(request)
     elif not spec.retryable_write:
         raise CommandError(
             ErrorCode.NOT_A_RETRYABLE_WRITE_COMMAND,
             "txnNumber may only be provided for multi-document transactions and retryable write commands."
             f" autocommit:false was not provided, and {spec.name} is not a retryable write command.",
+        )
+
+
+def _check_namespace(request: RequestContext) -> None:
+    """Refuse what the server keeps for itself. Raises `CommandError` 263."""
+    if request.db in _OWN_DBS:
+        raise CommandError(
+            ErrorCode.OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+            f"Cannot run command against the '{request.db}' database in a transaction.",
+        )
+    target = next(iter((request.command or {}).values()), None)
+    if target in _OWN_COLLECTIONS:
+        raise CommandError(
+            ErrorCode.OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+            f"Cannot run command against the '{request.db}.{target}' collection in a transaction.",
         )
 
 

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from fakeserver.commands.context import CommandContext
+from fakeserver.commands.table import first_argument
 from fakeserver.errors import CommandError
 from fakeserver.pipeline import PASS, Action, Disconnect, Park, Stage, Step
 from fakeserver.sessions import RetryableWrite, Use
+from fakeserver.storage.engine import Namespace
+from fakeserver.transactions import as_of
+from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
+    from fakeserver.catalog import Catalog
     from fakeserver.commands.context import StatementLog
     from fakeserver.request import RequestContext
+    from fakeserver.transactions import Transaction
+
+
+_EXCLUSIVE: Final = frozenset(
+    {"collMod", "convertToCapped", "createIndexes", "drop", "dropDatabase", "dropIndexes", "renameCollection"}
+)
+"""What waits until no open transaction uses the collection."""
 
 
 class Execute(Stage):
@@ -30,31 +42,102 @@ class Execute(Stage):
                 context = request.context = _context(request, now)
             else:
                 context.now = now
+            if node.transactions.open and not request.has_autocommit:
+                _wait_for_transactions(request, now)
             request.body = request.spec.handler(context, command)
         except Park as park:
             return park.action
         except CommandError as failure:
             request.failure = failure.without_frames()
             node.counters.count_failure(request.spec.name)
+            _abort(request)
+        except Exception:
+            _abort(request)
+            raise
         request.after = node.oplog.last
         if request.connection.hang_up:
             return Disconnect("onPrimaryTransactionalWrite closes the connection")
         return PASS
 
 
+def _abort(request: RequestContext) -> None:
+    """Abort the transaction that a failed command belongs to."""
+    transaction = request.context.transaction if request.context is not None else None
+    if transaction is not None and request.has_autocommit:
+        request.node.transactions.abort(transaction)
+
+
+def _wait_for_transactions(request: RequestContext, now: float) -> None:
+    """Hold a command back that needs a collection for itself. Raises `Park`."""
+    transactions = request.node.transactions
+    transactions.expire(now)
+    if request.spec.name not in _EXCLUSIVE or not transactions.blocks(_names(request)):
+        return
+    raise transactions.wait(now, request.deadline)
+
+
+def _names(request: RequestContext) -> list[str]:
+    command = request.command or {}
+    target = first_argument(command)
+    if request.spec.name == "renameCollection":
+        return [str(target), str(command.get("to"))]
+    return [f"{request.db}." if request.spec.name == "dropDatabase" else f"{request.db}.{target}"]
+
+
 def _context(request: RequestContext, now: float) -> CommandContext:
     node = request.node
+    transaction = _transaction(request, now) if request.has_autocommit else None
+    catalog = node.catalog
+    if transaction is not None:
+        catalog = transaction.catalog or catalog
+    elif request.command is not None and "readConcern" in request.command:
+        catalog = _as_of(request)
     return CommandContext(
         node,
         request.connection,
         request.db,
         now,
-        node.catalog,
+        catalog,
         node.cursors,
         request,
         request.session_id,
         None if request.txn_number is None else _statements(request, request.txn_number, now),
+        transaction=transaction,
     )
+
+
+def _transaction(request: RequestContext, now: float) -> Transaction:
+    """Start, continue or end a transaction (`Transactions: Behavior`). Raises `CommandError`."""
+    node, command = request.node, request.command or {}
+    if not node.is_primary:
+        raise CommandError(
+            ErrorCode.NOT_WRITABLE_PRIMARY, "Not primary so we cannot begin or continue a transaction"
+        )
+    assert request.session_id is not None
+    assert request.txn_number is not None
+    node.transactions.expire(now)
+    session = node.sessions.use(request.session_id, now)
+    if not command.get("startTransaction"):
+        transaction = node.transactions.proceed(session, request.txn_number, request.spec.name)
+    else:
+        lifetime = float(node.parameters["transactionLifetimeLimitSeconds"])
+        source = _as_of(request)
+        transaction = node.transactions.start(
+            session, request.txn_number, now, lifetime=lifetime, source=source
+        )
+    target = first_argument(command)
+    if isinstance(target, str):
+        transaction.touched[f"{request.db}.{target}"] = None
+    return transaction
+
+
+def _as_of(request: RequestContext) -> Catalog:
+    """Return the catalog at the time that a snapshot read names, else the present one."""
+    node, command = request.node, request.command or {}
+    at = (command.get("readConcern") or {}).get("atClusterTime")
+    if at is None:
+        return node.catalog
+    return as_of(node.catalog, node.oplog, at, Namespace(request.db, str(first_argument(command))))
 
 
 def _statements(request: RequestContext, txn_number: int, now: float) -> StatementLog | None:

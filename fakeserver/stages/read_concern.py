@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _LEVELS: Final = ("local", "majority", "linearizable", "available", "snapshot")
 _SNAPSHOT_READS: Final = frozenset({"find", "aggregate", "distinct"})
+_IN_TRANSACTION: Final = frozenset({"local", "majority", "snapshot"})
 _TIMES: Final = ("afterClusterTime", "atClusterTime")
 
 
@@ -30,7 +31,10 @@ class ReadConcernCheck(Stage):
             return PASS
         concern = command["readConcern"]
         level = _parse(request, concern)
-        _check_support(request, level)
+        if request.has_autocommit:
+            _check_transaction(command, level)
+        else:
+            _check_support(request, level)
         _check_server(request, concern, level)
         return PASS
 
@@ -50,6 +54,20 @@ def _parse(request: RequestContext, concern: Any) -> str:
         if name in concern and not isinstance(concern[name], Timestamp):
             raise _wrong_type(f"readConcern.{name}", concern[name], "timestamp")
     return level
+
+
+def _check_transaction(command: dict[str, Any], level: str) -> None:
+    """Refuse what a transaction does not take (`Transactions: readConcern`). Raises `CommandError` 72."""
+    if not command.get("startTransaction"):
+        raise CommandError(
+            ErrorCode.INVALID_OPTIONS, "Only the first command in a transaction may specify a readConcern"
+        )
+    if level not in _IN_TRANSACTION:
+        raise CommandError(
+            ErrorCode.INVALID_OPTIONS,
+            "The readConcern level must be either 'local' (default), 'majority' or 'snapshot' in order to run"
+            " in a transaction",
+        )
 
 
 def _check_support(request: RequestContext, level: str) -> None:

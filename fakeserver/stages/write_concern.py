@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fakeserver.errors import CommandError
 from fakeserver.failpoints import FAIL_COMMAND
 from fakeserver.idl import type_name, whole
+from fakeserver.labels import COMMIT_OR_ABORT
 from fakeserver.pipeline import PASS, Action, Await, Stage, Step
 from fakeserver.replication import Role
 from mongowire.codes import ErrorCode
@@ -71,6 +72,11 @@ class WriteConcernCheck(Stage):
         command = request.command
         if command is None or "writeConcern" not in command:
             return PASS
+        if request.has_autocommit and request.spec.name not in COMMIT_OR_ABORT:
+            raise CommandError(
+                ErrorCode.INVALID_OPTIONS,
+                "writeConcern is not allowed within a multi-statement transaction",
+            )
         if not request.spec.write_concern:
             raise CommandError(ErrorCode.INVALID_OPTIONS, "Command does not support writeConcern")
         concern = WriteConcern.parse(command["writeConcern"])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
 Document: TypeAlias = dict[str, Any]
 
@@ -83,6 +83,11 @@ class Changed:
     after: Document | None
     replacement: bool = field(default=False, compare=False)
     touched: tuple[tuple[str, tuple[str, ...]], ...] | None = field(default=None, compare=False)
+
+    @property
+    def undone(self) -> Changed:
+        """The change back."""
+        return Changed(self.after, self.before)
 
 
 Accept: TypeAlias = "Callable[[Changed], None]"
@@ -182,4 +187,22 @@ class StorageEngine(Protocol):
 
     def rename(self, source: Namespace, target: Namespace) -> None:
         """Give a collection another name; the target must not be there."""
+        ...
+
+    # What transactions are made of.
+
+    def fork(self) -> StorageEngine:
+        """Return an engine that holds the same; from here on each changes alone. It copies nothing yet."""
+        ...
+
+    def put(self, ns: Namespace, change: Changed) -> None:
+        """Make a change that another engine allowed: `after` takes the place of `before`, uncopied."""
+        ...
+
+    def claims(self, ns: Namespace, document: Document) -> list[Hashable]:
+        """Return the unique keys that a document takes up in the collection, its `_id` among them."""
+        ...
+
+    def claimant(self, ns: Namespace, claim: Hashable) -> Document | None:
+        """Return the engine's own document that takes up a unique key, or None."""
         ...

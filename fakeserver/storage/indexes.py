@@ -5,6 +5,7 @@ Indexes that enforce nothing are only names: queries scan.
 
 from __future__ import annotations
 
+import copy
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,20 @@ class UniqueIndex:
         for key, values in self._keys(document).items():
             if any(other != holder for other in self._holders.get(key, ())):
                 raise duplicate_key(self.ns, self.spec.name, self.spec.key, values)
+
+    def fork(self) -> UniqueIndex:
+        """Return an index that holds the same, and changes alone."""
+        fork = copy.copy(self)
+        fork.__dict__["_holders"] = {key: list(holders) for key, holders in self._holders.items()}
+        return fork
+
+    def keys(self, document: Document) -> list[Hashable]:
+        """Return the keys that a document holds."""
+        return list(self._keys(document))
+
+    def holder(self, key: Hashable) -> Hashable | None:
+        """Return who holds a key, or None."""
+        return next(iter(self._holders.get(key, ())), None)
 
     def add(self, holder: Hashable, document: Document) -> None:
         """Enter the keys of a document."""

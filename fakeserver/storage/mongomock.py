@@ -9,7 +9,7 @@ Stored documents are values: a change stores a new document, so that what was re
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -74,6 +74,20 @@ class _Collection:
     records: dict[Hashable, int] = field(default_factory=dict)
     next_record: int = 1
     size: int = 0
+    shared: bool = False
+
+    def fork(self) -> _Collection:
+        """Return a copy that holds the same documents, which are values."""
+        store = _NEW_STORE(self.store.name)
+        store._documents = self.store._documents.copy()  # noqa: SLF001 -- it has no other door
+        return replace(
+            self,
+            store=store,
+            unique={name: index.fork() for name, index in self.unique.items()},
+            sizes=dict(self.sizes),
+            records=dict(self.records),
+            shared=False,
+        )
 
     def key_of(self, document: Document) -> Hashable:
         """Return the key to keep a new document under."""
@@ -131,7 +145,7 @@ class MongomockEngine:
             multi=update.multi,
             now=query.now,
         )
-        collection = self._collections.get(ns)
+        collection = self._own(ns)
         found = self._select(collection, query, scope, limit=0 if update.multi else 1)
         if collection is None or not found:
             return self._upsert(ns, update, updater, accept) if update.upsert else UpdateResult(0, 0)
@@ -141,7 +155,7 @@ class MongomockEngine:
 
     def delete(self, ns: Namespace, query: Query, *, accept: Accept | None = None) -> list[Document]:
         """Delete the documents that match and return them."""
-        collection = self._collections.get(ns)
+        collection = self._own(ns)
         found = self._select(collection, query, self._scope(query))
         if collection is None:
             return []
@@ -178,7 +192,8 @@ class MongomockEngine:
         collection = self._collections.pop(ns, None)
         if collection is None:
             return False
-        collection.store.drop()
+        if not collection.shared:
+            collection.store.drop()
         return True
 
     def create(self, ns: Namespace, *, capped: Capped | None = None, unique_ids: bool = True) -> None:
@@ -200,22 +215,82 @@ class MongomockEngine:
 
     def drop_index(self, ns: Namespace, name: str) -> None:
         """Forget an index."""
-        collection = self._collections.get(ns)
+        collection = self._own(ns)
         if collection is not None:
             collection.unique.pop(name, None)
 
     def rename(self, source: Namespace, target: Namespace) -> None:
         """Give a collection another name."""
-        collection = self._collections.pop(source)
+        collection = self._own(source)
+        assert collection is not None
+        del self._collections[source]
         self._collections[target] = collection
         for index in collection.unique.values():
             index.ns = target
 
-    def _ensure(self, ns: Namespace) -> _Collection:
+    # What transactions are made of.
+
+    def fork(self) -> MongomockEngine:
+        """Return an engine that shares each collection until one of the two changes it."""
+        fork = MongomockEngine(dice=self._dice)
+        for collection in self._collections.values():
+            collection.shared = True
+        fork._collections = dict(self._collections)
+        return fork
+
+    def put(self, ns: Namespace, change: Changed) -> None:
+        """Make a change that another engine allowed."""
+        collection, before, after = self._ensure(ns), change.before, change.after
+        if before is None:
+            if after is not None:
+                self._add(ns, collection, after, None)
+            return
+        key = self._key_of(collection, before)
+        if after is None:
+            self._discard(collection, key, before)
+        else:
+            self._replace(collection, key, before, after, len(bson.encode(after)))
+
+    def claims(self, ns: Namespace, document: Document) -> list[Hashable]:
+        """Return pairs of an index's name and a key."""
+        collection = self._collections.get(ns)
+        claimed: list[Hashable] = [("_id_", identity(document["_id"]))]
+        for name, index in {} if collection is None else collection.unique.items():
+            claimed += [(name, key) for key in index.keys(document)]
+        return claimed
+
+    def claimant(self, ns: Namespace, claim: Any) -> Document | None:
+        """Return the document that takes up a unique key."""
         collection = self._collections.get(ns)
         if collection is None:
+            return None
+        name, key = claim
+        if name != "_id_":
+            index = collection.unique.get(name)
+            key = None if index is None else index.holder(key)
+        return collection.store[key] if key in collection.sizes else None
+
+    def _key_of(self, collection: _Collection, document: Document) -> Hashable:
+        if collection.unique_ids:
+            return identity(document["_id"])
+        return next(key for key, held in collection.items() if held is document)
+
+    def _own(self, ns: Namespace) -> _Collection | None:
+        """Return a collection that may be changed: its own copy of one that it shares with a fork."""
+        collection = self._collections.get(ns)
+        if collection is not None and collection.shared:
+            collection = self._collections[ns] = collection.fork()
+            self._register(ns, collection.store)
+        return collection
+
+    def _register(self, ns: Namespace, store: Any) -> None:
+        self._server[ns.db]._collections[ns.collection] = store  # noqa: SLF001 -- it has no other door
+
+    def _ensure(self, ns: Namespace) -> _Collection:
+        collection = self._own(ns)
+        if collection is None:
             store = _NEW_STORE(ns.collection)
-            self._server[ns.db]._collections[ns.collection] = store  # noqa: SLF001 -- it has no other door
+            self._register(ns, store)
             collection = self._collections[ns] = _Collection(store)
         return collection
 
@@ -293,13 +368,18 @@ class MongomockEngine:
         changed = Changed(before, after, isinstance(updater, Replacement), updater.touched)
         if accept is not None:
             accept(changed)
+        self._replace(collection, key, before, after, size)
+        return changed
+
+    def _replace(
+        self, collection: _Collection, key: Hashable, before: Document, after: Document, size: int
+    ) -> None:
         for index in collection.unique.values():
             index.remove(key, before)
             index.add(key, after)
         collection.store[key] = after
         collection.size += size - collection.sizes[key]
         collection.sizes[key] = size
-        return changed
 
     def _upsert(self, ns: Namespace, update: Update, updater: Updater, accept: Accept | None) -> UpdateResult:
         pinned = list(equalities(update.query.filter))

@@ -268,6 +268,55 @@ def a_pipeline_runs_its_stages_in_order(make: Make) -> None:
     assert code_of(lambda: engine.aggregate(NS, [{"$nonsense": 1}], options=Query())) == 40324
 
 
+def a_fork_and_its_origin_change_alone(make: Make) -> None:
+    engine = filled(make, {"_id": 1, "x": 1})
+    engine.create_index(NS, IndexSpec("x_1", {"x": 1}, unique=True))
+    fork = engine.fork()
+    fork.insert(NS, {"_id": 2, "x": 2})
+    engine.update(NS, Update(Query({"_id": 1}), {"$set": {"x": 2}}))
+    engine.insert(NS, {"_id": 3, "x": 3})
+    fork.drop_index(NS, "x_1")
+    fork.insert(NS, {"_id": 4, "x": 1})
+    assert ids(engine.find(NS, Query())) == [1, 3]
+    assert fork.find(NS, Query({"_id": 1})) == [{"_id": 1, "x": 1}]
+    assert ids(fork.find(NS, Query())) == [1, 2, 4]
+    assert code_of(lambda: engine.insert(NS, {"_id": 4, "x": 2})) == 11000
+    fork.drop(NS)
+    engine.delete(NS, Query({"_id": 3}))
+    assert ids(engine.find(NS, Query())) == [1]
+    assert engine.stats(NS).count == 1
+
+
+def changes_of_a_fork_can_be_put_into_its_origin_and_undone(make: Make) -> None:
+    engine = filled(make, {"_id": 1, "x": 1}, {"_id": 2}, {"_id": 3})
+    before, fork = engine.find(NS, Query()), engine.fork()
+    seen: list[Changed] = []
+    fork.insert(NS, {"_id": 4}, accept=seen.append)
+    fork.update(NS, Update(Query({"_id": 1}), {"$set": {"x": 2}}), accept=seen.append)
+    fork.update(NS, Update(Query({"_id": 4}), {"$set": {"x": 3}}), accept=seen.append)
+    fork.delete(NS, Query({"_id": 3}), accept=seen.append)
+    for change in seen:
+        engine.put(NS, change)
+    assert engine.find(NS, Query()) == fork.find(NS, Query())
+    assert engine.stats(NS) == fork.stats(NS)
+    for change in reversed(seen):
+        engine.put(NS, change.undone)
+    assert engine.find(NS, Query()) == before
+
+
+def a_document_claims_its_id_and_its_unique_keys(make: Make) -> None:
+    engine = filled(make, {"_id": 1, "x": 1}, {"_id": 2, "x": 2})
+    engine.create_index(NS, IndexSpec("x_1", {"x": 1}, unique=True))
+    fork = engine.fork()
+    claims = engine.claims(NS, {"_id": 3, "x": 2})
+    assert [engine.claimant(NS, claim) for claim in claims] == [None, {"_id": 2, "x": 2}]
+    assert len(claims) == 2
+    assert all(fork.claimant(NS, claim) is engine.claimant(NS, claim) for claim in claims)
+    engine.update(NS, Update(Query({"_id": 2}), {"$set": {"y": 1}}))
+    assert fork.claimant(NS, claims[1]) is not engine.claimant(NS, claims[1])
+    assert engine.claimant(Namespace("db", "nowhere"), claims[0]) is None
+
+
 STATEMENTS: list[Callable[[Make], None]] = [
     what_goes_in_is_copied,
     what_comes_out_belongs_to_the_caller,
@@ -293,6 +342,9 @@ STATEMENTS: list[Callable[[Make], None]] = [
     a_collection_knows_its_size,
     drop_and_rename_move_documents_and_indexes,
     a_pipeline_runs_its_stages_in_order,
+    a_fork_and_its_origin_change_alone,
+    changes_of_a_fork_can_be_put_into_its_origin_and_undone,
+    a_document_claims_its_id_and_its_unique_keys,
 ]
 """Each is called with a maker of empty engines."""
 

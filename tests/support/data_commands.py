@@ -18,6 +18,7 @@ from fakeserver.profile import Profile
 from fakeserver.sessions import RetryableWrite, Session, SessionCatalog
 from fakeserver.storage.engine import Namespace
 from fakeserver.storage.mongomock import MongomockEngine
+from fakeserver.transactions import Transactions
 from mongowire import ids
 from mongowire.system import SeededRng
 
@@ -63,6 +64,10 @@ class Member:
     fail_points: Any = field(default_factory=NoFailPoints)
     profile: Profile = field(default_factory=lambda: Profile.named("8.2"))
     held_at: OpTime | None = None
+
+    @property
+    def transactions(self) -> Transactions:
+        return Transactions(self.catalog, self.oplog)
 
     @property
     def cluster(self) -> Member:
@@ -129,7 +134,7 @@ class Server:
             now=self.clock.now(),
             catalog=self.catalog,
             cursors=self.cursors,
-            request=cast("Any", SimpleNamespace(arrived=self.clock.now())),
+            request=cast("Any", SimpleNamespace(arrived=self.clock.now(), has_autocommit=False)),
             session_id=session,
             statements=statements,
         )

@@ -16,7 +16,7 @@ from fakeserver.errors import WriteError
 from fakeserver.storage.engine import Changed, Stats, UpdateResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from fakeserver.storage.engine import Accept, Capped, Document, IndexSpec, Namespace, Query, Update
 
@@ -230,6 +230,30 @@ class ModelEngine:
     def rename(self, source: Namespace, target: Namespace) -> None:
         self.collections[target] = self.collections.pop(source)
         self.indexes[target] = self.indexes.pop(source, {})
+
+    def fork(self) -> ModelEngine:
+        fork = ModelEngine()
+        fork.collections = {ns: list(held) for ns, held in self.collections.items()}
+        fork.indexes = {ns: dict(indexes) for ns, indexes in self.indexes.items()}
+        fork.bounds, fork.sharing = dict(self.bounds), set(self.sharing)
+        return fork
+
+    def put(self, ns: Namespace, change: Changed) -> None:
+        held = self.collections.setdefault(ns, [])
+        if change.before is None:
+            held.extend([change.after] if change.after is not None else [])
+            return
+        place = next(i for i, each in enumerate(held) if _same(each["_id"], change.before["_id"]))
+        held[place : place + 1] = [] if change.after is None else [change.after]
+
+    def claims(self, ns: Namespace, document: Document) -> list[Hashable]:
+        names: list[tuple[str, ...]] = [("_id",)]
+        names += [tuple(index.key) for index in self.indexes.get(ns, {}).values() if index.unique]
+        return [tuple((name, _kind(document.get(name)), document.get(name)) for name in key) for key in names]
+
+    def claimant(self, ns: Namespace, claim: Any) -> Document | None:
+        wanted = {name: value for name, _kind_of, value in claim}
+        return next((each for each in self.collections.get(ns, []) if _matches(each, wanted)), None)
 
     def _select(self, ns: Namespace, query: Query) -> list[Document]:
         found = [each for each in self.collections.get(ns, []) if _matches(each, query.filter)]

@@ -1,0 +1,343 @@
+"""Multi-document transactions (`Transactions`, server side): snapshot isolation over forks of the data.
+
+A transaction works on a fork of the catalog and its engine, made when it starts. Stored documents are values
+that forks share, so "changed since my snapshot" is a comparison of identities. What it changes it claims,
+key by unique key: the first writer of a key wins, a second one has a write conflict at once. A commit puts
+the changes into the deployment's own engine and gives all of them one operation time.
+
+A plain write that comes upon claims is a transaction of one statement, which waits instead of failing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from fakeserver.errors import CommandError
+from fakeserver.pipeline import Park
+from fakeserver.sessions import Use, numbers
+from fakeserver.waiting import Bell
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable
+
+    from bson import Timestamp
+
+    from fakeserver.catalog import Catalog, Workspace
+    from fakeserver.oplog import Oplog, Written
+    from fakeserver.sessions import Session
+    from fakeserver.storage.engine import Changed, Namespace
+
+LIFETIME: Final = 60.0
+"""Seconds after which a transaction that does not end is aborted, by default."""
+
+
+class State(Enum):
+    """How far a transaction has come."""
+
+    IN_PROGRESS = "TransactionState::kInProgress"
+    COMMITTED = "TransactionState::kCommitted"
+    ABORTED = "TransactionState::kAbortedWithoutPrepare"
+
+
+@dataclass(eq=False)
+class Transaction:
+    """One transaction. `catalog` is what it sees, None once it has ended; `expires` is an instant.
+
+    `conflict` makes what a claim raises when another transaction was first.
+    """
+
+    table: Transactions
+    catalog: Workspace | None
+    conflict: Callable[[], Exception]
+    session_id: bytes | None = None
+    number: int = -1
+    expires: float = math.inf
+    state: State = State.IN_PROGRESS
+    changes: list[Written] = field(default_factory=list)
+    held: dict[tuple[Namespace, Hashable], None] = field(default_factory=dict)
+    touched: dict[str, None] = field(default_factory=dict)
+
+    def claim(self, ns: Namespace, change: Changed) -> None:
+        """Take the unique keys of a change, before it is made. Raises the conflict if another was first."""
+        assert self.catalog is not None
+        engine, shared = self.catalog.engine, self.table.catalog.engine
+        if ns not in self.catalog.made and self.table.catalog.get(ns) is not self.catalog.get(ns):
+            raise self.conflict()
+        for document in (change.before, change.after):
+            for key in [] if document is None else engine.claims(ns, document):
+                if (ns, key) not in self.held:
+                    self._take(ns, key, unchanged=shared.claimant(ns, key) is engine.claimant(ns, key))
+
+    def claim_name(self, ns: Namespace) -> None:
+        """Take the name of a collection that is about to be made."""
+        self._take(ns, None, unchanged=self.table.catalog.get(ns) is None)
+
+    def _take(self, ns: Namespace, key: Hashable, *, unchanged: bool) -> None:
+        claim = (ns, key)
+        if claim in self.table.holders or not unchanged:
+            raise self.conflict()
+        self.held[claim] = None
+        self.table.holders[claim] = self
+
+
+class Transactions:
+    """The transactions of a deployment. Instants are seconds of the caller's clock.
+
+    Members of a shard (`in_shard`) may start an aborted transaction again under its number.
+    """
+
+    def __init__(self, catalog: Catalog, oplog: Oplog, *, in_shard: bool = False) -> None:
+        self.catalog = catalog
+        self.holders: dict[tuple[Namespace, Hashable], Transaction] = {}
+        self.open: dict[bytes, Transaction] = {}
+        self.ended = Bell()
+        """Rings when a transaction has ended, and what it claimed is free."""
+        self.started = self.committed = self.aborted = 0
+        self._oplog = oplog
+        self._in_shard = in_shard
+
+    # The state machine.
+
+    def start(
+        self,
+        session: Session,
+        number: int,
+        now: float,
+        *,
+        lifetime: float = LIFETIME,
+        source: Catalog | None = None,
+    ) -> Transaction:
+        """Start a transaction on a session; an older one that is open is aborted.
+
+        `source` is the catalog as it was at the time to read from, by default the present one. Raises
+        `CommandError` 225 for an old number, 117 (50911 in a shard) for one that was used.
+        """
+        current = session.transaction
+        if number == session.txn_number:
+            self._check_restart(number, current)
+        session.begin(number, Use.TRANSACTION)
+        transaction = session.transaction = self._new(source, _write_conflict)
+        transaction.session_id, transaction.number = session.id, number
+        transaction.expires = now + lifetime
+        self.open[session.id] = transaction
+        self.started += 1
+        return transaction
+
+    def _check_restart(self, number: int, current: Transaction | None) -> None:
+        if not self._in_shard:
+            raise CommandError(
+                ErrorCode.CONFLICTING_OPERATION_IN_PROGRESS,
+                "Only servers in a sharded cluster can start a new transaction at the active transaction"
+                " number",
+            )
+        state = "TransactionState::kExecutedRetryableWrite" if current is None else current.state.value
+        if current is None or current.state is not State.ABORTED:
+            raise CommandError(
+                _CANNOT_RESTART,
+                f"Cannot start a transaction at given transaction number {number} a transaction with the same"
+                f" number is in state {state}",
+            )
+
+    def proceed(self, session: Session, number: int, command: str) -> Transaction:
+        """Return the transaction that a statement continues or ends.
+
+        Raises `CommandError` 225, 251 NoSuchTransaction and 256 TransactionCommitted.
+        """
+        if number < session.txn_number:
+            session.begin(number, Use.TRANSACTION)
+        transaction = session.transaction
+        if transaction is None or number != session.txn_number:
+            raise CommandError(
+                ErrorCode.NO_SUCH_TRANSACTION,
+                f"Given transaction number {number} on session {session} using txnRetryCounter 0 does not"
+                f" match any in-progress transactions. The active transaction number is {session.txn_number}",
+            )
+        shown = f"Transaction with {numbers(number)} has been"
+        if transaction.state is State.ABORTED:
+            raise CommandError(ErrorCode.NO_SUCH_TRANSACTION, f"{shown} aborted.")
+        if transaction.state is State.COMMITTED and command != "commitTransaction":
+            raise CommandError(ErrorCode.TRANSACTION_COMMITTED, f"{shown} committed.")
+        return transaction
+
+    def commit(self, transaction: Transaction) -> None:
+        """Make the changes everybody's, all at one operation time. Committing again changes nothing."""
+        if transaction.state is not State.IN_PROGRESS:
+            return
+        self._publish(transaction)
+        if transaction.changes:
+            self._oplog.append(
+                transaction.changes, session_id=transaction.session_id, txn_number=transaction.number
+            )
+        self.committed += 1
+        self._end(transaction, State.COMMITTED)
+
+    def abort(self, transaction: Transaction) -> None:
+        """Forget the changes; a transaction that has ended stays as it is."""
+        if transaction.state is State.IN_PROGRESS:
+            self.aborted += 1
+            self._end(transaction, State.ABORTED)
+
+    # Others that end them.
+
+    def abort_sessions(self, session_ids: Iterable[bytes]) -> None:
+        """Abort what these sessions have open."""
+        for session_id in session_ids:
+            transaction = self.open.get(session_id)
+            if transaction is not None:
+                self.abort(transaction)
+
+    def abort_all(self) -> None:
+        """Abort all that are open: a primary that steps down forgets them."""
+        self.abort_sessions(list(self.open))
+
+    def expire(self, now: float) -> None:
+        """Abort those that have lived too long."""
+        self.abort_sessions([key for key, each in self.open.items() if each.expires <= now])
+
+    # Writes outside of transactions.
+
+    def single(self, now: float, deadline: float | None) -> Transaction:
+        """Return a transaction of one statement, whose conflicts ask to be called again (`Park`).
+
+        At `deadline` they raise `CommandError` 50 instead.
+        """
+        return self._new(None, lambda: self.wait(now, deadline))
+
+    def wait(self, now: float, deadline: float | None) -> Exception:
+        """Return what has a command called again when a transaction ends, or fail when its time is over."""
+        if deadline is not None and now >= deadline:
+            return CommandError(ErrorCode.MAX_TIME_MS_EXPIRED, "operation exceeded time limit")
+        expiry = min((each.expires for each in self.open.values()), default=now)
+        return Park(self.ended, expiry if deadline is None else min(expiry, deadline))
+
+    def finish_single(self, transaction: Transaction) -> None:
+        """Make the changes of one statement everybody's, each at an operation time of its own."""
+        self._publish(transaction)
+        for written in transaction.changes:
+            self._oplog.append((written,))
+        self.forget_single(transaction)
+
+    def forget_single(self, transaction: Transaction) -> None:
+        """Give back what one statement claimed."""
+        for claim in transaction.held:
+            del self.holders[claim]
+
+    def blocks(self, names: Iterable[str]) -> bool:
+        """Say whether an open transaction has used one of these collections (`db.collection`, or `db.`)."""
+        return any(
+            used == name or (name.endswith(".") and used.startswith(name))
+            for each in self.open.values()
+            for used in each.touched
+            for name in names
+        )
+
+    # Inside.
+
+    def _new(self, source: Catalog | None, conflict: Callable[[], Exception]) -> Transaction:
+        transaction = Transaction(self, None, conflict)
+        transaction.catalog = (source or self.catalog).fork(transaction.claim_name)
+        return transaction
+
+    def _publish(self, transaction: Transaction) -> None:
+        assert transaction.catalog is not None
+        for collection in transaction.catalog.made.values():
+            self.catalog.adopt(collection)
+        for written in transaction.changes:
+            if written.ns.collection != _COMMANDS:
+                self.catalog.engine.put(written.ns, written.change)
+
+    def _end(self, transaction: Transaction, state: State) -> None:
+        transaction.state, transaction.catalog = state, None
+        for claim in transaction.held:
+            del self.holders[claim]
+        transaction.held, transaction.changes = {}, []
+        if transaction.session_id is not None:
+            del self.open[transaction.session_id]
+        self.ended.ring()
+
+    def status(self) -> dict[str, int]:
+        """Return the counters of `serverStatus.transactions`, of those that are open now and of all."""
+        return {
+            "currentActive": 0,
+            "currentInactive": len(self.open),
+            "currentOpen": len(self.open),
+            "totalAborted": self.aborted,
+            "totalCommitted": self.committed,
+            "totalStarted": self.started,
+            "totalPrepared": 0,
+            "totalPreparedThenCommitted": 0,
+            "totalPreparedThenAborted": 0,
+            "currentPrepared": 0,
+        }
+
+
+_COMMANDS: Final = "$cmd"
+_CANNOT_RESTART: Final = 50911
+
+
+def _write_conflict() -> CommandError:
+    return CommandError(
+        ErrorCode.WRITE_CONFLICT,
+        "Caused by :: Write conflict during plan execution and yielding is disabled. :: Please retry your"
+        " operation or multi-document transaction.",
+    )
+
+
+def as_of(catalog: Catalog, oplog: Oplog, at: Timestamp, ns: Namespace) -> Catalog:
+    """Return the catalog as it was at a time (`Read Concern: snapshot`), to read `ns` and others from.
+
+    What was written since is undone on a fork. Raises `CommandError` 239 SnapshotTooOld for a time before
+    the kept operations, 246 SnapshotUnavailable when `ns` was dropped or renamed since, and 72 for a time
+    that has not come.
+    """
+    last = oplog.last.timestamp
+    if at > last:
+        raise CommandError(
+            ErrorCode.INVALID_OPTIONS,
+            "readConcern atClusterTime value must not be greater than the current clusterTime. Requested"
+            f" clusterTime: {_shown(at)}; current clusterTime: {_shown(last)}",
+        )
+    if not oplog.reaches_back_to(at):
+        raise CommandError(
+            ErrorCode.SNAPSHOT_TOO_OLD,
+            f"Read timestamp {_shown(at)} is older than the oldest available timestamp.",
+        )
+    past = catalog.fork()
+    for entry in reversed(oplog.after(at)):
+        for written in reversed(entry.changes):
+            if written.ns.collection == _COMMANDS:
+                _check_command(written, ns, at)
+            elif _is_here(past, written):
+                past.engine.put(written.ns, written.change.undone)
+    return past
+
+
+def _is_here(catalog: Catalog, written: Written) -> bool:
+    """Say whether a change's collection is still the one of that name."""
+    collection = catalog.get(written.ns)
+    return collection is not None and collection.uuid == written.uuid
+
+
+def _check_command(written: Written, ns: Namespace, at: Timestamp) -> None:
+    if _removes(written.ns.db, written.change.after or {}, ns):
+        raise CommandError(
+            ErrorCode.SNAPSHOT_UNAVAILABLE,
+            "Unable to read from a snapshot due to pending collection catalog changes; please retry the"
+            f" operation. Snapshot timestamp is {_shown(at)}.",
+        )
+
+
+def _removes(db: str, command: dict[str, object], ns: Namespace) -> bool:
+    if "dropDatabase" in command:
+        return db == ns.db
+    if "renameCollection" in command:
+        return str(ns) in (command["renameCollection"], command.get("to"))
+    return "drop" in command and (db, command["drop"]) == ns
+
+
+def _shown(time: Timestamp) -> str:
+    return f"Timestamp({time.time}, {time.inc})"
