@@ -28,6 +28,7 @@ from driver.sdam.monitor import Monitor, MonitorPorts
 from driver.sdam.selection import Window
 from driver.sdam.topology import Topology, TopologyPorts
 from driver.session import ClientSession, ClusterClock, ServerSessionPool, SessionOptions
+from driver.transaction import TransactionOptions
 from mongowire.ids import object_id
 from mongowire.system import SystemClock, TcpNetwork, fresh_rng
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
     from types import TracebackType
 
-    from bson import ObjectId
+    from bson import ObjectId, Timestamp
 
     from driver.concerns import Concerns, ReadConcern, ReadPreference, WriteConcern
     from driver.editions import Edition
@@ -79,6 +80,7 @@ class AsyncClient:
         self.rng: Rng = rng or fresh_rng("driver")
         self.sessions = ServerSessionPool(self.clock, self.rng.spawn("sessions"))
         self.cluster_clock = ClusterClock()
+        self.transaction_rng = self.rng.spawn("transactions")
         self._ids = self.rng.spawn("ids")
         self._listeners = tuple(listeners)
         self._request_ids = RequestIds()
@@ -180,6 +182,8 @@ class AsyncClient:
         Each command is a retryable write if no model in it may hit many documents.
         """
         ready = [self.with_id(model) for model in models]
+        if session is not None and session.in_transaction and write_concern is not None:
+            raise InvalidArgumentError("Cannot set write concern after starting a transaction")
         concerns = self.concerns.overridden(write_concern=write_concern)
         async with self.session_for(session) as used:
             return await client_bulk_write(
@@ -200,14 +204,26 @@ class AsyncClient:
     # --- sessions ---
 
     def start_session(
-        self, *, causal_consistency: bool | None = None, snapshot: bool = False
+        self,
+        *,
+        causal_consistency: bool | None = None,
+        snapshot: bool = False,
+        snapshot_time: Timestamp | None = None,
+        default_transaction_options: TransactionOptions | None = None,
     ) -> ClientSession:
-        """Return an explicit session (Sessions). Raises InvalidArgumentError and ClientClosedError."""
+        """Return an explicit session (Sessions). Raises InvalidArgumentError and ClientClosedError.
+
+        A `snapshot_time` has all its reads see that time; without one the first read fixes it.
+        """
         if self._closed:
             raise ClientClosedError("the client was closed")
         if snapshot and causal_consistency:
             raise InvalidArgumentError("a session cannot have both snapshot and causalConsistency")
-        return ClientSession(self, SessionOptions(causal_consistency, snapshot))
+        if snapshot_time is not None and not snapshot:
+            raise InvalidArgumentError("a snapshotTime is for snapshot sessions")
+        defaults = default_transaction_options or TransactionOptions()
+        options = SessionOptions(causal_consistency, snapshot, defaults)
+        return ClientSession(self, options, snapshot_time=snapshot_time)
 
     @property
     def session_timeout_minutes(self) -> int | None:

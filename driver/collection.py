@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from driver.change_stream import ChangeStream
+from driver.concerns import WriteConcern
 from driver.errors import ServerError, WriteConcernError
 from driver.operations import admin, bulk, reads, writes
 from driver.operations.base import Target
@@ -139,7 +140,7 @@ class Collection:
         """Insert a document, which gets an `_id` unless it has one."""
         model = InsertOne(document=with_id(document, self._client.new_id))
         await self._write_one(model, "insertOne", options, session)
-        return InsertOneResult(model.document["_id"], acknowledged=self._acknowledged)
+        return InsertOneResult(model.document["_id"], acknowledged=self._acknowledged(session))
 
     async def insert_many(
         self, documents: Sequence[Document], *, session: ClientSession | None = None, **options: Any
@@ -147,7 +148,7 @@ class Collection:
         """Insert documents; each gets an `_id` unless it has one. Raises BulkWriteError."""
         models = [InsertOne(document=document) for document in documents]
         result = await self._bulk(models, options, session, method="insertMany")
-        return InsertManyResult(result.inserted_ids, acknowledged=self._acknowledged)
+        return InsertManyResult(result.inserted_ids, acknowledged=self._acknowledged(session))
 
     async def update_one(
         self, filter_: Document, update: Any, *, session: ClientSession | None = None, **options: Any
@@ -156,7 +157,7 @@ class Collection:
         model_options, rest = _split("updateOne", options)
         model = UpdateOne(filter=filter_, update=update, **model_options)
         reply = await self._write_one(model, "updateOne", rest, session)
-        return writes.update_result(reply, acknowledged=self._acknowledged)
+        return writes.update_result(reply, acknowledged=self._acknowledged(session))
 
     async def update_many(
         self, filter_: Document, update: Any, *, session: ClientSession | None = None, **options: Any
@@ -165,7 +166,7 @@ class Collection:
         model_options, rest = _split("updateMany", options)
         model = UpdateMany(filter=filter_, update=update, **model_options)
         reply = await self._write_one(model, "updateMany", rest, session)
-        return writes.update_result(reply, acknowledged=self._acknowledged)
+        return writes.update_result(reply, acknowledged=self._acknowledged(session))
 
     async def replace_one(
         self,
@@ -179,7 +180,7 @@ class Collection:
         model_options, rest = _split("replaceOne", options)
         model = ReplaceOne(filter=filter_, replacement=replacement, **model_options)
         reply = await self._write_one(model, "replaceOne", rest, session)
-        return writes.update_result(reply, acknowledged=self._acknowledged)
+        return writes.update_result(reply, acknowledged=self._acknowledged(session))
 
     async def delete_one(
         self, filter_: Document, *, session: ClientSession | None = None, **options: Any
@@ -188,7 +189,7 @@ class Collection:
         model_options, rest = _split("deleteOne", options)
         model = DeleteOne(filter=filter_, **model_options)
         reply = await self._write_one(model, "deleteOne", rest, session)
-        return writes.delete_result(reply, acknowledged=self._acknowledged)
+        return writes.delete_result(reply, acknowledged=self._acknowledged(session))
 
     async def delete_many(
         self, filter_: Document, *, session: ClientSession | None = None, **options: Any
@@ -197,7 +198,7 @@ class Collection:
         model_options, rest = _split("deleteMany", options)
         model = DeleteMany(filter=filter_, **model_options)
         reply = await self._write_one(model, "deleteMany", rest, session)
-        return writes.delete_result(reply, acknowledged=self._acknowledged)
+        return writes.delete_result(reply, acknowledged=self._acknowledged(session))
 
     async def find_one_and_delete(
         self, filter_: Document, *, session: ClientSession | None = None, **options: Any
@@ -284,9 +285,15 @@ class Collection:
 
     # --- shared ---
 
-    @property
-    def _acknowledged(self) -> bool:
-        return self.concerns.write_concern.acknowledged
+    def _target_in(self, session: ClientSession | None) -> Target:
+        """Return the target of a write: in a transaction, the collection's write concern does not count."""
+        if session is None or not session.in_transaction:
+            return self._target
+        concerns = self.concerns.overridden(write_concern=WriteConcern())
+        return Target(self.database.name, self.name, concerns)
+
+    def _acknowledged(self, session: ClientSession | None) -> bool:
+        return self._target_in(session).acknowledged
 
     async def _count(self, operation: Operation, session: ClientSession | None) -> int:
         return int((await self._client.run(operation, session))["n"])
@@ -295,7 +302,7 @@ class Collection:
         self, model: WriteModel, method: str, options: Document, session: ClientSession | None
     ) -> Reply:
         """Send one insert, update or delete. Raises WriteError and WriteConcernError."""
-        operation = writes.single(self._target, model, checked(method, options))
+        operation = writes.single(self._target_in(session), model, checked(method, options))
         try:
             reply = await self._client.run(operation, session)
         except WriteConcernError as error:
@@ -321,7 +328,7 @@ class Collection:
         ready = [self._client.with_id(model) for model in models]
         async with self._client.session_for(session) as used:
             return await bulk.bulk_write(
-                self._client.executor, self._target, ready, options, session=used, method=method
+                self._client.executor, self._target_in(session), ready, options, session=used, method=method
             )
 
 

@@ -13,7 +13,8 @@ class Edition:
     """The rules of Client Backpressure and its neighbours, as they stood on a day.
 
     `first_backoff_exponent` is the power of two that multiplies the base before the first retry.
-    `backpressure` is the value sent in the handshake.
+    `backpressure` is the value sent in the handshake. `first_transaction_exponent` is the power of 1.5 before
+    the first retry of withTransaction, which may end with a timeout that wraps the last error.
     """
 
     name: str
@@ -27,6 +28,8 @@ class Edition:
     overloaded_establishment: bool = True
     causally_consistent_writes: bool = False
     handshakes_by_op_msg: bool = False
+    first_transaction_exponent: int = 0
+    wraps_transaction_timeout: bool = False
 
 
 EDITION_2026_02_20 = Edition(
@@ -52,6 +55,8 @@ EDITION_2026_07_08 = Edition(
     backpressure="2",
     causally_consistent_writes=True,
     handshakes_by_op_msg=True,
+    first_transaction_exponent=1,
+    wraps_transaction_timeout=True,
 )
 """Client Backpressure as of 2026-07-08, with causally consistent writes (Causal Consistency)."""
 

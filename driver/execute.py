@@ -29,6 +29,7 @@ from driver.policy.classification import is_retryable_read, label_write_error
 from driver.policy.deadline import after
 from driver.policy.retry import Failure, GiveUp, RetryState, deposit_of_failure, deposit_of_success, worse
 from driver.sdam.description import TopologyType
+from driver.transaction import TransactionState, label_within
 from mongowire.codes import Label
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from driver.sdam.description import ServerDescription
     from driver.sdam.topology import Server, Topology
     from driver.session import ClientSession, ClusterClock
+    from driver.transaction import Transaction
     from mongowire.messages import OpMsg
     from mongowire.ports import Clock, Rng
 
@@ -83,6 +85,13 @@ class Run:
     retries_writes: bool = False
     transaction_number: Int64 | None = None
     error: DriverError | None = None
+    transaction: Transaction | None = None
+    starts_transaction: bool | None = None
+
+    @property
+    def within(self) -> bool:
+        """Whether it is part of a transaction, and not its end."""
+        return self.transaction is not None and not self.operation.ends_transaction
 
 
 @dataclass(slots=True)
@@ -107,7 +116,11 @@ class Executor:
         """Run an operation to its reply. Raises DriverError: of several, the one that `worse` keeps."""
         deadline = after(self.clock.now(), self.options.timeout)
         number = self.request_ids.next_operation() if operation_id is None else operation_id
+        transaction = None if session is None else session.transaction_of(operation)
+        if transaction is not None and not operation.ends_transaction:
+            operation = transaction.adapt(operation)
         run = Run(operation, session, number, deadline, RetryState.initial(deadline=deadline))
+        run.transaction = transaction
         while True:
             try:
                 reply = await self._attempt(run)
@@ -148,11 +161,12 @@ class Executor:
         supported = run.server.supports_retryable_writes
         if run.command is None:
             run.command = run.operation.prepare(run.server)
-            run.retries_writes = (
+            run.retries_writes = run.operation.ends_transaction or (
                 self.options.retry_writes
                 and run.command.retryable
                 and run.operation.acknowledged
                 and supported
+                and run.transaction is None
             )
         elif run.retries_writes and not supported:
             raise RetryImpossibleError(f"{run.server.address} does not support retryable writes")
@@ -174,6 +188,8 @@ class Executor:
 
     async def _exchange(self, run: Run, connection: Connection) -> dict[str, Any]:
         request = self._message(run)
+        if run.transaction is not None:
+            run.transaction.sent()
         request_id = self.request_ids.next_request()
         monitored = self._monitored(run, request, request_id, connection)
         try:
@@ -202,6 +218,8 @@ class Executor:
         assert run.command is not None
         assert run.server is not None
         session = self._session_to_send(run)
+        if run.transaction is not None and session is not None:
+            self._join_transaction(run, run.transaction)
         if run.retries_writes and run.transaction_number is None and session is not None:
             run.transaction_number = session.server_session.next_transaction_number()
         return message.assemble(
@@ -213,7 +231,16 @@ class Executor:
             server=run.server,
             topology=self.topology.description,
             edition=self.edition,
+            transaction=run.transaction,
+            starts=bool(run.starts_transaction),
         )
+
+    @staticmethod
+    def _join_transaction(run: Run, transaction: Transaction) -> None:
+        """Decide what the command says of its transaction; a retry starts it as the first try did."""
+        run.transaction_number = transaction.number
+        if run.starts_transaction is None:
+            run.starts_transaction = transaction.state is TransactionState.STARTING
 
     def _session_to_send(self, run: Run) -> ClientSession | None:
         """Return the session that the command carries (Sessions: Sending the session ID to the server)."""
@@ -269,6 +296,8 @@ class Executor:
         if isinstance(decision, GiveUp) or not self.budget.consume(decision.cost):
             self._raise(run, run.error)
         run.state = decision.state
+        if run.operation.on_retry is not None and run.command is not None and not failure.overloaded:
+            run.command = run.operation.on_retry(run.command)
         if decision.backoff:
             await self.clock.sleep_until(decision.when)
 
@@ -284,6 +313,12 @@ class Executor:
         raise error
 
     def _label(self, run: Run, error: DriverError) -> None:
+        if run.within:
+            label_within(error)
+            return
+        if run.operation.ends_transaction and run.server is not None:
+            label_write_error(error, run.server)
+            return
         is_write = run.operation.kind is Kind.WRITE and run.operation.acknowledged
         if is_write and self.options.retry_writes and run.server is not None:
             label_write_error(error, run.server)
@@ -307,12 +342,19 @@ class Executor:
             return False
         if run.retries_writes and error.has_label(Label.RETRYABLE_WRITE):
             return True
-        if operation.retryable_read and self.options.retry_reads and is_retryable_read(error):
+        if (
+            operation.retryable_read
+            and not run.within
+            and self.options.retry_reads
+            and is_retryable_read(error)
+        ):
             return True
         return is_retryable_overload(error) and self._retries_overload(operation)
 
     def _retries_overload(self, operation: Operation) -> bool:
         """Client Backpressure: Overload retry policy, rule 2.4."""
+        if operation.ends_transaction:
+            return True
         match operation.kind:
             case Kind.READ:
                 return self.options.retry_reads

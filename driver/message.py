@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from driver.operations.base import Command, Operation
     from driver.sdam.description import ServerDescription
     from driver.session import ClientSession
+    from driver.transaction import Transaction
 
 
 def assemble(
@@ -31,10 +32,18 @@ def assemble(
     server: ServerDescription,
     topology: TopologyDescription,
     edition: Edition,
+    transaction: Transaction | None = None,
+    starts: bool = False,
 ) -> OpMsg:
-    """Return the message. It is made anew for each attempt, so that a retry gossips what was learnt."""
+    """Return the message. It is made anew for each attempt, so that a retry gossips what was learnt.
+
+    `starts` says that the command is the first of its transaction.
+    """
     document = dict(command.document)
-    read_concern = _read_concern(operation, session, edition)
+    if transaction is not None and session is not None:
+        read_concern = _in_transaction(document, operation, session, transaction, starts=starts)
+    else:
+        read_concern = _read_concern(operation, session, edition)
     if read_concern:
         document["readConcern"] = read_concern
     if session is not None:
@@ -47,6 +56,29 @@ def assemble(
     document["$db"] = operation.database
     document.update(_read_preference(operation, server, topology))
     return OpMsg.of(document, sequences=command.sequences, more_to_come=not operation.acknowledged)
+
+
+def _in_transaction(
+    document: dict[str, Any],
+    operation: Operation,
+    session: ClientSession,
+    transaction: Transaction,
+    *,
+    starts: bool,
+) -> dict[str, Any]:
+    """Make a command part of a transaction, and return its read concern: only the first one has any.
+
+    Transactions: Behavior of ClientSession changes. Concerns of collections and databases do not count.
+    """
+    if starts:
+        document["startTransaction"] = True
+    document["autocommit"] = False
+    if operation.kind is not Kind.GENERIC and not operation.ends_transaction:
+        document.pop("writeConcern", None)
+    if not starts:
+        return {}
+    concern = transaction.options.read_concern
+    return {**(concern.to_document() if concern is not None else {}), **_after(session)}
 
 
 def _read_concern(operation: Operation, session: ClientSession | None, edition: Edition) -> dict[str, Any]:

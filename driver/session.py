@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from bson import Int64, Timestamp
 
-from driver.errors import ClientClosedError, InvalidArgumentError
+from driver.convenience import Convenience
+from driver.errors import ClientClosedError, DriverError, InvalidArgumentError
+from driver.transaction import Transaction, TransactionOptions, label_commit
 from mongowire.ids import uuid
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
     from types import TracebackType
 
     from bson import Binary
 
     from driver.client import AsyncClient
+    from driver.concerns import ReadConcern, ReadPreference, WriteConcern
+    from driver.operations.base import Operation
     from mongowire.ports import Clock, Rng
+
+T = TypeVar("T")
 
 EXPIRY_MARGIN = 60.0
 """Seconds before its expiry at which a server session is no longer reused."""
@@ -104,6 +111,7 @@ class SessionOptions:
 
     causal_consistency: bool | None = None
     snapshot: bool = False
+    default_transaction_options: TransactionOptions = field(default_factory=TransactionOptions)
 
     @property
     def causally_consistent(self) -> bool:
@@ -126,6 +134,7 @@ class ClientSession:
     operation_time: Timestamp | None = None
     snapshot_time: Timestamp | None = None
     ended: bool = False
+    transaction: Transaction = field(default_factory=Transaction)
     _server_session: ServerSession | None = None
 
     @property
@@ -174,8 +183,73 @@ class ClientSession:
             at = cursor.get("atClusterTime") if isinstance(cursor, dict) else reply.get("atClusterTime")
             self.snapshot_time = at
 
+    # --- transactions ---
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction was started and has not ended."""
+        return self.transaction.active
+
+    def transaction_of(self, operation: Operation) -> Transaction | None:
+        """Return the transaction that an operation belongs to; one that has ended is forgotten."""
+        if operation.ends_transaction or self.transaction.active:
+            return self.transaction
+        self.transaction.reset()
+        return None
+
+    def start_transaction(
+        self,
+        *,
+        read_concern: ReadConcern | None = None,
+        write_concern: WriteConcern | None = None,
+        read_preference: ReadPreference | None = None,
+        max_commit_time_ms: int | None = None,
+    ) -> None:
+        """Begin a transaction with the session's next command (Transactions: startTransaction).
+
+        What is not given comes from the session's default options, then from the client. Raises
+        InvalidArgumentError.
+        """
+        if self.options.snapshot:
+            raise InvalidArgumentError("Transactions are not supported in snapshot sessions")
+        given = TransactionOptions(read_concern, write_concern, read_preference, max_commit_time_ms)
+        inherited = self.options.default_transaction_options.or_else(
+            TransactionOptions.of(self.client.concerns)
+        )
+        self.transaction.check_start(given.or_else(inherited))
+        self.transaction.start(given.or_else(inherited), self.server_session.next_transaction_number())
+
+    async def commit_transaction(self) -> None:
+        """Commit (Transactions: commitTransaction); it may be called again when the outcome is unknown.
+
+        Raises DriverError, labelled UnknownTransactionCommitResult where the commit may have been applied.
+        """
+        if not self.transaction.prepare_commit():
+            return
+        try:
+            await self.client.run(self.transaction.commit_operation(), self)
+        except DriverError as error:
+            label_commit(error)
+            raise
+
+    async def abort_transaction(self) -> None:
+        """Abort (Transactions: abortTransaction); what the server says to it is ignored."""
+        if not self.transaction.prepare_abort():
+            return
+        with suppress(DriverError):
+            await self.client.run(self.transaction.abort_operation(), self)
+
+    async def with_transaction(self, callback: Callable[[ClientSession], Awaitable[T]], **options: Any) -> T:
+        """Run a callback in a transaction and commit it (Convenient API for Transactions).
+
+        The callback, and the commit, run again after errors that allow it, for 120 seconds or the client's
+        timeoutMS: so it must be repeatable, and let the errors of its commands through. `options` are those
+        of `start_transaction`. Returns what the callback returned.
+        """
+        return await Convenience(self, self.client).run(callback, options)
+
     def end(self) -> None:
-        """Give the server session back to the pool. Ending twice is allowed."""
+        """Give the server session back to the pool. Ending twice is allowed; a transaction is left open."""
         if self.ended:
             return
         self.ended = True
@@ -183,7 +257,9 @@ class ClientSession:
             self.client.sessions.release(self._server_session, self.client.session_timeout_minutes)
 
     async def aclose(self) -> None:
-        """End the session."""
+        """Abort the transaction that is open, and end the session."""
+        if self.transaction.active and not self.ended:
+            await self.abort_transaction()
         self.end()
 
     async def __aenter__(self) -> Self:
@@ -192,4 +268,4 @@ class ClientSession:
     async def __aexit__(
         self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
-        self.end()
+        await self.aclose()

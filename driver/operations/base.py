@@ -64,6 +64,7 @@ class Operation:
 
     `retryable_read` is true for reads that Retryable Reads supports. A `read_concern` of None is for commands
     that take none; a `read_preference` of None for those that go to a writable server.
+    Those that end a transaction are retried whatever the options say; `on_retry` changes their command.
     """
 
     database: str
@@ -76,6 +77,8 @@ class Operation:
     writes_through_pipeline: bool = False
     address: str | None = None
     raises_write_concern_error: bool = True
+    ends_transaction: bool = False
+    on_retry: Callable[[Command], Command] | None = None
 
     def selector(self, topology: TopologyDescription) -> Selector:
         """Return what to ask server selection for."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from driver.client import AsyncClient, OptionWarning
 from driver.concerns import ReadConcern, ReadPreference, WriteConcern
 from driver.editions import DEFAULT, EDITIONS
+from driver.transaction import TransactionOptions
 from harness.adapters.base import (
     EntityKind,
     Feature,
@@ -18,7 +19,7 @@ from harness.adapters.base import (
     TopologyReport,
     UnsupportedOperation,
 )
-from harness.adapters.reference_operations import OPERATIONS
+from harness.adapters.reference_operations import OPERATIONS, transaction_options
 from harness.adapters.reference_results import DRIVER_ERRORS, event_of, report
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ FEATURES: Final = frozenset(
         Feature.SDAM_EVENTS,
         Feature.SESSIONS,
         Feature.CHANGE_STREAMS,
+        Feature.TRANSACTIONS,
         Feature.FIND_CURSORS,
         Feature.COMMAND_CURSORS,
         Feature.CLIENT_BULK_WRITE,
@@ -119,8 +121,9 @@ class ReferenceAdapter:
         return events
 
     async def session_state(self, session: Handle) -> SessionState:
-        """Return the state of a session; without transactions it is never pinned."""
-        return SessionState(lsid=session.lsid, dirty=session.dirty)
+        """Return the state of a session."""
+        transaction = session.transaction
+        return SessionState(session.lsid, session.dirty, transaction.pinned, transaction.state.value)
 
     async def advance_cluster_time(self, session: Handle, cluster_time: Mapping[str, Any]) -> None:
         """Advance a session's cluster time."""
@@ -188,16 +191,21 @@ def _collection(parent: Database, spec: Mapping[str, Any]) -> Collection:
     return parent.collection(spec["collectionName"], **_concerns(spec.get("collectionOptions", {})))
 
 
-_SESSION_OPTIONS: Final = {"causalConsistency": "causal_consistency", "snapshot": "snapshot"}
+_SESSION_OPTIONS: Final = {
+    "causalConsistency": "causal_consistency",
+    "snapshot": "snapshot",
+    "snapshotTime": "snapshot_time",
+}
 
 
 def _session(parent: _Client, spec: Mapping[str, Any]) -> ClientSession:
     given = dict(spec.get("sessionOptions", {}))
-    given.pop("defaultTransactionOptions", None)
+    defaults = TransactionOptions(**transaction_options(given.pop("defaultTransactionOptions", {})))
     unknown = [name for name in given if name not in _SESSION_OPTIONS]
     if unknown:
         raise UnsupportedOperation(f"the reference driver's sessions take no {unknown[0]}")
-    return parent.client.start_session(**{_SESSION_OPTIONS[name]: value for name, value in given.items()})
+    named = {_SESSION_OPTIONS[name]: value for name, value in given.items()}
+    return parent.client.start_session(**named, default_transaction_options=defaults)
 
 
 _MAKERS: Final[Mapping[EntityKind, Callable[[Any, Mapping[str, Any]], Handle]]] = {

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from driver.client import AsyncClient
 from driver.collection import MODEL_FIELDS, Collection
-from driver.concerns import ReadPreference, WriteConcern
+from driver.concerns import ReadConcern, ReadPreference, WriteConcern
 from driver.cursor import Cursor, Paging
 from driver.database import Database
+from driver.errors import DriverError
 from driver.operations.models import (
     DeleteMany,
     DeleteOne,
@@ -188,7 +189,48 @@ async def _rename(collection: Collection, given: Arguments) -> None:
 
 async def _end_session(session: ClientSession, given: Arguments) -> None:
     _only(given)
-    session.end()
+    await session.aclose()
+
+
+def transaction_options(given: Arguments) -> dict[str, Any]:
+    """Return the options of a transaction. Raises UnsupportedOperation for one that it does not take."""
+    _only(given, "readConcern", "writeConcern", "readPreference", "maxCommitTimeMS")
+    read, write = given.get("readConcern"), given.get("writeConcern")
+    return {
+        "read_concern": None if read is None else ReadConcern(read.get("level")),
+        "write_concern": None if write is None else WriteConcern.of_document(write),
+        "read_preference": _read_preference(given),
+        "max_commit_time_ms": given.get("maxCommitTimeMS"),
+    }
+
+
+async def _start_transaction(session: ClientSession, given: Arguments) -> None:
+    session.start_transaction(**transaction_options(given))
+
+
+async def _commit_transaction(session: ClientSession, given: Arguments) -> None:
+    _only(given)
+    await session.commit_transaction()
+
+
+async def _abort_transaction(session: ClientSession, given: Arguments) -> None:
+    _only(given)
+    await session.abort_transaction()
+
+
+async def _with_transaction(session: ClientSession, given: Arguments) -> None:
+    """Hand the driver its own errors back, of which the runner's callback raises reports."""
+
+    async def callback(_session: ClientSession) -> None:
+        try:
+            await given["callback"]()
+        except OperationFailed as failed:
+            if isinstance(failed.__cause__, DriverError):
+                raise failed.__cause__ from None
+            raise
+
+    options = {name: value for name, value in given.items() if name != "callback"}
+    await session.with_transaction(callback, **transaction_options(options))
 
 
 async def _snapshot_time(session: ClientSession, given: Arguments) -> Any:
@@ -272,7 +314,11 @@ COLLECTION: Final[Mapping[str, Handler]] = {
 }
 
 SESSION: Final[Mapping[str, Handler]] = {
+    "abortTransaction": _abort_transaction,
+    "commitTransaction": _commit_transaction,
     "endSession": _end_session,
+    "startTransaction": _start_transaction,
+    "withTransaction": _with_transaction,
     "getSnapshotTime": _snapshot_time,
 }
 

@@ -80,7 +80,7 @@ def test_features_follow_the_edition() -> None:
     old, new = features("2026-02-20"), features("2026-07-08")
     assert old ^ new == {Feature.ADAPTIVE_RETRIES, Feature.MAX_ADAPTIVE_RETRIES}
     assert Feature.VIRTUAL_TIME in old
-    assert Feature.TRANSACTIONS not in old
+    assert Feature.TRANSACTIONS in old
 
 
 def test_results_have_the_format_s_form() -> None:
