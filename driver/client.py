@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from driver import editions
+from driver.auth.authenticator import Authenticator
 from driver.change_stream import ChangeStream
 from driver.cmap.handshake import Handshake
 from driver.cmap.metadata import client_metadata
@@ -84,6 +85,11 @@ class AsyncClient:
         self._ids = self.rng.spawn("ids")
         self._listeners = tuple(listeners)
         self._request_ids = RequestIds()
+        self._authenticator = (
+            None
+            if self.options.credential is None
+            else Authenticator(self.options.credential, self.rng.spawn("authentication"))
+        )
         self._network: Network = network or TcpNetwork()
         self._topology = self._new_topology()
         self._executor = self._new_executor()
@@ -292,6 +298,7 @@ class AsyncClient:
             compressors=() if monitoring else self.options.compressors,
             load_balanced=self.options.load_balanced,
             connect_timeout=self.options.connect_timeout,
+            authenticator=None if monitoring else self._authenticator,
         )
 
     def _new_topology(self) -> Topology:

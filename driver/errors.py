@@ -9,6 +9,7 @@
     ├── OperationTimeoutError         timeoutMS ran out (Client Side Operations Timeout)
     ├── NetworkError                  bytes were lost on the way: the fate of a command is unknown
     │   └── NetworkTimeoutError
+    ├── AuthenticationError           we, or the server, could not prove who we are
     ├── PoolError                     raised by a connection pool; no command was sent
     │   ├── PoolClosedError
     │   ├── PoolClearedError
@@ -34,9 +35,14 @@ if TYPE_CHECKING:
 
 
 class DriverError(Exception):
-    """The root. `attempted` says whether the caller may infer that a command reached a server."""
+    """The root.
+
+    `attempted` says whether the caller may infer that a command reached a server, `authenticating` that the
+    error came while a new connection was authenticated.
+    """
 
     attempted = False
+    authenticating = False
 
     def __init__(self, message: str, *, address: str | None = None, labels: Iterable[str] = ()) -> None:
         super().__init__(message)
@@ -102,6 +108,10 @@ class NetworkError(DriverError):
 
 class NetworkTimeoutError(NetworkError):
     """`socketTimeoutMS`, `connectTimeoutMS` or `timeoutMS` ran out while a connection was in use."""
+
+
+class AuthenticationError(DriverError):
+    """A proof failed before or after what the server says: a bad password, or a server that lies."""
 
 
 class PoolError(DriverError):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from driver import option_values as values
+from driver.auth.credential import Credential, credential_of
 from driver.concerns import Concerns, ReadConcern, ReadMode, ReadPreference, WriteConcern
 from driver.errors import ConfigurationError
 from driver.uri import parse_uri
@@ -52,6 +53,7 @@ class ClientOptions:
     adaptive_retries: bool = False
     max_adaptive_retries: int | None = None
     overload_retargeting: bool = False
+    credential: Credential | None = None
     concerns: Concerns = field(default_factory=Concerns)
     default_database: str | None = None
 
@@ -70,7 +72,13 @@ class ClientOptions:
         fields = {FIELDS[name]: value for name, value in given.items() if name in FIELDS}
         concerns = _concerns(given)
         return (
-            cls(seeds=parsed.hosts, default_database=parsed.database, concerns=concerns, **fields),
+            cls(
+                seeds=parsed.hosts,
+                default_database=parsed.database,
+                credential=credential_of(parsed, given),
+                concerns=concerns,
+                **fields,
+            ),
             (*parsed.warnings, *warnings),
         )
 
@@ -260,11 +268,6 @@ def _refuse_contradictions(parsed: ParsedURI, given: Mapping[str, Any]) -> None:
 
 UNSUPPORTED: tuple[tuple[str, Check], ...] = (
     ("this driver does not resolve mongodb+srv; list the hosts instead", lambda uri, _given: uri.srv),
-    ("this driver does not authenticate; leave out the user name", lambda uri, _given: uri.username),
-    (
-        "this driver does not authenticate; leave out authMechanism",
-        lambda _uri, given: "authMechanism" in given,
-    ),
     ("this driver does not speak TLS; leave out tls=true", lambda _uri, given: given.get("tls")),
     ("this driver does not use proxies; leave out proxyHost", lambda _uri, given: "proxyHost" in given),
     (

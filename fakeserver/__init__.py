@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fakeserver.spec import ClusterSpec, Topology
+from fakeserver.spec import ClusterSpec, Topology, UserSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fakeserver.cluster import Cluster
     from mongowire.ports import Clock, Network, Rng
 
-__all__ = ["ClusterSpec", "Starting", "Topology", "start"]
+__all__ = ["ClusterSpec", "Starting", "Topology", "UserSpec", "start"]
 
 
 def start(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import fakeserver
 from fakeserver.errors import CommandError
 from fakeserver.profile import PROFILES
-from fakeserver.spec import ClusterSpec, Topology
+from fakeserver.spec import ClusterSpec, Topology, UserSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,6 +61,15 @@ def parser() -> argparse.ArgumentParser:
     add("--setParameter", action="append", default=[], metavar="NAME=VALUE", help="a server parameter")
     add("--networkMessageCompressors", metavar="NAMES", help="compressors to offer, or disabled")
     add("--seed", type=int, default=0, help="what the dice are seeded with")
+    add("--auth", action="store_true", help="ask clients who they are, and hold them to their roles")
+    add("--keyFile", metavar="FILE", help="as on a server, it switches --auth on; the file is not read")
+    add(
+        "--user",
+        action="append",
+        default=[],
+        metavar="NAME:PASSWORD",
+        help="a user of the admin database with the role root; the connection string names the first",
+    )
     add(_REMOTE, dest="remote", action="store_true", help="allow a bind_ip that other machines can reach")
     add("--fork", action="store_true", help=argparse.SUPPRESS)
     add("--version", action="store_true", help="tell the release and exit")
@@ -116,7 +125,16 @@ def spec_of(options: argparse.Namespace, environment: Mapping[str, str]) -> Clus
         seed=options.seed,
         ports=tuple(range(options.port, options.port + members)) if options.port else (),
         compressors=_compressors(options.networkMessageCompressors),
+        auth=options.auth or options.keyFile is not None,
+        users=tuple(_user(text) for text in options.user),
     )
+
+
+def _user(text: str) -> UserSpec:
+    name, colon, password = text.partition(":")
+    if not colon or not name or not password:
+        raise ValueError("--user must have the form NAME:PASSWORD")
+    return UserSpec(name, password)
 
 
 def _topology(options: argparse.Namespace, environment: Mapping[str, str]) -> Topology:
@@ -136,10 +154,11 @@ def _topology(options: argparse.Namespace, environment: Mapping[str, str]) -> To
 def _addresses(options: argparse.Namespace) -> tuple[str, str]:
     """Return the name that members advertise, and the address that they listen on."""
     bind_ip = "0.0.0.0" if options.bind_ip_all else options.bind_ip.split(",")[0]  # noqa: S104 - asked for
-    if not _is_loopback(bind_ip) and not options.remote:
+    asks = options.auth or options.keyFile is not None
+    if not _is_loopback(bind_ip) and not asks and not options.remote:
         raise ValueError(
-            f"--bind_ip {bind_ip} lets other machines in, and nothing here asks who they are; add {_REMOTE}"
-            " if that is what you want"
+            f"--bind_ip {bind_ip} lets other machines in, and nothing here asks who they are; add --auth, or"
+            f" {_REMOTE} if that is what you want"
         )
     return ("localhost" if bind_ip in {"0.0.0.0", "::"} else bind_ip), bind_ip  # noqa: S104 - as above
 
@@ -185,8 +204,9 @@ def _announce(cluster: Cluster, ignored: Sequence[str]) -> None:
         node.log.write(
             "CONTROL", 20698, "Option has no effect here", severity="W", context="initandlisten", attr=attr
         )
-    message = "Access control is not enabled for the database"
-    node.log.write("CONTROL", 22120, message, severity="W", context="initandlisten")
+    if not cluster.spec.auth:
+        message = "Access control is not enabled for the database"
+        node.log.write("CONTROL", 22120, message, severity="W", context="initandlisten")
     if node.parameters["enableTestCommands"]:
         message = "Test commands are enabled: any client can make this server fail"
         node.log.write("CONTROL", 22121, message, severity="W", context="initandlisten")

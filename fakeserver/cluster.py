@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any, Final, Self
+from urllib.parse import quote
 
+from fakeserver.access.scram import SHA_1
+from fakeserver.access.users import UserStore
 from fakeserver.events import PrimaryElected, PrimarySteppedDown
 from fakeserver.journal import Journal
 from fakeserver.logs import ServerLog
@@ -76,6 +79,9 @@ class Cluster:
             )
             for number in range(spec.members)
         )
+        self.users = UserStore(rng.spawn("users"), self._iterations)
+        for user in spec.users:
+            self.users.seed(user)
 
     def __repr__(self) -> str:
         return f"<Cluster {self.spec.topology} of {len(self.nodes)}>"
@@ -141,11 +147,19 @@ class Cluster:
 
     @property
     def uri(self) -> str:
-        """The connection string."""
+        """The connection string, with the credentials of the spec's first user that has a password."""
         hosts = ",".join(node.address for node in self.nodes)
-        return f"mongodb://{hosts}/" + (
-            f"?replicaSet={self.spec.set_name}" if self.spec.is_replica_set else ""
-        )
+        options = [f"replicaSet={self.spec.set_name}"] if self.spec.is_replica_set else []
+        who = ""
+        user = next((each for each in self.spec.users if each.password is not None), None)
+        if user is not None and user.password is not None:
+            who = f"{quote(user.name, safe='')}:{quote(user.password, safe='')}@"
+            options += [] if user.db == "admin" else [f"authSource={quote(user.db, safe='')}"]
+        return f"mongodb://{who}{hosts}/" + (f"?{'&'.join(options)}" if options else "")
+
+    def _iterations(self, mechanism: str) -> int:
+        name = "scramIterationCount" if mechanism == SHA_1 else "scramSHA256IterationCount"
+        return int(self.nodes[0].parameters[name])
 
     @property
     def primary(self) -> Node | None:

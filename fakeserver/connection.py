@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson.errors import BSONError
 
+from fakeserver.access.session import Identity
 from fakeserver.errors import CommandError
 from fakeserver.events import ConnectionAccepted, ConnectionClosed
 from fakeserver.pipeline import RESPOND, Await, Delay, Disconnect, Silence
@@ -51,6 +52,9 @@ class ConnectionState:
         self.internal_client = False
         self.hello_ok = False
         self.compressors: tuple[str, ...] | None = None
+        self.identity = Identity()
+        self.certificate_subject: str | None = None
+        """Whom the client's certificate was made out to, as RFC 2253 writes it."""
         self.hang_up = False
         """Set while a command runs: close instead of answering it."""
 

@@ -6,6 +6,7 @@ import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from fakeserver.access.session import is_local
 from fakeserver.connection import Connection, ConnectionState
 from fakeserver.counters import Counters
 from fakeserver.errors import CommandError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Coroutine, Mapping
 
+    from fakeserver.access.users import UserStore
     from fakeserver.catalog import Catalog
     from fakeserver.cluster import Cluster
     from fakeserver.commands.cursors import CursorStore
@@ -69,6 +71,7 @@ class Node:
         self.sessions: SessionCatalog = cluster.sessions
         self.catalog: Catalog = cluster.catalog
         self.transactions: Transactions = cluster.transactions
+        self.auth = cluster.spec.auth
         self.cursors = cursors
         self.rng = rng
         self.log = log
@@ -104,6 +107,19 @@ class Node:
         if self.parameters["enableTestCommands"]:
             return commands
         return commands.without_test_commands()
+
+    # Access control.
+
+    @property
+    def users(self) -> UserStore:
+        """The users and roles of the deployment."""
+        return self.cluster.users
+
+    def bypasses(self, connection: ConnectionState) -> bool:
+        """Whether the localhost exception holds: the first user may be made from this machine."""
+        if len(self.users) or not self.parameters["enableLocalhostAuthBypass"]:
+            return False
+        return is_local(connection.peer)
 
     # Its place in the deployment.
 

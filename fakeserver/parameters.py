@@ -99,6 +99,9 @@ _PARSERS: Final[Mapping[Kind, Callable[[Any], Any]]] = {
     "document": _parse_document,
 }
 
+_TEST_ITERATIONS: Final = 5000
+"""The fewest that a server admits, and our default: tests want speed, a real server takes 10,000 or more."""
+_MAX_ITERATIONS: Final = 10_000_000
 _MECHANISMS: Final = ["MONGODB-X509", "SCRAM-SHA-1", "SCRAM-SHA-256"]
 
 
@@ -124,7 +127,22 @@ TABLE: Final[Mapping[str, Parameter]] = MappingProxyType(
             Parameter("localLogicalSessionTimeoutMinutes", "int", 30, at_runtime=False, minimum=1),
             Parameter("logLevel", "int", 0, minimum=0, maximum=5),
             Parameter("maxTransactionLockRequestTimeoutMillis", "int", 5),
+            Parameter("enableLocalhostAuthBypass", "bool", default=True, at_runtime=False),
             Parameter("quiet", "bool", default=False),
+            Parameter(
+                "scramIterationCount",
+                "int",
+                _TEST_ITERATIONS,
+                minimum=_TEST_ITERATIONS,
+                maximum=_MAX_ITERATIONS,
+            ),
+            Parameter(
+                "scramSHA256IterationCount",
+                "int",
+                _TEST_ITERATIONS,
+                minimum=_TEST_ITERATIONS,
+                maximum=_MAX_ITERATIONS,
+            ),
             Parameter("requireApiVersion", "bool", default=False, since=WIRE_50),
             Parameter("transactionLifetimeLimitSeconds", "int", 60, minimum=1),
         )

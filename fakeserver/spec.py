@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fakeserver.profile import Profile
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _MAX_MEMBERS = 50
 _MAX_PORT = 65535
@@ -26,6 +26,29 @@ class Topology(StrEnum):
     REPLICA_SET = "replica_set"
 
 
+@dataclass(frozen=True, slots=True)
+class UserSpec:
+    """A user that a deployment is started with.
+
+    `db` is the database that it belongs to (`authSource`), `$external` for one that comes with a client
+    certificate and has no password. `roles` are names on that database (on admin, where it has no
+    such role), or documents `{role, db}`.
+    """
+
+    name: str
+    password: str | None = field(default=None, repr=False)
+    db: str = "admin"
+    roles: Sequence[str | Mapping[str, str]] = ("root",)
+    mechanisms: tuple[str, ...] = ("SCRAM-SHA-1", "SCRAM-SHA-256")
+
+    def __post_init__(self) -> None:
+        """Refuse what no server would store."""
+        if not self.name:
+            raise ValueError("a user's name must not be empty")
+        if (self.password is None) != (self.db == "$external"):
+            raise ValueError(f"user {self.name!r}: a password is for every database but $external")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSpec:
     """A deployment's description.
@@ -34,6 +57,8 @@ class ClusterSpec:
     are theirs in order (none given: free ones). `parameters` are server parameters as at start-up, for every
     member. `election_delay` is how long, in seconds, a set is without a primary after a step-down.
     `journal_records` is how many records the deployment's journal keeps: the newest.
+    member. `election_delay` is how long, in seconds, a set is without a primary after a step-down. `auth`
+    switches access control on; `users` exist from the start, with or without it.
     """
 
     topology: Topology = Topology.STANDALONE
@@ -48,6 +73,8 @@ class ClusterSpec:
     compressors: tuple[str, ...] | None = None
     election_delay: float = 0.01
     journal_records: int = JOURNAL_RECORDS
+    auth: bool = False
+    users: tuple[UserSpec, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what cannot run, with a message that names the field."""
@@ -66,6 +93,7 @@ class ClusterSpec:
         if self.journal_records < 1:
             raise ValueError(f"journal_records must be 1 or more, not {self.journal_records}")
         object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
+        object.__setattr__(self, "users", tuple(self.users))
         Profile.named(self.profile)
 
     @classmethod

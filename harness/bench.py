@@ -105,7 +105,13 @@ class Bench:
         self._real.close()
 
     async def _run_virtual(self, item: Item, world: World) -> Result:
-        ports = {"clock": world.clock, "network": world.network, "rng": world.rng, "virtual": True}
+        ports: dict[str, Any] = {
+            "clock": world.clock,
+            "network": world.network,
+            "rng": world.rng,
+            "virtual": True,
+        }
+        ports["auth"] = self._settings.auth
         async with self._rig.deployment(Topology(item.topology), **ports) as deployment:
             return await self._run_on(deployment, item)
 
@@ -157,6 +163,7 @@ class Bench:
                 "network": TcpNetwork(),
                 "rng": rng,
                 "virtual": False,
+                "auth": self._settings.auth,
             }
             stack = AsyncExitStack()
             running = await stack.enter_async_context(self._rig.deployment(topology, **ports))

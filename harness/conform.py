@@ -161,8 +161,6 @@ def _run(options: Options) -> ExitCode:
 
 
 def _settings(options: Options) -> Settings:
-    if options.auth:
-        raise click.UsageError("--auth: the embedded deployment has no access control")
     return Settings(
         time="virtual" if options.time == "virtual" else "real",
         seed=options.seed,

@@ -97,8 +97,9 @@ class EmbeddedDeployment:
         from driver import AsyncClient  # noqa: PLC0415 - a help text needs no driver
 
         if address not in self.clients:
+            who = "{}:{}@".format(*_ADMINISTRATOR) if self.auth else ""
             self.clients[address] = AsyncClient(
-                f"mongodb://{address}/?directConnection=true&appName=harness",
+                f"mongodb://{who}{address}/?directConnection=true&appName=harness",
                 network=self.ports,
                 clock=self.clock,
                 rng=self.rng.spawn(f"admin/{address}"),
@@ -108,29 +109,44 @@ class EmbeddedDeployment:
 
 @asynccontextmanager
 async def embedded(
-    topology: Topology, *, clock: Clock, network: Network, rng: Rng, virtual: bool
+    topology: Topology, *, clock: Clock, network: Network, rng: Rng, virtual: bool, auth: bool = False
 ) -> AsyncIterator[EmbeddedDeployment]:
-    """Run a fake deployment of a topology that is `SERVED` while the block runs."""
+    """Run a fake deployment of a topology that is `SERVED` while the block runs.
+
+    With `auth` it has one user, who may do everything, and whom its connection strings name.
+    """
     import fakeserver  # noqa: PLC0415 - a help text needs no server
 
     async with AsyncExitStack() as stack:
         cluster = await stack.enter_async_context(
-            fakeserver.start(_spec(topology), network=network, clock=clock, rng=rng.spawn("cluster"))
+            fakeserver.start(
+                _spec(topology, auth=auth), network=network, clock=clock, rng=rng.spawn("cluster")
+            )
         )
         deployment = EmbeddedDeployment(
-            cluster=cluster, topology=topology, clock=clock, rng=rng, ports=network, virtual=virtual
+            cluster=cluster,
+            topology=topology,
+            clock=clock,
+            rng=rng,
+            ports=network,
+            virtual=virtual,
+            auth=auth,
         )
         stack.push_async_callback(deployment.aclose)
         await deployment.prepare()
         yield deployment
 
 
-def _spec(topology: Topology) -> ClusterSpec:
-    from fakeserver import ClusterSpec  # noqa: PLC0415 - see above
+def _spec(topology: Topology, *, auth: bool) -> ClusterSpec:
+    from fakeserver import ClusterSpec, UserSpec  # noqa: PLC0415 - see above
 
+    users = (UserSpec(*_ADMINISTRATOR),) if auth else ()
     if topology is Topology.SINGLE:
-        return ClusterSpec.standalone(parameters=_PARAMETERS)
-    return ClusterSpec.replica_set(3, parameters=_PARAMETERS)
+        return ClusterSpec.standalone(parameters=_PARAMETERS, auth=auth, users=users)
+    return ClusterSpec.replica_set(3, parameters=_PARAMETERS, auth=auth, users=users)
 
+
+_ADMINISTRATOR: Final = ("bob", "pwd123")
+"""The user and the password of the drivers' evergreen tools, which suites have as their default."""
 
 _PARAMETERS: Final = {"enableTestCommands": True}

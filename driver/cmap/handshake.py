@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from driver.cmap.connection import Connection, NameResolutionError
-from driver.errors import NetworkError, ServerError
+from driver.errors import DriverError, NetworkError, ServerError
 from driver.policy.deadline import after
 from mongowire.codes import Label
 from mongowire.compression import Compressor, available, negotiate
@@ -15,6 +15,7 @@ from mongowire.messages import OpMsg, OpQuery
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from driver.auth.authenticator import Attempt, Authenticator
     from driver.editions import Edition
     from driver.request_ids import RequestIds
     from mongowire.ports import Clock, Network
@@ -32,6 +33,7 @@ class Handshake:
     compressors: tuple[str, ...] = ()
     load_balanced: bool = False
     connect_timeout: float = 10.0
+    authenticator: Authenticator | None = None
 
     def document(self) -> dict[str, Any]:
         """Return the hello command of a new connection; a legacy one asks whether `hello` is understood."""
@@ -45,9 +47,12 @@ class Handshake:
             **balanced,
         }
 
-    def message(self) -> OpMsg | OpQuery:
-        """Return the handshake as a message: the legacy opcode unless the edition has left it behind."""
-        document = self.document()
+    def message(self, attempt: Attempt | None = None) -> OpMsg | OpQuery:
+        """Return the handshake as a message: the legacy opcode unless the edition has left it behind.
+
+        It carries the first step of an attempt to authenticate.
+        """
+        document = self.document() | ({} if attempt is None else attempt.in_hello())
         if self.load_balanced or self.edition.handshakes_by_op_msg:
             return OpMsg.of({**document, "$db": "admin"})
         return OpQuery.of("admin", document)
@@ -55,13 +60,15 @@ class Handshake:
     async def establish(self, address: str, *, number: int = 0, generation: int = 0) -> Connection:
         """Connect and shake hands (CMAP: Establishing a Connection).
 
-        Raises NetworkError, which an edition with backpressure labels as overload, and ServerError.
+        Raises NetworkError, which an edition with backpressure labels as overload unless it came during
+        authentication, ServerError and AuthenticationError.
         """
         try:
             return await self._established(address, number, generation)
         except NetworkError as error:
             error.establishing, error.attempted = True, False
-            if self.edition.overloaded_establishment and not isinstance(error, NameResolutionError):
+            unlabelled = error.authenticating or isinstance(error, NameResolutionError)
+            if self.edition.overloaded_establishment and not unlabelled:
                 error.add_label(Label.SYSTEM_OVERLOADED)
                 error.add_label(Label.RETRYABLE)
             raise
@@ -77,11 +84,11 @@ class Handshake:
             self.network, address, now=now, deadline=deadline, number=number, generation=generation
         )
 
-    async def greet(self, connection: Connection) -> dict[str, Any]:
+    async def greet(self, connection: Connection, attempt: Attempt | None = None) -> dict[str, Any]:
         """Exchange the handshake on an open connection, and return the reply. Raises ServerError."""
         deadline = after(self.clock.now(), self.connect_timeout)
         request_id = self.request_ids.next_request()
-        await connection.send(self.message(), request_id, deadline=deadline, compressed=False)
+        await connection.send(self.message(attempt), request_id, deadline=deadline, compressed=False)
         reply, _ = await connection.receive(request_id, deadline=deadline)
         if reply.get("ok") != 1:
             raise ServerError.of_reply(reply, connection.address)
@@ -93,8 +100,30 @@ class Handshake:
     async def _established(self, address: str, number: int, generation: int) -> Connection:
         connection = await self.open(address, number=number, generation=generation)
         try:
-            await self.greet(connection)
+            attempt = None if self.authenticator is None else self.authenticator.attempt()
+            hello = await self.greet(connection, attempt)
+            if attempt is not None and not hello.get("arbiterOnly"):
+                await self._authenticate(connection, attempt, hello)
         except BaseException:
             await connection.aclose(abort=True)
             raise
         return connection
+
+    async def _authenticate(self, connection: Connection, attempt: Attempt, hello: Mapping[str, Any]) -> None:
+        """Authenticate, after which the connection is established (Connection handshake)."""
+        deadline = after(self.clock.now(), self.connect_timeout)
+
+        async def run(database: str, command: Mapping[str, Any]) -> dict[str, Any]:
+            message = OpMsg.of({**command, "$db": database})
+            request_id = self.request_ids.next_request()
+            await connection.send(message, request_id, deadline=deadline, compressed=False)
+            reply, _ = await connection.receive(request_id, deadline=deadline)
+            if reply.get("ok") != 1:
+                raise ServerError.of_reply(reply, connection.address)
+            return reply
+
+        try:
+            await attempt.finish(hello, run)
+        except DriverError as error:
+            error.authenticating = True
+            raise

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 FAMILIES: Final = (
     "handshake",
     "authentication",
+    "users",
+    "roles",
     "api_version",
     "diagnostics",
     "parameters",

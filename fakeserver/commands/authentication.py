@@ -1,13 +1,16 @@
-"""The commands of authentication, on a deployment that has no users.
+"""The commands of authentication: SASL with SCRAM, client certificates, logout.
 
-Behaviour: every attempt fails, as on a server without access control whose users are unknown.
+Behaviour: `Authentication` of the driver specifications; every failure is the same error to the client.
 Versions: getnonce until 6.0.
+Not modelled: PLAIN, GSSAPI, MONGODB-AWS and MONGODB-OIDC, which answer as mechanisms that are not enabled.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from fakeserver.access.scram import MECHANISMS, ScramConversation, failed, skips_empty_exchange
+from fakeserver.access.users import EXTERNAL
 from fakeserver.commands.table import CommandTable, Reply
 from fakeserver.errors import CommandError
 from fakeserver.idl import Field, Fields
@@ -15,33 +18,46 @@ from fakeserver.profile import WIRE_60
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
+    from fakeserver.access.users import User
     from fakeserver.commands.context import CommandContext
 
 table = CommandTable()
 
-_MECHANISM_UNAVAILABLE: Final = 334
 _NONCE_BYTES: Final = 8
-
-
-@table.command(
-    "saslStart",
-    kind="internal",
-    requires_auth=False,
-    fields=Fields.of(
-        Field("mechanism", "string", required=True),
-        Field("payload", "string|binData", required=True),
-        strict=False,
-    ),
+_X509: Final = "MONGODB-X509"
+_SASL_START: Final = Fields.of(
+    Field("mechanism", "string", required=True),
+    Field("payload", "string|binData", required=True),
+    Field("options", "object"),
+    strict=False,
 )
+_PASSED_ON: Final = frozenset({ErrorCode.PROTOCOL_ERROR, ErrorCode.MECHANISM_UNAVAILABLE})
+"""The only failures that a client is told apart."""
+
+
+@table.command("saslStart", kind="internal", requires_auth=False, fields=_SASL_START)
 def sasl_start(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Begin a SASL conversation."""
+    return start_conversation(ctx, command, ctx.db)
+
+
+def start_conversation(ctx: CommandContext, command: dict[str, Any], db: str) -> Reply:
+    """Answer `saslStart`, also a speculative one. Raises `CommandError` 17, 18 or 334."""
     mechanism = command["mechanism"]
-    if mechanism not in ctx.node.parameters["authenticationMechanisms"]:
+    ctx.connection.identity.conversation = None
+    if mechanism not in ctx.node.parameters["authenticationMechanisms"] or mechanism not in MECHANISMS:
         raise CommandError(
-            _MECHANISM_UNAVAILABLE,
+            ErrorCode.MECHANISM_UNAVAILABLE,
             f"Received authentication for mechanism {mechanism} which is not enabled",
         )
-    raise _failed()
+    skips = skips_empty_exchange(command)
+    conversation = ScramConversation(mechanism, db, skip_empty_exchange=skips)
+    try:
+        reply = conversation.start(_payload(command), ctx.node.users.find, ctx.node.rng)
+    except CommandError as error:
+        raise _failure(ctx, conversation, error) from error
+    ctx.connection.identity.conversation = conversation
+    return reply
 
 
 @table.command(
@@ -54,20 +70,54 @@ def sasl_start(ctx: CommandContext, command: dict[str, Any]) -> Reply:
         strict=False,
     ),
 )
-def sasl_continue(_ctx: CommandContext, _command: dict[str, Any]) -> Reply:
+def sasl_continue(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Go on with a SASL conversation."""
-    raise CommandError(ErrorCode.PROTOCOL_ERROR, "No SASL session state found")
+    identity = ctx.connection.identity
+    conversation, identity.conversation = identity.conversation, None
+    if conversation is None:
+        raise CommandError(ErrorCode.PROTOCOL_ERROR, "No SASL session state found")
+    if conversation.db != ctx.db:
+        raise CommandError(
+            ErrorCode.PROTOCOL_ERROR, "Attempt to switch database target during SASL authentication."
+        )
+    try:
+        reply = conversation.go_on(command["conversationId"], _payload(command))
+    except CommandError as error:
+        raise _failure(ctx, conversation, error) from error
+    if not reply["done"]:
+        identity.conversation = conversation
+    elif conversation.user is not None:
+        _log_in(ctx, conversation.user, conversation.mechanism)
+    return reply
 
 
 @table.command("authenticate", kind="internal", requires_auth=False)
-def authenticate(_ctx: CommandContext, _command: dict[str, Any]) -> Reply:
+def authenticate(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Authenticate by a client certificate."""
-    raise _failed()
+    return authenticate_by_certificate(ctx, command)
+
+
+def authenticate_by_certificate(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Answer `authenticate`, also a speculative one. Raises `CommandError` 2 or 18."""
+    if command.get("mechanism") != _X509:
+        raise CommandError(
+            ErrorCode.BAD_VALUE,
+            f"Auth mechanism not specified or unsupported: {command.get('mechanism', '')}",
+        )
+    subject = ctx.connection.certificate_subject
+    named = command.get("user", subject)
+    user = None if subject is None or named != subject else ctx.node.users.find(subject, EXTERNAL)
+    if user is None:
+        _log_failure(ctx, str(named or ""), EXTERNAL, _X509)
+        raise failed()
+    _log_in(ctx, user, _X509)
+    return {"dbname": EXTERNAL, "user": user.name}
 
 
 @table.command("logout", kind="internal", requires_auth=False)
-def logout(_ctx: CommandContext, _command: dict[str, Any]) -> Reply:
+def logout(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
     """Forget who the client is."""
+    ctx.connection.identity.log_out(ctx.db)
     return {}
 
 
@@ -77,5 +127,41 @@ def getnonce(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
     return {"nonce": ctx.node.rng.randbytes(_NONCE_BYTES).hex()}
 
 
-def _failed() -> CommandError:
-    return CommandError(ErrorCode.AUTHENTICATION_FAILED, "Authentication failed.")
+def speculate(ctx: CommandContext, attempt: dict[str, Any]) -> Reply | None:
+    """Return the answer to a hello's `speculativeAuthenticate`, None for one that fails for any reason."""
+    db = attempt.get("db")
+    if not isinstance(db, str):
+        return None
+    fields = {name: value for name, value in attempt.items() if name != "db"}
+    try:
+        if "saslStart" in attempt:
+            _SASL_START.check_command(fields)
+            return start_conversation(ctx, fields, db)
+        return authenticate_by_certificate(ctx, fields)
+    except CommandError:
+        return None
+
+
+def _payload(command: dict[str, Any]) -> bytes:
+    payload = command["payload"]
+    return payload.encode() if isinstance(payload, str) else bytes(payload)
+
+
+def _failure(ctx: CommandContext, conversation: ScramConversation, error: CommandError) -> CommandError:
+    _log_failure(ctx, conversation.user_name, conversation.db, conversation.mechanism)
+    return error if error.code in _PASSED_ON else failed()
+
+
+def _log_in(ctx: CommandContext, user: User, mechanism: str) -> None:
+    ctx.connection.identity.log_in(user)
+    attr = {"user": f"{user.name}@{user.db}", "mechanism": mechanism, "client": ctx.connection.peer}
+    ctx.node.log.write(
+        "ACCESS", 5286306, "Successfully authenticated", context=ctx.connection.thread_name, attr=attr
+    )
+
+
+def _log_failure(ctx: CommandContext, name: str, db: str, mechanism: str) -> None:
+    attr = {"user": f"{name}@{db}", "mechanism": mechanism, "client": ctx.connection.peer}
+    ctx.node.log.write(
+        "ACCESS", 5286307, "Failed to authenticate", context=ctx.connection.thread_name, attr=attr
+    )

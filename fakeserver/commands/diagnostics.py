@@ -60,6 +60,9 @@ def get_cmd_line_opts(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
     if spec.is_replica_set:
         argv += ["--replSet", spec.set_name]
         parsed["replication"] = {"replSet": spec.set_name}
+    if spec.auth:
+        argv.append("--auth")
+        parsed["security"] = {"authorization": "enabled"}
     given = {"enableTestCommands": node.parameters["enableTestCommands"], **spec.parameters}
     texts = {name: _text(value) for name, value in given.items()}
     for name, value in texts.items():
@@ -112,11 +115,18 @@ def server_status(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
 
 
 @table.command("connectionStatus", kind="internal", requires_auth=False)
-def connection_status(_ctx: CommandContext, command: dict[str, Any]) -> Reply:
+def connection_status(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Tell who the client is authenticated as."""
-    status: dict[str, Any] = {"authenticatedUsers": [], "authenticatedUserRoles": []}
+    store = ctx.node.users
+    users = ctx.connection.identity.users(store)
+    roles = store.inherited(role for user in users for role in user.roles)
+    status: dict[str, Any] = {
+        "authenticatedUsers": [{"user": user.name, "db": user.db} for user in users],
+        "authenticatedUserRoles": [role.document() for role in roles],
+    }
     if command.get("showPrivileges"):
-        status["authenticatedUserPrivileges"] = []
+        privileges = store.privileges(roles)
+        status["authenticatedUserPrivileges"] = [each.document() for each in privileges]
     return {"authInfo": status}
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import ObjectId
 
 from fakeserver import hello as hello_reply
+from fakeserver.commands.authentication import speculate
 from fakeserver.commands.table import CommandTable, Reply
 from fakeserver.errors import CommandError
 from fakeserver.idl import Field, Fields, type_name
@@ -58,12 +59,12 @@ def is_master(ctx: CommandContext, command: dict[str, Any]) -> Reply:
 
 
 def _answer(ctx: CommandContext, command: dict[str, Any], *, legacy: bool) -> Reply:
-    _check_speculation(command)
+    attempt = _speculation(command)
     if ctx.node.profile.awaits_topology_changes:
         _await_change(ctx, command)
     node = ctx.node
     awaits = node.profile.awaits_topology_changes
-    return hello_reply.reply(
+    reply = hello_reply.reply(
         hello_reply.HelloFacts(
             profile=node.profile,
             legacy=legacy,
@@ -75,6 +76,33 @@ def _answer(ctx: CommandContext, command: dict[str, Any], *, legacy: bool) -> Re
             member=node.member_facts(),
         )
     )
+    return reply | _authentication(ctx, command, attempt)
+
+
+def _authentication(ctx: CommandContext, command: dict[str, Any], attempt: dict[str, Any] | None) -> Reply:
+    """Tell the mechanisms of a user, and answer an attempt to authenticate; what fails is left out."""
+    told: Reply = {}
+    wanted = command.get("saslSupportedMechs")
+    if wanted is not None:
+        db, name = _user_name(wanted)
+        user = ctx.node.users.find(name, db)
+        if user is not None:
+            told["saslSupportedMechs"] = user.mechanisms
+    answer = None if attempt is None else speculate(ctx, attempt)
+    if answer is not None:
+        told["speculativeAuthenticate"] = answer
+    return told
+
+
+def _user_name(wanted: Any) -> tuple[str, str]:
+    """Return database and name of `db.user`, or of `{user, db}`. Raises `CommandError` 2."""
+    if isinstance(wanted, str):
+        db, dot, name = wanted.partition(".")
+        if dot:
+            return db, name
+    elif isinstance(wanted.get("user"), str) and isinstance(wanted.get("db"), str):
+        return wanted["db"], wanted["user"]
+    raise CommandError(ErrorCode.BAD_VALUE, "UserName must contain a '.' separated database.user pair")
 
 
 def _await_change(ctx: CommandContext, command: dict[str, Any]) -> None:
@@ -139,13 +167,14 @@ def _negotiate(ctx: CommandContext, command: dict[str, Any]) -> tuple[str, ...]:
     return connection.compressors
 
 
-def _check_speculation(command: dict[str, Any]) -> None:
-    """Refuse what is no attempt to authenticate; one that fails, as all do without users, is passed over."""
-    attempt = command.get("speculativeAuthenticate")
+def _speculation(command: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the attempt to authenticate, if there is one. Raises `CommandError` for what is none."""
+    attempt: dict[str, Any] | None = command.get("speculativeAuthenticate")
     if attempt is None:
-        return
+        return None
     name = next(iter(attempt), None)
     if name is None:
         raise CommandError(ErrorCode.BAD_VALUE, "Cannot specify an empty speculativeAuthenticate argument")
     if name not in {"saslStart", "authenticate"}:
         raise CommandError(_SPECULATION_UNKNOWN, f"Unrecognized speculative authentication command: {name}")
+    return attempt

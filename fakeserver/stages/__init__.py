@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fakeserver.stages.api_version import ApiVersion
+from fakeserver.stages.authorization import Authentication, Authorization
 from fakeserver.stages.deadline import Deadline
-from fakeserver.stages.eligibility import Authorization, Eligibility
+from fakeserver.stages.eligibility import Eligibility
 from fakeserver.stages.execution import Execute
 from fakeserver.stages.failpoints import FailPoints
 from fakeserver.stages.labelling import ClusterTimeGossip, ErrorLabels
@@ -27,6 +28,7 @@ def mongod_stages() -> tuple[Stage, ...]:
         ClusterTimeGossip(),
         Parse(),
         Lookup(),
+        Authentication(),
         ValidateBody(),
         ApiVersion(),
         ErrorLabels(),

@@ -1,4 +1,4 @@
-"""Whether a command may run on its database, in a transaction, with a transaction number, by this client."""
+"""Whether a command may run on its database, in a transaction, with a transaction number."""
 
 from __future__ import annotations
 
@@ -82,17 +82,3 @@ def _check_namespace(request: RequestContext) -> None:
             ErrorCode.OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
             f"Cannot run command against the '{request.db}.{target}' collection in a transaction.",
         )
-
-
-class Authorization(Stage):
-    """Keeps a command of the admin database there."""
-
-    step = Step.AUTHORIZATION
-
-    def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
-        spec = request.spec
-        if spec.admin_only and request.db != "admin":
-            raise CommandError(
-                ErrorCode.UNAUTHORIZED, f"{spec.name} may only be run against the admin database."
-            )
-        return PASS

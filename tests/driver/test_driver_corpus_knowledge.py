@@ -372,6 +372,23 @@ def test_connection_strings_are_taken_apart(corpus: Path) -> None:
                 assert parsed.password == case["auth"]["password"], where
 
 
+def test_credentials_are_read_from_connection_strings(corpus: Path) -> None:
+    for name, file in cases(corpus, "auth/tests/legacy"):
+        for case in file["tests"]:
+            where = f"{name}: {case['description']}"
+            warnings, refusal = read_options(case["uri"])
+            if warnings is None:
+                assert not case["valid"] or "does not authenticate by" in refusal, f"{where}: {refusal}"
+                continue
+            assert case["valid"], where
+            expected, found = case.get("credential"), ClientOptions.of_uri(case["uri"])[0].credential
+            assert (found is None) == (expected is None), where
+            if found is not None:
+                told = (found.username, found.password, found.source, found.mechanism)
+                names = ("username", "password", "source", "mechanism")
+                assert told == tuple(expected[key] for key in names), where
+
+
 def expected_host(host: dict[str, Any]) -> str:
     name, port = host["host"], host.get("port") or 27017
     if host["type"] == "unix":

@@ -11,7 +11,7 @@ import pytest
 from pymongo import MongoClient
 
 from fakeserver.cli import main, parser, spec_of
-from fakeserver.spec import ClusterSpec, Topology
+from fakeserver.spec import ClusterSpec, Topology, UserSpec
 
 
 def _spec(*arguments: str, **environment: str) -> ClusterSpec:
@@ -50,6 +50,14 @@ def _spec(*arguments: str, **environment: str) -> ClusterSpec:
             ["--networkMessageCompressors", "disabled"],
             ClusterSpec.standalone(bind_ip="localhost", compressors=()),
         ),
+        (
+            ["--auth", "--user", "bob:a:b"],
+            ClusterSpec.standalone(bind_ip="localhost", auth=True, users=(UserSpec("bob", "a:b"),)),
+        ),
+        (
+            ["--keyFile", "key", "--bind_ip_all"],
+            ClusterSpec.standalone(host="localhost", bind_ip="0.0.0.0", auth=True),
+        ),
         (["--dbpath", "/data", "--journal"], ClusterSpec.standalone(bind_ip="localhost")),
     ],
 )
@@ -74,6 +82,7 @@ def test_the_environment_gives_the_default_topology(environment: dict[str, str],
     ("arguments", "environment", "complaint"),
     [
         (["--bind_ip", "0.0.0.0"], {}, "lets other machines in"),
+        (["--user", "bob"], {}, "--user must have the form NAME:PASSWORD"),
         (["--bind_ip", "example.org"], {}, "lets other machines in"),
         (["--bind_ip_all"], {}, "lets other machines in"),
         (["--members", "3"], {}, "--members is for a replica set"),

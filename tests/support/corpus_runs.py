@@ -25,6 +25,7 @@ def run_folder(
     topology: str = "replicaset",
     edition: str = "",
     journal_dir: str = "",
+    auth: bool = False,
 ) -> list[Result]:
     """Run a folder's cases, in this process, and judge them by the bundled expectations."""
     scenarios = load_all(discover([folder]))
@@ -38,7 +39,7 @@ def run_folder(
             (entry := book.find(case_id, topology, edition)) is None or entry.kind != "skip"
         ),
     )
-    settings = Settings(time=time, journal_dir=journal_dir)
+    settings = Settings(time=time, journal_dir=journal_dir, auth=auth)
     results: dict[int, Result] = {}
     run_items(
         dict(enumerate(items)), settings, jobs=jobs_for(len(items), settings), on_result=results.__setitem__

@@ -67,13 +67,17 @@ def finding_and_modifying(client: Client) -> None:
 
 def writing_in_bulk(client: Client) -> None:
     things = client.db.things
-    requests = [InsertOne({"_id": 1}), UpdateOne({"_id": 1}, {"$set": {"x": 1}}), DeleteOne({"_id": 1})]
+    requests: list[Any] = [
+        InsertOne({"_id": 1}),
+        UpdateOne({"_id": 1}, {"$set": {"x": 1}}),
+        DeleteOne({"_id": 1}),
+    ]
     result = things.bulk_write(requests)
     assert (result.inserted_count, result.modified_count, result.deleted_count) == (1, 1, 1)
     with pytest.raises(BulkWriteError) as failed:
         things.bulk_write([InsertOne({"_id": 1}), InsertOne({"_id": 1}), InsertOne({"_id": 2})])
     assert failed.value.details["nInserted"] == 1
-    models = [
+    models: list[Any] = [
         InsertOne({"_id": 5}, namespace="db.things"),
         UpdateOne({"_id": 5}, {"$set": {"x": 1}}, namespace="db.things"),
         DeleteOne({"_id": 5}, namespace="db.things"),

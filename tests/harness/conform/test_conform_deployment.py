@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     Scenario = Callable[[EmbeddedDeployment], Awaitable[None]]
 
 
-def on_a_replica_set(scenario: Scenario, *, topology: Topology = Topology.REPLICA_SET) -> None:
+def on_a_replica_set(
+    scenario: Scenario, *, topology: Topology = Topology.REPLICA_SET, auth: bool = False
+) -> None:
     """Run a scenario on a deployment in virtual time."""
 
     async def main(world: World) -> None:
         ports: dict[str, Any] = {"clock": world.clock, "network": world.network, "rng": world.rng}
-        async with embedded(topology, virtual=True, **ports) as deployment:
+        async with embedded(topology, virtual=True, auth=auth, **ports) as deployment:
             await scenario(deployment)
 
     run_virtual(main)
@@ -39,6 +41,18 @@ def test_a_deployment_tells_what_requirements_are_compared_with(topology: Topolo
         assert deployment.uri_multi == deployment.uri
 
     on_a_replica_set(scenario, topology=topology)
+
+
+@pytest.mark.parametrize("topology", SERVED)
+def test_with_access_control_its_connection_strings_name_a_user_who_may_do_everything(
+    topology: Topology,
+) -> None:
+    async def scenario(deployment: EmbeddedDeployment) -> None:
+        assert deployment.auth is True
+        assert deployment.uri.startswith("mongodb://bob:pwd123@")
+        assert (await deployment.admin("db", {"dropDatabase": 1}))["ok"] == 1
+
+    on_a_replica_set(scenario, topology=topology, auth=True)
 
 
 def test_a_command_goes_to_the_primary_of_the_moment() -> None:

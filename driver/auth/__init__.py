@@ -1,0 +1,1 @@
+"""Authentication: who the client is, and the conversations that prove it (Authentication)."""

@@ -1,0 +1,201 @@
+"""Which privileges each command needs, as data.
+
+A command that is not listed needs those of its kind: `read` to find, `write` to insert, update and remove in
+its collection, `admin` and `internal` the cluster's `internal` action, which only root has.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+from fakeserver.access.roles import CLUSTER, Resource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from fakeserver.commands.table import CommandSpec
+
+Need: TypeAlias = "tuple[Resource, str]"
+
+
+class _On(NamedTuple):
+    """Actions that a command needs on its `scope`: `collection`, `db`, `cluster`."""
+
+    scope: str
+    actions: tuple[str, ...]
+
+
+_FREE: Final = frozenset(
+    {
+        *("abortTransaction", "commitTransaction", "coordinateCommitTransaction", "endSessions"),
+        *("refreshSessions", "startSession", "getMore", "killCursors", "getLastError", "listCommands"),
+        *("configureFailPoint", "waitForFailPoint", "isdbgrid", "features", "testVersion2"),
+        *("testDeprecation", "testDeprecationInVersion2", "listDatabases", "killSessions"),
+        "getnonce",
+    }
+)
+"""They need no privilege of their own: what they do is checked elsewhere, or concerns the client's own."""
+
+_NEEDS: Final[Mapping[str, _On]] = {
+    **dict.fromkeys(("find", "count", "distinct", "aggregate"), _On("collection", ("find",))),
+    "insert": _On("collection", ("insert",)),
+    "update": _On("collection", ("update",)),
+    "delete": _On("collection", ("remove",)),
+    "create": _On("collection", ("createCollection",)),
+    "drop": _On("collection", ("dropCollection",)),
+    "collMod": _On("collection", ("collMod",)),
+    "createIndexes": _On("collection", ("createIndex",)),
+    "dropIndexes": _On("collection", ("dropIndex",)),
+    "listIndexes": _On("collection", ("listIndexes",)),
+    "collStats": _On("collection", ("collStats",)),
+    "validate": _On("collection", ("validate",)),
+    "createSearchIndexes": _On("collection", ("createSearchIndexes",)),
+    "updateSearchIndex": _On("collection", ("updateSearchIndex",)),
+    "dropSearchIndex": _On("collection", ("dropSearchIndex",)),
+    "listCollections": _On("db", ("listCollections",)),
+    "dropDatabase": _On("db", ("dropDatabase",)),
+    "dbStats": _On("db", ("dbStats",)),
+    "profile": _On("db", ("enableProfiler",)),
+    "createUser": _On("db", ("createUser", "grantRole")),
+    "updateUser": _On("db", ("changePassword", "grantRole")),
+    "dropUser": _On("db", ("dropUser",)),
+    "dropAllUsersFromDatabase": _On("db", ("dropUser",)),
+    "grantRolesToUser": _On("db", ("grantRole",)),
+    "revokeRolesFromUser": _On("db", ("revokeRole",)),
+    "createRole": _On("db", ("createRole", "grantRole")),
+    "updateRole": _On("db", ("grantRole", "revokeRole")),
+    "dropRole": _On("db", ("dropRole",)),
+    "usersInfo": _On("db", ("viewUser",)),
+    "rolesInfo": _On("db", ("viewRole",)),
+    **{
+        name: _On("cluster", (action,))
+        for name, action in (
+            ("serverStatus", "serverStatus"),
+            ("getCmdLineOpts", "getCmdLineOpts"),
+            ("getParameter", "getParameter"),
+            ("setParameter", "setParameter"),
+            ("getLog", "getLog"),
+            ("hostInfo", "hostInfo"),
+            ("killAllSessions", "killAnySession"),
+            ("killAllSessionsByPattern", "killAnySession"),
+            ("replSetGetStatus", "replSetGetStatus"),
+            ("replSetGetConfig", "replSetGetConfig"),
+            ("replSetFreeze", "replSetStateChange"),
+            ("replSetStepDown", "replSetStateChange"),
+            ("replSetMaintenance", "replSetStateChange"),
+            ("currentOp", "inprog"),
+            ("killOp", "killop"),
+            ("top", "top"),
+            ("fsync", "fsync"),
+            ("shutdown", "shutdown"),
+            ("listShards", "listShards"),
+            ("flushRouterConfig", "flushRouterConfig"),
+        )
+    },
+}
+
+
+def needs(spec: CommandSpec, db: str, command: Mapping[str, Any]) -> Iterator[Need]:
+    """Iterate over the actions that a command needs, each with its resource."""
+    special = _SPECIAL.get(spec.name)
+    if special is not None:
+        yield from special(db, command)
+        return
+    need = _NEEDS.get(spec.name)
+    if need is None:
+        need = None if spec.name in _FREE or not spec.requires_auth else _BY_KIND[spec.kind]
+    if need is not None:
+        resource = _resource(need.scope, db, command)
+        yield from ((resource, action) for action in need.actions)
+    if spec.name == "aggregate":
+        yield from _output(db, command)
+
+
+_BY_KIND: Final[Mapping[str, _On]] = {
+    "read": _On("collection", ("find",)),
+    "write": _On("collection", ("insert", "update", "remove")),
+    "admin": _On("cluster", ("internal",)),
+    "internal": _On("cluster", ("internal",)),
+}
+
+
+def _resource(scope: str, db: str, command: Mapping[str, Any]) -> Resource:
+    if scope == "cluster":
+        return CLUSTER
+    target = next(iter(command.values()), None)
+    return Resource(db, target if scope == "collection" and isinstance(target, str) else "")
+
+
+def _find_and_modify(db: str, command: Mapping[str, Any]) -> Iterator[Need]:
+    resource = _resource("collection", db, command)
+    yield resource, "find"
+    yield resource, "remove" if command.get("remove") else "update"
+    if command.get("upsert"):
+        yield resource, "insert"
+
+
+def _output(db: str, command: Mapping[str, Any]) -> Iterator[Need]:
+    """`$out` and `$merge` write to another collection."""
+    pipeline = command.get("pipeline")
+    last = pipeline[-1] if isinstance(pipeline, list) and pipeline else None
+    if not isinstance(last, dict):
+        return
+    if "$out" in last:
+        resource = _namespace(db, last["$out"])
+        yield from ((resource, action) for action in ("insert", "remove"))
+    elif "$merge" in last:
+        into = last["$merge"]
+        resource = _namespace(db, into.get("into") if isinstance(into, dict) else into)
+        yield from ((resource, action) for action in ("insert", "update"))
+
+
+def _namespace(db: str, target: Any) -> Resource:
+    if isinstance(target, dict):
+        return Resource(str(target.get("db", db)), str(target.get("coll", "")))
+    return Resource(db, target if isinstance(target, str) else "")
+
+
+_BULK_ACTIONS: Final = {"insert": "insert", "update": "update", "delete": "remove"}
+
+
+def _bulk_write(_db: str, command: Mapping[str, Any]) -> Iterator[Need]:
+    namespaces = command.get("nsInfo") or ()
+    for each in command.get("ops") or ():
+        name = next(iter(each), None)
+        action = _BULK_ACTIONS.get(name or "")
+        index = each.get(name)
+        if action is None or not isinstance(index, int) or not 0 <= index < len(namespaces):
+            continue
+        ns = namespaces[index].get("ns")
+        db, _, collection = str(ns).partition(".")
+        yield Resource(db, collection), action
+
+
+def _rename(_db: str, command: Mapping[str, Any]) -> Iterator[Need]:
+    source, target = (str(value).partition(".") for value in (command["renameCollection"], command.get("to")))
+    if source[0] == target[0]:
+        yield Resource(source[0]), "renameCollectionSameDB"
+        return
+    yield Resource(source[0], source[2]), "find"
+    yield Resource(source[0], source[2]), "dropCollection"
+    yield Resource(target[0], target[2]), "insert"
+    yield Resource(target[0], target[2]), "createIndex"
+
+
+def _explain(db: str, command: Mapping[str, Any]) -> Iterator[Need]:
+    """To explain a command needs what to run it would."""
+    inner = command["explain"]
+    name = next(iter(inner), "") if isinstance(inner, dict) else ""
+    if name in _SPECIAL and name != "explain":
+        yield from _SPECIAL[name](db, inner)
+    elif name in _NEEDS:
+        resource = _resource(_NEEDS[name].scope, db, inner)
+        yield from ((resource, action) for action in _NEEDS[name].actions)
+
+
+_SPECIAL: Final[Mapping[str, Callable[[str, Mapping[str, Any]], Iterator[Need]]]] = {
+    "findAndModify": _find_and_modify,
+    "bulkWrite": _bulk_write,
+    "explain": _explain,
+    "renameCollection": _rename,
+}

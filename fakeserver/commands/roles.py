@@ -1,0 +1,131 @@
+"""The commands that define roles.
+
+Not modelled: grantPrivilegesToRole and its like (use updateRole), authentication restrictions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from fakeserver.access.roles import ANYTHING, CLUSTER, Privilege, Resource, RoleName, built_in
+from fakeserver.access.users import Role
+from fakeserver.commands.table import CommandTable, Reply, first_argument
+from fakeserver.commands.users import role_name, role_names
+from fakeserver.errors import CommandError
+from fakeserver.idl import Field, Fields
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from fakeserver.commands.context import CommandContext
+
+table = CommandTable()
+
+_CREATE: Final = Fields.of(
+    Field("createRole", "string"),
+    Field("privileges", "array", required=True, of=Fields.of(strict=False)),
+    Field("roles", "array", required=True),
+)
+_UPDATE: Final = Fields.of(
+    Field("updateRole", "string"),
+    Field("privileges", "array", of=Fields.of(strict=False)),
+    Field("roles", "array"),
+)
+
+
+@table.command("createRole", kind="write", fields=_CREATE, write_concern=True)
+def create_role(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Define a role of this database."""
+    name = first_argument(command)
+    if not name:
+        raise CommandError(ErrorCode.BAD_VALUE, "Role name must be non-empty")
+    privileges = _privileges(command["privileges"])
+    roles = role_names(command["roles"], ctx.db)
+    ctx.node.users.add_role(Role(RoleName(name, ctx.db), privileges, roles))
+    ctx.node.oplog.append()
+    return {}
+
+
+@table.command("updateRole", kind="write", fields=_UPDATE, write_concern=True)
+def update_role(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Replace what a role permits."""
+    if not {"privileges", "roles"} & command.keys():
+        raise CommandError(ErrorCode.BAD_VALUE, "Must specify at least one field to update in updateRole")
+    privileges = _privileges(command["privileges"]) if "privileges" in command else None
+    roles = role_names(command["roles"], ctx.db) if "roles" in command else None
+    ctx.node.users.change_role(RoleName(first_argument(command), ctx.db), privileges, roles)
+    ctx.node.oplog.append()
+    return {}
+
+
+@table.command("dropRole", kind="write", fields=Fields.of(Field("dropRole", "string")), write_concern=True)
+def drop_role(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Drop a role that was defined."""
+    ctx.node.users.drop_role(RoleName(first_argument(command), ctx.db))
+    ctx.node.oplog.append()
+    return {}
+
+
+@table.command(
+    "rolesInfo",
+    kind="internal",
+    fields=Fields.of(
+        Field("rolesInfo", "any"),
+        Field("showPrivileges", "bool"),
+        Field("showBuiltinRoles", "bool"),
+    ),
+)
+def roles_info(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Tell about roles: by name, or those defined on this database."""
+    found = _asked_for(ctx, first_argument(command))
+    return {"roles": [_described(ctx, role, command) for role in found]}
+
+
+def _asked_for(ctx: CommandContext, target: Any) -> list[Role]:
+    users = ctx.node.users
+    if isinstance(target, int | float) and target == 1:
+        return users.roles_of(ctx.db)
+    names = target if isinstance(target, list) else [target]
+    found = [users.role(role_name(name, ctx.db)) for name in names]
+    return [role for role in found if role is not None]
+
+
+def _described(ctx: CommandContext, role: Role, command: dict[str, Any]) -> dict[str, Any]:
+    users = ctx.node.users
+    described: dict[str, Any] = {
+        "_id": f"{role.role.db}.{role.role.name}",
+        **role.role.document(),
+        "isBuiltin": built_in(role.role) is not None,
+        "roles": [each.document() for each in role.roles],
+        "inheritedRoles": [each.document() for each in users.inherited(role.roles)],
+    }
+    if command.get("showPrivileges"):
+        described["privileges"] = [each.document() for each in role.privileges]
+        described["inheritedPrivileges"] = [each.document() for each in users.privileges([role.role])]
+    return described
+
+
+def _privileges(documents: list[dict[str, Any]]) -> tuple[Privilege, ...]:
+    return tuple(_privilege(document) for document in documents)
+
+
+def _privilege(document: dict[str, Any]) -> Privilege:
+    resource, actions = document.get("resource"), document.get("actions")
+    if not isinstance(resource, dict) or not isinstance(actions, list) or not actions:
+        raise CommandError(
+            ErrorCode.FAILED_TO_PARSE, "a privilege has a resource, and actions that are not empty"
+        )
+    return Privilege(_resource(resource), frozenset(map(str, actions)))
+
+
+def _resource(document: dict[str, Any]) -> Resource:
+    if document.get("anyResource"):
+        return ANYTHING
+    if document.get("cluster"):
+        return CLUSTER
+    db, collection = document.get("db"), document.get("collection")
+    if not isinstance(db, str) or not isinstance(collection, str):
+        raise CommandError(
+            ErrorCode.FAILED_TO_PARSE,
+            "a resource is {db, collection}, {cluster: true} or {anyResource: true}",
+        )
+    return Resource(db, collection)

@@ -1,0 +1,220 @@
+"""The commands that manage users.
+
+Behaviour: user management commands of a server; all of them write, so they need the primary.
+Not modelled: authentication restrictions, which are refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from fakeserver.access.roles import RoleName
+from fakeserver.access.scram import MECHANISMS, SHA_1
+from fakeserver.access.users import EXTERNAL, Password
+from fakeserver.commands.table import CommandTable, Reply, first_argument
+from fakeserver.errors import CommandError
+from fakeserver.idl import Field, Fields
+from fakeserver.storage.matching import compile_filter
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fakeserver.access.users import User
+    from fakeserver.commands.context import CommandContext
+
+table = CommandTable()
+
+_SHARED: Final = (
+    Field("pwd", "string"),
+    Field("customData", "object"),
+    Field("digestPassword", "bool"),
+    Field("mechanisms", "array", of="string"),
+    Field("authenticationRestrictions", "array"),
+)
+_CREATE: Final = Fields.of(Field("createUser", "string"), *_SHARED, Field("roles", "array", required=True))
+_UPDATE: Final = Fields.of(Field("updateUser", "string"), *_SHARED, Field("roles", "array"))
+
+
+@table.command("createUser", kind="write", fields=_CREATE, write_concern=True)
+def create_user(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Create a user of this database."""
+    name = first_argument(command)
+    password = _password(command)
+    if password is None and ctx.db != EXTERNAL:
+        raise CommandError(
+            ErrorCode.BAD_VALUE,
+            "Must provide a 'pwd' field for all user documents, except those with '$external' as the user's"
+            " source db",
+        )
+    _check_external(ctx.db, password)
+    roles = role_names(command["roles"], ctx.db)
+    ctx.node.users.add(name, ctx.db, password, roles, command.get("customData"))
+    ctx.node.oplog.append()
+    return {}
+
+
+@table.command("updateUser", kind="write", fields=_UPDATE, write_concern=True)
+def update_user(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Change a user's password, roles or data."""
+    name, users = first_argument(command), ctx.node.users
+    if not {"pwd", "roles", "customData", "mechanisms"} & command.keys():
+        raise CommandError(ErrorCode.BAD_VALUE, "Must specify at least one field to update in updateUser")
+    password = _password(command)
+    _check_external(ctx.db, password)
+    roles = role_names(command["roles"], ctx.db) if "roles" in command else None
+    users.change(name, ctx.db, password=password, roles=roles, custom_data=command.get("customData"))
+    if password is None and "mechanisms" in command:
+        users.keep_mechanisms(name, ctx.db, command["mechanisms"])
+    ctx.node.oplog.append()
+    return {}
+
+
+@table.command("dropUser", kind="write", fields=Fields.of(Field("dropUser", "string")), write_concern=True)
+def drop_user(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Drop a user of this database."""
+    ctx.node.users.drop(first_argument(command), ctx.db)
+    ctx.node.oplog.append()
+    return {}
+
+
+@table.command("dropAllUsersFromDatabase", kind="write", fields=Fields.of(), write_concern=True)
+def drop_all_users_from_database(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
+    """Drop all users of this database."""
+    dropped = ctx.node.users.drop_all(ctx.db)
+    ctx.node.oplog.append()
+    return {"n": dropped}
+
+
+@table.command(
+    "grantRolesToUser",
+    kind="write",
+    fields=Fields.of(Field("grantRolesToUser", "string"), Field("roles", "array", required=True)),
+    write_concern=True,
+)
+def grant_roles_to_user(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Give a user more roles."""
+    user = ctx.node.users.require(first_argument(command), ctx.db)
+    granted = role_names(command["roles"], ctx.db)
+    both = tuple(dict.fromkeys((*user.roles, *granted)))
+    return _with_roles(ctx, user, both)
+
+
+@table.command(
+    "revokeRolesFromUser",
+    kind="write",
+    fields=Fields.of(Field("revokeRolesFromUser", "string"), Field("roles", "array", required=True)),
+    write_concern=True,
+)
+def revoke_roles_from_user(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Take roles from a user."""
+    user = ctx.node.users.require(first_argument(command), ctx.db)
+    revoked = role_names(command["roles"], ctx.db)
+    return _with_roles(ctx, user, [role for role in user.roles if role not in revoked])
+
+
+def _with_roles(ctx: CommandContext, user: User, roles: Sequence[RoleName]) -> Reply:
+    ctx.node.users.change(user.name, user.db, roles=roles)
+    ctx.node.oplog.append()
+    return {}
+
+
+@table.command(
+    "usersInfo",
+    kind="internal",
+    fields=Fields.of(
+        Field("usersInfo", "any"),
+        Field("showCredentials", "bool"),
+        Field("showCustomData", "bool"),
+        Field("showPrivileges", "bool"),
+        Field("filter", "object"),
+    ),
+)
+def users_info(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Tell about users: by name, of this database, or of all."""
+    found = [_described(ctx, user, command) for user in _asked_for(ctx, first_argument(command))]
+    matches = compile_filter(command.get("filter") or {})
+    return {"users": [each for each in found if matches(each)]}
+
+
+def _described(ctx: CommandContext, user: User, command: dict[str, Any]) -> dict[str, Any]:
+    described = user.document(
+        credentials=bool(command.get("showCredentials")), custom_data=command.get("showCustomData", True)
+    )
+    if command.get("showPrivileges"):
+        users = ctx.node.users
+        described["inheritedRoles"] = [role.document() for role in users.inherited(user.roles)]
+        described["inheritedPrivileges"] = [each.document() for each in users.privileges(user.roles)]
+    return described
+
+
+def _asked_for(ctx: CommandContext, target: Any) -> list[User]:
+    users = ctx.node.users
+    if isinstance(target, dict) and target.get("forAllDBs"):
+        return users.all()
+    if isinstance(target, int | float) and target == 1:
+        return [user for user in users.all() if user.db == ctx.db]
+    names = target if isinstance(target, list) else [target]
+    found = [users.find(*_user_name(name, ctx.db)) for name in names]
+    return [user for user in found if user is not None]
+
+
+def _user_name(name: Any, db: str) -> tuple[str, str]:
+    if isinstance(name, str):
+        return name, db
+    if isinstance(name, dict) and isinstance(name.get("user"), str) and isinstance(name.get("db"), str):
+        return name["user"], name["db"]
+    raise CommandError(
+        ErrorCode.BAD_VALUE,
+        "UserName must be either a string or an object with the fields 'user' and 'db'",
+    )
+
+
+def role_names(roles: list[Any], db: str) -> tuple[RoleName, ...]:
+    """Return the roles of a command's array: names of this database, or documents. Raises `CommandError`."""
+    return tuple(role_name(each, db) for each in roles)
+
+
+def role_name(role: Any, db: str) -> RoleName:
+    """Return one role, a name or a document `{role, db}`. Raises `CommandError` 2."""
+    if isinstance(role, str):
+        return RoleName(role, db)
+    if isinstance(role, dict) and isinstance(role.get("role"), str) and isinstance(role.get("db"), str):
+        return RoleName(role["role"], role["db"])
+    raise CommandError(
+        ErrorCode.BAD_VALUE, "Role names must be either strings or objects with the fields 'role' and 'db'"
+    )
+
+
+def _password(command: dict[str, Any]) -> Password | None:
+    """Return the password that a command brings. Raises `CommandError` 2."""
+    if command.get("authenticationRestrictions"):
+        raise CommandError(
+            ErrorCode.BAD_VALUE, "authenticationRestrictions are not supported by this server: leave them out"
+        )
+    mechanisms = command.get("mechanisms")
+    if mechanisms is not None:
+        _check_mechanisms(mechanisms)
+    text = command.get("pwd")
+    if text is None:
+        return None
+    if not text:
+        raise CommandError(ErrorCode.BAD_VALUE, "User passwords must not be empty")
+    digested = not command.get("digestPassword", True)
+    default = (SHA_1,) if digested else MECHANISMS
+    return Password(text, default if mechanisms is None else tuple(mechanisms), digested)
+
+
+def _check_mechanisms(mechanisms: list[str]) -> None:
+    if not mechanisms:
+        raise CommandError(ErrorCode.BAD_VALUE, "mechanisms field must not be empty")
+    for mechanism in mechanisms:
+        if mechanism not in MECHANISMS:
+            raise CommandError(ErrorCode.BAD_VALUE, f"Unknown auth mechanism '{mechanism}'")
+
+
+def _check_external(db: str, password: Password | None) -> None:
+    if db == EXTERNAL and password is not None:
+        raise CommandError(
+            ErrorCode.BAD_VALUE, "Cannot set the password for users defined on the '$external' database"
+        )
