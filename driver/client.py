@@ -32,6 +32,7 @@ from driver.session import ClientSession, ClusterClock, ServerSessionPool, Sessi
 from driver.transaction import TransactionOptions
 from mongowire.ids import object_id
 from mongowire.system import SystemClock, TcpNetwork, fresh_rng
+from mongowire.tls import TlsNetwork
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -90,7 +91,7 @@ class AsyncClient:
             if self.options.credential is None
             else Authenticator(self.options.credential, self.rng.spawn("authentication"))
         )
-        self._network: Network = network or TcpNetwork()
+        self._network = self._secured(network or TcpNetwork())
         self._topology = self._new_topology()
         self._executor = self._new_executor()
         self._closed = False
@@ -272,6 +273,11 @@ class AsyncClient:
         return InsertOne(document=with_id(model.document, self.new_id), namespace=model.namespace)
 
     # --- making ---
+
+    def _secured(self, network: Network) -> Network:
+        """Return the network itself, or TLS over it. Raises ConfigurationError."""
+        tls = self.options.tls
+        return network if tls is None else TlsNetwork(network, tls.context())
 
     def _publish(self, event: DriverEvent) -> None:
         for listener in self._listeners:

@@ -14,6 +14,7 @@ from driver import option_values as values
 from driver.auth.credential import Credential, credential_of
 from driver.concerns import Concerns, ReadConcern, ReadMode, ReadPreference, WriteConcern
 from driver.errors import ConfigurationError
+from driver.tls import TlsOptions
 from driver.uri import parse_uri
 from mongowire import compression
 
@@ -54,6 +55,7 @@ class ClientOptions:
     max_adaptive_retries: int | None = None
     overload_retargeting: bool = False
     credential: Credential | None = None
+    tls: TlsOptions | None = None
     concerns: Concerns = field(default_factory=Concerns)
     default_database: str | None = None
 
@@ -76,6 +78,7 @@ class ClientOptions:
                 seeds=parsed.hosts,
                 default_database=parsed.database,
                 credential=credential_of(parsed, given),
+                tls=TlsOptions.of(given),
                 concerns=concerns,
                 **fields,
             ),
@@ -268,7 +271,6 @@ def _refuse_contradictions(parsed: ParsedURI, given: Mapping[str, Any]) -> None:
 
 UNSUPPORTED: tuple[tuple[str, Check], ...] = (
     ("this driver does not resolve mongodb+srv; list the hosts instead", lambda uri, _given: uri.srv),
-    ("this driver does not speak TLS; leave out tls=true", lambda _uri, given: given.get("tls")),
     ("this driver does not use proxies; leave out proxyHost", lambda _uri, given: "proxyHost" in given),
     (
         "this driver does not use Unix sockets; name a host and a port",

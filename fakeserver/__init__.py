@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from fakeserver.cluster import Cluster
+    from fakeserver.tls import TlsSpec
     from mongowire.ports import Clock, Network, Rng
 
-__all__ = ["ClusterSpec", "Starting", "Topology", "UserSpec", "start"]
+__all__ = ["ClusterSpec", "Starting", "TlsSpec", "Topology", "UserSpec", "start"]
 
 
 def start(
@@ -35,6 +36,14 @@ def start(
     parameter that a server would refuse; who awaits must `await cluster.stop()`.
     """
     return Starting(spec, network=network, clock=clock, rng=rng, log_sink=log_sink)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "TlsSpec":  # it brings asyncio and ssl with it
+        from fakeserver.tls import TlsSpec  # noqa: PLC0415
+
+        return TlsSpec
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class Starting:

@@ -18,9 +18,10 @@ import fakeserver
 from fakeserver.errors import CommandError
 from fakeserver.profile import PROFILES
 from fakeserver.spec import ClusterSpec, Topology, UserSpec
+from fakeserver.tls import TlsMode, TlsSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from fakeserver.cluster import Cluster
 
@@ -70,6 +71,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="NAME:PASSWORD",
         help="a user of the admin database with the role root; the connection string names the first",
     )
+    _add_tls(add)
     add(_REMOTE, dest="remote", action="store_true", help="allow a bind_ip that other machines can reach")
     add("--fork", action="store_true", help=argparse.SUPPRESS)
     add("--version", action="store_true", help="tell the release and exit")
@@ -127,6 +129,49 @@ def spec_of(options: argparse.Namespace, environment: Mapping[str, str]) -> Clus
         compressors=_compressors(options.networkMessageCompressors),
         auth=options.auth or options.keyFile is not None,
         users=tuple(_user(text) for text in options.user),
+        tls=_tls(options),
+    )
+
+
+_TLS_MODES_OF_SSL: Final = {"allowSSL": "allowTLS", "preferSSL": "preferTLS", "requireSSL": "requireTLS"}
+
+
+def _add_tls(add: Callable[..., Any]) -> None:
+    """Declare mongod's options of TLS, under their names of today and those of old."""
+    modes = ("disabled", "allowTLS", "preferTLS", "requireTLS", "allowSSL", "preferSSL", "requireSSL")
+    add("--tlsMode", "--sslMode", choices=modes, help="whether clients may or must speak TLS")
+    add(
+        "--tlsCertificateKeyFile",
+        "--sslPEMKeyFile",
+        metavar="FILE",
+        help="key and certificate of the server",
+    )
+    add("--tlsCAFile", "--sslCAFile", metavar="FILE", help="the authority of clients' certificates")
+    add(
+        "--tlsAllowConnectionsWithoutCertificates",
+        "--sslAllowConnectionsWithoutCertificates",
+        action="store_true",
+        help="let clients in that show no certificate",
+    )
+    add(
+        "--tlsAllowInvalidCertificates",
+        "--sslAllowInvalidCertificates",
+        action="store_true",
+        help="ask clients for no certificate",
+    )
+
+
+def _tls(options: argparse.Namespace) -> TlsSpec | None:
+    if options.tlsMode is None:
+        if options.tlsCertificateKeyFile or options.tlsCAFile:
+            raise ValueError("the files of TLS have no use without --tlsMode")
+        return None
+    return TlsSpec(
+        mode=TlsMode(_TLS_MODES_OF_SSL.get(options.tlsMode, options.tlsMode)),
+        certificate_key_file=options.tlsCertificateKeyFile or "",
+        ca_file=options.tlsCAFile,
+        allow_connections_without_certificates=options.tlsAllowConnectionsWithoutCertificates,
+        allow_invalid_certificates=options.tlsAllowInvalidCertificates,
     )
 
 

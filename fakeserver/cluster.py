@@ -111,7 +111,8 @@ class Cluster:
         host = f"[{spec.host}]" if ":" in spec.host else spec.host
         role = Role.SECONDARY if spec.is_replica_set else Role.PRIMARY
         node.member = Member(number, f"{host}:{port}", object_id(self.clock, node.rng), role)
-        attr = {"port": port, "ssl": "off"}
+        secure = spec.tls is not None and spec.tls.mode != "disabled"
+        attr = {"port": port, "ssl": "on" if secure else "off"}
         node.log.write("NETWORK", 23015, "Listening on", context="listener", attr={"address": host})
         node.log.write("NETWORK", 23016, "Waiting for connections", context="listener", attr=attr)
 
@@ -147,7 +148,10 @@ class Cluster:
 
     @property
     def uri(self) -> str:
-        """The connection string, with the credentials of the spec's first user that has a password."""
+        """The connection string, with the credentials of the spec's first user that has a password.
+
+        Of TLS it names the authority, which is the client's business too; a client certificate is not named.
+        """
         hosts = ",".join(node.address for node in self.nodes)
         options = [f"replicaSet={self.spec.set_name}"] if self.spec.is_replica_set else []
         who = ""
@@ -155,6 +159,9 @@ class Cluster:
         if user is not None and user.password is not None:
             who = f"{quote(user.name, safe='')}:{quote(user.password, safe='')}@"
             options += [] if user.db == "admin" else [f"authSource={quote(user.db, safe='')}"]
+        tls = self.spec.tls
+        if tls is not None and tls.mode in {"preferTLS", "requireTLS"}:
+            options += ["tls=true"] + ([f"tlsCAFile={quote(tls.ca_file)}"] if tls.ca_file else [])
         return f"mongodb://{who}{hosts}/" + (f"?{'&'.join(options)}" if options else "")
 
     def _iterations(self, mechanism: str) -> int:

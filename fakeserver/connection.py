@@ -53,6 +53,7 @@ class ConnectionState:
         self.hello_ok = False
         self.compressors: tuple[str, ...] | None = None
         self.identity = Identity()
+        self.secure = False
         self.certificate_subject: str | None = None
         """Whom the client's certificate was made out to, as RFC 2253 writes it."""
         self.hang_up = False
@@ -125,6 +126,11 @@ class Connection(asyncio.Protocol):
         if self.node.stopped:
             # It was accepted before the listener closed, and told of afterwards.
             self.abort("the server stops")
+
+    def secured(self, certificate_subject: str | None) -> None:
+        """Hear that TLS is in place, and whom the client's certificate was made out to."""
+        self.state.secure = True
+        self.state.certificate_subject = certificate_subject
 
     def data_received(self, data: bytes) -> None:
         if self._closed:
@@ -269,7 +275,8 @@ class Connection(asyncio.Protocol):
             body = request.encode()
             if len(body) > _MAX_REPLY_BYTES:
                 raise _ReplyTooLargeError(len(body))
-            message = OpMsg(body, (), more_to_come, checksum=bool(request.flags & CHECKSUM_PRESENT))
+            checksum = bool(request.flags & CHECKSUM_PRESENT) and not self.state.secure
+            message = OpMsg(body, (), more_to_come, checksum=checksum)
         return self._wire.send(
             message,
             request_id=self.node.next_request_id(),

@@ -25,7 +25,7 @@ from fakeserver.stages import mongod_stages
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Mapping
 
     from fakeserver.access.users import UserStore
     from fakeserver.catalog import Catalog
@@ -214,8 +214,17 @@ class Node:
 
     async def listen(self, host: str, port: int) -> tuple[str, int]:
         """Begin to accept; return the address. Raises `OSError`."""
-        self._listener = await self.cluster.network.listen(host, port, lambda: Connection(self))
+        self._listener = await self.cluster.network.listen(host, port, self._connections())
         return self._listener.address
+
+    def _connections(self) -> Callable[[], asyncio.Protocol]:
+        """Return what makes the protocol of a new connection."""
+        tls = self.cluster.spec.tls
+        if tls is None or tls.mode == "disabled":
+            return lambda: Connection(self)
+        from fakeserver.tls import behind_door  # noqa: PLC0415 - most deployments speak no TLS
+
+        return behind_door(lambda: Connection(self), tls, tls.context())
 
     def open(self) -> None:
         """Begin to answer, also those who connected already."""

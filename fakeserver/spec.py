@@ -12,6 +12,8 @@ from fakeserver.profile import Profile
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from fakeserver.tls import TlsSpec
+
 _MAX_MEMBERS = 50
 _MAX_PORT = 65535
 
@@ -58,7 +60,7 @@ class ClusterSpec:
     member. `election_delay` is how long, in seconds, a set is without a primary after a step-down.
     `journal_records` is how many records the deployment's journal keeps: the newest.
     member. `election_delay` is how long, in seconds, a set is without a primary after a step-down. `auth`
-    switches access control on; `users` exist from the start, with or without it.
+    switches access control on; `users` exist from the start, with or without it. `tls` is a `TlsSpec`.
     """
 
     topology: Topology = Topology.STANDALONE
@@ -75,6 +77,7 @@ class ClusterSpec:
     journal_records: int = JOURNAL_RECORDS
     auth: bool = False
     users: tuple[UserSpec, ...] = ()
+    tls: TlsSpec | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot run, with a message that names the field."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from contextlib import contextmanager
 from math import isinf
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,10 @@ A_LONG_TIME = 1e9
 
 class NameResolutionError(NetworkError):
     """The host name could not be resolved: not a sign of overload."""
+
+
+class CertificateError(NetworkError):
+    """The server's certificate is not to be trusted: not a sign of overload."""
 
 
 class Connection:
@@ -73,6 +78,8 @@ class Connection:
             ) from error
         except socket.gaierror as error:
             raise NameResolutionError(f"{address}: {error}", address=address, establishing=True) from error
+        except ssl.SSLCertVerificationError as error:
+            raise CertificateError(f"{address}: {error}", address=address, establishing=True) from error
         except OSError as error:
             raise NetworkError(f"{address}: {error}", address=address, establishing=True) from error
         return cls(address, stream, number=number, generation=generation)

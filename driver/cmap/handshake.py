@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from driver.cmap.connection import Connection, NameResolutionError
+from driver.cmap.connection import CertificateError, Connection, NameResolutionError
 from driver.errors import DriverError, NetworkError, ServerError
 from driver.policy.deadline import after
 from mongowire.codes import Label
@@ -67,7 +67,7 @@ class Handshake:
             return await self._established(address, number, generation)
         except NetworkError as error:
             error.establishing, error.attempted = True, False
-            unlabelled = error.authenticating or isinstance(error, NameResolutionError)
+            unlabelled = error.authenticating or isinstance(error, (CertificateError, NameResolutionError))
             if self.edition.overloaded_establishment and not unlabelled:
                 error.add_label(Label.SYSTEM_OVERLOADED)
                 error.add_label(Label.RETRYABLE)

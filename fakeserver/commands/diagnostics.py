@@ -63,6 +63,10 @@ def get_cmd_line_opts(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
     if spec.auth:
         argv.append("--auth")
         parsed["security"] = {"authorization": "enabled"}
+    if spec.tls is not None:
+        mode, key_file = str(spec.tls.mode), spec.tls.certificate_key_file
+        argv += ["--tlsMode", mode]
+        parsed["net"]["tls"] = {"mode": mode, "certificateKeyFile": key_file}
     given = {"enableTestCommands": node.parameters["enableTestCommands"], **spec.parameters}
     texts = {name: _text(value) for name, value in given.items()}
     for name, value in texts.items():

@@ -331,7 +331,6 @@ def test_round_trip_times_are_averaged_as_specified(corpus: Path) -> None:
 UNSUPPORTED_HERE = (
     "does not authenticate",
     "does not resolve",
-    "does not speak TLS",
     "does not use proxies",
 )
 

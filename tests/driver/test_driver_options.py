@@ -115,7 +115,6 @@ def test_an_option_that_cannot_be_used_is_left_out_with_a_warning(query: str, wa
         ("mongodb://a/?authSource=", "authSource is empty"),
         ("mongodb://u:p@a/?authMechanism=MONGODB-X509", "takes no password"),
         ("mongodb://u@a/?authMechanism=MONGODB-X509&authSource=b", "is $external, not b"),
-        ("mongodb://a/?tls=true", "does not speak TLS"),
         ("mongodb://%2Ftmp%2Fa.sock", "does not use Unix sockets"),
     ],
 )

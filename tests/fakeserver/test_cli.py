@@ -12,6 +12,7 @@ from pymongo import MongoClient
 
 from fakeserver.cli import main, parser, spec_of
 from fakeserver.spec import ClusterSpec, Topology, UserSpec
+from fakeserver.tls import TlsMode, TlsSpec
 
 
 def _spec(*arguments: str, **environment: str) -> ClusterSpec:
@@ -58,6 +59,21 @@ def _spec(*arguments: str, **environment: str) -> ClusterSpec:
             ["--keyFile", "key", "--bind_ip_all"],
             ClusterSpec.standalone(host="localhost", bind_ip="0.0.0.0", auth=True),
         ),
+        (
+            ["--sslMode", "requireSSL", "--sslPEMKeyFile", "s.pem", "--tlsCAFile", "ca.pem"],
+            ClusterSpec.standalone(
+                bind_ip="localhost", tls=TlsSpec(certificate_key_file="s.pem", ca_file="ca.pem")
+            ),
+        ),
+        (
+            ["--tlsMode", "preferTLS", "--tlsCertificateKeyFile", "s.pem", "--tlsAllowInvalidCertificates"],
+            ClusterSpec.standalone(
+                bind_ip="localhost",
+                tls=TlsSpec(
+                    mode=TlsMode.PREFER, certificate_key_file="s.pem", allow_invalid_certificates=True
+                ),
+            ),
+        ),
         (["--dbpath", "/data", "--journal"], ClusterSpec.standalone(bind_ip="localhost")),
     ],
 )
@@ -83,6 +99,8 @@ def test_the_environment_gives_the_default_topology(environment: dict[str, str],
     [
         (["--bind_ip", "0.0.0.0"], {}, "lets other machines in"),
         (["--user", "bob"], {}, "--user must have the form NAME:PASSWORD"),
+        (["--tlsCAFile", "ca.pem"], {}, "no use without --tlsMode"),
+        (["--tlsMode", "requireTLS"], {}, "needs a tlsCertificateKeyFile"),
         (["--bind_ip", "example.org"], {}, "lets other machines in"),
         (["--bind_ip_all"], {}, "lets other machines in"),
         (["--members", "3"], {}, "--members is for a replica set"),

@@ -1,0 +1,59 @@
+"""A throw-away certificate authority for tests, with a server's and a client's certificate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import os
+
+_NAMES: Final = ("localhost", "127.0.0.1", "::1")
+_OWNER_ONLY: Final = 0o600
+
+
+class MissingExtraError(ImportError):
+    """A library that makes certificates is not installed; the message says how to get it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """The files: a certificate of the authority, and key with certificate of server and client.
+
+    `client_subject` is the name of the user on `$external` that the client's certificate speaks for.
+    """
+
+    ca_file: Path
+    server_file: Path
+    client_file: Path
+    client_subject: str
+
+
+def make_certificates(folder: str | os.PathLike[str], *, client: str = "client") -> Certificates:
+    """Make an authority and its certificates in `folder`, which is created.
+
+    The server's certificate is for localhost, 127.0.0.1 and ::1. Raises `MissingExtraError` without the extra
+    `tls`, `OSError` where the folder cannot be written.
+    """
+    try:
+        import trustme  # noqa: PLC0415 - an extra, and slow to import
+        from cryptography import x509  # noqa: PLC0415 - trustme's own dependency
+    except ImportError as error:
+        raise MissingExtraError("certificates are made with trustme: pip install 'pushbackd[tls]'") from error
+    where = Path(folder)
+    where.mkdir(parents=True, exist_ok=True)
+    authority = trustme.CA(organization_name="pushbackd", organization_unit_name="tests")
+    ca_file, server_file, client_file = (where / name for name in ("ca.pem", "server.pem", "client.pem"))
+    authority.cert_pem.write_to_path(str(ca_file))
+    server = authority.issue_cert(
+        *_NAMES, common_name="localhost", organization_name="pushbackd", organization_unit_name="servers"
+    )
+    user = authority.issue_cert(
+        common_name=client, organization_name="pushbackd", organization_unit_name="clients"
+    )
+    for certificate, path in ((server, server_file), (user, client_file)):
+        path.touch(_OWNER_ONLY)
+        certificate.private_key_and_cert_chain_pem.write_to_path(str(path))
+    subject = x509.load_pem_x509_certificate(user.cert_chain_pems[0].bytes()).subject.rfc4514_string()
+    return Certificates(ca_file, server_file, client_file, subject)
