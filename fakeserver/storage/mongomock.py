@@ -23,10 +23,10 @@ from fakeserver.storage.collation import fold_of
 from fakeserver.storage.engine import Changed, Document, Stats, UpdateResult
 from fakeserver.storage.indexes import UniqueIndex, duplicate_key
 from fakeserver.storage.matching import compile_filter, equalities, is_operators
-from fakeserver.storage.planning import in_bounds, index_key, natural_direction, uses_id_index
+from fakeserver.storage.planning import in_bounds, in_natural_order, index_key, ordered
 from fakeserver.storage.projecting import compile_projection
 from fakeserver.storage.scope import Scope
-from fakeserver.storage.sorting import check_sort, sort_documents
+from fakeserver.storage.sorting import check_sort
 from fakeserver.storage.stages import compile_pipeline
 from fakeserver.storage.updating import Replacement, Updater, compile_update, seed, with_id
 from fakeserver.storage.values import copy_value, identical, identity
@@ -313,18 +313,18 @@ class MongomockEngine:
         limit = query.limit if limit is None else limit
         if _is_id_lookup(query.filter, scope) and (collection is None or collection.unique_ids):
             found = [] if collection is None or query.skip else _by_id(collection, query.filter["_id"])
-            return found if query.minimum is None else _bounded(found, query)
+            return found if query.minimum is None else [pair for pair in found if in_bounds(pair[1], query)]
         predicate = compile_filter(query.filter, scope)
         if query.sort:
             check_sort(query.sort)
         if collection is None:
             return []
         matching = (pair for pair in collection.items() if predicate(pair[1]))
-        if _in_natural_order(query):
+        if in_natural_order(query):
             stop = query.skip + limit if limit else None
             return list(islice(matching, query.skip, stop))
-        ordered = _ordered(list(matching), query, scope)
-        return ordered[query.skip : query.skip + limit if limit else None]
+        in_order = ordered(list(matching), query, scope.fold)
+        return in_order[query.skip : query.skip + limit if limit else None]
 
     def _add(
         self, ns: Namespace, collection: _Collection, document: Document, accept: Accept | None
@@ -412,34 +412,6 @@ def _is_id_lookup(query: Mapping[str, Any], scope: Scope) -> bool:
 def _by_id(collection: _Collection, value: Any) -> list[tuple[Hashable, Document]]:
     key = identity(value)
     return [(key, collection.store[key])] if key in collection.sizes else []
-
-
-def _in_natural_order(query: Query) -> bool:
-    if query.sort or query.minimum is not None or query.maximum is not None:
-        return False
-    return natural_direction(query.hint) != -1 and not uses_id_index(query)
-
-
-def _bounded(pairs: list[tuple[Hashable, Document]], query: Query) -> list[tuple[Hashable, Document]]:
-    return [pair for pair in pairs if in_bounds(pair[1], query)]
-
-
-def _ordered(
-    pairs: list[tuple[Hashable, Document]], query: Query, scope: Scope
-) -> list[tuple[Hashable, Document]]:
-    order_by = query.sort
-    if query.minimum is not None or query.maximum is not None:
-        pairs = _bounded(pairs, query)
-        order_by = order_by or query.hint
-    elif not query.sort and uses_id_index(query):
-        order_by = {"_id": 1}
-    if natural_direction(query.hint) == -1:
-        pairs = pairs[::-1]
-    if not order_by:
-        return pairs
-    keys = {id(document): key for key, document in pairs}
-    documents = sort_documents([document for _key, document in pairs], order_by, scope.fold)
-    return [(keys[id(document)], document) for document in documents]
 
 
 def _evaluate(name: str, value: Any) -> Any:

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from fakeserver.storage.matching import is_operators
 from fakeserver.storage.paths import exactly, split
+from fakeserver.storage.sorting import sort_documents
 from fakeserver.storage.values import MISSING, order, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Mapping
 
     from fakeserver.storage.engine import Document, Query
+    from fakeserver.storage.values import Fold
 
 
 def natural_direction(hint: Any) -> int | None:
@@ -54,3 +56,29 @@ def _chosen_index(query: Query) -> Mapping[str, Any]:
     if isinstance(query.hint, dict):
         return query.hint
     return {"_id": 1} if "_id" in query.filter or next(iter(query.sort or {}), None) == "_id" else {}
+
+
+def in_natural_order(query: Query) -> bool:
+    """Return whether a query wants documents as they stand in the collection, so a scan may stop early."""
+    if query.sort or query.minimum is not None or query.maximum is not None:
+        return False
+    return natural_direction(query.hint) != -1 and not uses_id_index(query)
+
+
+def ordered(
+    pairs: list[tuple[Hashable, Document]], query: Query, fold: Fold | None
+) -> list[tuple[Hashable, Document]]:
+    """Return keys and documents within a query's bounds, in its order, or in that of the index it uses."""
+    order_by = query.sort
+    if query.minimum is not None or query.maximum is not None:
+        pairs = [pair for pair in pairs if in_bounds(pair[1], query)]
+        order_by = order_by or query.hint
+    elif not query.sort and uses_id_index(query):
+        order_by = {"_id": 1}
+    if natural_direction(query.hint) == -1:
+        pairs = pairs[::-1]
+    if not order_by:
+        return pairs
+    keys = {id(document): key for key, document in pairs}
+    documents = sort_documents([document for _key, document in pairs], order_by, fold)
+    return [(keys[id(document)], document) for document in documents]
