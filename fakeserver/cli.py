@@ -31,6 +31,10 @@ _TOPOLOGIES: Final = {
     "single": Topology.STANDALONE,
     "replica_set": Topology.REPLICA_SET,
     "replicaset": Topology.REPLICA_SET,
+    "sharded": Topology.SHARDED,
+    "sharded_cluster": Topology.SHARDED,
+    "load_balanced": Topology.LOAD_BALANCED,
+    "load-balanced": Topology.LOAD_BALANCED,
 }
 """Names of topologies, those of the drivers' evergreen tools included."""
 
@@ -41,6 +45,7 @@ _IGNORED_VALUES: Final = (
 _IGNORED_FLAGS: Final = ("--journal", "--nojournal", "--directoryperdb", "--logappend", "--quiet")
 _REMOTE: Final = "--listen-beyond-loopback-without-authentication"
 _DEFAULT_MEMBERS: Final = 3
+_DEFAULT_MONGOS: Final = 2
 _USAGE_ERROR: Final = 2
 _CANNOT_START: Final = 48
 """The exit code of a mongod that cannot listen."""
@@ -56,8 +61,11 @@ def parser() -> argparse.ArgumentParser:
     add("--bind_ip", default="localhost", help="the address to listen on, and to be known by")
     add("--bind_ip_all", action="store_true", help="listen on every address")
     add("--replSet", metavar="NAME", help="run a replica set of this name")
-    add("--topology", choices=sorted(_TOPOLOGIES), help="standalone, or replica_set")
+    add("--topology", choices=sorted(_TOPOLOGIES), help="standalone, replica_set, sharded or load_balanced")
     add("--members", type=int, help=f"how many members a replica set has (default {_DEFAULT_MEMBERS})")
+    add("--mongos", type=int, help=f"how many mongos a sharded cluster has (default {_DEFAULT_MONGOS})")
+    add("--shards", type=int, help="how many shards a sharded cluster has (default 1)")
+    add("--loadBalancerPort", type=int, help="the port of the balancer of one mongos; that of all follows")
     add("--profile", choices=list(PROFILES), default="8.2", help="the release to play")
     add("--setParameter", action="append", default=[], metavar="NAME=VALUE", help="a server parameter")
     add("--networkMessageCompressors", metavar="NAMES", help="compressors to offer, or disabled")
@@ -107,25 +115,26 @@ def main(argv: Sequence[str] | None = None) -> int:
 def spec_of(options: argparse.Namespace, environment: Mapping[str, str]) -> ClusterSpec:
     """Return what the options describe. Raises `ValueError` with a message for people.
 
-    `FAKESERVER_TOPOLOGY`, or the `TOPOLOGY` of the drivers' evergreen tools, is the default of `--topology`.
+    `FAKESERVER_TOPOLOGY`, or the `TOPOLOGY` of the drivers' evergreen tools, is the default of `--topology`;
+    with their `LOAD_BALANCER=true`, a sharded cluster is behind load balancers.
     """
     topology = _topology(options, environment)
-    members = 1
-    if topology is Topology.REPLICA_SET:
-        members = _DEFAULT_MEMBERS if options.members is None else options.members
-    elif options.members not in {None, 1}:
-        raise ValueError("--members is for a replica set; add --replSet NAME")
+    members, mongos, shards = _counts(options, topology)
     host, bind_ip = _addresses(options)
+    balancer = options.loadBalancerPort
     return ClusterSpec(
         topology=topology,
         members=members,
+        mongos=mongos,
+        shards=shards,
         set_name=options.replSet or "rs0",
         host=host,
         bind_ip=bind_ip,
         profile=options.profile,
         parameters=_parameters(options.setParameter),
         seed=options.seed,
-        ports=tuple(range(options.port, options.port + members)) if options.port else (),
+        ports=tuple(range(options.port, options.port + (mongos or members))) if options.port else (),
+        balancer_ports=(balancer, balancer + 1) if balancer else (),
         compressors=_compressors(options.networkMessageCompressors),
         auth=options.auth or options.keyFile is not None,
         users=tuple(_user(text) for text in options.user),
@@ -182,6 +191,24 @@ def _user(text: str) -> UserSpec:
     return UserSpec(name, password)
 
 
+def _counts(options: argparse.Namespace, topology: Topology) -> tuple[int, int, int]:
+    """Return the numbers of members (of each set), of mongos and of shards."""
+    sharded = topology in {Topology.SHARDED, Topology.LOAD_BALANCED}
+    if not sharded and (options.mongos or options.shards):
+        raise ValueError("--mongos and --shards are for a sharded cluster; add --topology sharded")
+    if options.loadBalancerPort and topology is not Topology.LOAD_BALANCED:
+        raise ValueError("--loadBalancerPort is for a load balanced cluster; add --topology load_balanced")
+    if topology is Topology.STANDALONE:
+        if options.members not in {None, 1}:
+            raise ValueError("--members is for a replica set; add --replSet NAME")
+        return 1, 0, 0
+    members = _DEFAULT_MEMBERS if options.members is None else options.members
+    if not sharded:
+        return members, 0, 0
+    mongos = _DEFAULT_MONGOS if options.mongos is None else options.mongos
+    return members, mongos, 1 if options.shards is None else options.shards
+
+
 def _topology(options: argparse.Namespace, environment: Mapping[str, str]) -> Topology:
     name = options.topology
     if name is None and options.replSet is not None:
@@ -191,8 +218,10 @@ def _topology(options: argparse.Namespace, environment: Mapping[str, str]) -> To
     if name not in _TOPOLOGIES:
         raise ValueError(f"unknown topology {name!r}; known are {', '.join(sorted(_TOPOLOGIES))}")
     topology = _TOPOLOGIES[name]
-    if topology is Topology.STANDALONE and options.replSet is not None:
-        raise ValueError("a standalone has no --replSet; use --topology replica_set")
+    if topology is not Topology.REPLICA_SET and options.replSet is not None:
+        raise ValueError(f"a {topology} deployment has no --replSet; use --topology replica_set")
+    if topology is Topology.SHARDED and environment.get("LOAD_BALANCER") == "true":
+        return Topology.LOAD_BALANCED
     return topology
 
 

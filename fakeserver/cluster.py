@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from fakeserver.access.scram import SHA_1
 from fakeserver.access.users import UserStore
-from fakeserver.events import PrimaryElected, PrimarySteppedDown
+from fakeserver.balancer import LoadBalancer
 from fakeserver.journal import Journal
 from fakeserver.logs import ServerLog
 from fakeserver.node import Node
@@ -16,16 +16,19 @@ from fakeserver.oplog import ClusterTime, Oplog
 from fakeserver.profile import Profile
 from fakeserver.replication import Member, ReplicaSet, Role
 from fakeserver.sessions import SessionCatalog
+from fakeserver.shard import Shard, shard_name
+from fakeserver.spec import Topology
 from fakeserver.transactions import Transactions
 from fakeserver.waiting import Bell
 from mongowire.compression import available
 from mongowire.ids import object_id, uuid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
 
     from fakeserver.catalog import Catalog
     from fakeserver.oplog import OpTime
+    from fakeserver.sharding import ConfigServer
     from fakeserver.spec import ClusterSpec
     from mongowire.ports import Clock, Network, Rng
 
@@ -64,20 +67,34 @@ class Cluster:
         self.catalog = _new_catalog(rng.spawn("catalog"))
         self.transactions = Transactions(self.catalog, self.oplog)
         self.compressors = available() if spec.compressors is None else spec.compressors
-        self.replica_set: ReplicaSet | None = None
+        self.shards: tuple[Shard, ...] = ()
+        """The replica sets: the shards of a sharded cluster, or the one that a replica set is."""
+        self.config: ConfigServer | None = None
+        """The metadata of a sharded cluster."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._ended = asyncio.Event()
         commands = default_table().known_to(self.profile.max_wire_version)
-        self.nodes = tuple(
-            Node(
+
+        def make(name: str, *, is_mongos: bool = False) -> Node:
+            return Node(
                 self,
-                f"node{number}",
-                commands=commands,
-                cursors=CursorStore(rng.spawn(f"node{number}/cursors")),
-                rng=rng.spawn(f"node{number}"),
+                name,
+                commands=commands.on_mongos() if is_mongos else commands.on_mongod(),
+                cursors=CursorStore(rng.spawn(f"{name}/cursors")),
+                rng=rng.spawn(name),
                 log=ServerLog(clock.utc, log_sink),
+                is_mongos=is_mongos,
             )
-            for number in range(spec.members)
+
+        self.routers = tuple(make(f"mongos{number}", is_mongos=True) for number in range(spec.mongos))
+        """The mongos of a sharded cluster."""
+        self._members = [[make(name) for name in names] for names in _member_names(spec)]
+        self.servers = (*self.routers, *(node for nodes in self._members for node in nodes))
+        """Every server, the members of shards too."""
+        self.nodes = self.routers or self.servers
+        """The servers that clients speak to: the mongos where there are any, else the members."""
+        self.balancers = tuple(
+            LoadBalancer(self, self.routers[: 1 if number == 0 else None]) for number in range(spec.balancers)
         )
         self.users = UserStore(rng.spawn("users"), self._iterations)
         for user in spec.users:
@@ -89,42 +106,56 @@ class Cluster:
     # Start and stop.
 
     async def start(self) -> Self:
-        """Listen on every port, form the set, elect the first member. Raises `OSError`."""
+        """Listen on every port, form the sets, elect their first members. Raises `OSError`."""
+        spec = self.spec
         try:
-            for number, node in enumerate(self.nodes):
-                await self._open(number, node)
+            for nodes in (self.routers, *self._members):
+                for number, node in enumerate(nodes):
+                    port = spec.ports[number] if spec.ports and node in self.nodes else 0
+                    await self._open(number, node, port)
+            for number, balancer in enumerate(self.balancers):
+                await balancer.listen(spec.balancer_ports[number] if spec.balancer_ports else 0)
         except BaseException:
             await self.stop()
             raise
-        if self.spec.is_replica_set:
-            members = [node.member for node in self.nodes]
-            self.replica_set = ReplicaSet(self.spec.set_name, object_id(self.clock, self.rng), members)
-            self.elect(self.nodes[0])
-        for node in self.nodes:
+        if spec.topology is not Topology.STANDALONE:
+            self.shards = tuple(self._form(number) for number in range(len(self._members)))
+        if spec.is_sharded:
+            self.config = _new_config(self)
+        for node in self.servers:
             node.open()
         return self
 
-    async def _open(self, number: int, node: Node) -> None:
+    def _form(self, number: int) -> Shard:
+        name = self.spec.set_name if self.spec.is_replica_set else shard_name(number)
+        nodes = self._members[number]
+        members = [node.member for node in nodes]
+        shard = Shard(self, ReplicaSet(name, object_id(self.clock, self.rng), members), nodes)
+        shard.elect(nodes[0])
+        return shard
+
+    async def _open(self, number: int, node: Node, port: int) -> None:
         spec = self.spec
-        port = spec.ports[number] if spec.ports else 0
         _, port = await node.listen(spec.bind_ip or spec.host, port)
-        host = f"[{spec.host}]" if ":" in spec.host else spec.host
-        role = Role.SECONDARY if spec.is_replica_set else Role.PRIMARY
-        node.member = Member(number, f"{host}:{port}", object_id(self.clock, node.rng), role)
+        role = Role.SECONDARY if node.is_replica_set_member else Role.PRIMARY
+        address = join_address(spec.host, port)
+        node.member = Member(number, address, object_id(self.clock, node.rng), role)
         secure = spec.tls is not None and spec.tls.mode != "disabled"
         attr = {"port": port, "ssl": "on" if secure else "off"}
-        node.log.write("NETWORK", 23015, "Listening on", context="listener", attr={"address": host})
+        node.log.write("NETWORK", 23015, "Listening on", context="listener", attr={"address": spec.host})
         node.log.write("NETWORK", 23016, "Waiting for connections", context="listener", attr=attr)
 
     async def stop(self) -> None:
         """Close every listener and connection, and end what still waits. Stopping twice is allowed."""
-        for node in self.nodes:
+        for balancer in self.balancers:
+            await balancer.stop()
+        for node in self.servers:
             await node.stop()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        while any(node.connections for node in self.nodes):
+        while any(node.connections for node in self.servers):
             # The transports tell of their end in one of the loop's next turns.
             self._ended.clear()
             await self._ended.wait()
@@ -148,12 +179,22 @@ class Cluster:
 
     @property
     def uri(self) -> str:
-        """The connection string, with the credentials of the spec's first user that has a password.
+        """The connection string: of every mongos where there are any.
 
-        Of TLS it names the authority, which is the client's business too; a client certificate is not named.
+        It has the credentials of the spec's first user that has a password. Of TLS it names the authority,
+        which is the client's business too; a client certificate is not named.
         """
-        hosts = ",".join(node.address for node in self.nodes)
+        return self._uri(self.balancers[-1:] or self.nodes)
+
+    @property
+    def uri_single(self) -> str:
+        """The connection string of one mongos alone; the same as `uri` where there are none."""
+        return self._uri(self.balancers[:1] or self.routers[:1] or self.nodes)
+
+    def _uri(self, doors: Sequence[Node | LoadBalancer]) -> str:
+        hosts = ",".join(door.address for door in doors)
         options = [f"replicaSet={self.spec.set_name}"] if self.spec.is_replica_set else []
+        options += ["loadBalanced=true"] if self.balancers else []
         who = ""
         user = next((each for each in self.spec.users if each.password is not None), None)
         if user is not None and user.password is not None:
@@ -170,19 +211,17 @@ class Cluster:
 
     @property
     def primary(self) -> Node | None:
-        """The server that takes writes, if there is one now."""
+        """The server that takes writes, if there is one now; of several mongos the first."""
         return next((node for node in self.nodes if node.is_primary), None)
 
-    # Replication.
-
-    def replicated(self, optime: OpTime) -> int:
-        """Return how many members have the operation of `optime`."""
-        return sum(node.applied >= optime for node in self.nodes)
-
     def majority(self) -> OpTime:
-        """Return the last operation that a majority has."""
-        positions = sorted((node.applied for node in self.nodes), reverse=True)
-        return positions[len(positions) // 2]
+        """Return the last operation that a majority has: of several shards, of the first."""
+        return self.shards[0].majority() if self.shards else self.oplog.last
+
+    @property
+    def replica_set(self) -> ReplicaSet | None:
+        """The state of the set; of several shards, of the first. None on a standalone."""
+        return self.shards[0].replica_set if self.shards else None
 
     # Verbs.
 
@@ -190,62 +229,42 @@ class Cluster:
         """Make the primary a secondary that seeks no election for `seconds`, and return it.
 
         Another member is elected after the spec's `election_delay`; without one that is able, the old one
-        is when its time is over. Raises `ValueError` where there is no set, or no primary.
+        is when its time is over. Of several shards it is the first whose primary steps down; ask another one
+        itself. Raises `ValueError` where there is no set, or no primary.
         """
-        replica_set = self._require_set()
-        node = self._node_of(replica_set.step_down(frozen_until=self.clock.now() + seconds))
-        node.record(PrimarySteppedDown(node.name, replica_set.term))
-        self.transactions.abort_all()
-        self.replication.ring()
-        self._seek_election(self.clock.now() + self.spec.election_delay)
-        return node
+        if not self.shards:
+            raise ValueError("a standalone has no elections")
+        return self.shards[0].step_down(seconds=seconds)
 
     def elect(self, node: Node) -> None:
-        """Make `node` the primary of a new term; the old primary steps down.
+        """Make `node` the primary of a new term; the old primary of its set steps down.
 
         Raises `ValueError` where there is no set, or `node` is in no state to be primary.
         """
-        replica_set = self._require_set()
-        if node.role is not Role.SECONDARY:
-            raise ValueError(f"{node.name} is {node.role.name}, only a SECONDARY can be elected")
-        old = replica_set.primary
-        if old is not None:
-            self.transactions.abort_all()
-            name = self._node_of(old).name
-            self._node_of(old).record(PrimarySteppedDown(name, replica_set.term))
-        replica_set.elect(node.member)
-        node.record(PrimaryElected(node.name, replica_set.term))
-        self.oplog.term = replica_set.term
-        self.oplog.append()
-        self.replication.ring()
+        if node.shard is None:
+            raise ValueError(f"{node.name} is no member of a replica set: it has no elections")
+        node.shard.elect(node)
 
-    def _seek_election(self, at: float) -> None:
-        async def campaign() -> None:
-            await self.clock.sleep_until(at)
-            self._hold_election()
 
-        self.spawn(campaign())
+def join_address(host: str, port: int) -> str:
+    """Return `host:port`, an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
-    def _hold_election(self) -> None:
-        replica_set = self._require_set()
-        if replica_set.primary is not None:
-            return
-        now = self.clock.now()
-        winner = replica_set.candidate(now)
-        if winner is not None:
-            self.elect(self._node_of(winner))
-            return
-        thaw = replica_set.next_thaw()
-        if thaw is not None:
-            self._seek_election(max(thaw, now + self.spec.election_delay))
 
-    def _require_set(self) -> ReplicaSet:
-        if self.replica_set is None:
-            raise ValueError("a standalone has no elections")
-        return self.replica_set
+def _member_names(spec: ClusterSpec) -> list[list[str]]:
+    """Return the names of the servers of each set; a standalone is alone in the first."""
+    if not spec.is_sharded:
+        return [[f"node{number}" for number in range(spec.members)]]
+    return [
+        [f"{shard_name(shard)}/node{number}" for number in range(spec.members)]
+        for shard in range(spec.shards)
+    ]
 
-    def _node_of(self, member: Member) -> Node:
-        return self.nodes[member.id]
+
+def _new_config(cluster: Cluster) -> ConfigServer:
+    from fakeserver.sharding import ConfigServer  # noqa: PLC0415 - the storage engine is slow to import
+
+    return ConfigServer(cluster)
 
 
 def _new_catalog(rng: Rng) -> Catalog:

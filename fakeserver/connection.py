@@ -56,6 +56,10 @@ class ConnectionState:
         self.secure = False
         self.certificate_subject: str | None = None
         """Whom the client's certificate was made out to, as RFC 2253 writes it."""
+        self.balanced = False
+        """Whether it came through a load balancer."""
+        self.greeted = False
+        """Whether it has said hello."""
         self.hang_up = False
         """Set while a command runs: close instead of answering it."""
 
@@ -99,8 +103,9 @@ class _Pause:
 class Connection(asyncio.Protocol):
     """The protocol of one accepted connection."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, *, balanced: bool = False) -> None:
         self.node = node
+        self._balanced = balanced
         self._wire = WireConnection()
         self._transport: asyncio.Transport
         self.state: ConnectionState
@@ -122,6 +127,7 @@ class Connection(asyncio.Protocol):
         self._transport = transport
         peer = transport.get_extra_info("peername")
         self.state = self.node.admit(self, f"{peer[0]}:{peer[1]}" if peer else "anonymous")
+        self.state.balanced = self._balanced
         self.node.record(ConnectionAccepted(self.state.id, self.state.peer))
         if self.node.stopped:
             # It was accepted before the listener closed, and told of afterwards.

@@ -205,6 +205,8 @@ class CommandFault:
     block: float = 0.0
     close: bool = False
     error: CommandError | None = None
+    rewrites: bool = False
+    """Whether a mongos still rewrites state changes in this reply (`allowRewriteStateChange`)."""
     effect: str = field(init=False)
     """What happens, in words for a journal."""
 
@@ -348,7 +350,7 @@ def _command_fault(data: Mapping[str, Any], code: int) -> CommandFault:
     block = _block(data) if data.get("blockConnection") else 0.0
     close = bool(data.get("closeConnection"))
     error = _error(data, code) if code and not close else None
-    return CommandFault(_labels(data), block, close, error)
+    return CommandFault(_labels(data), block, close, error, data.get("allowRewriteStateChange") is True)
 
 
 def _labels(data: Mapping[str, Any]) -> tuple[str, ...] | None:

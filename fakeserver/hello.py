@@ -52,10 +52,14 @@ class HelloFacts:
     topology_version: dict[str, Any] | None = None
     compression: tuple[str, ...] = ()
     member: MemberFacts | None = None
+    mongos: bool = False
+    service_id: ObjectId | None = None
 
 
 def reply(facts: HelloFacts) -> dict[str, Any]:
-    """Return the answer's fields in a mongod's order, without `ok`."""
+    """Return the answer's fields in the order of a mongod, or of a mongos, without `ok`."""
+    if facts.mongos:
+        return _mongos_reply(facts)
     fields: dict[str, Any] = {}
     if facts.compression:
         fields["compression"] = list(facts.compression)
@@ -69,6 +73,22 @@ def reply(facts: HelloFacts) -> dict[str, Any]:
         _add_topology_version(fields, facts)
         _add_member(fields, facts.member, writable)
     return fields | _limits(facts)
+
+
+def _mongos_reply(facts: HelloFacts) -> dict[str, Any]:
+    fields: dict[str, Any] = {"helloOk": True} if facts.hello_ok else {}
+    fields["ismaster" if facts.legacy else "isWritablePrimary"] = True
+    fields["msg"] = "isdbgrid"
+    _add_topology_version(fields, facts)
+    limits = _limits(facts)
+    del limits["readOnly"]
+    limits["minWireVersion"] = limits.pop("minWireVersion")
+    fields |= limits
+    if facts.compression:
+        fields["compression"] = list(facts.compression)
+    if facts.service_id is not None:
+        fields["serviceId"] = facts.service_id
+    return fields
 
 
 def _add_topology_version(fields: dict[str, Any], facts: HelloFacts) -> None:

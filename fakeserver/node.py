@@ -19,9 +19,11 @@ from fakeserver.failpoints import (
 )
 from fakeserver.hello import MemberFacts, topology_version
 from fakeserver.parameters import FAIL_POINT_PREFIX, TABLE, ServerParameters
-from fakeserver.pipeline import Pipeline
+from fakeserver.pipeline import MONGOS, Pipeline
 from fakeserver.replication import Role
-from fakeserver.stages import mongod_stages
+from fakeserver.spec import Topology
+from fakeserver.stages import mongod_stages, mongos_stages
+from mongowire.ids import object_id
 
 if TYPE_CHECKING:
     import asyncio
@@ -40,7 +42,9 @@ if TYPE_CHECKING:
     from fakeserver.replication import Member
     from fakeserver.request import RequestContext
     from fakeserver.sessions import Session, SessionCatalog
+    from fakeserver.shard import Shard
     from fakeserver.transactions import Transactions
+    from fakeserver.waiting import Bell
     from mongowire.ports import Clock, Listener, Rng
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -59,6 +63,7 @@ class Node:
         cursors: CursorStore,
         rng: Rng,
         log: ServerLog,
+        is_mongos: bool = False,
     ) -> None:
         """Make a server that does not listen yet. Raises `CommandError` for a bad start-up parameter."""
         self.cluster = cluster
@@ -79,13 +84,23 @@ class Node:
         self.started_at = self.clock.now()
         self.ready = False
         self.stopped = False
-        self.is_replica_set_member = cluster.spec.is_replica_set
+        self.is_mongos = is_mongos
+        self.shard: Shard | None = None
+        """The replica set that it is a member of."""
+        self.is_replicated = cluster.spec.topology is not Topology.STANDALONE
+        """Whether what it writes is replicated, by its own set or those behind it: it knows cluster time."""
+        self.is_replica_set_member = self.is_replicated and not is_mongos
         self.tells_topology_version = self.is_replica_set_member and self.profile.awaits_topology_changes
+        self.service_id = object_id(self.clock, rng) if is_mongos else None
+        """What tells it apart behind a load balancer (`Load Balancers: serviceId`)."""
         self.parameters = ServerParameters(self.profile, cluster.spec.parameters)
         self.fail_points = FailPointRegistry(rng.spawn(f"{name}/failpoints"))
         self._configure_at_startup(cluster.spec.parameters)
         self.commands = self._usable(commands)
-        self.pipeline = Pipeline(mongod_stages(), on_bug=self._log_bug)
+        if is_mongos:
+            self.pipeline = Pipeline(mongos_stages(), MONGOS, on_bug=self._log_bug)
+        else:
+            self.pipeline = Pipeline(mongod_stages(), on_bug=self._log_bug)
         self.connections: dict[int, Connection] = {}
         self.member: Member
         self.last_request_id = 0
@@ -142,16 +157,22 @@ class Node:
         """The last operation that it has."""
         return self.oplog.last if self._held_at is None or self.is_primary else self._held_at
 
+    @property
+    def writes_to(self) -> Shard | None:
+        """The replica set that holds what it writes: its own, or the first behind a mongos."""
+        shards = self.cluster.shards
+        return self.shard or (shards[0] if shards else None)
+
     def topology_version(self) -> dict[str, Any]:
         """Return its `topologyVersion`."""
         return topology_version(self.member.process_id, self.member.counter)
 
     def member_facts(self) -> MemberFacts | None:
-        """Return what its hello tells of the set, None on a standalone."""
-        replica_set = self.cluster.replica_set
-        if replica_set is None:
+        """Return what its hello tells of the set, None where it is a member of none."""
+        if self.shard is None:
             return None
-        applied, majority = self.applied, min(self.cluster.majority(), self.applied)
+        replica_set = self.shard.replica_set
+        applied, majority = self.applied, min(self.shard.majority(), self.applied)
         return MemberFacts(
             set_name=replica_set.name,
             set_version=replica_set.version,
@@ -179,14 +200,14 @@ class Node:
         return entered
 
     def target_of(self, request: RequestContext) -> Target:
-        """Return what fail points' filters look at."""
+        """Return what fail points' filters look at; what a mongos passes on to a shard is internal there."""
         connection, spec = request.connection, request.spec
         return Target(
             spec.names,
             _namespace(request),
             connection.app_name,
             connection.thread_name,
-            connection.internal_client,
+            connection.internal_client or request.node is not self,
         )
 
     def record_hit(self, name: str, request: RequestContext, effect: str) -> None:
@@ -225,6 +246,11 @@ class Node:
         from fakeserver.tls import behind_door  # noqa: PLC0415 - most deployments speak no TLS
 
         return behind_door(lambda: Connection(self), tls, tls.context())
+
+    @property
+    def topology_changed(self) -> Bell | None:
+        """What rings when its hello would tell something new; None when that never happens."""
+        return None if self.shard is None else self.shard.replica_set.changed
 
     def open(self) -> None:
         """Begin to answer, also those who connected already."""

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from fakeserver.spec import ClusterSpec
 
 _OPTIONS: Final = {
-    "topology": ("the kind of deployment: single or replicaset", "replicaset"),
+    "topology": ("the kind of deployment: single, replicaset, sharded or load-balanced", "replicaset"),
     "members": ("how many members a replica set has", "3"),
+    "mongos": ("how many mongos a sharded cluster has", "2"),
     "profile": ("the version of MongoDB that the servers speak as", "8.2"),
     "seed": ("the seed of the servers' dice", "0"),
 }
@@ -37,7 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker."""
     config.addinivalue_line(
         "markers",
-        "fakeserver(topology, members, profile, seed, parameters): the deployment that this test gets",
+        "fakeserver(topology, members, mongos, profile, seed, parameters): the deployment of this test",
     )
 
 
@@ -68,15 +69,22 @@ def _spec(request: pytest.FixtureRequest) -> ClusterSpec:
 
     wishes = _wishes(request)
     topology, members = wishes.pop("topology"), _number("members", wishes.pop("members"))
+    mongos = _number("mongos", wishes.pop("mongos"))
     facts = {**wishes, "seed": _number("seed", wishes["seed"])}
     try:
         if topology == "single":
             return ClusterSpec.standalone(**facts)
         if topology == "replicaset":
             return ClusterSpec.replica_set(members, **facts)
+        if topology == "sharded":
+            return ClusterSpec.sharded(mongos, members=members, **facts)
+        if topology == "load-balanced":
+            return ClusterSpec.load_balanced(mongos, members=members, **facts)
     except (TypeError, ValueError) as error:
         raise pytest.UsageError(f"fakeserver: {error}") from error
-    raise pytest.UsageError(f"fakeserver topology: '{topology}' is neither single nor replicaset")
+    raise pytest.UsageError(
+        f"fakeserver topology: '{topology}' is none of single, replicaset, sharded and load-balanced"
+    )
 
 
 def _wishes(request: pytest.FixtureRequest) -> dict[str, Any]:

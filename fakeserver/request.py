@@ -46,6 +46,10 @@ class RequestContext:
     paused: Paused | None = None
     """Where it waits, while it does."""
     fault: CommandFault | None = None
+    shard_fault: CommandFault | None = None
+    """What a fail point of the shard does to a command that a mongos passes on."""
+    rewrites_state_changes: bool = True
+    """Whether a mongos hides that a shard has another primary; a fail point that fires forbids it."""
     write_concern: WriteConcern | None = None
     write_concern_until: float | None = None
     context: CommandContext | None = None

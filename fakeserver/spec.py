@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _MAX_MEMBERS = 50
 _MAX_PORT = 65535
+_MAX_ROUTERS = 50
+_SHARD_MEMBERS = 3
 
 JOURNAL_RECORDS = 65_536
 """How many records a journal keeps unless a spec says otherwise: some 20 MB when it is full."""
@@ -26,6 +28,8 @@ class Topology(StrEnum):
 
     STANDALONE = "standalone"
     REPLICA_SET = "replica_set"
+    SHARDED = "sharded"
+    LOAD_BALANCED = "load_balanced"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +62,18 @@ class ClusterSpec:
     `host` is the name that the members advertise and, unless `bind_ip` says otherwise, listen on; `ports`
     are theirs in order (none given: free ones). `parameters` are server parameters as at start-up, for every
     member. `election_delay` is how long, in seconds, a set is without a primary after a step-down.
-    `journal_records` is how many records the deployment's journal keeps: the newest.
-    member. `election_delay` is how long, in seconds, a set is without a primary after a step-down. `auth`
-    switches access control on; `users` exist from the start, with or without it. `tls` is a `TlsSpec`.
+    `journal_records` is how many records the deployment's journal keeps: the newest. `auth` switches access
+    control on; `users` exist from the start, with or without it. `tls` is a `TlsSpec`.
+
+    A sharded cluster has `mongos` routers, whose `ports` are given, over `shards` replica sets of `members`
+    each, on free ports. In front of a load-balanced one stand two balancers, of the first mongos and of all,
+    on `balancer_ports`.
     """
 
     topology: Topology = Topology.STANDALONE
     members: int = 1
+    mongos: int = 0
+    shards: int = 0
     set_name: str = "rs0"
     host: str = "localhost"
     bind_ip: str | None = None
@@ -72,6 +81,7 @@ class ClusterSpec:
     parameters: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     seed: int = 0
     ports: tuple[int, ...] = ()
+    balancer_ports: tuple[int, ...] = ()
     compressors: tuple[str, ...] | None = None
     election_delay: float = 0.01
     journal_records: int = JOURNAL_RECORDS
@@ -85,10 +95,8 @@ class ClusterSpec:
             raise ValueError(f"members must be from 1 to {_MAX_MEMBERS}, not {self.members}")
         if self.topology is Topology.STANDALONE and self.members != 1:
             raise ValueError("a standalone has one member; use ClusterSpec.replica_set(n)")
-        if self.ports and len(self.ports) != self.members:
-            raise ValueError(f"ports must name one port for each of the {self.members} members")
-        if any(not 0 <= port <= _MAX_PORT for port in self.ports):
-            raise ValueError(f"ports must be from 0 to {_MAX_PORT}, not {self.ports}")
+        self._check_routers()
+        self._check_ports()
         if not self.set_name:
             raise ValueError("set_name must not be empty")
         if self.election_delay < 0:
@@ -98,6 +106,25 @@ class ClusterSpec:
         object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
         object.__setattr__(self, "users", tuple(self.users))
         Profile.named(self.profile)
+
+    def _check_routers(self) -> None:
+        least = 1 if self.is_sharded else 0
+        most = _MAX_ROUTERS if self.is_sharded else 0
+        for name, count in (("mongos", self.mongos), ("shards", self.shards)):
+            if not least <= count <= most:
+                raise ValueError(f"{name} must be from {least} to {most} in a {self.topology}, not {count}")
+
+    def _check_ports(self) -> None:
+        servers = self.mongos or self.members
+        if self.ports and len(self.ports) != servers:
+            kind = "mongos" if self.is_sharded else "members"
+            raise ValueError(f"ports must name one port for each of the {servers} {kind}")
+        balancers = self.balancers
+        if self.balancer_ports and len(self.balancer_ports) != balancers:
+            raise ValueError(f"balancer_ports must name one port for each of the {balancers} load balancers")
+        ports = (*self.ports, *self.balancer_ports)
+        if any(not 0 <= port <= _MAX_PORT for port in ports):
+            raise ValueError(f"ports must be from 0 to {_MAX_PORT}, not {ports}")
 
     @classmethod
     def standalone(cls, **facts: Any) -> ClusterSpec:
@@ -109,6 +136,30 @@ class ClusterSpec:
         """Describe a replica set of `members` data-bearing, voting members."""
         return cls(topology=Topology.REPLICA_SET, members=members, **facts)
 
+    @classmethod
+    def sharded(
+        cls, mongos: int = 2, shards: int = 1, *, members: int = _SHARD_MEMBERS, **facts: Any
+    ) -> ClusterSpec:
+        """Describe `mongos` routers over `shards` replica sets of `members` each."""
+        return cls(topology=Topology.SHARDED, mongos=mongos, shards=shards, members=members, **facts)
+
+    @classmethod
+    def load_balanced(
+        cls, mongos: int = 2, shards: int = 1, *, members: int = _SHARD_MEMBERS, **facts: Any
+    ) -> ClusterSpec:
+        """Describe a sharded cluster whose clients come through a load balancer."""
+        return cls(topology=Topology.LOAD_BALANCED, mongos=mongos, shards=shards, members=members, **facts)
+
     @property
     def is_replica_set(self) -> bool:
         return self.topology is Topology.REPLICA_SET
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether clients talk to mongos, directly or through a balancer."""
+        return self.topology in {Topology.SHARDED, Topology.LOAD_BALANCED}
+
+    @property
+    def balancers(self) -> int:
+        """How many load balancers there are: one of the first mongos alone, one of all."""
+        return 2 if self.topology is Topology.LOAD_BALANCED else 0

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fakeserver.journal import Journal
     from mongowire.ports import Clock, Network, Rng
 
-SERVED: Final = (Topology.SINGLE, Topology.REPLICA_SET)
+SERVED: Final = (Topology.SINGLE, Topology.REPLICA_SET, Topology.SHARDED, Topology.LOAD_BALANCED)
 """The topologies that the fake server has."""
 
 
@@ -39,17 +39,17 @@ class EmbeddedDeployment:
 
     @property
     def uri(self) -> str:
-        """The connection string of the whole deployment."""
-        return self.cluster.uri
+        """The connection string of the whole deployment, of one mongos where there are several."""
+        return self.cluster.uri_single
 
     @property
     def uri_multi(self) -> str:
-        """The same: there is no choice of mongos."""
+        """The connection string of every mongos, or of the load balancer of all."""
         return self.cluster.uri
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """`host:port` of every member."""
+        """`host:port` of every server that clients speak to."""
         return tuple(node.address for node in self.cluster.nodes)
 
     @property
@@ -143,6 +143,10 @@ def _spec(topology: Topology, *, auth: bool) -> ClusterSpec:
     users = (UserSpec(*_ADMINISTRATOR),) if auth else ()
     if topology is Topology.SINGLE:
         return ClusterSpec.standalone(parameters=_PARAMETERS, auth=auth, users=users)
+    if topology is Topology.SHARDED:
+        return ClusterSpec.sharded(mongos=2, parameters=_PARAMETERS, auth=auth, users=users)
+    if topology is Topology.LOAD_BALANCED:
+        return ClusterSpec.load_balanced(mongos=2, parameters=_PARAMETERS, auth=auth, users=users)
     return ClusterSpec.replica_set(3, parameters=_PARAMETERS, auth=auth, users=users)
 
 

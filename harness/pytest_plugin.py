@@ -25,7 +25,7 @@ _NAME = "harness.pytest_plugin"
 _SUFFIXES = (".yml", ".yaml", ".json")
 _OPTIONS = {
     "adapter": ("a driver to run: reference, pymongo, pymongo-async", ["reference"]),
-    "topology": ("a topology to run on: single, replicaset", ["replicaset"]),
+    "topology": ("a topology to run on: single, replicaset, sharded, load-balanced", ["replicaset"]),
     "time": ("real or virtual; drivers that cannot run in virtual time then run in real time", ["real"]),
     "edition": ("the edition of the specifications, for drivers that follow several", []),
     "seed": ("the seed of all dice", ["0"]),

@@ -22,6 +22,7 @@ FAMILIES: Final = (
     "sessions",
     "transactions",
     "replication",
+    "sharding",
     "insert",
     "update",
     "delete",

@@ -85,7 +85,7 @@ class MemberSource:
 
 def open_stream(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], size: int | None) -> Reply:
     """Return the first batch of a change stream, which is empty unless it begins in the past."""
-    if not ctx.node.is_replica_set_member:
+    if not ctx.node.is_replicated:
         raise CommandError(_NEEDS_SET, "The $changeStream stage is only supported on replica sets")
     _check_read_concern(request)
     pipeline: Sequence[Mapping[str, Any]] = request["pipeline"]

@@ -175,4 +175,5 @@ class CommandContext:
         if fail_points.any_active:
             failure = fail_points.get_more_failure(self.node.target_of(self.request))
             if failure is not None:
+                self.request.rewrites_state_changes = False
                 raise failure

@@ -16,6 +16,7 @@ from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from fakeserver.commands.context import CommandContext
+    from fakeserver.node import Node
 
 table = CommandTable()
 
@@ -55,11 +56,17 @@ def get_cmd_line_opts(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
     node, spec = ctx.node, ctx.node.cluster.spec
     port = int(node.address.rpartition(":")[2])
     bind_ip = spec.bind_ip or spec.host
-    argv = ["mongod", "--port", str(port), "--bind_ip", bind_ip]
+    argv = ["mongos" if node.is_mongos else "mongod", "--port", str(port), "--bind_ip", bind_ip]
     parsed: dict[str, Any] = {"net": {"bindIp": bind_ip, "port": port}}
-    if spec.is_replica_set:
-        argv += ["--replSet", spec.set_name]
-        parsed["replication"] = {"replSet": spec.set_name}
+    if node.is_mongos:
+        argv += ["--configdb", _config_db(node)]
+        parsed["sharding"] = {"configDB": _config_db(node)}
+    elif node.shard is not None:
+        argv += ["--replSet", node.shard.name]
+        parsed["replication"] = {"replSet": node.shard.name}
+    if spec.is_sharded and not node.is_mongos:
+        argv.append("--shardsvr")
+        parsed["sharding"] = {"clusterRole": "shardsvr"}
     if spec.auth:
         argv.append("--auth")
         parsed["security"] = {"authorization": "enabled"}
@@ -75,6 +82,11 @@ def get_cmd_line_opts(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
     return {"argv": argv, "parsed": parsed}
 
 
+def _config_db(node: Node) -> str:
+    """Return where the metadata is: the first shard holds it, as a config shard does."""
+    return node.cluster.shards[0].connection_string
+
+
 def _text(value: Any) -> str:
     return str(int(value)) if isinstance(value, bool) else str(value)
 
@@ -87,7 +99,7 @@ def server_status(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
     reply: Reply = {
         "host": node.address,
         "version": node.profile.version,
-        "process": "mongod",
+        "process": "mongos" if node.is_mongos else "mongod",
         "uptime": uptime,
         "uptimeMillis": Int64(uptime * 1000),
         "localTime": datetime.fromtimestamp(node.clock.utc(), UTC),
@@ -99,9 +111,13 @@ def server_status(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
         "logicalSessionRecordCache": {"activeSessionsCount": len(node.sessions)},
         "network": counters.network(),
         "opcounters": counters.opcounters(),
-        "storageEngine": {"name": "mongomock", "supportsCommittedReads": True, "persistent": False},
         "metrics": {"commands": counters.by_command()},
     }
+    if node.is_mongos:
+        reply["sharding"] = {"configsvrConnectionString": _config_db(node)}
+    else:
+        engine = {"name": "mongomock", "supportsCommittedReads": True, "persistent": False}
+        reply["storageEngine"] = engine
     facts = node.member_facts()
     if facts is not None:
         counted = node.transactions.status()

@@ -26,12 +26,13 @@ if TYPE_CHECKING:
 
 table = CommandTable()
 
-_NO_MAX_AWAIT_TIME: Final = 31368
-_NO_TOPOLOGY_VERSION: Final = 51759
-_NEGATIVE_COUNTER: Final = 31372
+_NO_MAX_AWAIT_TIME: Final = {False: 31368, True: 51760}
+"""Of a mongod, and (True) of a mongos; as the codes that follow."""
+_NO_TOPOLOGY_VERSION: Final = {False: 51759, True: 51761}
+_NEGATIVE_COUNTER: Final = {False: 31372, True: 51758}
 _COUNTER_AHEAD_ALONE: Final = 51764
 _COUNTER_AHEAD: Final = 31382
-_EXHAUST_WITHOUT_WAIT: Final = 51756
+_EXHAUST_WITHOUT_WAIT: Final = {False: 51756, True: 51763}
 _SPECULATION_UNKNOWN: Final = 51769
 
 _FIELDS: Final = Fields.of(
@@ -74,6 +75,8 @@ def _answer(ctx: CommandContext, command: dict[str, Any], *, legacy: bool) -> Re
             topology_version=node.topology_version() if awaits else None,
             compression=_negotiate(ctx, command),
             member=node.member_facts(),
+            mongos=node.is_mongos,
+            service_id=_service_id(ctx, command),
         )
     )
     return reply | _authentication(ctx, command, attempt)
@@ -105,29 +108,41 @@ def _user_name(wanted: Any) -> tuple[str, str]:
     raise CommandError(ErrorCode.BAD_VALUE, "UserName must contain a '.' separated database.user pair")
 
 
+def _service_id(ctx: CommandContext, command: dict[str, Any]) -> ObjectId | None:
+    """Return the `serviceId`: for the first hello through a load balancer, if that asks for it.
+
+    Load Balancers: Connection Pooling.
+    """
+    connection = ctx.connection
+    first, connection.greeted = not connection.greeted, True
+    if not first or not connection.balanced or command.get("loadBalanced") is not True:
+        return None
+    return ctx.node.service_id
+
+
 def _await_change(ctx: CommandContext, command: dict[str, Any]) -> None:
     """Raise `Park` while the client knows all there is, `CommandError` for fields that do not fit."""
     told, max_await_ms = command.get("topologyVersion"), command.get("maxAwaitTimeMS")
+    mongos = ctx.node.is_mongos
     if max_await_ms is None and ctx.request.envelope.exhaust_allowed:
         raise CommandError(
-            _EXHAUST_WITHOUT_WAIT, "A hello request with exhaust must specify 'maxAwaitTimeMS'"
+            _EXHAUST_WITHOUT_WAIT[mongos], "A hello request with exhaust must specify 'maxAwaitTimeMS'"
         )
     if told is None and max_await_ms is None:
         return
     if max_await_ms is None:
         raise CommandError(
-            _NO_MAX_AWAIT_TIME, "A request with a 'topologyVersion' must include 'maxAwaitTimeMS'"
+            _NO_MAX_AWAIT_TIME[mongos], "A request with a 'topologyVersion' must include 'maxAwaitTimeMS'"
         )
     if told is None:
         raise CommandError(
-            _NO_TOPOLOGY_VERSION, "A request with 'maxAwaitTimeMS' must include a 'topologyVersion'"
+            _NO_TOPOLOGY_VERSION[mongos], "A request with 'maxAwaitTimeMS' must include a 'topologyVersion'"
         )
     if not _knows_all(ctx, told):
         return
     until = ctx.request.arrived + max_await_ms / 1000
     if ctx.now < until:
-        replica_set = ctx.node.cluster.replica_set
-        raise Park(None if replica_set is None else replica_set.changed, until)
+        raise Park(ctx.node.topology_changed, until)
 
 
 def _knows_all(ctx: CommandContext, told: dict[str, Any]) -> bool:
@@ -142,7 +157,8 @@ def _knows_all(ctx: CommandContext, told: dict[str, Any]) -> bool:
             f" '{wanted}'",
         )
     if counter < 0:
-        raise CommandError(_NEGATIVE_COUNTER, "topologyVersion must have a non-negative counter")
+        code = _NEGATIVE_COUNTER[ctx.node.is_mongos]
+        raise CommandError(code, "topologyVersion must have a non-negative counter")
     member = ctx.node.member
     if process_id != member.process_id:
         return False

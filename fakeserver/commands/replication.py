@@ -17,6 +17,7 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from fakeserver.commands.context import CommandContext
     from fakeserver.node import Node
+    from fakeserver.shard import Shard
 
 table = CommandTable()
 
@@ -25,17 +26,26 @@ _DEFAULT_STEP_DOWN_SECONDS: Final = 60
 
 
 def _set_of(ctx: CommandContext) -> ReplicaSet:
-    replica_set = ctx.node.cluster.replica_set
-    if replica_set is None:
+    return _shard_of(ctx).replica_set
+
+
+def _shard_of(ctx: CommandContext) -> Shard:
+    if ctx.node.shard is None:
         raise CommandError(ErrorCode.NO_REPLICATION_ENABLED, "not running with --replSet")
-    return replica_set
+    return ctx.node.shard
 
 
 @table.command("replSetGetStatus", kind="internal", admin_only=True)
 def repl_set_get_status(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
     """Tell the state of the set as this member sees it."""
-    replica_set, node = _set_of(ctx), ctx.node
-    majority = node.cluster.majority()
+    if ctx.node.is_mongos:
+        raise CommandError(
+            ErrorCode.COMMAND_FAILED,
+            "replSetGetStatus is not supported through mongos",
+            extra={"info": "mongos"},
+        )
+    shard, node = _shard_of(ctx), ctx.node
+    replica_set, majority = shard.replica_set, shard.majority()
     return {
         "set": replica_set.name,
         "date": datetime.fromtimestamp(node.clock.utc(), UTC),
@@ -52,7 +62,7 @@ def repl_set_get_status(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
             "appliedOpTime": node.applied.document,
             "durableOpTime": node.applied.document,
         },
-        "members": [_member_status(ctx, other) for other in node.cluster.nodes],
+        "members": [_member_status(ctx, other) for other in shard.nodes],
     }
 
 
@@ -77,7 +87,7 @@ def _member_status(ctx: CommandContext, other: Node) -> dict[str, Any]:
     return status
 
 
-@table.command("replSetGetConfig", kind="internal", admin_only=True)
+@table.command("replSetGetConfig", kind="internal", admin_only=True, home="mongod")
 def repl_set_get_config(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
     """Tell the configuration of the set."""
     replica_set = _set_of(ctx)
@@ -117,13 +127,15 @@ def repl_set_get_config(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
     "replSetStepDown",
     kind="internal",
     admin_only=True,
+    home="mongod",
     fields=Fields.of(
         Field("secondaryCatchUpPeriodSecs", "long", minimum=0), Field("force", "bool"), strict=False
     ),
 )
 def repl_set_step_down(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Step down as primary, for so many seconds."""
-    replica_set, cluster = _set_of(ctx), ctx.node.cluster
+    shard = _shard_of(ctx)
+    replica_set = shard.replica_set
     seconds = _seconds(first_argument(command), "stepdown period must be a positive integer")
     seconds = seconds or _DEFAULT_STEP_DOWN_SECONDS
     force = command.get("force", False)
@@ -142,11 +154,11 @@ def repl_set_step_down(ctx: CommandContext, command: dict[str, Any]) -> Reply:
             f"No electable secondaries caught up as of {_date(ctx)}. Please use the replSetStepDown command"
             " with the argument {force: true} to force node to step down.",
         )
-    cluster.step_down(seconds=seconds)
+    shard.step_down(seconds=seconds)
     return {}
 
 
-@table.command("replSetFreeze", kind="internal", admin_only=True)
+@table.command("replSetFreeze", kind="internal", admin_only=True, home="mongod")
 def repl_set_freeze(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Keep this secondary from seeking election, for so many seconds; 0 ends that."""
     _set_of(ctx)
@@ -160,7 +172,7 @@ def repl_set_freeze(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     return {} if seconds else {"info": "unfreezing"}
 
 
-@table.command("replSetMaintenance", kind="internal", admin_only=True)
+@table.command("replSetMaintenance", kind="internal", admin_only=True, home="mongod")
 def repl_set_maintenance(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Move this secondary to RECOVERING, or back."""
     replica_set, member = _set_of(ctx), ctx.node.member

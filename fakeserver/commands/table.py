@@ -20,6 +20,9 @@ Reply: TypeAlias = dict[str, Any]
 Handler: TypeAlias = "Callable[[CommandContext, dict[str, Any]], Reply]"
 """Runs a validated command. Raises `CommandError`. Never waits: one that must raises `pipeline.Park`."""
 
+Home: TypeAlias = Literal["anywhere", "mongod", "mongos"]
+"""The kind of server that has a command."""
+
 Kind: TypeAlias = Literal["read", "write", "admin", "internal"]
 """`read` may opt in to secondaries, `write` needs a primary, `admin` and `internal` run on any member."""
 
@@ -30,8 +33,9 @@ class CommandSpec:
 
     `sequences` names the fields that may come as document sequences, `handshake` marks the commands that
     introduce a client, `in_transaction` those that a transaction may hold, `on_secondaries` the reads that
-    secondaries run unasked, `test_only` those that need `enableTestCommands`; `since` and `until` are the
-    wire versions of the first and the last release that know the command.
+    secondaries run unasked, `test_only` those that need `enableTestCommands`, `home` is the kind of server
+    that has the command; `since` and `until` are the wire versions of the first and the last release that
+    know the command.
     """
 
     name: str
@@ -49,6 +53,7 @@ class CommandSpec:
     on_secondaries: bool = False
     handshake: bool = False
     test_only: bool = False
+    home: Home = "anywhere"
     since: int = 0
     until: int = 1000
 
@@ -103,6 +108,21 @@ class CommandTable:
         chosen = CommandTable()
         for spec in self:
             if spec.since <= wire_version <= spec.until:
+                chosen.add(spec)
+        return chosen
+
+    def on_mongod(self) -> CommandTable:
+        """Return the commands of a mongod."""
+        return self._without("mongos")
+
+    def on_mongos(self) -> CommandTable:
+        """Return the commands of a mongos."""
+        return self._without("mongod")
+
+    def _without(self, home: Home) -> CommandTable:
+        chosen = CommandTable()
+        for spec in self:
+            if spec.home != home:
                 chosen.add(spec)
         return chosen
 

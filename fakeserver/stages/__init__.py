@@ -1,9 +1,10 @@
-"""The stages of a mongod, each at its step."""
+"""The stages of a mongod and of a mongos, each at its step."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fakeserver.pipeline import Step
 from fakeserver.stages.api_version import ApiVersion
 from fakeserver.stages.authorization import Authentication, Authorization
 from fakeserver.stages.deadline import Deadline
@@ -15,6 +16,7 @@ from fakeserver.stages.metadata import ClientMetadata
 from fakeserver.stages.parsing import Lookup, Parse, ValidateBody
 from fakeserver.stages.read_concern import ReadConcernCheck
 from fakeserver.stages.replica_state import ReplicaState
+from fakeserver.stages.routing import RewriteStateChanges, Routing
 from fakeserver.stages.session import SessionFields
 from fakeserver.stages.write_concern import WriteConcernCheck, WriteConcernWait
 
@@ -44,3 +46,9 @@ def mongod_stages() -> tuple[Stage, ...]:
         Execute(),
         WriteConcernWait(),
     )
+
+
+def mongos_stages() -> tuple[Stage, ...]:
+    """Return new stages for one mongos: it has no replica state of its own, and routes instead."""
+    shared = (stage for stage in mongod_stages() if stage.step is not Step.REPLICA_STATE)
+    return (*shared, Routing(), RewriteStateChanges())

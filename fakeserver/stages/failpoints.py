@@ -1,4 +1,7 @@
-"""`failCommand`, before a command runs."""
+"""`failCommand`, before a command runs.
+
+A mongos has armed the deadline by then, which cuts a block short; a mongod has not.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from fakeserver.failpoints import FAIL_COMMAND
 from fakeserver.pipeline import PASS, RESPOND, Action, Await, Disconnect, Stage, Step
+from fakeserver.stages.deadline import expired
 
 if TYPE_CHECKING:
     from fakeserver.failpoints import CommandFault
@@ -30,10 +34,13 @@ class FailPoints(Stage):
             node.record_hit(FAIL_COMMAND, request, fault.effect)
             request.fault = fault
             request.label_override = fault.labels
+            request.rewrites_state_changes = fault.rewrites
             if fault.block:
                 return _block(request, fault, now)
-        elif math.isinf(fault.block) and request.node.fail_points.is_configured(FAIL_COMMAND):
+        elif _still_blocked(request, fault, now):
             return _block(request, fault, now)
+        if request.deadline is not None and now >= request.deadline:
+            raise expired()
         if fault.close:
             return Disconnect("failCommand closes the connection")
         if fault.error is not None:
@@ -44,4 +51,11 @@ class FailPoints(Stage):
 
 def _block(request: RequestContext, fault: CommandFault, now: float) -> Action:
     bell = request.node.fail_points.changed if math.isinf(fault.block) else None
-    return Await(bell, now + fault.block)
+    until = now + fault.block
+    return Await(bell, until if request.deadline is None else min(until, request.deadline))
+
+
+def _still_blocked(request: RequestContext, fault: CommandFault, now: float) -> bool:
+    """Say whether a block without end goes on: until the fail point is off, or the command's time is over."""
+    late = request.deadline is not None and now >= request.deadline
+    return math.isinf(fault.block) and not late and request.node.fail_points.is_configured(FAIL_COMMAND)

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 class ClusterTimeGossip(Stage):
-    """Adds `$clusterTime` and `operationTime` on members of a replica set, errors included."""
+    """Adds `$clusterTime` and `operationTime`, except on a standalone; errors carry them too."""
 
     step = Step.CLUSTER_TIME
 
     def leave(self, request: RequestContext, outcome: Outcome, now: float) -> None:  # noqa: ARG002
         node = request.node
-        if node.is_replica_set_member:
+        if node.is_replicated:
             request.gossip = node.cluster_time.elements()
 
 
@@ -78,6 +78,7 @@ def _facts(request: RequestContext, code: int | None, write_concern_code: int | 
         txn_number=request.txn_number is not None,
         autocommit=request.has_autocommit,
         internal_client=request.connection.internal_client,
+        mongos=request.node.is_mongos,
         change_stream=_is_change_stream(request),
         before=request.before,
         after=request.after,

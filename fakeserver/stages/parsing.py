@@ -91,7 +91,8 @@ class Lookup(Stage):
             )
         spec = node.commands.get(name)
         if spec is None:
-            raise CommandError(ErrorCode.COMMAND_NOT_FOUND, f"no such command: '{name}'")
+            unknown = f"no such cmd: {name}" if node.is_mongos else f"no such command: '{name}'"
+            raise CommandError(ErrorCode.COMMAND_NOT_FOUND, unknown)
         request.spec = spec
         return PASS
 
@@ -165,7 +166,7 @@ def _check_duplicates(request: RequestContext, message: OpMsg | OpQuery) -> None
 
 def _hear_cluster_time(request: RequestContext, told: Any) -> None:
     node = request.node
-    if not node.is_replica_set_member:
+    if not node.is_replicated:
         return
     cluster_time = told.get("clusterTime") if isinstance(told, dict) else None
     if not isinstance(cluster_time, Timestamp):

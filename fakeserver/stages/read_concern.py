@@ -84,7 +84,7 @@ def _check_support(request: RequestContext, level: str) -> None:
 
 
 def _check_server(request: RequestContext, concern: dict[str, Any], level: str) -> None:
-    if request.node.is_replica_set_member:
+    if request.node.is_replicated:
         if level == "linearizable" and not request.node.is_primary:
             raise CommandError(
                 ErrorCode.NOT_WRITABLE_PRIMARY,

@@ -91,7 +91,7 @@ def _check_txn_number(request: RequestContext, number: Any) -> None:
         raise CommandError(
             ErrorCode.INVALID_OPTIONS, "Transaction number requires a session ID to also be specified"
         )
-    if not request.node.is_replica_set_member:
+    if not request.node.is_replicated:
         raise CommandError(
             ErrorCode.ILLEGAL_OPERATION,
             "Transaction numbers are only allowed on a replica set member or mongos",

@@ -80,7 +80,7 @@ class WriteConcernCheck(Stage):
         if not request.spec.write_concern:
             raise CommandError(ErrorCode.INVALID_OPTIONS, "Command does not support writeConcern")
         concern = WriteConcern.parse(command["writeConcern"])
-        if not request.node.is_replica_set_member:
+        if not request.node.is_replicated:
             if isinstance(concern.w, int) and concern.w > 1:
                 raise CommandError(ErrorCode.BAD_VALUE, "cannot use 'w' > 1 when a host is not replicated")
             if isinstance(concern.w, str) and concern.w != "majority":
@@ -106,7 +106,7 @@ class WriteConcernWait(Stage):
         if node.fail_points.any_active and _take_fault(request):
             return PASS
         concern = request.write_concern
-        if concern is not None and node.is_replica_set_member:
+        if concern is not None and node.is_replicated:
             return _wait(request, concern, now)
         return PASS
 
@@ -115,23 +115,30 @@ def _take_fault(request: RequestContext) -> bool:
     if request.body is not None and "writeConcernError" in request.body:
         return False
     node = request.node
+    if node.is_mongos and (request.failure is not None or not request.spec.write_concern):
+        return False
     fault = node.fail_points.write_concern_error(node.target_of(request))
     if fault is None:
         return False
     node.record_hit(FAIL_COMMAND, request, "writeConcernError")
     request.write_concern_error = fault.error
+    request.rewrites_state_changes = False
     if fault.labels is not None:
         request.label_override = fault.labels
+    elif node.is_mongos:
+        request.label_override = ()
     return True
 
 
 def _wait(request: RequestContext, concern: WriteConcern, now: float) -> Action:
     """Wait for enough members to have what the command wrote, or give the reason why there is no waiting."""
     node, optime = request.node, request.after
-    needed = _members_needed(request, concern)
-    if needed is None or optime is None or node.cluster.replicated(optime) >= needed:
+    shard = node.writes_to
+    assert shard is not None
+    needed = _members_needed(request, concern, len(shard.nodes))
+    if needed is None or optime is None or shard.replicated(optime) >= needed:
         return PASS
-    if node.role is not Role.PRIMARY:
+    if node.role is not Role.PRIMARY or shard.primary is None:
         _fail(
             request,
             concern,
@@ -147,9 +154,8 @@ def _wait(request: RequestContext, concern: WriteConcern, now: float) -> Action:
     return Await(node.cluster.replication, request.write_concern_until)
 
 
-def _members_needed(request: RequestContext, concern: WriteConcern) -> int | None:
+def _members_needed(request: RequestContext, concern: WriteConcern, members: int) -> int | None:
     """Return how many members must have a write; None, and the error, when no number would do."""
-    members = len(request.node.cluster.nodes)
     if isinstance(concern.w, int):
         if concern.w <= members:
             return concern.w

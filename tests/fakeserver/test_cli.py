@@ -74,6 +74,14 @@ def _spec(*arguments: str, **environment: str) -> ClusterSpec:
                 ),
             ),
         ),
+        (
+            ["--topology", "sharded", "--mongos", "3", "--shards", "2", "--members", "1", "--port", "27017"],
+            ClusterSpec.sharded(3, 2, members=1, bind_ip="localhost", ports=(27017, 27018, 27019)),
+        ),
+        (
+            ["--topology", "load_balanced", "--loadBalancerPort", "27050"],
+            ClusterSpec.load_balanced(bind_ip="localhost", balancer_ports=(27050, 27051)),
+        ),
         (["--dbpath", "/data", "--journal"], ClusterSpec.standalone(bind_ip="localhost")),
     ],
 )
@@ -86,6 +94,8 @@ def test_a_mongods_flags_describe_a_deployment(arguments: list[str], spec: Clust
     [
         ({"TOPOLOGY": "replica_set"}, Topology.REPLICA_SET),
         ({"TOPOLOGY": "server"}, Topology.STANDALONE),
+        ({"TOPOLOGY": "sharded_cluster"}, Topology.SHARDED),
+        ({"TOPOLOGY": "sharded_cluster", "LOAD_BALANCER": "true"}, Topology.LOAD_BALANCED),
         ({"FAKESERVER_TOPOLOGY": "replicaset", "TOPOLOGY": "server"}, Topology.REPLICA_SET),
     ],
 )
@@ -104,9 +114,13 @@ def test_the_environment_gives_the_default_topology(environment: dict[str, str],
         (["--bind_ip", "example.org"], {}, "lets other machines in"),
         (["--bind_ip_all"], {}, "lets other machines in"),
         (["--members", "3"], {}, "--members is for a replica set"),
-        (["--topology", "standalone", "--replSet", "x"], {}, "a standalone has no --replSet"),
+        (["--topology", "standalone", "--replSet", "x"], {}, "a standalone deployment has no --replSet"),
+        (["--topology", "sharded", "--replSet", "x"], {}, "a sharded deployment has no --replSet"),
+        (["--mongos", "2"], {}, "--mongos and --shards are for a sharded cluster"),
+        (["--topology", "sharded", "--mongos", "0"], {}, "mongos must be from 1 to 50"),
+        (["--topology", "sharded", "--loadBalancerPort", "1"], {}, "--loadBalancerPort is for a load"),
         (["--setParameter", "logLevel"], {}, "must have the form NAME=VALUE"),
-        ([], {"TOPOLOGY": "sharded_cluster"}, "unknown topology 'sharded_cluster'"),
+        ([], {"TOPOLOGY": "ring"}, "unknown topology 'ring'"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(

@@ -60,6 +60,7 @@ class Member:
     sessions: SessionCatalog
     catalog: Catalog
     is_replica_set_member: bool
+    is_mongos: bool = False
     address: str = "localhost:27017"
     fail_points: Any = field(default_factory=NoFailPoints)
     profile: Profile = field(default_factory=lambda: Profile.named("8.2"))
@@ -72,6 +73,10 @@ class Member:
     @property
     def cluster(self) -> Member:
         return self
+
+    @property
+    def is_replicated(self) -> bool:
+        return self.is_replica_set_member
 
     @property
     def applied(self) -> OpTime:

@@ -92,7 +92,7 @@ def test_options_and_the_ini_file_describe_all_others(project: pytest.Pytester) 
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
-        ("topology", "ring", "fakeserver topology: 'ring' is neither single nor replicaset"),
+        ("topology", "ring", "fakeserver topology: 'ring' is none of single, replicaset"),
         ("members", "many", "fakeserver members: 'many' is not a number"),
         ("members", "99", "fakeserver: members must be from 1 to 50"),
     ],

@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from driver import AsyncClient
 from harness.deployment import SERVED, EmbeddedDeployment, embedded
 from harness.sim.world import World, run_virtual
 from harness.unified.deployment import Topology
+from harness.unified.uri import host_count
 from mongowire.system import SeededRng, SystemClock, TcpNetwork
 
 if TYPE_CHECKING:
@@ -36,9 +38,31 @@ def test_a_deployment_tells_what_requirements_are_compared_with(topology: Topolo
         assert deployment.server_version == (8, 2, 0)
         assert deployment.parameters["enableTestCommands"] is True
         assert deployment.auth is False
-        assert len(deployment.addresses) == (1 if topology is Topology.SINGLE else 3)
-        assert all(address in deployment.uri for address in deployment.addresses)
-        assert deployment.uri_multi == deployment.uri
+        assert len(deployment.addresses) == _CLIENT_FACING[topology]
+        assert host_count(deployment.uri) == (3 if topology is Topology.REPLICA_SET else 1)
+        assert (deployment.uri_multi == deployment.uri) is not topology.has_mongos
+
+    on_a_replica_set(scenario, topology=topology)
+
+
+_CLIENT_FACING = {
+    Topology.SINGLE: 1,
+    Topology.REPLICA_SET: 3,
+    Topology.SHARDED: 2,
+    Topology.LOAD_BALANCED: 2,
+}
+
+
+@pytest.mark.parametrize("topology", SERVED)
+def test_a_driver_reaches_a_deployment_by_its_connection_string(topology: Topology) -> None:
+    async def scenario(deployment: EmbeddedDeployment) -> None:
+        for number, uri in enumerate((deployment.uri, deployment.uri_multi)):
+            async with AsyncClient(
+                uri, network=deployment.ports, clock=deployment.clock, rng=deployment.rng.spawn(f"{number}")
+            ) as client:
+                await client.database("db").collection("c").insert_one({"of": uri})
+
+    on_a_replica_set(scenario, topology=topology)
 
     on_a_replica_set(scenario, topology=topology)
 

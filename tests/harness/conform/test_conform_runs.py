@@ -148,7 +148,9 @@ def test_results_come_in_the_same_order_whatever_the_number_of_processes(
 
 def test_all_topologies_are_those_that_the_fake_server_has(write_scenario: WriteScenario) -> None:
     done = conform(write_scenario("a"), "--topology", "all", "--json")
-    assert [line["topology"] for line in json_lines(done)[:-1]] == ["single", "replicaset"]
+    assert [line["topology"] for line in json_lines(done)[:-1]] == [
+        *("single", "replicaset", "sharded", "load-balanced"),
+    ]
     assert done.exit_code == ExitCode.PASSED
 
 

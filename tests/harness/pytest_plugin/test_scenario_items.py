@@ -97,7 +97,7 @@ def test_the_command_line_is_stronger_than_the_ini_file(project: pytest.Pytester
     ("option", "value", "message"),
     [
         ("adapter", "oracle", "pushbackd adapter: 'oracle' is none of reference, pymongo, pymongo-async"),
-        ("topology", "sharded", "pushbackd topology: 'sharded' is none of single, replicaset"),
+        ("topology", "ring", "pushbackd topology: 'ring' is none of single, replicaset"),
         ("time", "mean", "pushbackd time: 'mean' is none of real, virtual"),
         ("edition", "2020-01-01", "pushbackd edition: '2020-01-01' is none of 2026-02-20, 2026-07-08"),
         ("seed", "x", "pushbackd seed: 'x' is not a number"),
