@@ -1,0 +1,127 @@
+"""Flow control: writers are slowed down before the majority falls too far behind (`Flow Control`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bson import Int64
+
+MAX_TICKETS: Final = 1_000_000_000
+"""What nobody ever uses up: no throttling."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowControlParameters:
+    """The server parameters `flowControl…`. Lags and periods are seconds."""
+
+    enabled: bool = True
+    target_lag: float = 10
+    threshold_percentage: float = 0.5
+    min_tickets_per_second: int = 100
+    decay_constant: float = 0.5
+    fudge_factor: float = 0.95
+    ticket_adder: int = 1000
+    ticket_multiplier: float = 1.05
+    warn_threshold: float = 10
+
+    @property
+    def threshold(self) -> float:
+        """The lag from which writers are slowed down."""
+        return self.target_lag * self.threshold_percentage
+
+
+@dataclass(frozen=True, slots=True)
+class LagSample:
+    """What was seen in a period: the majority's lag, and what was done meanwhile.
+
+    `sustained` is how many operations the median member applied, None where that is unknown;
+    `locks_per_operation` how many tickets an operation took, `locks_used` how many were taken in all.
+    """
+
+    lag: float
+    sustained: int | None
+    locks_used: int
+    operations: int
+
+    @property
+    def locks_per_operation(self) -> float:
+        return self.locks_used / self.operations if self.operations else 0.0
+
+
+class FlowControl:
+    """How many global locks writers may take in a second, and how many of this second are left."""
+
+    def __init__(self, parameters: FlowControlParameters) -> None:
+        self.parameters = parameters
+        self.limit = MAX_TICKETS
+        self.left: float = MAX_TICKETS
+        self.is_lagged = False
+        self.lagged_count = 0
+        self.lagged_seconds = 0.0
+        self.seconds_acquiring = 0.0
+        self.sustainer_rate = 0
+        self.locks_per_operation = 0.0
+        self.locks_used = 0
+
+    def __repr__(self) -> str:
+        return f"<FlowControl {self.left} of {self.limit} left{', lagged' if self.is_lagged else ''}>"
+
+    def try_acquire(self) -> bool:
+        """Take a ticket if there is one. Operations of immediate priority do not ask."""
+        if self.left < 1:
+            return False
+        self.left -= 1
+        self.locks_used += 1
+        return True
+
+    def waited(self, seconds: float) -> None:
+        """Take note of how long a writer waited for its ticket."""
+        self.seconds_acquiring += seconds
+
+    def release_all(self) -> None:
+        """Throttle nobody: flow control is off, or this member takes no writes."""
+        self.limit, self.left = MAX_TICKETS, MAX_TICKETS
+        self.is_lagged = False
+
+    def next_period(self, sample: LagSample, *, seconds: float) -> None:
+        """Fill up for a period of `seconds`, by what was seen in the last one."""
+        was_lagged, self.is_lagged = self.is_lagged, sample.lag >= self.parameters.threshold
+        self.locks_per_operation = sample.locks_per_operation
+        self.sustainer_rate = sample.sustained or 0
+        if self.is_lagged:
+            self.lagged_seconds += seconds
+            self.lagged_count += not was_lagged
+            self.limit = self._throttled(sample)
+        else:
+            self.limit = self._relaxed()
+        self.left = self.limit
+        self.locks_used = 0
+
+    def _throttled(self, sample: LagSample) -> int:
+        """Return what the set can sustain, less the further it is behind."""
+        own = self.parameters
+        if sample.sustained is None:
+            allowed = sample.locks_used / 2
+        else:
+            exponent = (sample.lag - own.threshold) / own.threshold
+            decay = own.decay_constant**exponent
+            allowed = sample.locks_per_operation * sample.sustained * decay * own.fudge_factor
+        return max(int(allowed), own.min_tickets_per_second)
+
+    def _relaxed(self) -> int:
+        own = self.parameters
+        return min(int((self.limit + own.ticket_adder) * own.ticket_multiplier), MAX_TICKETS)
+
+    def stats(self) -> dict[str, Any]:
+        """Return `serverStatus.flowControl`."""
+        return {
+            "enabled": self.parameters.enabled,
+            "targetRateLimit": self.limit,
+            "timeAcquiringMicros": Int64(round(self.seconds_acquiring * 1e6)),
+            "locksPerKiloOp": self.locks_per_operation * 1000,
+            "sustainerRate": self.sustainer_rate,
+            "isLagged": self.is_lagged,
+            "isLaggedCount": self.lagged_count,
+            "isLaggedTimeMicros": Int64(round(self.lagged_seconds * 1e6)),
+        }

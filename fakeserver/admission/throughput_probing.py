@@ -1,0 +1,175 @@
+"""How many operations at a time get the most done: found out by trying (`Throughput Probing`).
+
+A probe looks at what has been finished since the last one, per second. From the stable state it tries a few
+tickets more, or fewer; if that got more done, the stable concurrency moves a little towards what was tried.
+
+The specification computes with real numbers. Tickets are whole: a pool that a step is too small for moves by
+one, as on a server, or a small pool would never grow.
+As specified, fewer tickets are tried only where they are not exhausted, or where both pools together are at
+the maximum: under a load that never lets up, concurrency below the maximum only ever grows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from bson import Int64
+
+from fakeserver.admission.moving_average import weighted
+
+_POOLS: Final = 2
+
+
+class ProbingState(Enum):
+    """What the last probe set off to try."""
+
+    STABLE = "kStable"
+    UP = "kUp"
+    DOWN = "kDown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbingParameters:
+    """The server parameters `throughputProbing…`.
+
+    The bounds of concurrency hold for each pool; the maximum is also where both together no longer grow.
+    """
+
+    initial_concurrency: int = 0
+    """Of both pools together; 0 for two for each core."""
+    min_concurrency: int = 4
+    max_concurrency: int = 128
+    read_write_ratio: float = 0.5
+    moving_average_weight: float = 0.2
+    step_multiple: float = 0.1
+
+    def initial(self, cores: int) -> float:
+        """Return the stable concurrency to begin with."""
+        if self.initial_concurrency:
+            return self.initial_concurrency
+        return clamp(cores * 2, self.min_concurrency * _POOLS, self.max_concurrency * _POOLS)
+
+
+@dataclass(frozen=True, slots=True)
+class Pools:
+    """A number for the read tickets and one for the write tickets."""
+
+    read: int
+    write: int
+
+    @property
+    def total(self) -> int:
+        return self.read + self.write
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What was seen since the last probe: operations finished in `seconds`, and the most tickets out."""
+
+    finished: int
+    seconds: float
+    peak: Pools
+
+    @property
+    def throughput(self) -> float:
+        """Operations per second."""
+        return self.finished / self.seconds
+
+
+class ThroughputProbing:
+    """The state of the search. `tickets` is what the two pools have at present."""
+
+    def __init__(self, parameters: ProbingParameters, *, cores: int) -> None:
+        self.parameters = parameters
+        self.state = ProbingState.STABLE
+        self.stable_concurrency = parameters.initial(cores)
+        self.stable_throughput = 0.0
+        self.tickets = self._share(1)
+        self._times_decreased = 0
+        self._times_increased = 0
+        self._total_decreased = 0.0
+        self._total_increased = 0.0
+
+    def __repr__(self) -> str:
+        return f"<ThroughputProbing {self.state.name} around {self.stable_concurrency:.2f}: {self.tickets}>"
+
+    def probe(self, seen: Observation) -> Pools:
+        """Learn from what was seen, and return how many tickets the pools get now."""
+        if self.state is ProbingState.STABLE:
+            self._probe_stable(seen)
+        else:
+            self._settle(seen.throughput)
+        return self.tickets
+
+    def _probe_stable(self, seen: Observation) -> None:
+        self.stable_throughput = seen.throughput
+        limits, tickets, peak = self.parameters, self.tickets, seen.peak
+        exhausted = peak.read >= tickets.read or peak.write >= tickets.write
+        if exhausted and tickets.total < limits.max_concurrency:
+            self.state = ProbingState.UP
+            self.tickets = self._moved(1 + limits.step_multiple, one=1)
+        elif self._can_shrink():
+            self.state = ProbingState.DOWN
+            self.tickets = self._moved(1 - limits.step_multiple, one=-1)
+
+    def _can_shrink(self) -> bool:
+        """Whether a pool is above the minimum: both together always are, having one each."""
+        return max(self.tickets.read, self.tickets.write) > self.parameters.min_concurrency
+
+    def _settle(self, throughput: float) -> None:
+        """End a trial: what it was worth moves the stable concurrency, to which the pools return."""
+        if throughput > self.stable_throughput:
+            self.stable_throughput = throughput
+            before = self.stable_concurrency
+            self.stable_concurrency = weighted(
+                before, self.tickets.total, self.parameters.moving_average_weight
+            )
+            self._count(self.stable_concurrency - before)
+        self.state = ProbingState.STABLE
+        self.tickets = self._share(1)
+
+    def _count(self, change: float) -> None:
+        if self.state is ProbingState.UP:
+            self._times_increased += 1
+            self._total_increased += change
+        else:
+            self._times_decreased += 1
+            self._total_decreased -= change
+
+    def _share(self, step: float) -> Pools:
+        limits, concurrency = self.parameters, self.stable_concurrency * step
+        bounds = limits.min_concurrency, limits.max_concurrency
+        return Pools(
+            clamp(_rounded(concurrency * limits.read_write_ratio), *bounds),
+            clamp(_rounded(concurrency * (1 - limits.read_write_ratio)), *bounds),
+        )
+
+    def _moved(self, step: float, *, one: int) -> Pools:
+        """Share out a step up or down; a pool that it is too small for moves by `one`."""
+        limits, tickets, moved = self.parameters, self.tickets, self._share(step)
+
+        def at_least_one(new: int, old: int) -> int:
+            return clamp(new + one if new == old else new, limits.min_concurrency, limits.max_concurrency)
+
+        return Pools(at_least_one(moved.read, tickets.read), at_least_one(moved.write, tickets.write))
+
+    def stats(self) -> dict[str, Any]:
+        """Return `queues.execution.monitor`."""
+        return {
+            "timesDecreased": Int64(self._times_decreased),
+            "timesIncreased": Int64(self._times_increased),
+            "totalAmountDecreased": Int64(int(self._total_decreased)),
+            "totalAmountIncreased": Int64(int(self._total_increased)),
+        }
+
+
+def clamp(value: int, lowest: int, highest: int) -> int:
+    """Return the number of `lowest` … `highest` that is nearest to `value`."""
+    return max(lowest, min(value, highest))
+
+
+def _rounded(value: float) -> int:
+    """Round half away from zero, as the server's language does."""
+    return int(value + 0.5)

@@ -1,0 +1,189 @@
+"""Tickets: how many operations may be at work at a time, and who waits for one (`TicketHolder`)."""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
+
+from bson import Int64
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+UNLIMITED: Final = 2**31 - 1
+"""A queue's depth that nobody set."""
+
+
+class Priority(Enum):
+    """How urgent an operation is (`Admission Priority`)."""
+
+    NORMAL = "normal"
+    EXEMPT = "exempt"
+    """Reserved for what availability or observability hang on: it needs no ticket, but is counted."""
+
+
+class Overflow(Exception):  # noqa: N818 - what happened to the queue
+    """Raised by `TicketHolder.acquire` when as many wait as may."""
+
+
+class Ticket:
+    """An operation's place: it waits, works, or is done with. `cost` in seconds is its holder's to know."""
+
+    __slots__ = ("arrived", "priority", "started")
+
+    def __init__(self, priority: Priority, arrived: float) -> None:
+        self.priority = priority
+        self.arrived = arrived
+        self.started: float | None = None
+        """When it was handed out, None while it is waited for."""
+
+    def __repr__(self) -> str:
+        state = "waits" if self.started is None else f"works since {self.started}"
+        return f"<Ticket {self.priority.value}, {state}>"
+
+
+class QueueStats:
+    """What is counted of the operations of one priority. Times are seconds."""
+
+    def __init__(self) -> None:
+        self.added_to_queue = 0
+        self.removed_from_queue = 0
+        self.canceled = 0
+        self.started = 0
+        self.finished = 0
+        self.new_admissions = 0
+        self.time_queued = 0.0
+        self.time_processing = 0.0
+
+    def document(self) -> dict[str, Any]:
+        """Return them as `serverStatus` shows them."""
+        return {
+            "addedToQueue": Int64(self.added_to_queue),
+            "removedFromQueue": Int64(self.removed_from_queue),
+            "queueLength": Int64(self.added_to_queue - self.removed_from_queue),
+            "startedProcessing": Int64(self.started),
+            "processing": Int64(self.started - self.finished),
+            "finishedProcessing": Int64(self.finished),
+            "totalTimeProcessingMicros": Int64(round(self.time_processing * 1e6)),
+            "canceled": Int64(self.canceled),
+            "newAdmissions": Int64(self.new_admissions),
+            "totalTimeQueuedMicros": Int64(round(self.time_queued * 1e6)),
+        }
+
+
+class TicketHolder:
+    """A pool of tickets with a queue, first come, first served.
+
+    Whoever gets a `Ticket` from `acquire` looks at its `started`: None says that it has to wait until a
+    `release` or a `resize` hands it out, and that it may give up with `cancel`.
+    """
+
+    def __init__(self, size: int, *, max_queue_depth: int = UNLIMITED) -> None:
+        self.size = size
+        self.max_queue_depth = max_queue_depth
+        self.out = 0
+        self.peak = 0
+        """The most tickets that were out at a time since `reset_peak`."""
+        self._queue: deque[Ticket] = deque()
+        self._stats = {priority: QueueStats() for priority in Priority}
+
+    def __repr__(self) -> str:
+        return f"<TicketHolder {self.out} of {self.size} out, {self.queued} queued>"
+
+    @property
+    def available(self) -> int:
+        """How many tickets are left; below zero while a pool that shrank waits for some to come back."""
+        return self.size - self.out
+
+    @property
+    def queued(self) -> int:
+        return len(self._queue)
+
+    @property
+    def finished(self) -> int:
+        """How many operations have given their ticket back."""
+        return self._stats[Priority.NORMAL].finished
+
+    def acquire(self, now: float, priority: Priority = Priority.NORMAL) -> Ticket:
+        """Hand a ticket out, or queue for one. Raises `Overflow`."""
+        stats, ticket = self._stats[priority], Ticket(priority, now)
+        if priority is Priority.EXEMPT:
+            stats.new_admissions += 1
+            self._start(ticket, now)
+        elif self.available > 0 and not self._queue:
+            stats.new_admissions += 1
+            self._hand_out(ticket, now)
+        elif len(self._queue) >= self.max_queue_depth:
+            raise Overflow
+        else:
+            stats.new_admissions += 1
+            stats.added_to_queue += 1
+            self._queue.append(ticket)
+        return ticket
+
+    def release(self, ticket: Ticket, now: float) -> Sequence[Ticket]:
+        """Take a ticket back; return those that wait no more."""
+        assert ticket.started is not None, "it was never handed out"
+        stats = self._stats[ticket.priority]
+        stats.finished += 1
+        stats.time_processing += now - ticket.started
+        if ticket.priority is Priority.EXEMPT:
+            return ()
+        self.out -= 1
+        return self._serve(now)
+
+    def cancel(self, ticket: Ticket, now: float) -> None:
+        """Wait for a ticket no more."""
+        self._queue.remove(ticket)
+        stats = self._stats[ticket.priority]
+        stats.canceled += 1
+        self._leave_queue(ticket, now)
+
+    def resize(self, size: int, now: float) -> Sequence[Ticket]:
+        """Change how many tickets there are; return those that wait no more.
+
+        None is taken away from its holder: a smaller pool hands out none until enough came back.
+        """
+        self.size = size
+        return self._serve(now)
+
+    def reset_peak(self) -> int:
+        """Return the most tickets that were out since the last call, and begin anew."""
+        peak, self.peak = self.peak, self.out
+        return peak
+
+    def stats(self) -> dict[str, Any]:
+        """Return its section of `serverStatus`."""
+        return {
+            "out": self.out,
+            "available": max(self.available, 0),
+            "totalTickets": self.size,
+            "normalPriority": self._stats[Priority.NORMAL].document(),
+            "exempt": self._stats[Priority.EXEMPT].document(),
+        }
+
+    def _serve(self, now: float) -> Sequence[Ticket]:
+        if not self._queue or self.available <= 0:
+            return ()
+        served: list[Ticket] = []
+        while self._queue and self.available > 0:
+            ticket = self._queue.popleft()
+            self._leave_queue(ticket, now)
+            self._hand_out(ticket, now)
+            served.append(ticket)
+        return served
+
+    def _leave_queue(self, ticket: Ticket, now: float) -> None:
+        stats = self._stats[ticket.priority]
+        stats.removed_from_queue += 1
+        stats.time_queued += now - ticket.arrived
+
+    def _hand_out(self, ticket: Ticket, now: float) -> None:
+        self.out += 1
+        self.peak = max(self.peak, self.out)
+        self._start(ticket, now)
+
+    def _start(self, ticket: Ticket, now: float) -> None:
+        ticket.started = now
+        self._stats[ticket.priority].started += 1

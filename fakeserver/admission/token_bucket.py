@@ -1,0 +1,59 @@
+"""The token bucket that nothing refills: what it holds is computed when somebody asks (`RateLimiter`)."""
+
+from __future__ import annotations
+
+
+class TokenBucket:
+    """Tokens that accrue at `rate` a second, up to `burst`; a bucket begins full.
+
+    Its whole state is one instant, the zero time: when it held nothing, as if it had only filled since. A
+    zero time in the future is a debt. Any numbers will do (fractions too, for exact arithmetic), infinity
+    as a burst among them.
+    """
+
+    __slots__ = ("_burst", "_rate", "_zero")
+
+    def __init__(self, *, rate: float, burst: float, now: float) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._zero = now - burst / rate
+
+    def __repr__(self) -> str:
+        return f"<TokenBucket {self._rate}/s, {self._burst} at most, empty at {self._zero}>"
+
+    def balance(self, now: float) -> float:
+        """Return how many tokens it holds, or, below zero, owes."""
+        return min((now - self._zero) * self._rate, self._burst)
+
+    def available(self, now: float) -> float:
+        """Return how many tokens could be taken."""
+        return max(self.balance(now), 0)
+
+    def try_acquire(self, now: float) -> bool:
+        """Take one token if there is a whole one. A burst below one never yields any."""
+        balance = self.balance(now)
+        if balance < 1:
+            return False
+        self._zero = now - (balance - 1) / self._rate
+        return True
+
+    def borrow(self, now: float) -> float | None:
+        """Take one token, on credit where there is none; return when it has accrued.
+
+        Returns None, and takes nothing, where a whole token never accrues: the burst is below one.
+        """
+        if self._burst < 1:
+            return None
+        self._zero = now - (self.balance(now) - 1) / self._rate
+        return max(self._zero, now)
+
+    def give_back(self) -> None:
+        """Put back a token that was taken or borrowed."""
+        self._zero -= 1 / self._rate
+
+    def reconfigure(self, now: float, *, rate: float, burst: float) -> None:
+        """Change rate and burst. What it held stays, up to the new burst; a debt is forgiven."""
+        kept = min(self.available(now), burst)
+        self._rate = rate
+        self._burst = burst
+        self._zero = now - kept / rate

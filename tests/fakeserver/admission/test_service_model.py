@@ -1,0 +1,64 @@
+"""The service-time model: what an overloaded server's commands take."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fakeserver.admission.service_model import ServiceModel, ServiceParameters
+
+_SERVICE = ServiceParameters(base=0.1, concurrency_limit=30, factor=2.0, k=10)
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "seconds"),
+    [(1, 0.1), (30, 0.1), (40, 0.2), (50, 0.4), (35, 0.1 * 2**0.5), (100_000, 60.0)],
+)
+def test_a_command_takes_its_base_time_up_to_the_limit_and_exponentially_longer_beyond(
+    concurrency: int, seconds: float
+) -> None:
+    assert _SERVICE.seconds(concurrency) == pytest.approx(seconds)
+
+
+def test_a_heavier_command_takes_longer() -> None:
+    service = ServiceParameters(base=0.1, weights={"aggregate": 5.0})
+    model = ServiceModel(service)
+    assert model.begin("ping", 0.0) == pytest.approx(0.1)
+    assert model.begin("aggregate", 0.0) == pytest.approx(0.5)
+
+
+@given(
+    limit=st.integers(1, 200),
+    factor=st.floats(1.1, 10),
+    k=st.floats(1, 200),
+    other=st.integers(1, 2000),
+)
+def test_no_concurrency_gets_more_done_than_the_best_one(
+    limit: int, factor: float, k: float, other: int
+) -> None:
+    service = ServiceParameters(base=0.01, concurrency_limit=limit, factor=factor, k=k, longest=1e9)
+    best = service.best_concurrency()
+    assert service.throughput(other) <= service.throughput(best) * (1 + 1e-9)
+
+
+def test_the_more_are_at_work_the_longer_each_new_one_takes() -> None:
+    model = ServiceModel(ServiceParameters(base=0.1, concurrency_limit=1, factor=2.0, k=1.0))
+    assert [model.begin("find", 0.0) for _ in range(3)] == pytest.approx([0.1, 0.2, 0.4])
+    model.finish()
+    model.finish()
+    assert model.begin("find", 1.0) == pytest.approx(1.2)
+
+
+def test_with_workers_commands_wait_for_a_free_one() -> None:
+    model = ServiceModel(ServiceParameters(base=0.1, workers=2))
+    assert [model.begin("find", 0.0) for _ in range(5)] == pytest.approx([0.1, 0.1, 0.2, 0.2, 0.3])
+    assert model.begin("find", 10.0) == pytest.approx(10.1)
+
+
+def test_workers_that_are_taken_away_serve_no_more() -> None:
+    model = ServiceModel(ServiceParameters(base=0.1, workers=3))
+    for _ in range(3):
+        model.begin("find", 0.0)
+    model.parameters = ServiceParameters(base=0.1, workers=1)
+    assert [model.begin("find", 0.0) for _ in range(2)] == pytest.approx([0.2, 0.3])
