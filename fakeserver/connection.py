@@ -48,6 +48,8 @@ class ConnectionState:
         self.peer = peer
         self.thread_name = f"conn{connection_id}"
         self.metadata: dict[str, Any] | None = None
+        self.exemption: tuple[int, bool, bool] | None = None
+        """Whether it is exempt from the request rate limiter, last; before that, when this was worked out."""
         self.app_name = ""
         self.internal_client = False
         self.hello_ok = False
@@ -365,7 +367,7 @@ def _continuation(request: RequestContext) -> dict[str, Any] | None:
 
 def _legacy_reply(request: RequestContext) -> OpReply:
     failure = request.failure
-    if failure is not None and not request.name:
+    if failure is not None and not request.name and request.encoded is None:
         return OpReply.of(
             {"$err": failure.message, "code": int(failure.code), "ok": 0.0}, flags=_QUERY_FAILURE
         )

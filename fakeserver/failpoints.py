@@ -29,6 +29,9 @@ MAX_TIME_NEVER_TIME_OUT: Final = "maxTimeNeverTimeOut"
 RESPOND_WITH_NOT_PRIMARY: Final = "respondWithNotPrimaryInCommandDispatch"
 SKIP_NOT_PRIMARY_CHECK: Final = "skipCheckingForNotPrimaryInCommandDispatch"
 STOP_REPL_PRODUCER: Final = "stopReplProducer"
+FAIL_INGRESS_REQUEST_RATE_LIMITING: Final = "failIngressRequestRateLimiting"
+HANG_IN_RATE_LIMITER: Final = "hangInRateLimiter"
+FRACTIONAL_RATE_OVERRIDE: Final = "ingressRequestRateLimiterFractionalRateOverride"
 
 NAMES: Final = (
     FAIL_COMMAND,
@@ -39,6 +42,9 @@ NAMES: Final = (
     RESPOND_WITH_NOT_PRIMARY,
     SKIP_NOT_PRIMARY_CHECK,
     STOP_REPL_PRODUCER,
+    FAIL_INGRESS_REQUEST_RATE_LIMITING,
+    HANG_IN_RATE_LIMITER,
+    FRACTIONAL_RATE_OVERRIDE,
 )
 
 _INT32_MAX: Final = (1 << 31) - 1

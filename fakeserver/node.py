@@ -7,18 +7,23 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.access.session import is_local
+from fakeserver.admission.controls import AdmissionControl
 from fakeserver.connection import Connection, ConnectionState
 from fakeserver.counters import Counters
 from fakeserver.errors import CommandError
 from fakeserver.events import FailPointHit
 from fakeserver.failpoints import (
+    FRACTIONAL_RATE_OVERRIDE,
+    HANG_IN_RATE_LIMITER,
     ON_PRIMARY_TRANSACTIONAL_WRITE,
     STOP_REPL_PRODUCER,
     FailPointRegistry,
     Target,
 )
+from fakeserver.flow_monitor import FlowMonitor
 from fakeserver.hello import MemberFacts, topology_version
-from fakeserver.parameters import FAIL_POINT_PREFIX, TABLE, ServerParameters
+from fakeserver.parameter import Parameter
+from fakeserver.parameters import FAIL_POINT_PREFIX, ServerParameters
 from fakeserver.pipeline import MONGOS, Pipeline
 from fakeserver.replication import Role
 from fakeserver.spec import Topology
@@ -47,6 +52,8 @@ if TYPE_CHECKING:
     from fakeserver.waiting import Bell
     from mongowire.ports import Clock, Listener, Rng
 
+CORES: Final = 8
+"""The processors that a server says it has, the same everywhere, so that runs are alike."""
 _LOGGER: Final = logging.getLogger(__name__)
 _MAX_REQUEST_ID: Final = (1 << 31) - 1
 
@@ -95,6 +102,9 @@ class Node:
         """What tells it apart behind a load balancer (`Load Balancers: serviceId`)."""
         self.parameters = ServerParameters(self.profile, cluster.spec.parameters)
         self.fail_points = FailPointRegistry(rng.spawn(f"{name}/failpoints"))
+        self.admission = AdmissionControl(self.parameters, self.profile, cores=CORES, now=self.started_at)
+        self.parameters.changed = self._parameters_changed
+        self.admission.replenish_flow = FlowMonitor(self).replenish
         self._configure_at_startup(cluster.spec.parameters)
         self.commands = self._usable(commands)
         if is_mongos:
@@ -122,6 +132,11 @@ class Node:
         if self.parameters["enableTestCommands"]:
             return commands
         return commands.without_test_commands()
+
+    # Admission control.
+
+    def _parameters_changed(self, names: frozenset[str]) -> None:
+        self.admission.reconfigure(names, self.clock.now())
 
     # Access control.
 
@@ -197,6 +212,12 @@ class Node:
             self._held_at = self.applied if stopped else None
             self.cluster.replication.ring()
             self.oplog.grown.ring()
+        elif name == HANG_IN_RATE_LIMITER:
+            for limiter in (self.admission.requests, self.admission.establishment):
+                limiter.hangs = self.fail_points.is_configured(name)
+        elif name == FRACTIONAL_RATE_OVERRIDE:
+            rate = (data or {}).get("rate") if self.fail_points.is_configured(name) else None
+            self.admission.override_rate(rate, self.clock.now())
         return entered
 
     def target_of(self, request: RequestContext) -> Target:
@@ -312,7 +333,7 @@ class Node:
         _LOGGER.error("%s failed on %s", request.name or "a request", self.name, exc_info=bug)
 
 
-_FAIL_POINT_PARAMETER: Final = type(TABLE["logLevel"])("failpoint", "document", {}, at_runtime=False)
+_FAIL_POINT_PARAMETER: Final = Parameter("failpoint", "document", {}, at_runtime=False)
 
 
 def _namespace(request: RequestContext) -> str:

@@ -44,6 +44,8 @@ class Step(Enum):
     RATE_LIMIT_QUEUE = "rate limit queue"
     TICKETS = "tickets"
     READ_CONCERN = "read concern"
+    FLOW_CONTROL = "flow control"
+    EXECUTION_CONTROL = "execution control"
     EXECUTE = "execute"
     WRITE_CONCERN = "write concern"
 
@@ -60,6 +62,7 @@ _MONGOD = "db/service_entry_point_shard_role.cpp"
 _MONGOS = "s/commands/strategy.cpp"
 _SESSION = "transport/session_workflow.cpp"
 _PARSING = "db/commands.cpp"
+_LOCKS = "db/admission/README.md"
 
 MONGOD: Final = (
     Place(
@@ -82,6 +85,8 @@ MONGOD: Final = (
     Place(Step.RATE_LIMIT_QUEUE, "a request admitted on credit waits here for its token", _MONGOD),
     Place(Step.TICKETS, "held for the run, not for the wait above", _MONGOD),
     Place(Step.READ_CONCERN, "the last check before the run", _MONGOD),
+    Place(Step.FLOW_CONTROL, "writers ask it first, before the lock that needs a ticket", _LOCKS),
+    Place(Step.EXECUTION_CONTROL, "the ticket of the lock; a run is where locks are taken", _LOCKS),
     Place(Step.EXECUTE, "the command runs", _MONGOD),
     Place(Step.WRITE_CONCERN, "waits also for a command that failed", _MONGOD),
 )
@@ -103,7 +108,10 @@ MONGOS: Final = (
     Place(Step.FAIL_POINTS, "after the deadline, unlike mongod", _MONGOS),
     Place(Step.RULES, "as on mongod", "(ours)"),
     Place(Step.READ_CONCERN, "defaults are applied before authorization", _MONGOS),
-    Place(Step.AUTHORIZATION, "the last check before the run", _MONGOS),
+    Place(Step.AUTHORIZATION, "the last check before the command goes to a shard", _MONGOS),
+    Place(Step.TICKETS, "the shard's, like those of the two steps that follow", _MONGOD),
+    Place(Step.FLOW_CONTROL, "as on mongod", _LOCKS),
+    Place(Step.EXECUTION_CONTROL, "as on mongod", _LOCKS),
     Place(Step.EXECUTE, "the command runs", _MONGOS),
     Place(Step.WRITE_CONCERN, "the shards waited; fail points still add their error", _MONGOS),
 )

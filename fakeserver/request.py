@@ -12,6 +12,9 @@ from mongowire.messages import OpQuery
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from fakeserver.admission.controls import AdmissionControl
+    from fakeserver.admission.rate_limiter import Reserved
+    from fakeserver.admission.tickets import Ticket
     from fakeserver.commands.context import CommandContext
     from fakeserver.commands.table import CommandSpec
     from fakeserver.connection import ConnectionState
@@ -50,6 +53,18 @@ class RequestContext:
     """What a fail point of the shard does to a command that a mongos passes on."""
     rewrites_state_changes: bool = True
     """Whether a mongos hides that a shard has another primary; a fail point that fires forbids it."""
+    reservation: Reserved | None = None
+    """Its token on credit, from the rate limiter until it has matured."""
+    queued_since: float | None = None
+    """When it began to wait for that token."""
+    admission: AdmissionControl | None = None
+    """That of the server that runs it, once something was asked of it."""
+    ingress_ticket: Ticket | None = None
+    throttled_since: float | None = None
+    """When flow control began to hold it back."""
+    execution_ticket: Ticket | None = None
+    done_at: float | None = None
+    """When the service-time model has it done."""
     write_concern: WriteConcern | None = None
     write_concern_until: float | None = None
     context: CommandContext | None = None
@@ -62,6 +77,8 @@ class RequestContext:
     """Labels that a fail point put in the place of the computed ones."""
     body: dict[str, Any] | None = None
     """The fields of a successful reply."""
+    encoded: bytes | None = None
+    """The whole reply, where it was built beforehand."""
     failure: CommandError | None = None
     write_concern_error: Any = None
     extra: Mapping[str, Any] | None = None
@@ -97,6 +114,8 @@ class RequestContext:
 
     def encode(self) -> bytes:
         """Return the whole reply. Raises what `bson.encode` does for a value that cannot be encoded."""
+        if self.encoded is not None:
+            return self.encoded
         reply = bson.encode(self.render())
         return extended(reply, self.gossip) if self.gossip else reply
 

@@ -95,9 +95,14 @@ class ThroughputProbing:
     def __repr__(self) -> str:
         return f"<ThroughputProbing {self.state.name} around {self.stable_concurrency:.2f}: {self.tickets}>"
 
+    @property
+    def is_stable(self) -> bool:
+        """Whether no trial is under way."""
+        return self.state is ProbingState.STABLE
+
     def probe(self, seen: Observation) -> Pools:
         """Learn from what was seen, and return how many tickets the pools get now."""
-        if self.state is ProbingState.STABLE:
+        if self.is_stable:
             self._probe_stable(seen)
         else:
             self._settle(seen.throughput)

@@ -11,6 +11,8 @@ from bson import Int64
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from fakeserver.waiting import Bell
+
 UNLIMITED: Final = 2**31 - 1
 """A queue's depth that nobody set."""
 
@@ -28,15 +30,17 @@ class Overflow(Exception):  # noqa: N818 - what happened to the queue
 
 
 class Ticket:
-    """An operation's place: it waits, works, or is done with. `cost` in seconds is its holder's to know."""
+    """An operation's place: it waits, works, or is done with."""
 
-    __slots__ = ("arrived", "priority", "started")
+    __slots__ = ("arrived", "bell", "priority", "started")
 
     def __init__(self, priority: Priority, arrived: float) -> None:
         self.priority = priority
         self.arrived = arrived
         self.started: float | None = None
         """When it was handed out, None while it is waited for."""
+        self.bell: Bell | None = None
+        """What rings when it is handed out, where somebody listens."""
 
     def __repr__(self) -> str:
         state = "waits" if self.started is None else f"works since {self.started}"
@@ -105,6 +109,13 @@ class TicketHolder:
         """How many operations have given their ticket back."""
         return self._stats[Priority.NORMAL].finished
 
+    def pass_by(self) -> None:
+        """Count an operation that needs no ticket and takes no time."""
+        stats = self._stats[Priority.EXEMPT]
+        stats.new_admissions += 1
+        stats.started += 1
+        stats.finished += 1
+
     def acquire(self, now: float, priority: Priority = Priority.NORMAL) -> Ticket:
         """Hand a ticket out, or queue for one. Raises `Overflow`."""
         stats, ticket = self._stats[priority], Ticket(priority, now)
@@ -172,6 +183,8 @@ class TicketHolder:
             self._leave_queue(ticket, now)
             self._hand_out(ticket, now)
             served.append(ticket)
+            if ticket.bell is not None:
+                ticket.bell.ring()
         return served
 
     def _leave_queue(self, ticket: Ticket, now: float) -> None:

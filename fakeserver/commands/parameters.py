@@ -56,5 +56,4 @@ def set_parameter(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     names = [name for name in list(command)[1:] if name not in GENERIC]
     if not names:
         raise CommandError(ErrorCode.INVALID_OPTIONS, "no option found to set, use help:true to see options ")
-    was = [ctx.node.parameters.set(name, command[name]) for name in names]
-    return {"was": was[0]}
+    return {"was": ctx.node.parameters.set({name: command[name] for name in names})}

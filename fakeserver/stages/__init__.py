@@ -5,6 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fakeserver.pipeline import Step
+from fakeserver.stages.admission import (
+    ExecutionTickets,
+    IngressTickets,
+    RateLimitQueue,
+    RequestRateLimit,
+    WriteThrottle,
+)
 from fakeserver.stages.api_version import ApiVersion
 from fakeserver.stages.authorization import Authentication, Authorization
 from fakeserver.stages.deadline import Deadline
@@ -27,6 +34,7 @@ if TYPE_CHECKING:
 def mongod_stages() -> tuple[Stage, ...]:
     """Return new stages for one server; their order is the pipeline's affair."""
     return (
+        RequestRateLimit(),
         ClusterTimeGossip(),
         Parse(),
         Lookup(),
@@ -41,8 +49,12 @@ def mongod_stages() -> tuple[Stage, ...]:
         Authorization(),
         ReplicaState(),
         Deadline(),
+        RateLimitQueue(),
+        IngressTickets(),
         ReadConcernCheck(),
         WriteConcernCheck(),
+        WriteThrottle(),
+        ExecutionTickets(),
         Execute(),
         WriteConcernWait(),
     )

@@ -155,8 +155,8 @@ def _parameters(profile: str = "8.2", **startup: Any) -> ServerParameters:
 
 def test_setting_a_parameter_tells_what_it_was() -> None:
     parameters = _parameters()
-    assert parameters.set("logLevel", 2) == 0
-    assert parameters.set("logLevel", 3.0) == 2
+    assert parameters.set({"logLevel": 2}) == 0
+    assert parameters.set({"logLevel": 3.0}) == 2
     assert parameters["logLevel"] == 3
 
 
@@ -183,7 +183,7 @@ def test_setting_a_parameter_tells_what_it_was() -> None:
 )
 def test_a_bad_setting_is_refused(name: str, value: Any, code: int, message: str) -> None:
     with pytest.raises(CommandError) as refusal:
-        _parameters().set(name, value)
+        _parameters().set({name: value})
     assert (refusal.value.code, refusal.value.message) == (code, message)
 
 

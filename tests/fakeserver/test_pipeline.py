@@ -183,7 +183,7 @@ def test_an_installed_stage_stands_behind_those_of_its_step_and_only_for_a_while
 
 def test_a_stage_of_an_unknown_step_is_refused_and_leaves_nothing() -> None:
     pipeline = Pipeline([], MONGOS, on_bug=lambda *_: None)
-    with pytest.raises(ValueError, match="not a step"), pipeline.installed(_Spy([], Step.TICKETS)):
+    with pytest.raises(ValueError, match="not a step"), pipeline.installed(_Spy([], Step.REPLICA_STATE)):
         pass
     assert _run(pipeline)[0] == [RESPOND]
 

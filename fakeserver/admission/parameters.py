@@ -1,0 +1,187 @@
+"""The parameters of admission control: names, defaults and bounds, as data."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from fakeserver.errors import CommandError
+from fakeserver.idl import Field, Fields
+from fakeserver.parameter import INT32_MAX, Kind, Parameter
+from fakeserver.profile import WIRE_70, WIRE_82, WIRE_90
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_TICKETS: Final = 128
+_MOST_CONNECTIONS: Final = 1_000_000
+_MANY_SAMPLES: Final = 1_000_000
+_POOLS: Final = 2
+
+_RANGES: Final = ("CIDRRangeListParameter", Fields.of(Field("ranges", "array", required=True, of="string")))
+_APP_NAMES: Final = ("AppNameExemptions", Fields.of(Field("appNames", "array", required=True, of="string")))
+
+_REQUEST_RATE: Final = (
+    Parameter("ingressRequestRateLimiterEnabled", "bool", default=True, since=WIRE_82),
+    Parameter("ingressRequestAdmissionRatePerSec", "int", INT32_MAX, minimum=1, since=WIRE_82),
+    Parameter(
+        "ingressRequestAdmissionBurstCapacitySecs", "double", sys.float_info.max, above=0, since=WIRE_82
+    ),
+    Parameter(
+        "ingressRequestRateLimiterExemptions", "document", {"ranges": []}, struct=_RANGES, since=WIRE_82
+    ),
+    Parameter(
+        "ingressRequestRateLimiterApplicationExemptions", "document", None, struct=_APP_NAMES, since=WIRE_82
+    ),
+    Parameter("ingressRequestRateLimiterAllowRetries", "bool", default=True, since=WIRE_90),
+    Parameter("ingressRequestAdmissionMaxQueueDepth", "long", 0, minimum=0, since=WIRE_90),
+    Parameter("externalClientBaseBackoffMS", "long", 0, minimum=0, since=WIRE_90),
+)
+
+_ESTABLISHMENT: Final = (
+    Parameter("ingressConnectionEstablishmentRateLimiterEnabled", "bool", default=False, since=WIRE_70),
+    Parameter("ingressConnectionEstablishmentRatePerSec", "int", INT32_MAX, minimum=1, since=WIRE_70),
+    Parameter(
+        "ingressConnectionEstablishmentBurstCapacitySecs",
+        "double",
+        sys.float_info.max,
+        above=0,
+        since=WIRE_70,
+    ),
+    Parameter("ingressConnectionEstablishmentMaxQueueDepth", "int", 0, minimum=0, since=WIRE_70),
+    Parameter(
+        "ingressConnectionEstablishmentRateLimiterBypass",
+        "document",
+        {"ranges": []},
+        struct=_RANGES,
+        since=WIRE_70,
+    ),
+    Parameter("maxIncomingConnections", "int", _MOST_CONNECTIONS, at_runtime=False, minimum=5),
+    Parameter(
+        "maxIncomingConnectionsOverride",
+        "document",
+        {"ranges": []},
+        at_startup=False,
+        struct=_RANGES,
+        since=WIRE_70,
+    ),
+)
+
+_INGRESS: Final = (
+    Parameter("ingressAdmissionControlEnabled", "bool", default=True, since=WIRE_82),
+    Parameter("ingressAdmissionControllerTicketPoolSize", "int", _MOST_CONNECTIONS, minimum=0, since=WIRE_82),
+    Parameter("ingressAdmissionControllerMaxQueueDepth", "int", INT32_MAX, minimum=0, since=WIRE_90),
+)
+
+_ALGORITHMS: Final = ("throughputProbing", "fixedConcurrentTransactions")
+
+
+def _renamed(name: str, older: tuple[str, ...], kind: Kind, default: Any, **facts: Any) -> list[Parameter]:
+    """Return a parameter and those that are older names of it."""
+    newest = Parameter(name, kind, default, **facts)
+    return [newest, *(Parameter(each, kind, default, alias_of=name, **facts) for each in older)]
+
+
+_EXECUTION: Final = (
+    *_renamed(
+        "executionControlConcurrentReadTransactions",
+        ("storageEngineConcurrentReadTransactions", "wiredTigerConcurrentReadTransactions"),
+        *("int", _TICKETS),
+        minimum=1,
+    ),
+    *_renamed(
+        "executionControlConcurrentWriteTransactions",
+        ("storageEngineConcurrentWriteTransactions", "wiredTigerConcurrentWriteTransactions"),
+        *("int", _TICKETS),
+        minimum=1,
+    ),
+    *_renamed(
+        "executionControlReadMaxQueueDepth",
+        ("storageEngineReadMaxQueueDepth",),
+        *("int", INT32_MAX),
+        minimum=0,
+    ),
+    *_renamed(
+        "executionControlWriteMaxQueueDepth",
+        ("storageEngineWriteMaxQueueDepth",),
+        *("int", INT32_MAX),
+        minimum=0,
+    ),
+    *_renamed(
+        "executionControlConcurrencyAdjustmentAlgorithm",
+        ("storageEngineConcurrencyAdjustmentAlgorithm",),
+        *("string", "throughputProbing"),
+        choices=_ALGORITHMS,
+        since=WIRE_70,
+    ),
+)
+
+_PROBING: Final = (
+    Parameter("throughputProbingInitialConcurrency", "int", 0, at_runtime=False, minimum=0, since=WIRE_70),
+    Parameter("throughputProbingMinConcurrency", "int", 4, minimum=1, since=WIRE_70),
+    Parameter("throughputProbingMaxConcurrency", "int", 128, minimum=1, since=WIRE_70),
+    Parameter("throughputProbingReadWriteRatio", "double", 0.5, minimum=0, maximum=1, since=WIRE_70),
+    Parameter(
+        "throughputProbingConcurrencyMovingAverageWeight", "double", 0.2, above=0, maximum=1, since=WIRE_70
+    ),
+    Parameter("throughputProbingStepMultiple", "double", 0.1, minimum=0.01, maximum=0.5, since=WIRE_70),
+    *_renamed(
+        "throughputProbingConcurrencyAdjustmentIntervalMillis",
+        ("storageEngineConcurrencyAdjustmentIntervalMillis",),
+        *("int", 100),
+        minimum=10,
+        since=WIRE_70,
+    ),
+)
+
+_FLOW: Final = (
+    Parameter("enableFlowControl", "bool", default=True),
+    Parameter("flowControlTargetLagSeconds", "int", 10, minimum=1),
+    Parameter("flowControlThresholdLagPercentage", "double", 0.5, minimum=0, maximum=1),
+    Parameter("flowControlMaxSamples", "int", _MANY_SAMPLES, minimum=1),
+    Parameter("flowControlSamplePeriod", "int", 1000, minimum=1),
+    Parameter("flowControlMinTicketsPerSecond", "int", 100, minimum=1),
+    Parameter("flowControlDecayConstant", "double", 0.5, minimum=0),
+    Parameter("flowControlFudgeFactor", "double", 0.95, minimum=0),
+    Parameter("flowControlTicketAdderConstant", "int", 1000, minimum=0),
+    Parameter("flowControlTicketMultiplierConstant", "double", 1.05, minimum=0),
+    Parameter("flowControlWarnThresholdSeconds", "int", 10, minimum=0),
+)
+
+_SERVICE: Final = (
+    Parameter("serviceTimeBaseMillis", "double", 0.0, minimum=0),
+    Parameter("serviceTimeConcurrencyLimit", "int", 30, minimum=1),
+    Parameter("serviceTimeFactor", "double", 2.0, minimum=1),
+    Parameter("serviceTimeK", "double", 10.0, above=0),
+    Parameter("serviceTimeLongestMillis", "double", 60_000.0, above=0),
+    Parameter("serviceTimeWorkers", "int", 0, minimum=0),
+    Parameter("serviceTimeWeights", "document", {}),
+)
+"""Those that no real server has: they set the service-time model, which is all there is to overload here."""
+
+_CONCURRENCY: Final = "Throughput probing {} concurrency cannot be {} than {} concurrency"
+
+
+def check_together(values: Mapping[str, Any]) -> None:
+    """Refuse values that are each in bounds and do not go together. Raises `CommandError` 2."""
+    initial = values["throughputProbingInitialConcurrency"]
+    least = values["throughputProbingMinConcurrency"]
+    most = values["throughputProbingMaxConcurrency"]
+    if least > most:
+        raise CommandError(ErrorCode.BAD_VALUE, _CONCURRENCY.format("minimum", "greater", "maximum"))
+    if initial and initial < least:
+        raise CommandError(ErrorCode.BAD_VALUE, _CONCURRENCY.format("initial", "less", "minimum"))
+    if initial > most * _POOLS:
+        raise CommandError(ErrorCode.BAD_VALUE, _CONCURRENCY.format("initial", "greater", "maximum"))
+
+
+TABLE: Final = (
+    *_REQUEST_RATE,
+    *_ESTABLISHMENT,
+    *_INGRESS,
+    *_EXECUTION,
+    *_PROBING,
+    *_FLOW,
+    *_SERVICE,
+)
