@@ -109,7 +109,7 @@ def server_status(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
             "totalCreated": counters.connections,
         },
         "logicalSessionRecordCache": {"activeSessionsCount": len(node.sessions)},
-        "network": counters.network(),
+        "network": _network(ctx),
         "opcounters": counters.opcounters(),
         "metrics": {"commands": counters.by_command()},
     }
@@ -132,6 +132,14 @@ def server_status(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
             "me": facts.me,
         }
     return reply
+
+
+def _network(ctx: CommandContext) -> dict[str, Any]:
+    node = ctx.node
+    shown = node.counters.network()
+    if node.profile.knows_overload:
+        shown["ingressRequestRateLimiter"] = node.admission.request_stats(ctx.now)
+    return shown
 
 
 @table.command("connectionStatus", kind="internal", requires_auth=False)

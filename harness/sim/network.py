@@ -343,7 +343,7 @@ class MemoryNetwork:
         listener = self._listeners.get(server)
         if listener is None:
             return None
-        client = ("localhost", next(self._client_ports))
+        client = ("127.0.0.1", next(self._client_ports))
         client_end, server_end = MemoryTransport.pair(_Link(self, server), client, listener.address)
         server_end.begin(listener.factory())
         return client_end
