@@ -343,7 +343,7 @@ def test_transports_say_who_is_at_either_end() -> None:
         client = await _open(world.clock, world.network, server)
         far = client._live()  # type: ignore[attr-defined]
         assert server.transport.get_extra_info("sockname") == ("localhost", 40001)
-        assert server.transport.get_extra_info("peername") == ("localhost", 50001)
+        assert server.transport.get_extra_info("peername") == ("127.0.0.1", 50001)
         assert far.get_extra_info("sockname") == server.transport.get_extra_info("peername")
         assert far.get_extra_info("peername") == server.transport.get_extra_info("sockname")
         assert server.transport.get_extra_info("socket") is None
