@@ -23,6 +23,8 @@ from mongowire.errors import LocalProtocolError, RemoteProtocolError
 from mongowire.messages import CHECKSUM_PRESENT, EXHAUST_ALLOWED, OpCode, OpMsg, OpReply
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from fakeserver.node import Node
     from fakeserver.pipeline import Action
     from fakeserver.waiting import Bell
@@ -119,6 +121,10 @@ class Connection(asyncio.Protocol):
         self._reading = True
         self._unread = 0
         self._closed = False
+        self._due = False
+        """The request that waits may go on, when the node answers again."""
+        self.held: Callable[[], None] | None = None
+        """What a door in front of it has yet to do, when the node answers again."""
 
     # What asyncio calls.
 
@@ -129,7 +135,7 @@ class Connection(asyncio.Protocol):
         self.state = self.node.admit(self, f"{peer[0]}:{peer[1]}" if peer else "anonymous")
         self.state.balanced = self._balanced
         self.node.record(ConnectionAccepted(self.state.id, self.state.peer))
-        if self.node.stopped:
+        if self.node.refuses:
             # It was accepted before the listener closed, and told of afterwards.
             self.abort("the server stops")
 
@@ -144,7 +150,7 @@ class Connection(asyncio.Protocol):
         self.node.counters.bytes_in += len(data)
         self._wire.receive_data(data)
         self.serve()
-        if self._busy:
+        if self._busy or not self.node.ready:
             # Reading goes on for a while: it is how the client's leaving is noticed.
             self._unread += len(data)
             if self._unread > _READ_AHEAD_BYTES:
@@ -220,11 +226,39 @@ class Connection(asyncio.Protocol):
         request = self._waiting
         if request is None:
             return
+        if not self.node.ready:
+            self._due = True
+            return
         self._waiting = self._pause = None
         self._busy = False
         self._now = self.node.clock.now()
         self._follow(request, self.node.pipeline.resume(request, self._now))
         self._catch_up()
+
+    def go_on(self) -> None:
+        """Deal with what came while the node did not answer."""
+        if self.held is not None:
+            held, self.held = self.held, None
+            held()
+        if self._due:
+            self._due = False
+            self.resume()
+        else:
+            self._catch_up()
+
+    def interrupt(self, error: CommandError) -> None:
+        """Answer the request that waits, if there is one, with an error."""
+        request = self._waiting
+        if request is None:
+            return
+        if self._pause is not None:
+            self._pause.cancel()
+        self._waiting = self._pause = None
+        self._busy = False
+        request.failure = error
+        self.node.pipeline.abandon(request)
+        request.context = None
+        self._finish(request)
 
     def _catch_up(self) -> None:
         if not self._busy:

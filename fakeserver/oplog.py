@@ -150,10 +150,14 @@ class ClusterTime:
         """Take note of a client's `$clusterTime.clusterTime`."""
         self._told = max(self._told, (told.time, told.inc))
 
+    @property
+    def latest(self) -> Timestamp:
+        """The time itself."""
+        return Timestamp(*max(self._told, self._oplog.last[:2]))
+
     def fields(self) -> dict[str, Any]:
         """Return `$clusterTime` and `operationTime`."""
-        last = self._oplog.last
-        return _gossip(Timestamp(*max(self._told, last[:2])), last.timestamp)
+        return _gossip(self.latest, self._oplog.last.timestamp)
 
     def elements(self) -> bytes:
         """Return the same as BSON elements, to be put at the end of a reply."""
@@ -162,6 +166,12 @@ class ClusterTime:
             self._elements_of = (last, told)
             self._elements = _GOSSIP % (_in_bson(max(told, last[:2])), _in_bson(last[:2]))
         return self._elements
+
+
+def gossip_of(cluster_time: Timestamp, operation_time: Timestamp) -> bytes:
+    """Return `$clusterTime` and `operationTime` as BSON elements."""
+    times = ((time.time, time.inc) for time in (cluster_time, operation_time))
+    return _GOSSIP % tuple(_in_bson(time) for time in times)
 
 
 def _gossip(cluster_time: Timestamp, operation_time: Timestamp) -> dict[str, Any]:

@@ -83,6 +83,8 @@ _NEEDS: Final[Mapping[str, _On]] = {
             ("replSetFreeze", "replSetStateChange"),
             ("replSetStepDown", "replSetStateChange"),
             ("replSetMaintenance", "replSetStateChange"),
+            ("replSetStepUp", "replSetStateChange"),
+            ("replSetReconfig", "replSetConfigure"),
             ("currentOp", "inprog"),
             ("killOp", "killop"),
             ("top", "top"),

@@ -22,6 +22,8 @@ FAMILIES: Final = (
     "sessions",
     "transactions",
     "replication",
+    "reconfiguration",
+    "lifetime",
     "sharding",
     "insert",
     "update",

@@ -126,6 +126,10 @@ class CursorStore:
         owned = [cursor.id for cursor in self if cursor.session_id == session_id]
         return sum(self.kill(cursor_id) for cursor_id in owned)
 
+    def clear(self) -> None:
+        """Forget all cursors."""
+        self.cursors.clear()
+
     def keep_sessions(self, known: Container[bytes]) -> None:
         """Forget the cursors whose sessions are no longer known."""
         for cursor in self:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from fakeserver.commands.context import CommandContext
 from fakeserver.commands.table import first_argument
 from fakeserver.errors import CommandError
+from fakeserver.lag import committed
 from fakeserver.pipeline import PASS, Action, Disconnect, Park, Stage, Step
 from fakeserver.sessions import RetryableWrite, Use
 from fakeserver.storage.engine import Namespace
@@ -132,12 +133,14 @@ def _transaction(request: RequestContext, now: float) -> Transaction:
 
 
 def _as_of(request: RequestContext) -> Catalog:
-    """Return the catalog at the time that a snapshot read names, else the present one."""
+    """Return the catalog at the time that a snapshot read names, as a majority has it, or the present one."""
     node, command = request.node, request.command or {}
-    at = (command.get("readConcern") or {}).get("atClusterTime")
+    concern = command.get("readConcern") or {}
+    at = concern.get("atClusterTime")
     if at is None:
-        return node.catalog
-    return as_of(node.catalog, node.oplog, at, Namespace(request.db, str(first_argument(command))))
+        majority = concern.get("level") == "majority" and not request.has_autocommit
+        return committed(node) if majority else node.catalog
+    return as_of(node.cluster.catalog, node.oplog, at, Namespace(request.db, str(first_argument(command))))
 
 
 def _statements(request: RequestContext, txn_number: int, now: float) -> StatementLog | None:
