@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fakeserver.oplog import ClusterTime, OpTime
 
 _COPIES: Final = 20
-"""How many copies a delayed member has under way at most, spread over its delay."""
+"""A member that lags takes no more copies than this in the time of its lag, or one a second."""
 
 
 class Position:
@@ -48,7 +48,10 @@ class Position:
         self.refresh()
 
     def lag(self, seconds: float) -> None:
-        """Apply each operation so many seconds after it was written; 0 catches up."""
+        """Apply each operation so many seconds after it was written; 0 catches up.
+
+        Of writes in quick succession the later ones come up to a twentieth of that, or a second, too late.
+        """
         self.delay = seconds
         self._stop_following()
         self.refresh()
@@ -83,7 +86,7 @@ class Position:
             copied = oplog.last
             now = clock.now()
             self._node.spawn(self._arrive(now + seconds, copied, self._fork()))
-            await clock.sleep_until(now + seconds / _COPIES)
+            await clock.sleep_until(now + min(seconds / _COPIES, 1.0))
 
     async def _arrive(self, at: float, optime: OpTime, copy: Catalog) -> None:
         following = self._following
