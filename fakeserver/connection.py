@@ -36,6 +36,7 @@ _REQUESTS: Final = frozenset(
         OpCode.KILL_CURSORS,
     }
 )
+_WAITS: Final = (Await, Delay)
 _LEGACY: Final = frozenset({OpCode.QUERY, OpCode.GET_MORE})
 _READ_AHEAD_BYTES: Final = 1 << 20
 _MAX_REPLY_BYTES: Final = 16 * 1024 * 1024 + 16 * 1024
@@ -206,7 +207,7 @@ class Connection(asyncio.Protocol):
         self._follow(request, self.node.pipeline.run(request, request.arrived))
 
     def _follow(self, request: RequestContext, action: Action) -> None:
-        if isinstance(action, Await | Delay):
+        if isinstance(action, _WAITS):
             self._busy = True
             self._waiting = request
             self._pause = _Pause(self, action)
@@ -316,7 +317,7 @@ class Connection(asyncio.Protocol):
             if len(body) > _MAX_REPLY_BYTES:
                 raise _ReplyTooLargeError(len(body))
             checksum = bool(request.flags & CHECKSUM_PRESENT) and not self.state.secure
-            message = OpMsg(body, (), more_to_come, checksum=checksum)
+            message = OpMsg(body, more_to_come=more_to_come, checksum=checksum)
         return self._wire.send(
             message,
             request_id=self.node.next_request_id(),

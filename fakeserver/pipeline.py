@@ -155,6 +155,7 @@ class Silence:
 
 
 Action: TypeAlias = Pass | Respond | Delay | Await | Disconnect | Silence
+_WAITS: Final = (Await, Delay)
 PASS: Final = Pass.PASS
 RESPOND: Final = Respond.RESPOND
 
@@ -319,19 +320,21 @@ class Pipeline:
         _leave(request, paused.rest, paused.reached, paused.since, abandoned=abandoned)
 
     def _walk(self, request: RequestContext, now: float, ways: _Ways, leg: _Leg, reached: int) -> Action:
-        final: Action = RESPOND
+        final: Action = PASS
         try:
-            for reached, enter in leg.entering:  # noqa: B007, PLR1704 - it tells how far the walk came
-                final = enter(request, now)
-                if final is not PASS:
-                    break
-            else:
-                if leg.leads_on:
-                    return self._walk(request, now, ways, ways.leg_of(request.spec), reached)
-                final = RESPOND
+            while final is PASS:
+                for reached, enter in leg.entering:  # noqa: B007, PLR1704 - it tells how far the walk came
+                    final = enter(request, now)
+                    if final is not PASS:
+                        break
+                else:
+                    if leg.leads_on:
+                        leg = ways.leg_of(request.spec)
+                    else:
+                        final = RESPOND
         except Exception as error:  # noqa: BLE001 - whatever a handler does, the server goes on
             final = self._answer_to(request, error)
-        if isinstance(final, Await | Delay):
+        if isinstance(final, _WAITS):
             request.paused = Paused(ways, reached, _rest(leg, reached, again=isinstance(final, Await)), now)
         else:
             _leave(request, leg, reached, now, abandoned=reached < ways.executed_at)

@@ -30,6 +30,8 @@ DEFAULT_BATCH: Final = 101
 MAX_BATCH_BYTES: Final = 16 * 1024 * 1024
 IDLE_TIMEOUT: Final = 600.0
 _AWAIT_DATA_WAIT: Final = 1.0
+_CLOSED: Final = Int64(0)
+"""The id of a cursor that gave all it had."""
 _NO_SESSION_AT_CREATION: Final = 50736
 _NO_SESSION_NOW: Final = 50737
 _OTHER_SESSION: Final = 50738
@@ -163,13 +165,13 @@ def first_batch(
     cursor.session_id = ctx.session_id
     batch = cursor.take(DEFAULT_BATCH if size is None else size)
     keep = not single and not cursor.exhausted
-    cursor_id = ctx.cursors.open(cursor, ctx.now) if keep else 0
+    cursor_id = Int64(ctx.cursors.open(cursor, ctx.now)) if keep else _CLOSED
     more = {name: value for name, value in extra.items() if value is not None}
     return {
         "cursor": {
             "firstBatch": batch,
             **cursor.fields(),
-            "id": Int64(cursor_id),
+            "id": cursor_id,
             "ns": str(cursor.ns),
             **more,
         }
