@@ -232,17 +232,20 @@ class Node:
 
     async def listen(self, host: str, port: int) -> tuple[str, int]:
         """Begin to accept; return the address. Raises `OSError`."""
-        self._listener = await self.cluster.network.listen(host, port, self._connections())
+        self._listener = await self.cluster.network.listen(host, port, self.protocols())
         return self._listener.address
 
-    def _connections(self) -> Callable[[], asyncio.Protocol]:
-        """Return what makes the protocol of a new connection."""
+    def protocols(self, *, balanced: bool = False) -> Callable[[], asyncio.Protocol]:
+        """Return what makes the protocol of a new connection, `balanced` where a load balancer hands it over.
+
+        Raises `OSError` for files of TLS that cannot be used.
+        """
         tls = self.cluster.spec.tls
         if tls is None or tls.mode == "disabled":
-            return lambda: Connection(self)
+            return lambda: Connection(self, balanced=balanced)
         from fakeserver.tls import behind_door  # noqa: PLC0415 - most deployments speak no TLS
 
-        return behind_door(lambda: Connection(self), tls, tls.context())
+        return behind_door(lambda: Connection(self, balanced=balanced), tls, tls.context())
 
     @property
     def topology_changed(self) -> Bell:

@@ -151,8 +151,6 @@ class ClusterSpec:
             raise ValueError("set_name must not be empty")
         if self.election_delay < 0:
             raise ValueError("election_delay is a number of seconds and cannot be negative")
-        if self.tls is not None and self.topology is Topology.LOAD_BALANCED:
-            raise ValueError("tls: the load balancers of a load_balanced deployment speak none; leave it out")
         if self.journal_records < 1:
             raise ValueError(f"journal_records must be 1 or more, not {self.journal_records}")
         object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
