@@ -15,6 +15,7 @@ FAMILIES: Final = (
     "authentication",
     "users",
     "roles",
+    "role_grants",
     "api_version",
     "diagnostics",
     "parameters",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from bson import Binary, ObjectId
 
+    from fakeserver.access.roles import Privilege
     from fakeserver.catalog import Catalog, Collection
     from fakeserver.commands.cursors import CursorStore
     from fakeserver.connection import ConnectionState
@@ -131,6 +132,19 @@ class CommandContext:
         index = collection.indexes.get("_id_")
         detail = {"nsType": collection.kind, "idIndex": dict(index.document) if index is not None else None}
         self.command_applied(ns.db, command, uuid=collection.uuid, detail=detail)
+
+    @property
+    def privileges(self) -> tuple[Privilege, ...] | None:
+        """What the client may do; None where there is no access control."""
+        node = self.node
+        if not node.auth:
+            return None
+        return self.connection.identity.privileges(node.users, bypass=node.bypasses(self.connection))
+
+    @property
+    def who(self) -> frozenset[tuple[str, str]]:
+        """The client's users, nobody where there is no access control."""
+        return self.connection.identity.names if self.node.auth else frozenset()
 
     @property
     def in_transaction(self) -> bool:

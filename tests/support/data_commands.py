@@ -61,6 +61,7 @@ class Member:
     catalog: Catalog
     is_replica_set_member: bool
     is_mongos: bool = False
+    auth: bool = False
     address: str = "localhost:27017"
     fail_points: Any = field(default_factory=NoFailPoints)
     profile: Profile = field(default_factory=lambda: Profile.named("8.2"))
