@@ -23,6 +23,7 @@ from fakeserver.pipeline import MONGOS, Pipeline
 from fakeserver.replication import Role
 from fakeserver.spec import Topology
 from fakeserver.stages import mongod_stages, mongos_stages
+from fakeserver.upkeep import Profiler, WriteLock
 from mongowire.ids import object_id
 
 if TYPE_CHECKING:
@@ -104,6 +105,9 @@ class Node:
         self.connections: dict[int, Connection] = {}
         self.member: Member
         self.last_request_id = 0
+        self.last_operation_id = 0
+        self.write_lock = WriteLock(self.pipeline)
+        self.profiler = Profiler(self.pipeline, rng.spawn(f"{name}/profiler").random)
         self._next_connection_id = 0
         self._held_at: OpTime | None = None
         self._listener: Listener | None = None

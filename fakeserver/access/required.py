@@ -49,6 +49,9 @@ _NEEDS: Final[Mapping[str, _On]] = {
     "listIndexes": _On("collection", ("listIndexes",)),
     "collStats": _On("collection", ("collStats",)),
     "validate": _On("collection", ("validate",)),
+    "compact": _On("collection", ("compact",)),
+    "planCacheClear": _On("collection", ("planCacheWrite",)),
+    "dataSize": _On("db", ("find",)),
     "createSearchIndexes": _On("collection", ("createSearchIndexes",)),
     "updateSearchIndex": _On("collection", ("updateSearchIndex",)),
     "dropSearchIndex": _On("collection", ("dropSearchIndex",)),
@@ -86,10 +89,14 @@ _NEEDS: Final[Mapping[str, _On]] = {
             ("replSetFreeze", "replSetStateChange"),
             ("replSetStepDown", "replSetStateChange"),
             ("replSetMaintenance", "replSetStateChange"),
-            ("currentOp", "inprog"),
             ("killOp", "killop"),
             ("top", "top"),
             ("fsync", "fsync"),
+            ("fsyncUnlock", "unlock"),
+            ("connPoolStats", "connPoolStats"),
+            ("getDefaultRWConcern", "getDefaultRWConcern"),
+            ("setFeatureCompatibilityVersion", "setFeatureCompatibilityVersion"),
+            ("logRotate", "logRotate"),
             ("shutdown", "shutdown"),
             ("listShards", "listShards"),
             ("flushRouterConfig", "flushRouterConfig"),
@@ -141,15 +148,18 @@ def _aggregate(db: str, command: Mapping[str, Any]) -> Iterator[Need]:
     pipeline = command.get("pipeline")
     stages = [each for each in pipeline if isinstance(each, dict)] if isinstance(pipeline, list) else []
     source = next(iter(stages[0]), "") if stages else ""
-    if source in _CLUSTER_SOURCES:
-        yield CLUSTER, _CLUSTER_SOURCES[source]
+    if source == "$currentOp":
+        spec = stages[0][source]
+        if isinstance(spec, dict) and spec.get("allUsers"):
+            yield CLUSTER, "inprog"
+    elif source == "$listSessions":
+        yield CLUSTER, "listSessions"
     elif source not in _OPEN_SOURCES:
         resource = _resource("collection", db, command)
         yield from ((resource, action) for action in _SOURCES.get(source, ("find",)))
     yield from _stages(db, stages)
 
 
-_CLUSTER_SOURCES: Final[Mapping[str, str]] = {"$currentOp": "inprog", "$listSessions": "listSessions"}
 _OPEN_SOURCES: Final = frozenset({"$documents", "$listLocalSessions"})
 _SOURCES: Final[Mapping[str, tuple[str, ...]]] = {
     "$changeStream": ("find", "changeStream"),
@@ -192,6 +202,12 @@ def _list_collections(db: str, command: Mapping[str, Any]) -> Iterator[Need]:
     """Ask for nothing where only the names are wanted of what a client may use anyhow."""
     if not (command.get("nameOnly") and command.get("authorizedCollections")):
         yield Resource(db), "listCollections"
+
+
+def _current_op(_db: str, command: Mapping[str, Any]) -> Iterator[Need]:
+    """Ask for nothing where a client wants to see its own operations."""
+    if not command.get("$ownOps"):
+        yield CLUSTER, "inprog"
 
 
 def _update_user(db: str, command: Mapping[str, Any]) -> Iterator[Need]:
@@ -258,6 +274,7 @@ _SPECIAL: Final[Mapping[str, Callable[[str, Mapping[str, Any]], Iterator[Need]]]
     "listCollections": _list_collections,
     "updateUser": _update_user,
     "bulkWrite": _bulk_write,
+    "currentOp": _current_op,
     "explain": _explain,
     "renameCollection": _rename,
 }

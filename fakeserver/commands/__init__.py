@@ -41,6 +41,7 @@ FAMILIES: Final = (
     "modify",
     "statistics",
     "operations",
+    "maintenance",
     "map_reduce",
 )
 """The modules whose `table` the default table is merged of."""

@@ -95,6 +95,8 @@ class CommandContext:
 
     def applied(self, ns: Namespace, change: Changed) -> None:
         """Enter a change of data in the oplog, that of a transaction at its commit."""
+        kind = "inserted" if change.before is None else "deleted" if change.after is None else "updated"
+        self.node.counters.documents[kind] += 1
         collection = self.catalog.get(ns)
         if collection is None:
             written = Written(ns, change)

@@ -100,6 +100,8 @@ class CursorStore:
     rng: Rng
     timeout: float = IDLE_TIMEOUT
     cursors: dict[int, Cursor] = field(default_factory=dict)
+    opened: int = 0
+    timed_out: int = 0
 
     def open(self, cursor: Cursor, now: float) -> int:
         """Keep a cursor and return its id, a positive 63-bit number from the node's dice."""
@@ -107,6 +109,7 @@ class CursorStore:
         while cursor.id == 0 or cursor.id in self.cursors:
             cursor.id = int.from_bytes(self.rng.randbytes(8), "big") >> 1
         cursor.last_use = now
+        self.opened += 1
         self.cursors[cursor.id] = cursor
         return cursor.id
 
@@ -138,6 +141,7 @@ class CursorStore:
         """Forget the cursors that nobody used for the idle timeout."""
         for cursor in self:
             if not cursor.no_timeout and cursor.session_id is None and now - cursor.last_use > self.timeout:
+                self.timed_out += 1
                 del self.cursors[cursor.id]
 
     def invalidate(self, ns: Namespace, error: CommandError) -> None:
@@ -161,6 +165,7 @@ def first_batch(
     cursor.session_id, cursor.owner = ctx.session_id, ctx.who
     batch = cursor.take(DEFAULT_BATCH if size is None else size)
     keep = not single and not cursor.exhausted
+    ctx.node.counters.documents["returned"] += len(batch)
     cursor_id = ctx.cursors.open(cursor, ctx.now) if keep else 0
     more = {name: value for name, value in extra.items() if value is not None}
     return {
@@ -206,6 +211,7 @@ def get_more(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         _wait_for_data(ctx, request)
     if cursor.exhausted:
         ctx.cursors.kill(cursor.id)
+    ctx.node.counters.documents["returned"] += len(batch)
     left = 0 if cursor.exhausted else cursor.id
     fields = cursor.fields()
     return {"cursor": {"nextBatch": batch, **fields, "id": Int64(left), "ns": str(cursor.ns)}}
