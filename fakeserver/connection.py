@@ -247,19 +247,25 @@ class Connection(asyncio.Protocol):
         else:
             self._catch_up()
 
-    def interrupt(self, error: CommandError) -> None:
-        """Answer the request that waits, if there is one, with an error."""
-        request = self._waiting
-        if request is None:
+    @property
+    def waiting(self) -> RequestContext | None:
+        """The request that waits, if one does."""
+        return self._waiting
+
+    def interrupt(self, request: RequestContext, error: CommandError) -> None:
+        """End a request with an error; one that waits no more is left alone."""
+        if request is not self._waiting:
             return
         if self._pause is not None:
             self._pause.cancel()
         self._waiting = self._pause = None
         self._busy = False
-        request.failure = error
-        self.node.pipeline.abandon(request)
-        request.context = None
-        self._finish(request)
+        self._now = self.node.clock.now()
+        context = request.context
+        if context is not None and context.transaction is not None and request.has_autocommit:
+            self.node.transactions.abort(context.transaction)
+        self._follow(request, self.node.pipeline.interrupt(request, error))
+        self._catch_up()
 
     def _catch_up(self) -> None:
         if not self._busy:

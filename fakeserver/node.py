@@ -24,6 +24,7 @@ from fakeserver.pipeline import MONGOS, Pipeline
 from fakeserver.replication import Role
 from fakeserver.spec import Topology
 from fakeserver.stages import mongod_stages, mongos_stages
+from fakeserver.upkeep import Profiler, WriteLock
 from fakeserver.waiting import Bell
 from mongowire.ids import object_id
 
@@ -105,6 +106,9 @@ class Node:
         self.connections: dict[int, Connection] = {}
         self.member: Member
         self._news = Bell()
+        self.last_operation_id = 0
+        self.write_lock = WriteLock(self.pipeline)
+        self.profiler = Profiler(self.pipeline, rng.spawn(f"{name}/profiler").random)
         self._listener: Listener | None = None
 
     def __repr__(self) -> str:

@@ -319,6 +319,22 @@ class Pipeline:
         abandoned = paused.reached <= paused.ways.executed_at
         _leave(request, paused.rest, paused.reached, paused.since, abandoned=abandoned)
 
+    def interrupt(self, request: RequestContext, error: CommandError) -> Action:
+        """End a request that waits with an error; one that has run tells of it in its write concern."""
+        paused, request.paused = request.paused, None
+        assert paused is not None, "the request does not wait"
+        executed_at = paused.ways.executed_at
+        if paused.reached > executed_at and request.failure is None:
+            request.write_concern_error = {
+                "code": int(error.code),
+                "codeName": error.code_name,
+                "errmsg": error.message,
+            }
+        else:
+            request.failure = error
+        _leave(request, paused.rest, paused.reached, paused.since, abandoned=paused.reached < executed_at)
+        return RESPOND
+
     def _walk(self, request: RequestContext, now: float, ways: _Ways, leg: _Leg, reached: int) -> Action:
         final: Action = PASS
         try:

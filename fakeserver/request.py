@@ -70,6 +70,8 @@ class RequestContext:
     """The times at the end of the reply, as BSON elements."""
     silent: bool = False
     """The client waits for no reply."""
+    operation_id: int = 0
+    """What `currentOp` called it, 0 as long as nobody asked."""
     iteration: int = 0
     """How many replies of an exhaust stream went before."""
 
