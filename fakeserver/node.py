@@ -23,6 +23,7 @@ from fakeserver.pipeline import MONGOS, Pipeline
 from fakeserver.replication import Role
 from fakeserver.spec import Topology
 from fakeserver.stages import mongod_stages, mongos_stages
+from fakeserver.transaction_router import TransactionRouter
 from mongowire.ids import object_id
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ class Node:
         self.sessions: SessionCatalog = cluster.sessions
         self.catalog: Catalog = cluster.catalog
         self.transactions: Transactions = cluster.transactions
+        self.transaction_router = TransactionRouter() if is_mongos else None
         self.auth = cluster.spec.auth
         self.cursors = cursors
         self.rng = rng
@@ -93,7 +95,7 @@ class Node:
         self.tells_topology_version = self.is_replica_set_member and self.profile.awaits_topology_changes
         self.service_id = object_id(self.clock, rng) if is_mongos else None
         """What tells it apart behind a load balancer (`Load Balancers: serviceId`)."""
-        self.parameters = ServerParameters(self.profile, cluster.spec.parameters)
+        self.parameters = ServerParameters(self.profile, cluster.spec.parameters, is_mongos=is_mongos)
         self.fail_points = FailPointRegistry(rng.spawn(f"{name}/failpoints"))
         self._configure_at_startup(cluster.spec.parameters)
         self.commands = self._usable(commands)
