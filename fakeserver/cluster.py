@@ -68,7 +68,7 @@ class Cluster:
         self.replication = Bell()
         """Rings when a member's position or the primary changes."""
         self.catalog = _new_catalog(rng.spawn("catalog"))
-        self.transactions = Transactions(self.catalog, self.oplog)
+        self.transactions = Transactions(self.catalog, self.oplog, in_shard=spec.is_sharded)
         self.compressors = available() if spec.compressors is None else spec.compressors
         self.shards: tuple[Shard, ...] = ()
         """The replica sets: the shards of a sharded cluster, or the one that a replica set is."""
@@ -176,6 +176,8 @@ class Cluster:
     def _forget_cursors(self, sessions: SessionCatalog) -> None:
         for node in self.nodes:
             node.cursors.keep_sessions(sessions)
+            if node.transaction_router is not None:
+                node.transaction_router.keep_sessions(sessions)
 
     def connection_ended(self) -> None:
         """Hear that a connection is no more."""

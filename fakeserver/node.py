@@ -24,6 +24,7 @@ from fakeserver.pipeline import MONGOS, Pipeline
 from fakeserver.replication import Role
 from fakeserver.spec import Topology
 from fakeserver.stages import mongod_stages, mongos_stages
+from fakeserver.transaction_router import TransactionRouter
 from fakeserver.upkeep import Profiler, WriteLock
 from fakeserver.waiting import Bell
 from mongowire.ids import object_id
@@ -124,7 +125,8 @@ class Node:
         self._next_connection_id = 0
         self.service_id = object_id(self.clock, self.rng) if self.is_mongos else None
         """What tells it apart behind a load balancer (`Load Balancers: serviceId`)."""
-        self.parameters = ServerParameters(self.profile, parameters)
+        self.transaction_router = TransactionRouter() if self.is_mongos else None
+        self.parameters = ServerParameters(self.profile, parameters, is_mongos=self.is_mongos)
         self.fail_points = FailPointRegistry(self.rng.spawn(f"{self.name}/failpoints"))
         self._configure_at_startup(parameters)
         self.commands = self._usable(self._known_commands)
