@@ -31,7 +31,7 @@ class Parameter:
 
     `minimum` and `maximum` are bounds that a value may have, `above` one that it may not. `struct` is the
     declaration of a document's fields under the name that its complaints give it. `alias_of` names the
-    parameter that this one is an older name of.
+    parameter that this one is an older name of. A mongos has those that are `on_mongos`.
     """
 
     name: str
@@ -46,6 +46,7 @@ class Parameter:
     struct: tuple[str, Fields] | None = None
     alias_of: str | None = None
     since: int = 0
+    on_mongos: bool = True
 
     def default_of(self, profile: Profile) -> Any:
         """Return the value that nobody set."""

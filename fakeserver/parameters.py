@@ -45,7 +45,7 @@ TABLE: Final[Mapping[str, Parameter]] = MappingProxyType(
             ),
             Parameter("localLogicalSessionTimeoutMinutes", "int", 30, at_runtime=False, minimum=1),
             Parameter("logLevel", "int", 0, minimum=0, maximum=5),
-            Parameter("maxTransactionLockRequestTimeoutMillis", "int", 5),
+            Parameter("maxTransactionLockRequestTimeoutMillis", "int", 5, on_mongos=False),
             Parameter("enableLocalhostAuthBypass", "bool", default=True, at_runtime=False),
             Parameter("quiet", "bool", default=False),
             Parameter(
@@ -63,7 +63,7 @@ TABLE: Final[Mapping[str, Parameter]] = MappingProxyType(
                 maximum=_MAX_ITERATIONS,
             ),
             Parameter("requireApiVersion", "bool", default=False, since=WIRE_50),
-            Parameter("transactionLifetimeLimitSeconds", "int", 60, minimum=1),
+            Parameter("transactionLifetimeLimitSeconds", "int", 60, minimum=1, on_mongos=False),
         )
     }
 )
@@ -76,12 +76,21 @@ class ServerParameters:
     `changed`, where it is set, hears of the names that were set at runtime, under the newest name of each.
     """
 
-    def __init__(self, profile: Profile, startup: Mapping[str, Any]) -> None:
-        """Take the values given at start-up. Raises `CommandError` as setting one would."""
-        self._table = {name: each for name, each in TABLE.items() if each.since <= profile.max_wire_version}
+    def __init__(self, profile: Profile, startup: Mapping[str, Any], *, is_mongos: bool = False) -> None:
+        """Take the values given at start-up; a mongos leaves those that are a mongod's alone.
+
+        Raises `CommandError` as setting one would.
+        """
+        released = {name: each for name, each in TABLE.items() if each.since <= profile.max_wire_version}
+        known = {name: each for name, each in released.items() if each.on_mongos or not is_mongos}
+        self._table = known
         self._values = {name: each.default_of(profile) for name, each in TABLE.items()}
         self.changed: Callable[[frozenset[str]], None] | None = None
-        given = {name: value for name, value in startup.items() if not name.startswith(FAIL_POINT_PREFIX)}
+        given = {
+            name: value
+            for name, value in startup.items()
+            if not name.startswith(FAIL_POINT_PREFIX) and (name in known or name not in released)
+        }
         self._values.update(self._parse(given, at_startup=True))
 
     def __getitem__(self, name: str) -> Any:

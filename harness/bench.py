@@ -21,7 +21,8 @@ from harness.report.text import event_lines, one_line, shortened
 from harness.result import Result, ResultStatus
 from harness.sim.clock import NothingScheduled
 from harness.sim.world import World, run_virtual
-from harness.unified.deployment import Deployment, Topology
+from harness.targets import has_auth, topology_of
+from harness.unified.deployment import Deployment
 from harness.unified.model import UNSET
 from harness.unified.outcome import Outcome, Status
 from harness.unified.runner import run_case
@@ -77,7 +78,7 @@ class Bench:
         self._settings = settings
         self._rig = rig or Rig()
         self._real = asyncio.Runner()
-        self._deployments: dict[Topology, tuple[RunningDeployment, AsyncExitStack]] = {}
+        self._deployments: dict[str, tuple[RunningDeployment, AsyncExitStack]] = {}
         self._cases = 0
 
     def __enter__(self) -> Self:
@@ -111,18 +112,17 @@ class Bench:
             "rng": world.rng,
             "virtual": True,
         }
-        ports["auth"] = self._settings.auth
-        async with self._rig.deployment(Topology(item.topology), **ports) as deployment:
+        ports["auth"] = has_auth(item.topology)
+        async with self._rig.deployment(topology_of(item.topology), **ports) as deployment:
             return await self._run_on(deployment, item)
 
     async def _run_real(self, item: Item) -> Result:
-        topology = Topology(item.topology)
         self._cases += 1
         rng = SeededRng(f"{self._settings.seed}/{self._cases}")
-        deployment = (await self._deployment(topology)).with_dice(rng)
+        deployment = (await self._deployment(item.topology)).with_dice(rng)
         result = await self._run_on(deployment, item)
         if result.status is ResultStatus.FAILED:
-            await self._discard(topology)
+            await self._discard(item.topology)
         return result
 
     async def _run_on(self, deployment: Deployment, item: Item) -> Result:
@@ -155,28 +155,28 @@ class Bench:
         finally:
             await adapter.aclose()
 
-    async def _deployment(self, topology: Topology) -> RunningDeployment:
-        if topology not in self._deployments:
-            rng = SeededRng(self._settings.seed, f"deployment/{topology}")
+    async def _deployment(self, target: str) -> RunningDeployment:
+        if target not in self._deployments:
+            rng = SeededRng(self._settings.seed, f"deployment/{target}")
             ports: dict[str, Any] = {
                 "clock": SystemClock(),
                 "network": TcpNetwork(),
                 "rng": rng,
                 "virtual": False,
-                "auth": self._settings.auth,
+                "auth": has_auth(target),
             }
             stack = AsyncExitStack()
-            running = await stack.enter_async_context(self._rig.deployment(topology, **ports))
-            self._deployments[topology] = (running, stack)
-        return self._deployments[topology][0]
+            running = await stack.enter_async_context(self._rig.deployment(topology_of(target), **ports))
+            self._deployments[target] = (running, stack)
+        return self._deployments[target][0]
 
-    async def _discard(self, topology: Topology) -> None:
-        _, stack = self._deployments.pop(topology)
+    async def _discard(self, target: str) -> None:
+        _, stack = self._deployments.pop(target)
         await stack.aclose()
 
     async def _close_deployments(self) -> None:
-        for topology in tuple(self._deployments):
-            await self._discard(topology)
+        for target in tuple(self._deployments):
+            await self._discard(target)
 
 
 def _result(

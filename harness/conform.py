@@ -6,12 +6,11 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness import expectations, keywords
-from harness.deployment import SERVED
+from harness import expectations, keywords, targets
 from harness.discovery import BadInputError, bundled_root, discover
 from harness.expectations import SKIP, Expectations, ExpectationsError
 from harness.plan import Item, Load, Settings, load_all, plan
@@ -20,15 +19,12 @@ from harness.report import junit, terminal
 from harness.report.jsonl import JsonLines
 from harness.report.progress import progress
 from harness.result import ExitCode, Result, ResultStatus, Tally
-from harness.run import InOrder, jobs_for, run_items
+from harness.run import InOrder, jobs_for, run_patiently
 from harness.unified.deployment import Topology
 from mongowire.system import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-_ALL: Final = "all"
-_TOPOLOGIES: Final = tuple(str(topology) for topology in SERVED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +33,7 @@ class Options:
 
     paths: tuple[Path, ...]
     adapter: tuple[str, ...]
-    topology: str
+    topology: tuple[str, ...]
     auth: bool
     time: str
     edition: str | None
@@ -80,13 +76,17 @@ class _Jobs(click.ParamType[int | None]):
 )
 @click.option(
     "--topology",
-    type=click.Choice([*_TOPOLOGIES, _ALL]),
-    default=Topology.REPLICA_SET.value,
+    type=click.Choice(targets.NAMES),
+    metavar="NAME[+auth]",
+    multiple=True,
+    default=(Topology.REPLICA_SET.value,),
     show_default=True,
-    help="The deployment to run on; 'all' is every one that the fake server serves.",
+    help="The deployment to run on: single, replicaset, sharded or load-balanced, each also with access"
+    " control (+auth). 'all' is each without, 'matrix' single+auth, replicaset, sharded and"
+    " load-balanced+auth. Give it again for more.",
 )
 @click.option(
-    "--auth/--no-auth", default=False, help="Run with or without access control.  [default: without]"
+    "--auth/--no-auth", default=False, help="Access control on every deployment.  [default: where +auth is]"
 )
 @click.option(
     "--time",
@@ -149,14 +149,15 @@ def command(**options: Any) -> ExitCode:
 
 
 def _run(options: Options) -> ExitCode:
-    settings, drivers, topologies = _settings(options), _drivers(options), _topologies(options)
+    settings, drivers = _settings(options), _drivers(options)
     wanted = _keyword(options.keyword)
     scenarios = load_all(_discovered(options.paths))
     if not scenarios.files:
         raise click.ClickException("\n".join(scenarios.complaints))
     books = {adapter: _book(adapter, options.expectations) for adapter in drivers}
     _refuse_unmatched(books, scenarios, everywhere=options.expectations is not None)
-    items = plan(scenarios.cases, drivers=drivers, topologies=topologies, wanted=wanted)
+    on = targets.targets(options.topology, auth=options.auth)
+    items = plan(scenarios.cases, drivers=drivers, topologies=on, wanted=wanted)
     return _Conformance(options, settings, books).run(items, scenarios.complaints)
 
 
@@ -164,7 +165,6 @@ def _settings(options: Options) -> Settings:
     return Settings(
         time="virtual" if options.time == "virtual" else "real",
         seed=options.seed,
-        auth=options.auth,
         case_timeout=options.case_timeout,
         journal_dir=str(options.journal) if options.journal else "",
     )
@@ -186,12 +186,6 @@ def _drivers(options: Options) -> dict[str, str]:
             )
         chosen[name] = options.edition or info.editions[0]
     return chosen
-
-
-def _topologies(options: Options) -> tuple[Topology, ...]:
-    if options.topology == _ALL:
-        return SERVED
-    return (Topology(options.topology),)
 
 
 def _keyword(expression: str | None) -> Callable[[str], bool]:
@@ -261,10 +255,13 @@ class _Conformance:
                 advance(judged)
                 in_order.add(place, judged)
 
+            def is_flaky(result: Result) -> bool:
+                return self._books[result.adapter].is_flaky(result)
+
             try:
                 left = self._without_skipped(items, on_result)
                 jobs = self._options.jobs or jobs_for(len(left), self._settings)
-                run_items(left, self._settings, jobs=jobs, on_result=on_result)
+                run_patiently(left, self._settings, jobs=jobs, on_result=on_result, is_flaky=is_flaky)
             except KeyboardInterrupt:
                 in_order.flush()
                 return True

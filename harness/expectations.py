@@ -1,10 +1,11 @@
 """Expectations files: what an adapter is known to fail, and why.
 
-A file has two lists, `known-failing` and `skip`. An entry of either names its cases by a pattern over their
-ids (`retryable-writes/insertOne::*`; `*` stands for any text), gives its reason, and may hold for some
+A file has three lists, `known-failing`, `skip` and `flaky`. An entry of any names its cases by a pattern over
+their ids (`retryable-writes/insertOne::*`; `*` stands for any text), gives its reason, and may hold for some
 `topologies` or `editions` only. Cases that are known to fail run, and must fail: one that passes is an
 unexpected pass, so that an entry cannot outlive what it speaks of. An entry that no case of its file matches
-is an error for the same cause.
+is an error for the same cause. Flaky cases, whose limits a busy machine may not keep, fail when they fail
+three times.
 """
 
 from __future__ import annotations
@@ -25,7 +26,11 @@ if TYPE_CHECKING:
 
 KNOWN_FAILING = "known-failing"
 SKIP = "skip"
-_LISTS = (KNOWN_FAILING, SKIP)
+FLAKY = "flaky"
+ATTEMPTS = 3
+"""How often a flaky case may run, as in PyMongo's own suite."""
+_LISTS = (KNOWN_FAILING, SKIP, FLAKY)
+_KEYS = f"{', '.join(_LISTS[:-1])} and {_LISTS[-1]}"
 _ENTRY_FIELDS = ("case", "reason", "topologies", "editions")
 
 
@@ -53,9 +58,15 @@ class Entry:
         """Return the pattern's part for the file, `spec/file`."""
         return self.pattern.partition("::")[0]
 
+    @property
+    def attempts(self) -> int:
+        """How often a case may run until it has failed."""
+        return ATTEMPTS if self.kind == FLAKY else 1
+
     def applies(self, topology: str, edition: str) -> bool:
-        """Return whether the entry holds for this topology and this edition."""
-        return (not self.topologies or topology in self.topologies) and (
+        """Return whether the entry holds on this deployment, by whichever name, and in this edition."""
+        plain = topology.partition("+")[0]
+        return (not self.topologies or not self.topologies.isdisjoint((topology, plain))) and (
             not self.editions or edition in self.editions
         )
 
@@ -84,7 +95,7 @@ class Expectations:
     def judge(self, result: Result) -> Result:
         """Return the result as the expectations see it."""
         entry = self.find(result.id, result.topology, result.edition)
-        if entry is None or entry.kind == SKIP:
+        if entry is None or entry.kind != KNOWN_FAILING:
             return result
         if result.status is ResultStatus.FAILED:
             return result.becomes(ResultStatus.KNOWN_FAILING, entry.reason)
@@ -92,6 +103,11 @@ class Expectations:
             stale = f"it passed, but {entry.place} expects it to fail ({entry.reason}): delete that entry"
             return result.becomes(ResultStatus.UNEXPECTED_PASS, stale)
         return result
+
+    def is_flaky(self, result: Result) -> bool:
+        """Return whether a result is a failure that may go away when the case runs again."""
+        entry = self.find(result.id, result.topology, result.edition)
+        return result.status is ResultStatus.FAILED and entry is not None and entry.kind == FLAKY
 
     def unmatched(self, case_ids: Iterable[str]) -> list[str]:
         """Return a complaint for each entry whose file is among these cases', but none of whose cases is."""
@@ -160,11 +176,11 @@ def _complaints(document: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
     if not document:
         return
     if not isinstance(document, dict):
-        yield (), f"an expectations file has the keys {' and '.join(_LISTS)}"
+        yield (), f"an expectations file has the keys {_KEYS}"
         return
     for kind, entries in document.items():
         if kind not in _LISTS:
-            yield (kind,), f"unknown key '{kind}': the keys are {' and '.join(_LISTS)}"
+            yield (kind,), f"unknown key '{kind}': the keys are {_KEYS}"
         elif not isinstance(entries, list):
             yield (kind,), f"'{kind}' holds a list of entries"
         else:

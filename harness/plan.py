@@ -29,7 +29,6 @@ class Settings:
 
     time: Time = "real"
     seed: int = 0
-    auth: bool = False
     case_timeout: float = 60.0
     journal_dir: str = ""
 
@@ -40,7 +39,10 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One case with one driver, in one edition of the specifications, on one topology."""
+    """One case with one driver, in one edition of the specifications, on one deployment.
+
+    `topology` is the deployment's name (`harness.targets`), which may end in `+auth`.
+    """
 
     id: str
     path: str

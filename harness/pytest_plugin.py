@@ -25,7 +25,10 @@ _NAME = "harness.pytest_plugin"
 _SUFFIXES = (".yml", ".yaml", ".json")
 _OPTIONS = {
     "adapter": ("a driver to run: reference, pymongo, pymongo-async", ["reference"]),
-    "topology": ("a topology to run on: single, replicaset, sharded, load-balanced", ["replicaset"]),
+    "topology": (
+        "where to run: single, replicaset, sharded, load-balanced (each also with +auth), all, matrix",
+        ["replicaset"],
+    ),
     "time": ("real or virtual; drivers that cannot run in virtual time then run in real time", ["real"]),
     "edition": ("the edition of the specifications, for drivers that follow several", []),
     "seed": ("the seed of all dice", ["0"]),
@@ -103,7 +106,8 @@ class ScenarioItem(pytest.Item):
         self.settings = settings
         self.add_marker("pushbackd")
         entry = self._session.expectations(item.adapter).find(item.id, item.topology, item.edition)
-        if entry is not None:
+        self._attempts = entry.attempts if entry else 1
+        if entry is not None and entry.kind != "flaky":
             self.add_marker(
                 pytest.mark.skip(reason=entry.reason)
                 if entry.kind == "skip"
@@ -119,6 +123,9 @@ class ScenarioItem(pytest.Item):
         from harness.result import ResultStatus  # noqa: PLC0415 - see pytest_collect_file
 
         result = self._session.bench(self.settings).run(self.item)
+        for _ in range(1, self._attempts):
+            if result.status is ResultStatus.FAILED:
+                result = self._session.bench(self.settings).run(self.item)
         self.user_properties += [("adapter", result.adapter), ("topology", result.topology)]
         if result.status is ResultStatus.SKIPPED:
             # Without the item's own location, every skip would seem to come from this line.
@@ -177,10 +184,10 @@ class _Session:
 
     @property
     def topologies(self) -> Sequence[str]:
-        """The topologies to run on. Raises `UsageError` for one that is not served."""
-        from harness.deployment import SERVED  # noqa: PLC0415 - see pytest_collect_file
+        """The deployments to run on. Raises `UsageError` for one that is not served."""
+        from harness.targets import NAMES, targets  # noqa: PLC0415 - see pytest_collect_file
 
-        return _chosen("topology", self.values("topology"), SERVED)
+        return targets(_chosen("topology", self.values("topology"), NAMES))
 
     def runs(self) -> Iterator[tuple[dict[str, str], Settings]]:
         """Yield the drivers (with their editions) and the settings of each kind of time."""

@@ -6,6 +6,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
+from harness.expectations import ATTEMPTS
 from harness.plan import longest_first
 
 if TYPE_CHECKING:
@@ -44,6 +45,40 @@ def run_items(
         with Bench(settings) as bench:
             for place, item in items.items():
                 on_result(place, bench.run(item))
+
+
+def run_patiently(
+    items: Mapping[int, Item],
+    settings: Settings,
+    *,
+    jobs: int,
+    on_result: Callable[[int, Result], None],
+    is_flaky: Callable[[Result], bool],
+) -> None:
+    """Run items as `run_items` does; those that fail and are flaky run again, alone, at most twice more."""
+    left = items
+    for _ in range(ATTEMPTS - 1):
+        failed: dict[int, Item] = {}
+        run_items(left, settings, jobs=jobs, on_result=_setting_aside(failed, left, on_result, is_flaky))
+        left, jobs = failed, 1
+    run_items(left, settings, jobs=jobs, on_result=on_result)
+
+
+def _setting_aside(
+    failed: dict[int, Item],
+    items: Mapping[int, Item],
+    on_result: Callable[[int, Result], None],
+    is_flaky: Callable[[Result], bool],
+) -> Callable[[int, Result], None]:
+    """Return what passes results on, but keeps the items of flaky failures in `failed`."""
+
+    def take(place: int, result: Result) -> None:
+        if is_flaky(result):
+            failed[place] = items[place]
+        else:
+            on_result(place, result)
+
+    return take
 
 
 class InOrder:

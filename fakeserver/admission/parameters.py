@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError
@@ -179,9 +180,5 @@ def check_together(values: Mapping[str, Any]) -> None:
 TABLE: Final = (
     *_REQUEST_RATE,
     *_ESTABLISHMENT,
-    *_INGRESS,
-    *_EXECUTION,
-    *_PROBING,
-    *_FLOW,
-    *_SERVICE,
+    *(replace(each, on_mongos=False) for each in (*_INGRESS, *_EXECUTION, *_PROBING, *_FLOW, *_SERVICE)),
 )

@@ -30,11 +30,12 @@ _COMMANDS: Final = {
     "createIndexes": "createIndexes",
     "dropIndexes": "dropIndexes",
     "collMod": "modify",
+    "shardCollection": "shardCollection",
     "drop": "drop",
     "renameCollection": "rename",
     "dropDatabase": "dropDatabase",
 }
-_EXPANDED: Final = frozenset({"create", "createIndexes", "dropIndexes", "modify"})
+_EXPANDED: Final = frozenset({"create", "createIndexes", "dropIndexes", "modify", "shardCollection"})
 _END_OF_COLLECTION: Final = frozenset({"drop", "rename", "dropDatabase"})
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -77,6 +77,10 @@ class ErrorReport:
     write_concern_errors: Sequence[Mapping[str, Any]] | None = None
 
 
+LOG_MESSAGE: Final = "logMessage"
+"""The kind under which an adapter reports a log message; its fields are `level`, `component` and `data`."""
+
+
 class OperationFailed(Exception):  # noqa: N818  # an answer of the driver, which a scenario may expect
     """An operation failed inside the driver: the only error that `expectError` may expect."""
 
@@ -107,12 +111,14 @@ class ClientSpec:
 
     `uri` is complete: the deployment's connection string with the entity's `uriOptions` merged in; `options`
     repeats those options as the file gives them. `observe_events` names the kinds of event that the adapter
-    must collect; it may collect more. What the file wants ignored is left to the runner.
+    must collect; it may collect more. What the file wants ignored is left to the runner. `observe_logs` are
+    the components whose log messages must be collected too, at whatever level.
     """
 
     uri: str
     options: Mapping[str, Any] = field(default_factory=dict)
     observe_events: frozenset[str] = frozenset()
+    observe_logs: frozenset[str] = frozenset()
     server_api: Mapping[str, Any] | None = None
 
 

@@ -47,7 +47,8 @@ def write_concern(document: Mapping[str, Any]) -> WriteConcern:
 
 def read_preference(document: Mapping[str, Any]) -> Any:
     """Return a read preference from `mode`, `tagSets`, `maxStalenessSeconds` and `hedge`."""
-    mode = read_pref_mode_from_name(document["mode"])
+    name = document["mode"]
+    mode = read_pref_mode_from_name(name[:1].lower() + name[1:])
     if mode == ReadPreference.PRIMARY.mode:
         return ReadPreference.PRIMARY
     preference = make_read_preference(
@@ -109,10 +110,15 @@ def snake(given: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     keywords: dict[str, Any] = {}
     for name, value in given.items():
         if name not in names:
-            raise UnsupportedOperation(f"PyMongo does not take {name} here")
+            raise absent(name)
         convert = _CONVERTERS.get(name)
         keywords[names[name]] = convert(value) if convert and value is not None else value
     return keywords
+
+
+def absent(name: str) -> UnsupportedOperation:
+    """Return the error for an argument that PyMongo does not take."""
+    return UnsupportedOperation(_ABSENT.get(name, f"PyMongo does not take {name} here"))
 
 
 def names(snake_case: str, as_is: str = "", **renamed: str) -> dict[str, str]:
@@ -128,6 +134,15 @@ def _snake_case(name: str) -> str:
     plain = name.replace("MS", "Ms")
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in plain)
 
+
+_ABSENT: Final = {
+    "rawData": "PyMongo has no rawData; its own suite leaves these files out",
+    "timeoutMode": "PyMongo has no timeoutMode (skipped by its own suite too)",
+    "timeoutMS": "PyMongo has timeoutMS of clients and of single operations, not of databases and"
+    " collections; its own suite leaves these files out",
+    "defaultTimeoutMS": "PyMongo has no timeoutMS of sessions (skipped by its own suite too)",
+    "batchSize": "PyMongo has no batchSize of listIndexes (skipped by its own suite too)",
+}
 
 _MODEL_ARGUMENTS: Final = names(
     "document filter update replacement upsert collation arrayFilters hint sort namespace"

@@ -21,6 +21,7 @@ from harness.adapters.base import (
 from harness.adapters.pymongo_arguments import names, snake
 from harness.adapters.pymongo_calls import settled
 from harness.adapters.pymongo_events import address_of, listeners
+from harness.adapters.pymongo_logs import LogCollector
 from harness.adapters.pymongo_operations import OPERATIONS
 from harness.adapters.pymongo_results import DRIVER_ERRORS, report
 
@@ -37,6 +38,7 @@ FEATURES: Final = frozenset(
         Feature.COMMAND_EVENTS,
         Feature.POOL_EVENTS,
         Feature.SDAM_EVENTS,
+        Feature.LOG_MESSAGES,
         Feature.SESSIONS,
         Feature.TRANSACTIONS,
         Feature.CHANGE_STREAMS,
@@ -84,6 +86,7 @@ class PyMongoAdapter(ABC):
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._clients: list[Client] = []
+        self._collectors: list[LogCollector] = []
 
     @abstractmethod
     async def _perform(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -104,15 +107,25 @@ class PyMongoAdapter(ABC):
     async def create_client(self, spec: ClientSpec) -> Handle:
         """Create a client that observes what `spec` asks for, and let it begin to connect."""
         events: list[Event] = []
-        observers = listeners(spec.observe_events, self._listening(events.append))
+        publish = self._listening(events.append)
+        logs = self._collect_logs(spec, publish)
         try:
-            client = _new_client(self.client_type, spec, observers)
+            client = _new_client(self.client_type, spec, listeners(spec.observe_events, publish))
+            if logs is not None:
+                logs.claim(client._topology_settings._topology_id)  # noqa: SLF001  # PyMongo has no public way
             await self._connected(client)
         except DRIVER_ERRORS as error:
             raise OperationFailed(report(error)) from error
         made = Client(client, events)
         self._clients.append(made)
         return made
+
+    def _collect_logs(self, spec: ClientSpec, publish: Callable[..., None]) -> LogCollector | None:
+        if not spec.observe_logs:
+            return None
+        collector = LogCollector(spec.observe_logs, publish)
+        self._collectors.append(collector)
+        return collector
 
     async def create(self, kind: EntityKind, parent: Handle, spec: Mapping[str, Any]) -> Handle:
         """Create an entity below a client (databases, sessions) or a database (collections, buckets)."""
@@ -149,7 +162,7 @@ class PyMongoAdapter(ABC):
     async def session_state(self, session: Handle) -> SessionState:
         """Return what PyMongo keeps of a session; most of it has no public name."""
         lsid = dict(session.session_id)
-        pinned = session._pinned_address  # noqa: SLF001  # not public
+        pinned = session._transaction.pinned_address  # noqa: SLF001  # not public; kept after a commit
         return SessionState(
             lsid=lsid,
             dirty=session._server_session.dirty,  # noqa: SLF001  # not public
@@ -175,9 +188,12 @@ class PyMongoAdapter(ABC):
             await self._perform(lambda: settled(client.client.close()))
 
     async def aclose(self) -> None:
-        """Close every client that is still open."""
+        """Close every client that is still open, and listen to the loggers no longer."""
         for client in tuple(self._clients):
             await self.close_client(client)
+        for collector in self._collectors:
+            collector.close()
+        self._collectors.clear()
 
 
 async def _primary(client: Any) -> Any:

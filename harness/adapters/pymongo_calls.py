@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
 
-NO_CURSOR_TIMEOUT: Final = "PyMongo has no timeoutMS for the life of a cursor"
+NO_CURSOR_TIMEOUT: Final = (
+    "PyMongo has no timeoutMS for the life of a cursor or a change stream (skipped by its own suite too)"
+)
 
 
 async def settled(result: Any) -> Any:

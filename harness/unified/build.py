@@ -17,6 +17,8 @@ from harness.unified.model import (
     ExpectedError,
     ExpectedEvent,
     ExpectedEvents,
+    ExpectedLog,
+    ExpectedLogs,
     Operation,
     Requirement,
     TestFile,
@@ -85,7 +87,7 @@ def _case(case: Marked, index: int, name: str, shared: Mapping[str, Any]) -> Cas
         skip_reason=case.value.get("skipReason"),
         operations=_each(case["operations"], operation),
         expected_events=_each(case.get("expectEvents"), _expected_events),
-        expected_logs=_each(case.get("expectLogMessages"), decoded),
+        expected_logs=_each(case.get("expectLogMessages"), _expected_logs),
         expected_spans=_each(case.get("expectTracingMessages"), decoded),
         outcome=_each(case.get("outcome"), _collection_data),
         **shared,
@@ -197,6 +199,26 @@ def _expected_events(item: Marked) -> ExpectedEvents:
         event_type=item.value.get("eventType", "command"),
         events=_each(item["events"], expected_event),
         ignore_extra=bool(item.value.get("ignoreExtraEvents")),
+        location=item.location,
+    )
+
+
+def _expected_logs(item: Marked) -> ExpectedLogs:
+    return ExpectedLogs(
+        client=item.value["client"],
+        messages=_each(item["messages"], _expected_log),
+        ignored=_each(item.get("ignoreMessages"), _expected_log),
+        ignore_extra=bool(item.value.get("ignoreExtraMessages")),
+        location=item.location,
+    )
+
+
+def _expected_log(item: Marked) -> ExpectedLog:
+    return ExpectedLog(
+        level=item.value["level"],
+        component=item.value["component"],
+        data=decoded(item["data"]),
+        failure_is_redacted=item.value.get("failureIsRedacted"),
         location=item.location,
     )
 

@@ -38,12 +38,13 @@ async def _client(context: Context, spec: EntitySpec) -> None:
     body = spec.body
     if "storeEventsAsEntities" in body:
         raise CaseSkippedError("storeEventsAsEntities (deprecated) collects events for an outer program")
-    observed = frozenset(body.get("observeEvents", ()))
+    observed, logs = frozenset(body.get("observeEvents", ())), body.get("observeLogMessages", {})
     handle = await context.adapter.create_client(
         ClientSpec(
             uri=_client_uri(context, body),
             options=body.get("uriOptions", {}),
             observe_events=observed | ALWAYS,
+            observe_logs=frozenset(logs),
             server_api=body.get("serverApi"),
         )
     )
@@ -53,6 +54,7 @@ async def _client(context: Context, spec: EntitySpec) -> None:
         ignored_commands=frozenset({"configureFailPoint", *body.get("ignoreCommandMonitoringEvents", ())}),
         observe_sensitive=bool(body.get("observeSensitiveCommands")),
         read=lambda: context.adapter.events(handle),
+        observed_logs=logs,
     )
     context.entities.add(EntityKind.CLIENT, spec.id, client)
     if "awaitMinPoolSizeMS" in body:

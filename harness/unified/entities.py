@@ -62,6 +62,7 @@ class ClientEntity:
     observe_sensitive: bool
     read: Callable[[], Sequence[Event]]
     skipped: int = 0
+    observed_logs: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,6 +131,28 @@ class ExpectedEvents:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpectedLog:
+    """One log message, with assertions on its data; where `failure_is_redacted` is None, either will do."""
+
+    level: str
+    component: str
+    data: Mapping[str, Any]
+    failure_is_redacted: bool | None
+    location: Location
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedLogs:
+    """`expectedLogMessagesForClient`: the messages of a client, in order, without those that are ignored."""
+
+    client: str
+    messages: tuple[ExpectedLog, ...]
+    ignored: tuple[ExpectedLog, ...]
+    ignore_extra: bool
+    location: Location
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """One test of a file, with all that it inherits from the file.
 
@@ -151,7 +173,7 @@ class Case:
     initial_data: tuple[CollectionData, ...]
     operations: tuple[Operation, ...]
     expected_events: tuple[ExpectedEvents, ...]
-    expected_logs: tuple[Mapping[str, Any], ...]
+    expected_logs: tuple[ExpectedLogs, ...]
     expected_spans: tuple[Mapping[str, Any], ...]
     outcome: tuple[CollectionData, ...]
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from harness.unified.schema.events import COMMAND_EVENTS, POOL_EVENTS, SDAM_EVENTS
+from harness.adapters.base import LOG_MESSAGE
+from harness.unified.schema.events import COMMAND_EVENTS, LOG_LEVELS, POOL_EVENTS, SDAM_EVENTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,6 +51,20 @@ def observed(client: ClientEntity) -> tuple[Event, ...]:
     secret = frozenset() if client.observe_sensitive else _redacted_requests(events)
     return tuple(
         event for event in events if event.kind in client.observed and not _hidden(event, client, secret)
+    )
+
+
+def logged(client: ClientEntity) -> tuple[Event, ...]:
+    """Return the log messages that the scenario asked for: of its components, as severe as it says or more.
+
+    Unified Test Format: observeLogMessages.
+    """
+    return tuple(
+        event
+        for event in client.read()[client.skipped :]
+        if event.kind == LOG_MESSAGE
+        and (least := client.observed_logs.get(event.fields["component"])) is not None
+        and LOG_LEVELS.index(event.fields["level"]) <= LOG_LEVELS.index(least)
     )
 
 

@@ -15,7 +15,8 @@ from harness.unified.creation import create_entity
 from harness.unified.errors import ScenarioError
 from harness.unified.event_matcher import match_events
 from harness.unified.execution import execute
-from harness.unified.observation import observed
+from harness.unified.log_matcher import match_logs
+from harness.unified.observation import logged, observed
 from harness.unified.operations.cursor import CURSORS
 from harness.unified.operations.spec import Context
 from harness.unified.outcome import CaseFailedError, CaseSkippedError, Outcome, Status
@@ -86,13 +87,15 @@ async def _perform(context: Context) -> None:
     _freeze_events(context)
     await disable_fail_points(context)
     _check_events(context)
+    _check_logs(context)
     await check_outcome(context)
 
 
 def _freeze_events(context: Context) -> None:
-    """Take what every client has observed so far; what comes after belongs to no assertion."""
+    """Take what every client has observed and logged so far; what comes after belongs to no assertion."""
     for client in context.entities.of(EntityKind.CLIENT):
         context.events.setdefault(client.id, observed(client.value))
+        context.logs.setdefault(client.id, logged(client.value))
 
 
 async def _check_threads(context: Context) -> None:
@@ -110,6 +113,16 @@ def _check_events(context: Context) -> None:
         if found is not None:
             mismatch, location = found
             reason = f"client {expected.client!r} observed other events: {mismatch}"
+            raise CaseFailedError(reason, location=location, mismatch=mismatch)
+
+
+def _check_logs(context: Context) -> None:
+    for expected in context.case.expected_logs:
+        context.entities.client(expected.client)
+        found = match_logs(expected, context.logs[expected.client], entities=context.entities)
+        if found is not None:
+            mismatch, location = found
+            reason = f"client {expected.client!r} logged something else: {mismatch}"
             raise CaseFailedError(reason, location=location, mismatch=mismatch)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 import pytest
 
 from harness.adapters.base import (
+    LOG_MESSAGE,
     ClientSpec,
     DriverAdapter,
     EntityKind,
@@ -41,11 +42,16 @@ class Entities:
         self.collection = collection
 
     @classmethod
-    async def make(cls, adapter: DriverAdapter, deployment: Deployment, **options: Any) -> Entities:
+    async def make(
+        cls,
+        adapter: DriverAdapter,
+        deployment: Deployment,
+        *,
+        observe_logs: frozenset[str] = frozenset(),
+        **options: Any,
+    ) -> Entities:
         uri = with_options(deployment.uri, {"heartbeatFrequencyMS": 500, **options})
-        client = await adapter.create_client(
-            ClientSpec(uri=uri, options=options, observe_events=COMMANDS | POOL)
-        )
+        client = await adapter.create_client(ClientSpec(uri, options, COMMANDS | POOL, observe_logs))
         spec = {"id": "database", "databaseName": "contract"}
         database = await adapter.create(EntityKind.DATABASE, client, spec)
         spec = {"id": "collection", "collectionName": "adapter"}
@@ -304,6 +310,19 @@ async def a_bucket_gives_back_what_was_uploaded(adapter: DriverAdapter, deployme
     assert raised.value.report.is_client_error
 
 
+async def a_bucket_is_dropped_with_both_of_its_collections(
+    adapter: DriverAdapter, deployment: Deployment
+) -> None:
+    if Feature.GRIDFS not in adapter.features:
+        return
+    entities = await Entities.make(adapter, deployment)
+    bucket = await adapter.create(EntityKind.BUCKET, entities.database, {"id": "bucket"})
+    upload = {"filename": "file", "source": b"12345"}
+    await adapter.call(bucket, EntityKind.BUCKET, "upload", upload)
+    await adapter.call(bucket, EntityKind.BUCKET, "drop", {"timeoutMS": 10_000})
+    assert await adapter.call(entities.database, EntityKind.DATABASE, "listCollectionNames", {}) == []
+
+
 async def a_client_bulk_write_counts_over_namespaces(adapter: DriverAdapter, deployment: Deployment) -> None:
     if Feature.CLIENT_BULK_WRITE not in adapter.features:
         return
@@ -339,7 +358,7 @@ async def what_exists_is_listed(adapter: DriverAdapter, deployment: Deployment) 
     await entities.call("insertOne", document={"_id": 1})
     assert await entities.call("createIndex", keys={"x": 1}, name="x_1") == "x_1"
     assert {index["name"] for index in await entities.call("listIndexes")} == {"_id_", "x_1"}
-    listed = await adapter.call(entities.database, EntityKind.DATABASE, "listCollections", {})
+    listed = await adapter.call(entities.database, EntityKind.DATABASE, "listCollections", {"batchSize": 2})
     assert [collection["name"] for collection in listed] == ["adapter"]
     databases = await adapter.call(entities.client, EntityKind.CLIENT, "listDatabases", {})
     assert "contract" in {database["name"] for database in databases}
@@ -353,6 +372,24 @@ async def the_topology_is_known(adapter: DriverAdapter, deployment: Deployment) 
     report = await adapter.topology(entities.client)
     assert report.type == "ReplicaSetWithPrimary"
     assert report.primary in deployment.addresses
+
+
+async def clients_log_what_they_were_asked_to(adapter: DriverAdapter, deployment: Deployment) -> None:
+    if Feature.LOG_MESSAGES not in adapter.features:
+        return
+    entities = await Entities.make(adapter, deployment, observe_logs=frozenset({"command"}))
+    other = await Entities.make(adapter, deployment, observe_logs=frozenset({"topology"}))
+    await entities.run_command(ping=1)
+    await adapter.close_client(other.client)
+    messages = [(event.fields["level"], event.fields["data"]) for event in entities.events(LOG_MESSAGE)]
+    assert [(level, data["message"], data["commandName"]) for level, data in messages] == [
+        ("debug", "Command started", "ping"),
+        ("debug", "Command succeeded", "ping"),
+    ]
+    lifecycle = [event.fields["data"]["message"] for event in other.events(LOG_MESSAGE)]
+    assert lifecycle[0] == "Starting topology monitoring"
+    assert lifecycle[-1] == "Stopped topology monitoring"
+    assert {event.fields["component"] for event in other.events(LOG_MESSAGE)} == {"topology"}
 
 
 async def what_the_driver_does_not_have_is_refused_with_a_reason(
@@ -392,9 +429,11 @@ CHECKS: Final[tuple[Check, ...]] = (
     a_find_cursor_gives_one_document_at_a_time,
     a_command_cursor_is_created_and_drained,
     a_bucket_gives_back_what_was_uploaded,
+    a_bucket_is_dropped_with_both_of_its_collections,
     a_client_bulk_write_counts_over_namespaces,
     what_exists_is_listed,
     the_topology_is_known,
+    clients_log_what_they_were_asked_to,
     what_the_driver_does_not_have_is_refused_with_a_reason,
     clients_can_be_closed_twice_and_all_at_once,
 )

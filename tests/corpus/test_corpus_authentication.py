@@ -34,7 +34,7 @@ CASES = {
 def test_what_goes_wrong_while_a_connection_is_authenticated_is_dealt_with(
     corpus: Path, path: str, topology: str, least: int, adapter: str
 ) -> None:
-    results = run_folder(corpus / path, adapter=adapter, time="real", topology=topology, auth=True)
+    results = run_folder(corpus / path, adapter=adapter, time="real", topology=f"{topology}+auth")
     wrong = complaints(results, ResultStatus.FAILED, ResultStatus.UNEXPECTED_PASS)
     assert [each for each in wrong if "createChangeStream" not in each] == []
     assert Tally.of(results)[ResultStatus.PASSED] >= least
@@ -42,6 +42,6 @@ def test_what_goes_wrong_while_a_connection_is_authenticated_is_dealt_with(
 
 def test_access_control_works_in_virtual_time_too(corpus: Path) -> None:
     path = corpus / "retryable-reads/tests/unified/handshakeError.yml"
-    results = run_folder(path, adapter="reference", time="virtual", auth=True)
+    results = run_folder(path, adapter="reference", time="virtual", topology="replicaset+auth")
     assert complaints(results, ResultStatus.FAILED) == []
     assert Tally.of(results)[ResultStatus.PASSED] >= 10

@@ -290,6 +290,8 @@ def test_only_a_primary_reads_linearizably() -> None:
         ({"ping": 1, "apiStrict": True}, 4886600),
         ({"serverStatus": 1, "apiVersion": "1"}, None),
         ({"serverStatus": 1, "apiVersion": "1", "apiStrict": True}, 323),
+        ({"saslStart": 1, "mechanism": "NONE", "payload": b"", "apiVersion": "1", "apiStrict": True}, 334),
+        ({"saslContinue": 1, "conversationId": 1, "payload": b"", "apiVersion": "1", "apiStrict": True}, 17),
         ({"testDeprecation": 1, "apiVersion": "1", "apiDeprecationErrors": True}, 324),
         ({"testDeprecation": 1, "apiVersion": "1"}, None),
         ({"testVersion2": 1, "apiVersion": "1"}, None),

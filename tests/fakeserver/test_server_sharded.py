@@ -136,6 +136,25 @@ def test_a_collection_is_sharded_once_and_its_record_goes_with_it() -> None:
     play(scenario, SHARDED)
 
 
+@pytest.mark.parametrize("expanded", [True, False])
+def test_an_expanded_change_stream_tells_that_a_collection_was_sharded(expanded: bool) -> None:  # noqa: FBT001
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        await talker.ok({"create": "c", "$db": "db"})
+        stage = {"$changeStream": {"showExpandedEvents": expanded}}
+        opened = await talker.ok({"aggregate": "c", "pipeline": [stage], "cursor": {}, "$db": "db"})
+        await talker.ok({"shardCollection": "db.c", "key": {"_id": 1}})
+        await _insert(talker, 1)
+        more = {"getMore": opened["cursor"]["id"], "collection": "c", "$db": "db"}
+        events = (await talker.ok(more))["cursor"]["nextBatch"]
+        assert [event["operationType"] for event in events] == ["shardCollection"] * expanded + ["insert"]
+        if expanded:
+            assert events[0]["operationDescription"] == {"shardKey": {"_id": 1}, "unique": False}
+            assert events[0]["ns"] == {"db": "db", "coll": "c"}
+
+    play(scenario, SHARDED)
+
+
 def test_only_an_empty_collection_may_lack_the_index_of_its_shard_key() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker = await deployment.connect()

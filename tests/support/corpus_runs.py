@@ -8,7 +8,7 @@ from harness import expectations
 from harness.discovery import discover
 from harness.plan import Settings, load_all, plan
 from harness.registry import DRIVERS
-from harness.run import jobs_for, run_items
+from harness.run import jobs_for, run_patiently
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,6 @@ def run_folder(
     topology: str = "replicaset",
     edition: str = "",
     journal_dir: str = "",
-    auth: bool = False,
 ) -> list[Result]:
     """Run a folder's cases, in this process, and judge them by the bundled expectations."""
     scenarios = load_all(discover([folder]))
@@ -39,10 +38,14 @@ def run_folder(
             (entry := book.find(case_id, topology, edition)) is None or entry.kind != "skip"
         ),
     )
-    settings = Settings(time=time, journal_dir=journal_dir, auth=auth)
+    settings = Settings(time=time, journal_dir=journal_dir)
     results: dict[int, Result] = {}
-    run_items(
-        dict(enumerate(items)), settings, jobs=jobs_for(len(items), settings), on_result=results.__setitem__
+    run_patiently(
+        dict(enumerate(items)),
+        settings,
+        jobs=jobs_for(len(items), settings),
+        on_result=results.__setitem__,
+        is_flaky=book.is_flaky,
     )
     return [book.judge(results[place]) for place in range(len(items))]
 

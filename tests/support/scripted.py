@@ -60,6 +60,7 @@ class ScriptedAdapter:
         self.calls: list[tuple[str, Mapping[str, Any]]] = []
         self.advanced: list[Mapping[str, Any]] = []
         self.primaries: list[str | None] = ["a:1"]
+        self.logs_at_close: list[Event] = []
 
     async def create_client(self, spec: ClientSpec) -> Handle:
         client = ScriptedClient(spec)
@@ -101,6 +102,7 @@ class ScriptedAdapter:
 
     async def close_client(self, client: Handle) -> None:
         client.closed += 1
+        client.events.extend(self.logs_at_close)
 
     async def aclose(self) -> None:
         for client in self.clients:

@@ -38,6 +38,8 @@ class Context:
     fail_points: list[str] = field(default_factory=list)
     events: dict[str, tuple[Event, ...]] = field(default_factory=dict)
     """What each client had observed when the operations had ended."""
+    logs: dict[str, tuple[Event, ...]] = field(default_factory=dict)
+    """What each client had logged by then."""
     unsaved: list[tuple[EntityKind, Handle]] = field(default_factory=list)
     cluster_time: Mapping[str, Any] | None = None
 

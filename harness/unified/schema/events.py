@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 
     from harness.unified.schema.notation import Schema
 
+LOG_LEVELS: Final = (
+    *("emergency", "alert", "critical", "error", "warning", "notice", "info", "debug", "trace"),
+)
+"""Most severe first."""
+
 COMMAND_EVENTS: Final = ("commandStartedEvent", "commandSucceededEvent", "commandFailedEvent")
 POOL_EVENTS: Final = (
     "poolCreatedEvent",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.unified.schema.events import COMMAND_EVENTS, EVENTS, POOL_EVENTS, SDAM_EVENTS
+from harness.unified.schema.events import COMMAND_EVENTS, EVENTS, LOG_LEVELS, POOL_EVENTS, SDAM_EVENTS
 from harness.unified.schema.notation import (
     ANYTHING,
     BOOLEAN,
@@ -72,9 +72,7 @@ _STORABLE: Final[Schema] = word(
     Since(14, "TopologyDescriptionChangedEvent"),
 )
 
-_LEVEL: Final[Schema] = word(
-    "emergency", "alert", "critical", "error", "warning", "notice", "info", "debug", "trace"
-)
+_LEVEL: Final[Schema] = word(*LOG_LEVELS)
 _COMPONENTS: Final = ("command", "topology", "serverSelection", "connection")
 
 _SECRET: Final[Schema] = {

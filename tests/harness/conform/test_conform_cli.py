@@ -115,10 +115,10 @@ def test_a_broken_scenario_is_named_with_its_line(tmp_path: Path, text: str, pla
 
 
 def test_a_broken_expectations_file_is_bad_input(tmp_path: Path, write_scenario: WriteScenario) -> None:
-    (tmp_path / "expected.yml").write_text("flaky: []\n")
+    (tmp_path / "expected.yml").write_text("hopeless: []\n")
     done = conform(write_scenario("a"), "--expectations", tmp_path / "expected.yml")
     assert done.exit_code == ExitCode.BAD_INPUT
-    assert f"{tmp_path / 'expected.yml'}:1: unknown key 'flaky'" in done.stderr
+    assert f"{tmp_path / 'expected.yml'}:1: unknown key 'hopeless'" in done.stderr
 
 
 def test_an_expectation_of_a_case_that_does_not_exist_is_bad_input(

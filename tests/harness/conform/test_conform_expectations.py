@@ -114,8 +114,8 @@ def test_an_entry_for_a_file_outside_of_the_run_is_no_complaint(tmp_path: Path, 
 @pytest.mark.parametrize(
     ("text", "line", "complaint"),
     [
-        ("[1]", 1, "has the keys known-failing and skip"),
-        ("flaky: []", 1, "unknown key 'flaky'"),
+        ("[1]", 1, "has the keys known-failing, skip and flaky"),
+        ("hopeless: []", 1, "unknown key 'hopeless'"),
         ("skip: yes please", 1, "'skip' holds a list"),
         ("skip:\n  - case: a/b::c\n", 2, "needs 'reason'"),
         ("skip:\n  - reason: because\n", 2, "needs 'case'"),
@@ -141,3 +141,30 @@ def test_a_file_of_comments_expects_nothing(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ExpectationsError, match="cannot be read"):
         expectations.load(tmp_path / "missing.yml")
+
+
+def test_a_flaky_case_may_fail_until_its_attempts_are_used_up(tmp_path: Path) -> None:
+    book = load(tmp_path, f'flaky:\n  - case: "{CASE}"\n    reason: slow machines\n')
+    assert book.is_flaky(result(ResultStatus.FAILED))
+    assert not book.is_flaky(result(ResultStatus.PASSED))
+    assert book.judge(result(ResultStatus.FAILED)).status is ResultStatus.FAILED
+    assert book.entries[0].attempts > 1
+    assert not known_failing(tmp_path).is_flaky(result(ResultStatus.FAILED))
+    assert known_failing(tmp_path).entries[0].attempts == 1
+
+
+@pytest.mark.parametrize(
+    ("entry", "run", "holds"),
+    [
+        ("single", "single", True),
+        ("single", "single+auth", True),
+        ("single+auth", "single+auth", True),
+        ("single+auth", "single", False),
+        ("single", "sharded", False),
+    ],
+)
+def test_an_entry_for_a_topology_holds_with_access_control_too(
+    tmp_path: Path, entry: str, run: str, *, holds: bool
+) -> None:
+    book = known_failing(tmp_path, extra=f"    topologies: [{entry}]\n")
+    assert (book.find(CASE, run, "2026-02-20") is not None) is holds

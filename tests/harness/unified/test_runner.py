@@ -9,6 +9,7 @@ import pytest
 from scripted import ScriptedAdapter, ScriptedDeployment
 
 from harness.adapters.base import (
+    LOG_MESSAGE,
     ErrorReport,
     Event,
     Feature,
@@ -456,6 +457,21 @@ class TestEvents:
         world.run("")
         kinds = world.adapter.clients[0].spec.observe_events
         assert {"commandStartedEvent", "connectionCheckedOutEvent", "connectionCheckedInEvent"} <= kinds
+
+    def test_expected_log_messages_are_compared(self, world: World) -> None:
+        head = "createEntities: [{client: {id: client0, observeLogMessages: {command: debug}}}]\n"
+        close = "- {object: client0, name: close}"
+        expect = (
+            "    expectLogMessages: [{client: client0, messages:"
+            " [{level: debug, component: command, data: {message: bye}}]}]\n"
+        )
+        for text, status in (("bye", Status.PASSED), ("hello", Status.FAILED)):
+            said = {"level": "debug", "component": "command", "data": {"message": text}}
+            world.adapter.logs_at_close = [Event(LOG_MESSAGE, said)]
+            outcome = world.run(close, expect, head)
+            assert outcome.status is status
+        assert "messages[0].data.message: expected 'bye', got 'hello'" in outcome.reason
+        assert world.adapter.clients[0].spec.observe_logs == {"command"}
 
     @pytest.mark.parametrize(
         ("lsids", "holds"),
