@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bson.errors import BSONError
 
 from fakeserver.access.session import Identity
+from fakeserver.admission.rate_limiter import ADMITTED, REJECTED
 from fakeserver.errors import CommandError
 from fakeserver.events import ConnectionAccepted, ConnectionClosed
 from fakeserver.pipeline import RESPOND, Await, Delay, Disconnect, Silence
@@ -25,6 +26,7 @@ from mongowire.messages import CHECKSUM_PRESENT, EXHAUST_ALLOWED, OpCode, OpMsg,
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from fakeserver.admission.rate_limiter import Reserved
     from fakeserver.node import Node
     from fakeserver.pipeline import Action
     from fakeserver.waiting import Bell
@@ -36,6 +38,7 @@ _REQUESTS: Final = frozenset(
         OpCode.KILL_CURSORS,
     }
 )
+_LEFT: Final = "peer"
 _WAITS: Final = (Await, Delay)
 _LEGACY: Final = frozenset({OpCode.QUERY, OpCode.GET_MORE})
 _READ_AHEAD_BYTES: Final = 1 << 20
@@ -46,9 +49,11 @@ _QUERY_FAILURE: Final = 1 << 1
 class ConnectionState:
     """What a server remembers of one connection. `id` is the `connectionId` of its hello replies."""
 
-    def __init__(self, connection_id: int, peer: str) -> None:
+    def __init__(self, connection_id: int, peer: str, accepted: float) -> None:
         self.id = connection_id
         self.peer = peer
+        self.accepted = accepted
+        """When it was accepted, on the node's clock."""
         self.thread_name = f"conn{connection_id}"
         self.metadata: dict[str, Any] | None = None
         self.exemption: tuple[int, bool, bool] | None = None
@@ -70,16 +75,16 @@ class ConnectionState:
 
 
 class _Pause:
-    """A request that waits: for time, a bell, or both."""
+    """A request, or a connection, that waits: for time, a bell, or both."""
 
-    def __init__(self, connection: Connection, action: Delay | Await) -> None:
+    def __init__(self, node: Node, resume: Callable[[], None], action: Delay | Await) -> None:
         self._bell: Bell | None = action.bell if isinstance(action, Await) else None
         self._number = self._bell.listen(self._rung) if self._bell is not None else 0
-        self._resume = connection.resume
+        self._resume = resume
         self._over = False
         self._timer: asyncio.Task[None] | None = None
         if not math.isinf(action.until):
-            self._timer = connection.node.spawn(connection.node.clock.sleep_until(action.until))
+            self._timer = node.spawn(node.clock.sleep_until(action.until))
             self._timer.add_done_callback(self._timed_out)
 
     def _rung(self) -> None:
@@ -124,6 +129,8 @@ class Connection(asyncio.Protocol):
         self._reading = True
         self._unread = 0
         self._closed = False
+        self._reservation: Reserved | None = None
+        """Its own token on credit, while it is not established."""
         self._due = False
         """The request that waits may go on, when the node answers again."""
         self.held: Callable[[], None] | None = None
@@ -141,10 +148,44 @@ class Connection(asyncio.Protocol):
         if self.node.refuses:
             # It was accepted before the listener closed, and told of afterwards.
             self.abort("the server stops")
+        elif not self.node.gate.has_room(self.state.peer):
+            self.close("there are too many open connections")
+        else:
+            self._establish()
+
+    def _establish(self) -> None:
+        """Be let in, wait for that, or be turned away without a word."""
+        node = self.node
+        verdict = node.gate.ask(self.state.peer, node.clock.now())
+        if verdict is REJECTED:
+            self.close("too many connections are being established")
+        elif verdict is not ADMITTED:
+            self._reservation = verdict
+            self._wait_to_enter(verdict)
+
+    def _wait_to_enter(self, reservation: Reserved) -> None:
+        node = self.node
+        self._pause = _Pause(node, self._enter, Await(node.admission.changed, reservation.ready_at))
+
+    def _enter(self) -> None:
+        reservation = self._reservation
+        if reservation is None:
+            return
+        if self.node.gate.waits(reservation, self.node.clock.now()):
+            self._wait_to_enter(reservation)
+            return
+        self._reservation = self._pause = None
+        self.go_on()
+
+    @property
+    def listens(self) -> bool:
+        """Whether what the client sends is looked at: the node answers, and the connection is established."""
+        return self.node.ready and self._reservation is None
 
     def secured(self, certificate_subject: str | None) -> None:
         """Hear that TLS is in place, and whom the client's certificate was made out to."""
         self.state.secure = True
+        self.node.counters.completed("TLSHandshake", self.node.clock.now() - self.state.accepted)
         self.state.certificate_subject = certificate_subject
 
     def data_received(self, data: bytes) -> None:
@@ -153,7 +194,7 @@ class Connection(asyncio.Protocol):
         self.node.counters.bytes_in += len(data)
         self._wire.receive_data(data)
         self.serve()
-        if self._busy or not self.node.ready:
+        if self._busy or not self.listens:
             # Reading goes on for a while: it is how the client's leaving is noticed.
             self._unread += len(data)
             if self._unread > _READ_AHEAD_BYTES:
@@ -163,7 +204,7 @@ class Connection(asyncio.Protocol):
         return None
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
-        self._abandon("peer")
+        self._abandon(_LEFT)
         self.node.forget(self)
 
     def pause_writing(self) -> None:
@@ -179,7 +220,7 @@ class Connection(asyncio.Protocol):
 
     def serve(self) -> None:
         """Deal with the requests that have arrived, until one waits or the client must read first."""
-        while not self._busy and self._writable and not self._closed and self.node.ready:
+        while not self._busy and self._writable and not self._closed and self.listens:
             if self._next is not None:
                 request, self._next = self._next, None
                 self._run(request)
@@ -212,7 +253,7 @@ class Connection(asyncio.Protocol):
         if isinstance(action, _WAITS):
             self._busy = True
             self._waiting = request
-            self._pause = _Pause(self, action)
+            self._pause = _Pause(self.node, self.resume, action)
             return
         # It refers to the request: a cycle that would have to wait for the garbage collector.
         request.context = None
@@ -363,6 +404,9 @@ class Connection(asyncio.Protocol):
         if self._closed:
             return
         self._closed = True
+        if self._reservation is not None:
+            self._reservation = None
+            self.node.gate.leave(client_left=reason == _LEFT)
         if self._pause is not None:
             self._pause.cancel()
         if self._waiting is not None:

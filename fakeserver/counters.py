@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import Int64
 
+from fakeserver.admission.moving_average import MovingAverage
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -25,10 +27,23 @@ class Counters:
     documents: Counter[str] = field(default_factory=Counter)
     authentications: Counter[tuple[str, bool]] = field(default_factory=Counter)
     """By mechanism, and whether they succeeded."""
+    handshakes: dict[str, MovingAverage] = field(default_factory=dict)
     bytes_in: int = 0
     bytes_out: int = 0
     requests: int = 0
     connections: int = 0
+
+    def completed(self, part: str, seconds: float) -> None:
+        """Take note of how long after its beginning a connection had done a part of its handshake."""
+        self.handshakes.setdefault(part, MovingAverage()).add(seconds)
+
+    def by_handshake(self) -> dict[str, Any]:
+        """As `serverStatus.metrics.network`: averages of the recent handshakes, 0 before the first."""
+        averages = {part: each.value or 0.0 for part, each in self.handshakes.items()}
+        return {
+            f"averageTimeToCompleted{part}Micros": averages.get(part, 0.0) * 1e6
+            for part in ("TLSHandshake", "Hello", "Auth")
+        }
 
     def count(self, name: str, command: Mapping[str, Any]) -> None:
         """Count a command that is about to run."""

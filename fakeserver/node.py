@@ -10,6 +10,7 @@ from fakeserver.admission.controls import AdmissionControl
 from fakeserver.connection import Connection, ConnectionState
 from fakeserver.counters import Counters
 from fakeserver.errors import CommandError
+from fakeserver.establishment import Gate
 from fakeserver.events import FailPointHit
 from fakeserver.failpoints import (
     FRACTIONAL_RATE_OVERRIDE,
@@ -137,6 +138,7 @@ class Node:
         self.fail_points = FailPointRegistry(self.rng.spawn(f"{self.name}/failpoints"))
         self.admission = AdmissionControl(self.parameters, self.profile, cores=CORES, now=self.started_at)
         self.parameters.changed = self._parameters_changed
+        self.gate = Gate(self)
         self.admission.replenish_flow = FlowMonitor(self).replenish
         self._configure_at_startup(parameters)
         self.commands = self._usable(self._known_commands)
@@ -389,7 +391,7 @@ class Node:
         self._next_connection_id += 1
         self.counters.connections += 1
         self.connections[self._next_connection_id] = connection
-        state = ConnectionState(self._next_connection_id, peer)
+        state = ConnectionState(self._next_connection_id, peer, self.clock.now())
         attr = {"remote": peer, "connectionId": state.id, "connectionCount": len(self.connections)}
         self.log.write("NETWORK", 22943, "Connection accepted", context="listener", attr=attr)
         return state

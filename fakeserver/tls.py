@@ -77,7 +77,7 @@ class Door(asyncio.Protocol):
         self._inner.connection_made(_DoorTransport(self))
 
     def data_received(self, data: bytes) -> None:
-        if not self._inner.node.ready:
+        if not self._inner.listens:
             # A server that is paused shakes no hands either.
             self._held += data
             self._inner.held = self._go_on

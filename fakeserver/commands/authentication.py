@@ -155,6 +155,7 @@ def _failure(ctx: CommandContext, conversation: ScramConversation, error: Comman
 def _log_in(ctx: CommandContext, user: User, mechanism: str) -> None:
     ctx.node.counters.authentications[mechanism, True] += 1
     ctx.connection.identity.log_in(user)
+    ctx.node.counters.completed("Auth", ctx.now - ctx.connection.accepted)
     attr = {"user": f"{user.name}@{user.db}", "mechanism": mechanism, "client": ctx.connection.peer}
     ctx.node.log.write(
         "ACCESS", 5286306, "Successfully authenticated", context=ctx.connection.thread_name, attr=attr

@@ -110,10 +110,11 @@ def server_status(ctx: CommandContext, command: dict[str, Any]) -> Reply:
         **status_sections.process(),
         **status_sections.locks(ctx),
         "logicalSessionRecordCache": status_sections.sessions(ctx),
-        "network": _network(ctx),
+        "network": status_sections.network(ctx),
         "opcounters": counters.opcounters(),
         **status_sections.security(ctx),
         "metrics": status_sections.metrics(ctx),
+        **status_sections.admission(ctx),
         **(_of_mongos(node) if node.is_mongos else _of_mongod(node)),
     }
     unwanted = {name for name, value in command.items() if name in reply and value in (0, False)}
@@ -146,14 +147,6 @@ def _of_mongod(node: Node) -> Reply:
             "me": facts.me,
         },
     }
-
-
-def _network(ctx: CommandContext) -> dict[str, Any]:
-    node = ctx.node
-    shown = node.counters.network()
-    if node.profile.knows_overload:
-        shown["ingressRequestRateLimiter"] = node.admission.request_stats(ctx.now)
-    return shown
 
 
 @table.command("connectionStatus", kind="internal", requires_auth=False)

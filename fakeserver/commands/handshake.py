@@ -117,6 +117,8 @@ def _service_id(ctx: CommandContext, command: dict[str, Any]) -> ObjectId | None
     """
     connection = ctx.connection
     first, connection.greeted = not connection.greeted, True
+    if first:
+        ctx.node.counters.completed("Hello", ctx.now - connection.accepted)
     if not first or not connection.balanced or command.get("loadBalanced") is not True:
         return None
     return ctx.node.service_id

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import Int64
 
+from fakeserver.profile import WIRE_80
 from mongowire.messages import EXHAUST_ALLOWED
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from fakeserver.node import Node
     from fakeserver.request import RequestContext
 
-_MAX_CONNECTIONS: Final = 838_860
 _PAGE_FAULT_UNIT: Final = 1024
 _MIB: Final = 1024 * 1024
 
@@ -25,12 +25,16 @@ def connections(node: Node) -> dict[str, Any]:
     waiting = [each.waiting for each in node.connections.values() if each.waiting is not None]
     greeting = [request for request in waiting if request.spec.handshake]
     streams = [request for request in greeting if request.flags & EXHAUST_ALLOWED]
+    established = len(node.connections) - node.admission.establishment.queued
+    gate = node.gate.stats()
     return {
-        "current": len(node.connections),
-        "available": _MAX_CONNECTIONS - len(node.connections),
+        "current": established,
+        "available": node.parameters["maxIncomingConnections"] - len(node.connections),
         "totalCreated": node.counters.connections,
+        "rejected": gate.pop("rejected"),
         "active": len(waiting) - len(greeting) + 1,
-        "threaded": len(node.connections),
+        **gate,
+        "threaded": established,
         "exhaustIsMaster": Int64(sum(request.name != "hello" for request in streams)),
         "exhaustHello": Int64(sum(request.name == "hello" for request in streams)),
         "awaitingTopologyChanges": Int64(len(greeting)),
@@ -93,7 +97,34 @@ def metrics(ctx: CommandContext) -> dict[str, Any]:
             },
         },
         "document": counters.by_document(),
+        "network": counters.by_handshake(),
     }
+
+
+def network(ctx: CommandContext) -> dict[str, Any]:
+    """Return `network`: what travelled, and how many requests the rate limiter let in."""
+    node = ctx.node
+    shown = node.counters.network()
+    if node.profile.knows_overload:
+        shown["ingressRequestRateLimiter"] = node.admission.request_stats(ctx.now)
+    return shown
+
+
+def admission(ctx: CommandContext) -> dict[str, Any]:
+    """Return `queues` and `flowControl`; before 8.0 the tickets stood with the storage engine."""
+    node = ctx.node
+    control = node.admission
+    shown: dict[str, Any] = {} if node.is_mongos else {"flowControl": control.flow.stats()}
+    if node.profile.max_wire_version >= WIRE_80:
+        return shown | {"queues": control.queues(ctx.now, mongos=node.is_mongos)}
+    if not node.is_mongos:
+        pools = {"read": control.execution.read.stats(), "write": control.execution.write.stats()}
+        tickets = {
+            name: {field: stats[field] for field in ("out", "available", "totalTickets")}
+            for name, stats in pools.items()
+        }
+        shown["wiredTiger"] = {"concurrentTransactions": tickets}
+    return shown
 
 
 def sessions(ctx: CommandContext) -> dict[str, Any]:
