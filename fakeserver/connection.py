@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson.errors import BSONError
 
-from fakeserver.access.session import Identity
 from fakeserver.admission.rate_limiter import ADMITTED, REJECTED
 from fakeserver.errors import CommandError
 from fakeserver.events import ConnectionAccepted, ConnectionClosed
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fakeserver.admission.rate_limiter import Reserved
+    from fakeserver.connection_state import ConnectionState
     from fakeserver.node import Node
     from fakeserver.pipeline import Action
     from fakeserver.waiting import Bell
@@ -44,34 +44,6 @@ _LEGACY: Final = frozenset({OpCode.QUERY, OpCode.GET_MORE})
 _READ_AHEAD_BYTES: Final = 1 << 20
 _MAX_REPLY_BYTES: Final = 16 * 1024 * 1024 + 16 * 1024
 _QUERY_FAILURE: Final = 1 << 1
-
-
-class ConnectionState:
-    """What a server remembers of one connection. `id` is the `connectionId` of its hello replies."""
-
-    def __init__(self, connection_id: int, peer: str, accepted: float) -> None:
-        self.id = connection_id
-        self.peer = peer
-        self.accepted = accepted
-        """When it was accepted, on the node's clock."""
-        self.thread_name = f"conn{connection_id}"
-        self.metadata: dict[str, Any] | None = None
-        self.exemption: tuple[int, bool, bool] | None = None
-        """Whether it is exempt from the request rate limiter, last; before that, when this was worked out."""
-        self.app_name = ""
-        self.internal_client = False
-        self.hello_ok = False
-        self.compressors: tuple[str, ...] | None = None
-        self.identity = Identity()
-        self.secure = False
-        self.certificate_subject: str | None = None
-        """Whom the client's certificate was made out to, as RFC 2253 writes it."""
-        self.balanced = False
-        """Whether it came through a load balancer."""
-        self.greeted = False
-        """Whether it has said hello."""
-        self.hang_up = False
-        """Set while a command runs: close instead of answering it."""
 
 
 class _Pause:

@@ -22,6 +22,8 @@ class FlowMonitor:
         self._next_at = node.started_at + _PERIOD
         self._seen: OpTime = node.oplog.last
         self._sustainer: OpTime | None = None
+        self._stuck = 0.0
+        """For how many seconds the majority has been behind and has not moved."""
 
     def replenish(self, now: float) -> float:
         """Begin a new period if it is time; return the instant of the next one."""
@@ -47,6 +49,22 @@ class FlowMonitor:
         )
         self._seen, self._sustainer = node.oplog.last, sustainer
         flow.next_period(sample, seconds=seconds)
+        self._warn(seconds, moved=applied != 0)
+
+    def _warn(self, seconds: float, *, moved: bool) -> None:
+        """Warn, once, of a majority that does not move at all."""
+        flow = self._node.admission.flow
+        before = self._stuck
+        self._stuck = 0.0 if moved or not flow.is_lagged else before + seconds
+        if before < flow.parameters.warn_threshold <= self._stuck:
+            self._node.log.write(
+                "REPL",
+                22223,
+                "Flow control is engaged and the sustainer point is not moving. Please check the health of"
+                " all secondaries.",
+                severity="W",
+                context="conn",
+            )
 
     def _between(self, begin: OpTime, end: OpTime) -> int:
         """Return how many operations are later than `begin` and not later than `end`."""

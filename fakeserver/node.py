@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.access.session import is_local
 from fakeserver.admission.controls import AdmissionControl
-from fakeserver.connection import Connection, ConnectionState
+from fakeserver.connection import Connection
+from fakeserver.connection_state import ConnectionState
 from fakeserver.counters import Counters
 from fakeserver.errors import CommandError
 from fakeserver.establishment import Gate

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Container, Iterator
 
-    from fakeserver.connection import Connection, ConnectionState
+    from fakeserver.connection import Connection
+    from fakeserver.connection_state import ConnectionState
     from fakeserver.node import Node
     from fakeserver.request import RequestContext
 

@@ -30,8 +30,9 @@ class Parameter:
     """One server parameter. `default` may depend on the release; `since` is the wire version that has it.
 
     `minimum` and `maximum` are bounds that a value may have, `above` one that it may not. `struct` is the
-    declaration of a document's fields under the name that its complaints give it. `alias_of` names the
-    parameter that this one is an older name of. A mongos has those that are `on_mongos`.
+    declaration of a document's fields under the name that its complaints give it; `refuses` returns what is
+    wrong with a value besides. `alias_of` names the parameter that this one is an older name of. A mongos
+    has those that are `on_mongos`.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Parameter:
     above: float | None = None
     choices: tuple[str, ...] = ()
     struct: tuple[str, Fields] | None = None
+    refuses: Callable[[Any], str | None] | None = None
     alias_of: str | None = None
     since: int = 0
     on_mongos: bool = True
@@ -72,6 +74,9 @@ class Parameter:
         if self.struct is not None:
             path, fields = self.struct
             fields.check(parsed, path)
+        complaint = None if self.refuses is None else self.refuses(parsed)
+        if complaint is not None:
+            raise CommandError(ErrorCode.BAD_VALUE, f"Invalid value for parameter {self.name}: {complaint}")
         return parsed
 
     def _check_bounds(self, value: Any) -> None:

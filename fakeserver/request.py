@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fakeserver.admission.tickets import Ticket
     from fakeserver.commands.context import CommandContext
     from fakeserver.commands.table import CommandSpec
-    from fakeserver.connection import ConnectionState
+    from fakeserver.connection_state import ConnectionState
     from fakeserver.errors import CommandError
     from fakeserver.failpoints import CommandFault
     from fakeserver.node import Node

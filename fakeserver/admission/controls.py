@@ -22,7 +22,7 @@ from mongowire.codes import ErrorCode, Label
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from fakeserver.connection import ConnectionState
+    from fakeserver.connection_state import ConnectionState
     from fakeserver.parameters import ServerParameters
     from fakeserver.profile import Profile
 

@@ -150,6 +150,15 @@ _FLOW: Final = (
     Parameter("flowControlWarnThresholdSeconds", "int", 10, minimum=0),
 )
 
+
+def _no_weights(weights: dict[str, Any]) -> str | None:
+    """Return what is wrong with the weights of commands, if anything is."""
+    for command, weight in weights.items():
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not weight > 0:
+            return f"the weight of {command} is {weight!r}, which is not a number above 0"
+    return None
+
+
 _SERVICE: Final = (
     Parameter("serviceTimeBaseMillis", "double", 0.0, minimum=0),
     Parameter("serviceTimeConcurrencyLimit", "int", 30, minimum=1),
@@ -157,7 +166,7 @@ _SERVICE: Final = (
     Parameter("serviceTimeK", "double", 10.0, above=0),
     Parameter("serviceTimeLongestMillis", "double", 60_000.0, above=0),
     Parameter("serviceTimeWorkers", "int", 0, minimum=0),
-    Parameter("serviceTimeWeights", "document", {}),
+    Parameter("serviceTimeWeights", "document", {}, refuses=_no_weights),
 )
 """Those that no real server has: they set the service-time model, which is all there is to overload here."""
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fakeserver.access.roles import Privilege
     from fakeserver.catalog import Catalog, Collection
     from fakeserver.commands.cursors import CursorStore
-    from fakeserver.connection import ConnectionState
+    from fakeserver.connection_state import ConnectionState
     from fakeserver.node import Node
     from fakeserver.request import RequestContext
     from fakeserver.storage.engine import Document

@@ -143,7 +143,8 @@ def test_addresses_that_bypass_the_limiter_are_let_in_and_counted_apart(
         exempted = deployment.cluster.nodes[0].gate.stats()["establishmentRateLimit"]["exempted"]
         assert exempted == (4 if served == 4 else 0)
 
-    play(scenario, _spec(**{f"{_PREFIX}RateLimiterBypass": {"ranges": ranges}}))
+    bypass: dict[str, Any] = {f"{_PREFIX}RateLimiterBypass": {"ranges": ranges}}
+    play(scenario, _spec(**bypass))
 
 
 def test_a_limiter_that_is_switched_off_lets_those_in_who_wait() -> None:

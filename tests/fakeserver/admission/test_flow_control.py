@@ -64,3 +64,7 @@ def test_where_it_does_not_apply_nobody_is_throttled() -> None:
     flow.release_all()
     assert flow.left == MAX_TICKETS
     assert not flow.stats()["isLagged"]
+
+
+def test_the_threshold_follows_its_parameters() -> None:
+    assert FlowControlParameters(target_lag=20, threshold_percentage=0.25).threshold == 5

@@ -64,7 +64,15 @@ async def _stats(monitor: Talker) -> dict[str, Any]:
 def test_a_burst_of_k_tokens_admits_exactly_k_of_n_requests_whatever_they_are() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker = await deployment.connect()
-        requests = [{"hello": 1}, _PING, _INSERT, {"serverStatus": 1}, _PING, {"bogus": 1}, _INSERT]
+        requests: list[dict[str, Any]] = [
+            {"hello": 1},
+            _PING,
+            _INSERT,
+            {"serverStatus": 1},
+            _PING,
+            {"bogus": 1},
+            _INSERT,
+        ]
         replies = [await talker.command(request) for request in requests]
         codes = [reply.get("code") for reply in replies if reply is not None]
         assert codes == [None, None, None, None, None, 462, 462]

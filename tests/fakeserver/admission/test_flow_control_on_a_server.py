@@ -1,0 +1,130 @@
+"""Flow control on a running replica set: what writers meet when the majority falls behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bson import Int64
+from talking import Deployment, Talker, lsid, play
+
+from fakeserver import ClusterSpec
+
+_PARAMETERS = {"flowControlTargetLagSeconds": 10, "flowControlMinTicketsPerSecond": 5}
+_SPEC = ClusterSpec.replica_set(3, parameters=_PARAMETERS)
+
+
+def _insert(number: int) -> dict[str, Any]:
+    return {"insert": "c", "documents": [{"n": number}], "$db": "db"}
+
+
+async def _stop_replication(deployment: Deployment) -> None:
+    for node in deployment.cluster.nodes:
+        if not node.is_primary:
+            await deployment.configure("stopReplProducer", "alwaysOn", node=node)
+
+
+async def _resume_replication(deployment: Deployment) -> None:
+    for node in deployment.cluster.nodes:
+        if not node.is_primary:
+            await deployment.configure("stopReplProducer", "off", node=node)
+
+
+async def _fall_behind(deployment: Deployment, talker: Talker, seconds: int) -> None:
+    await _stop_replication(deployment)
+    for number in range(seconds):
+        await talker.ok(_insert(number))
+        await deployment.sleep(1.0)
+
+
+async def _writes_in(deployment: Deployment, talker: Talker, seconds: float) -> int:
+    """Write as fast as the server lets one client, and return how often it did."""
+    until, count = deployment.world.clock.now() + seconds, 0
+    while deployment.world.clock.now() < until:
+        await talker.ok(_insert(count))
+        count += 1
+    return count
+
+
+def test_while_the_majority_keeps_up_nobody_is_held_back() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        assert await _writes_in(deployment, talker, 2.0) > 1000
+        status = (await talker.ok({"serverStatus": 1}))["flowControl"]
+        assert (status["enabled"], status["isLagged"], status["timeAcquiringMicros"]) == (True, False, 0)
+
+    play(scenario, _SPEC)
+
+
+def test_a_lagging_majority_slows_writers_down_to_the_minimum() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        await _fall_behind(deployment, talker, 30)
+        assert 45 <= await _writes_in(deployment, talker, 10.0) <= 55
+        status = (await talker.ok({"serverStatus": 1}))["flowControl"]
+        assert status["isLagged"]
+        assert status["isLaggedCount"] == 1
+        assert status["targetRateLimit"] == 5
+        assert status["timeAcquiringMicros"] > 5_000_000
+
+    play(scenario, _SPEC)
+
+
+def test_writers_are_free_again_when_the_majority_has_caught_up() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        await _fall_behind(deployment, talker, 30)
+        await _resume_replication(deployment)
+        await _writes_in(deployment, talker, 2.0)
+        assert await _writes_in(deployment, talker, 1.0) > 500
+        assert not (await talker.ok({"serverStatus": 1}))["flowControl"]["isLagged"]
+
+    play(scenario, _SPEC)
+
+
+def test_readers_and_commits_are_never_held_back() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker, reader = await deployment.connect(), await deployment.connect()
+        await _fall_behind(deployment, talker, 30)
+        session = {"lsid": lsid(), "txnNumber": Int64(1), "autocommit": False}
+        await talker.ok({**_insert(1), **session, "startTransaction": True})
+        await _writes_in(deployment, talker, 1.0)
+        began = deployment.world.clock.now()
+        for _ in range(50):
+            await reader.ok({"find": "c", "filter": {"n": 1}, "$db": "db"})
+        await reader.ok({"commitTransaction": 1, **session})
+        assert deployment.world.clock.now() - began < 0.2
+
+    play(scenario, _SPEC)
+
+
+def test_a_deadline_ends_the_wait_of_a_writer() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        await _fall_behind(deployment, talker, 30)
+        replies = [await talker.command({**_insert(n), "maxTimeMS": 50}) for n in range(20)]
+        codes = {reply.get("code") for reply in replies if reply is not None}
+        assert codes == {None, 50}
+
+    play(scenario, _SPEC)
+
+
+def test_flow_control_that_is_switched_off_holds_nobody_back() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        await _fall_behind(deployment, talker, 30)
+        await talker.ok({"setParameter": 1, "enableFlowControl": False})
+        await deployment.sleep(1.0)
+        assert await _writes_in(deployment, talker, 1.0) > 500
+
+    play(scenario, _SPEC)
+
+
+def test_a_lag_that_lasts_is_warned_of_once() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        await _fall_behind(deployment, talker, 30)
+        log = await talker.ok({"getLog": "global"})
+        warnings = [line for line in log["log"] if "sustainer point is not moving" in line]
+        assert len(warnings) == 1
+
+    play(scenario, _SPEC)
