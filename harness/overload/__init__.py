@@ -1,0 +1,21 @@
+"""Offered load and goodput: clients that ask no matter what, and a server that may have too much to do."""
+
+from __future__ import annotations
+
+from harness.overload.open_loop import Answer, OpenLoop, Outcome
+from harness.overload.plan import Phase, Plan, ramp, spike, step
+from harness.overload.trial import Report, Trial, Window
+
+__all__ = [
+    "Answer",
+    "OpenLoop",
+    "Outcome",
+    "Phase",
+    "Plan",
+    "Report",
+    "Trial",
+    "Window",
+    "ramp",
+    "spike",
+    "step",
+]

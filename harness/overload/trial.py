@@ -1,0 +1,151 @@
+"""One trial: a server with a capacity, a plan of load, perhaps a policy, and the goodput that came of it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import fakeserver
+from harness.overload.open_loop import OpenLoop, Outcome
+from harness.policy_engine.engine import Governor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from harness.overload.open_loop import Answer
+    from harness.overload.plan import Plan
+    from harness.policy_engine.engine import Decision
+    from harness.policy_engine.policies import Policy
+    from mongowire.ports import Clock, Network, Rng
+
+_FIND: Final = {"find": "things", "filter": {"_id": 1}, "$db": "db"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capacity:
+    """How much a server can do: so many operations at a time, of so many seconds each.
+
+    More of them at a time take exponentially longer. It hands out as many tickets as `tickets` says, as
+    many as it can do at a time unless told otherwise.
+    """
+
+    concurrency: int = 10
+    seconds: float = 0.1
+    tickets: int = 0
+
+    @property
+    def per_second(self) -> float:
+        return self.concurrency / self.seconds
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the server parameters of such a server."""
+        return {
+            "serviceTimeBaseMillis": self.seconds * 1000,
+            "serviceTimeConcurrencyLimit": self.concurrency,
+            "serviceTimeK": float(self.concurrency),
+            "executionControlConcurrencyAdjustmentAlgorithm": "fixedConcurrentTransactions",
+            "executionControlConcurrentReadTransactions": self.tickets or self.concurrency,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What became of the requests that were due in some seconds of a trial, per second."""
+
+    start: float
+    end: float
+    offered: float
+    goodput: float
+    rejected: float
+    late: float
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What came of a trial."""
+
+    plan: Plan
+    capacity: float
+    answers: Sequence[Answer]
+    decisions: Sequence[Decision]
+
+    def window(self, start: float, end: float) -> Window:
+        """Return what became of requests due from `start` to `end`, in seconds."""
+        outcomes = [answer.outcome for answer in self.answers if start <= answer.due < end]
+        seconds = end - start
+
+        def rate(*wanted: Outcome) -> float:
+            return sum(outcome in wanted for outcome in outcomes) / seconds
+
+        lost = rate(Outcome.LATE, Outcome.FAILED)
+        offered = len(outcomes) / seconds
+        return Window(start, end, offered, rate(Outcome.SERVED), rate(Outcome.REJECTED), lost)
+
+    def windows(self, seconds: float) -> Iterator[Window]:
+        """Return the whole trial in windows of so many seconds."""
+        for number in range(round(self.plan.seconds / seconds)):
+            yield self.window(number * seconds, (number + 1) * seconds)
+
+    def held(self, start: float = 0.0, end: float | None = None) -> float:
+        """Return the goodput as a part of what a server of this capacity could have served."""
+        end = self.plan.seconds if end is None else end
+        window = self.window(start, end)
+        return window.goodput * (end - start) / self.plan.serveable(self.capacity, start, end)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """A server under a load, governed by a new policy if there is one. `patience` is the clients'."""
+
+    plan: Plan
+    policy: Callable[[], Policy] | None = None
+    capacity: Capacity = field(default_factory=Capacity)
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    patience: float = 1.0
+    interval: float = 0.25
+
+    async def run(self, *, network: Network, clock: Clock, rng: Rng) -> Report:
+        """Run it on these ports."""
+        spec = fakeserver.ClusterSpec.standalone(parameters={**self.capacity.parameters(), **self.parameters})
+        decisions: list[Decision] = []
+        async with AsyncExitStack() as stack:
+            cluster = await stack.enter_async_context(
+                fakeserver.start(spec, network=network, clock=clock, rng=rng.spawn("server"))
+            )
+            host, _, port = cluster.nodes[0].address.rpartition(":")
+            loop = OpenLoop((host, int(port)), _FIND, patience=self.patience, network=network, clock=clock)
+            stack.push_async_callback(loop.aclose)
+            if self.policy is not None:
+                governor = Governor(
+                    cluster.uri,
+                    self.policy(),
+                    interval=self.interval,
+                    on_decision=decisions.append,
+                    network=network,
+                    clock=clock,
+                    rng=rng.spawn("governor"),
+                )
+                await stack.enter_async_context(governor)
+                await _run_beside(stack, governor)
+            began = clock.now()
+            answers = await loop.run(self.plan.arrivals(rng.spawn("arrivals")))
+        return Report(
+            self.plan, self.capacity.per_second, answers, [_from(began, each) for each in decisions]
+        )
+
+
+def _from(began: float, decision: Decision) -> Decision:
+    return replace(decision, at=decision.at - began)
+
+
+async def _run_beside(stack: AsyncExitStack, governor: Governor) -> None:
+    task = asyncio.create_task(governor.run())
+
+    async def end() -> None:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    stack.push_async_callback(end)
