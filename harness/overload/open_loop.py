@@ -96,8 +96,7 @@ class OpenLoop:
             stream = await self._network.connect(*self._address, deadline=deadline)
         try:
             async with asyncio.timeout_at(deadline):
-                await stream.write(self._message)
-                reply = await _reply(stream)
+                reply = await exchange(stream, self._message)
         except BaseException:
             await stream.aclose(abort=True)
             raise
@@ -105,13 +104,15 @@ class OpenLoop:
         return Outcome.SERVED if reply.get("ok") == 1 else Outcome.REJECTED
 
 
-async def _reply(stream: Stream) -> dict[str, Any]:
+async def exchange(stream: Stream, message: bytes) -> dict[str, Any]:
+    """Send a message and return the reply to it. Raises `OSError`."""
+    await stream.write(message)
     wire = WireConnection()
     while True:
         data = await stream.read(_MANY_BYTES)
         if not data:
             raise ConnectionResetError("the server closed the connection")
         wire.receive_data(data)
-        message = wire.next_message()
-        if isinstance(message, Envelope):
-            return message.parse().decode()
+        envelope = wire.next_message()
+        if isinstance(envelope, Envelope):
+            return envelope.parse().decode()

@@ -8,7 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attempts import ALMOST, attempts, gaps
 from served import DEPLOYMENTS, PROGRAMS, bytes_received, served, server_tls, told, with_options
+from threaded_server import serving
+
+from fakeserver import ClusterSpec, UserSpec
 
 NODE = shutil.which("node")
 MODULES = [
@@ -92,6 +96,20 @@ def test_a_change_stream_goes_on_after_a_lost_connection(topology: str) -> None:
 def test_an_overloaded_server_is_asked_again() -> None:
     with served(*REPLICA_SET) as uri:
         assert run("overload", uri) == [{"found": [{"_id": 1}], "inserts": 3, "finds": 2}]
+
+
+def test_a_server_without_tokens_is_asked_less_and_less_often() -> None:
+    # With access control the limiter spares who has not authenticated: the driver's monitors.
+    spec = ClusterSpec.replica_set(1, profile="9.0", auth=True, users=(UserSpec("bob", "pwd123"),))
+    with serving(spec) as server:
+        uri = "mongodb://bob:pwd123@{}:{}/?directConnection=true".format(*server.address)
+        (line,) = run("rejected", uri)
+        made = attempts(server.cluster)
+    assert line == {"code": 462, "overloaded": True}
+    # The first answer is setParameter's; what comes behind the attempts ends the sessions.
+    assert [outcome for _, outcome in made[:4]] == ["ok", 462, 462, 462]
+    waited = gaps(made[1:4])
+    assert all(seen >= rule * ALMOST for seen, rule in zip(waited, (0.2, 0.4), strict=True)), waited
 
 
 def test_writes_go_on_while_the_primary_steps_down() -> None:

@@ -13,6 +13,8 @@ import fakeserver
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from fakeserver.cluster import Cluster
+
 _PATIENCE = 10.0
 
 
@@ -24,6 +26,8 @@ class ThreadedServer:
         self._ready = threading.Event()
         self._stop: asyncio.Event
         self._loop: asyncio.AbstractEventLoop
+        self.cluster: Cluster
+        """Its own thread's: read it when nothing happens there any more."""
         self.address = ("127.0.0.1", 0)
         self.reports: list[dict[str, Any]] = []
 
@@ -40,6 +44,7 @@ class ThreadedServer:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         self._loop.set_exception_handler(lambda _, context: self.reports.append(context))
         async with fakeserver.start(self._spec) as cluster:
+            self.cluster = cluster
             self.address = ("127.0.0.1", int(cluster.nodes[0].address.rpartition(":")[2]))
             self._ready.set()
             await self._stop.wait()

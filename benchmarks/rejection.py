@@ -1,0 +1,93 @@
+"""What saying no costs: server CPU per request that the rate limiter rejects, beside one that it admits.
+
+`python -m benchmarks.rejection` sends pings over loopback to a server in a process of its own, in alternating
+rounds with tokens for all of them and with none, and prints the medians and their ratio.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import statistics
+import sys
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.limited import ENOUGH_TOKENS, NO_TOKENS, PING, limited_server
+from benchmarks.raw_client import encoded
+
+if TYPE_CHECKING:
+    from benchmarks.limited import Control
+    from benchmarks.server_cpu import Contestant
+
+_MICROSECONDS = 1e6
+
+
+def measure(server: Contestant, requests: int) -> float:
+    """Send so many pings; return the server's CPU time for each, in microseconds."""
+    message = encoded(PING)
+    before = server.usage()
+    server.client.run(lambda: message, requests)
+    return (server.usage().cpu - before.cpu) / requests * _MICROSECONDS
+
+
+def _rejections(control: Control) -> int:
+    rejected: int = control.status()["network"]["ingressRequestRateLimiter"]["rejectedAdmissions"]
+    return rejected
+
+
+def run(*, rounds: int, requests: int, connections: int) -> dict[str, Any]:
+    """Measure both ways in turn, and return a report made of numbers."""
+    admitted, rejected = [], []
+    with limited_server(connections) as (server, control):
+        measure(server, requests)
+        for _ in range(rounds):
+            control.set(ENOUGH_TOKENS)
+            admitted.append(measure(server, requests))
+            control.set(NO_TOKENS)
+            rejected.append(measure(server, requests))
+        count = _rejections(control)
+    admitted_us, rejected_us = statistics.median(admitted), statistics.median(rejected)
+    return {
+        "python": platform.python_version(),
+        "rounds": rounds,
+        "requests": requests,
+        "connections": connections,
+        "rejections": count,
+        "admitted_us": admitted_us,
+        "rejected_us": rejected_us,
+        "ratio": rejected_us / max(admitted_us, 1e-3),
+    }
+
+
+def table(report: dict[str, Any]) -> str:
+    """Return a report as text."""
+    setting = (
+        f"Python {report['python']}, {report['connections']} connections, "
+        f"median of {report['rounds']} rounds of {report['requests']} requests"
+    )
+    return "\n".join(
+        [
+            setting,
+            f"{'admitted ping':24}{report['admitted_us']:8.1f} µs of server CPU",
+            f"{'rejected ping':24}{report['rejected_us']:8.1f} µs of server CPU",
+            f"{'ratio':24}{report['ratio']:8.2f}",
+        ]
+    )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.rejection", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--requests", type=int, default=5000, help="requests of each round")
+    parser.add_argument("--connections", type=int, default=16)
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    options = parser.parse_args(arguments)
+    report = run(rounds=options.rounds, requests=options.requests, connections=options.connections)
+    print(json.dumps(report, indent=2) if options.json else table(report))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

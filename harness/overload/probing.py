@@ -1,0 +1,118 @@
+"""Throughput probing at work: clients in a closed loop, and the tickets that the server allots meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import fakeserver
+from harness.overload.open_loop import exchange
+from mongowire.connection import WireConnection
+from mongowire.messages import OpMsg
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fakeserver.cluster import Cluster
+    from mongowire.ports import Clock, Network, Rng, Stream
+
+_READ: Final = {"find": "things", "filter": {"_id": 1}, "$db": "db"}
+_WRITE: Final = {"delete": "things", "deletes": [{"q": {"_id": 1}, "limit": 1}], "$db": "db"}
+_CONNECT_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What there was at an instant: tickets of both pools, operations a second since the last point."""
+
+    at: float
+    tickets: int
+    throughput: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbingTrial:
+    """A server that is best at `best` operations at a time, and begins with `start` tickets.
+
+    Half of the `clients` read and half write; each asks again after `think` seconds on average. A server
+    never tries fewer tickets while all are taken, so the clients must be about as many as `best`: with far
+    more of them nothing brings the tickets down again.
+    """
+
+    start: int
+    best: int = 40
+    clients: int = 44
+    base: float = 0.02
+    think: float = 0.002
+    seconds: float = 60.0
+    every: float = 0.5
+
+    @property
+    def best_throughput(self) -> float:
+        return self.best / self.base
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the server parameters of such a server."""
+        return {
+            "serviceTimeBaseMillis": self.base * 1000,
+            "serviceTimeConcurrencyLimit": self.best,
+            "serviceTimeK": self.best / 2,
+            "throughputProbingInitialConcurrency": self.start,
+        }
+
+    async def run(self, *, network: Network, clock: Clock, rng: Rng) -> Sequence[Point]:
+        """Run it on these ports, and return what there was at every so many seconds."""
+        spec = fakeserver.ClusterSpec.standalone(parameters=self.parameters())
+        async with fakeserver.start(spec, network=network, clock=clock, rng=rng.spawn("server")) as cluster:
+            host, _, port = cluster.nodes[0].address.rpartition(":")
+            end = clock.now() + self.seconds
+            async with asyncio.TaskGroup() as running:
+                for number in range(self.clients):
+                    stream = network.connect(host, int(port), deadline=clock.now() + _CONNECT_SECONDS)
+                    client = _Client(
+                        _WRITE if number % 2 else _READ, self.think, rng.spawn(f"client {number}")
+                    )
+                    # They go on a little longer than is looked: the last point is as busy as the others.
+                    running.create_task(client.run(await stream, clock, end + self.every))
+                watched = running.create_task(self._watch(cluster, clock, end))
+            return watched.result()
+
+    async def _watch(self, cluster: Cluster, clock: Clock, end: float) -> Sequence[Point]:
+        execution = cluster.nodes[0].admission.execution
+        began, at = clock.now(), clock.now()
+        points: list[Point] = []
+        finished = 0
+        while at < end:
+            at += self.every
+            await clock.sleep_until(at)
+            now = execution.read.finished + execution.write.finished
+            tickets = execution.read.size + execution.write.size
+            points.append(Point(at - began, tickets, (now - finished) / self.every))
+            finished = now
+        return points
+
+
+class _Client:
+    """Asks, thinks, asks again."""
+
+    def __init__(self, command: dict[str, Any], think: float, rng: Rng) -> None:
+        self._message = WireConnection().send(OpMsg.of(command), request_id=1)
+        self._think = think
+        self._rng = rng
+
+    async def run(self, stream: Stream, clock: Clock, end: float) -> None:
+        try:
+            while clock.now() < end:
+                # No two clients march in step.
+                await clock.sleep_until(clock.now() - self._think * math.log(1 - self._rng.random()))
+                await exchange(stream, self._message)
+        finally:
+            await stream.aclose()
+
+
+def settled(points: Sequence[Point], since: float) -> tuple[float, float]:
+    """Return the mean tickets and the mean throughput from an instant on."""
+    late = [point for point in points if point.at > since]
+    return sum(each.tickets for each in late) / len(late), sum(each.throughput for each in late) / len(late)
