@@ -10,7 +10,8 @@ from bson import Int64
 from talking import Deployment, Talker, play
 
 from fakeserver import ClusterSpec, UserSpec
-from mongowire.messages import OpQuery, OpReply
+from mongowire.compression import Compressor
+from mongowire.messages import OpMsg, OpQuery, OpReply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -258,6 +259,34 @@ def test_a_rejected_query_is_answered_as_a_query() -> None:
         reply = envelope.parse()
         assert isinstance(reply, OpReply)
         assert reply.decode()["code"] == 462
+
+    play(scenario, _limited())
+
+
+@pytest.mark.parametrize("compressor", [Compressor.ZLIB, Compressor.NOOP])
+def test_a_rejection_is_compressed_as_the_request_was(compressor: Compressor) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        await talker.ok({"hello": 1, "compression": ["zlib", "noop"]})
+        await talker.send(_PING, compressor=compressor)
+        envelope = await talker.receive()
+        assert envelope is not None
+        assert (envelope.parse().decode()["code"], envelope.compressor) == (462, compressor)
+
+    play(scenario, _limited())
+
+
+@pytest.mark.parametrize("checksum", [True, False])
+def test_a_rejection_has_a_checksum_if_the_request_has_one(checksum: bool) -> None:  # noqa: FBT001 - a case
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        await talker.ok(_PING)
+        sent = await talker.send(_PING, checksum=checksum)
+        envelope = await talker.receive()
+        assert envelope is not None
+        reply = envelope.parse()
+        assert isinstance(reply, OpMsg)
+        assert (reply.decode()["code"], reply.checksum, envelope.response_to) == (462, checksum, sent)
 
     play(scenario, _limited())
 
