@@ -80,7 +80,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.rejection", description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--requests", type=int, default=5000, help="requests of each round")
+    parser.add_argument("--requests", type=int, default=10_000, help="requests of each round")
     parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     options = parser.parse_args(arguments)
