@@ -36,7 +36,11 @@ class BackgroundCluster:
     def start(self) -> Self:
         """Start the thread and return when every server listens. Raises what starting raised."""
         self._thread.start()
-        self._ready.result()
+        try:
+            self._ready.result()
+        except BaseException:
+            self._thread.join()
+            raise
         return self
 
     def stop(self) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fakeserver.cluster import Cluster
+    from fakeserver.node import Node
     from fakeserver.shard import Shard
     from fakeserver.storage.engine import Document
 
@@ -40,8 +41,20 @@ class ConfigServer:
         for document in self.shards():
             self._insert("shards", document)
         for router in cluster.routers:
-            version = cluster.profile.version
-            self._insert("mongos", {"_id": router.address, "mongoVersion": version, "waiting": True})
+            self._insert("mongos", self._router(router))
+
+    def _router(self, router: Node) -> Document:
+        """Return what a mongos reports of itself; here it does so once."""
+        now = datetime.fromtimestamp(self._cluster.clock.utc(), UTC)
+        return {
+            "_id": router.address,
+            "advisoryHostFQDNs": [],
+            "created": now,
+            "mongoVersion": router.profile.version,
+            "ping": now,
+            "up": Int64(0),
+            "waiting": True,
+        }
 
     def shards(self) -> list[Document]:
         """Return the shards as `config.shards` and `listShards` show them."""
