@@ -5,6 +5,7 @@ from __future__ import annotations
 import selectors
 import socket
 import time
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import bson
@@ -35,6 +36,12 @@ def inserts() -> Iterator[bytes]:
     while True:
         number += 1
         yield message[:at] + number.to_bytes(8, "little") + message[at + 8 :]
+
+
+def updates() -> Iterator[bytes]:
+    """Return endless updates of one document, each of which changes it."""
+    statements = ({"q": {"_id": 5}, "u": {"$set": {"n": number}}} for number in (1, 2))
+    return cycle([encoded({"update": "found", "updates": [each], "$db": "benchmark"}) for each in statements])
 
 
 class RawClient:
