@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-
 from harness import run
 from harness.plan import Item, Settings
 from harness.result import Result, ResultStatus
