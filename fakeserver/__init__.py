@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fakeserver.spec import ClusterSpec, Topology, UserSpec
+from fakeserver.spec import ClusterSpec, MemberSpec, Topology, UserSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fakeserver.tls import TlsSpec
     from mongowire.ports import Clock, Network, Rng
 
-__all__ = ["ClusterSpec", "Starting", "TlsSpec", "Topology", "UserSpec", "start"]
+__all__ = ["ClusterSpec", "MemberSpec", "Starting", "TlsSpec", "Topology", "UserSpec", "start"]
 
 
 def start(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fakeserver.connection import Connection
-
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import asyncio
+    from collections.abc import Callable, Sequence
 
     from fakeserver.cluster import Cluster
     from fakeserver.node import Node
@@ -15,13 +14,17 @@ if TYPE_CHECKING:
 
 
 class LoadBalancer:
-    """A port in front of mongos (`Load Balancers`). It knows connections, and nothing of what they carry."""
+    """A port in front of mongos (`Load Balancers`). It knows connections, and nothing of what they carry.
+
+    TLS, where the deployment speaks it, is between the client and the mongos.
+    """
 
     def __init__(self, cluster: Cluster, routers: Sequence[Node]) -> None:
         self.routers = tuple(routers)
         self.address = ""
         self._cluster = cluster
         self._next = 0
+        self._makers: tuple[Callable[[], asyncio.Protocol], ...] = ()
         self._listener: Listener | None = None
 
     def __repr__(self) -> str:
@@ -33,6 +36,7 @@ class LoadBalancer:
 
         spec = self._cluster.spec
         network = self._cluster.network
+        self._makers = tuple(router.protocols(balanced=True) for router in self.routers)
         self._listener = await network.listen(spec.bind_ip or spec.host, port, self._accept)
         self.address = join_address(spec.host, self._listener.address[1])
 
@@ -41,11 +45,11 @@ class LoadBalancer:
         if self._listener is not None:
             await self._listener.aclose()
 
-    def _accept(self) -> Connection:
+    def _accept(self) -> asyncio.Protocol:
         """Hand a connection to the next mongos that runs; where none does, to one that refuses it."""
         for _ in self.routers:
-            router = self.routers[self._next % len(self.routers)]
+            chosen = self._next % len(self.routers)
             self._next += 1
-            if not router.stopped:
+            if not self.routers[chosen].stopped:
                 break
-        return Connection(router, balanced=True)
+        return self._makers[chosen]()

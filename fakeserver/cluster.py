@@ -17,14 +17,14 @@ from fakeserver.profile import Profile
 from fakeserver.replication import Member, ReplicaSet, Role
 from fakeserver.sessions import SessionCatalog
 from fakeserver.shard import Shard, shard_name
-from fakeserver.spec import Topology
+from fakeserver.spec import MemberSpec, Topology
 from fakeserver.transactions import Transactions
 from fakeserver.waiting import Bell
 from mongowire.compression import available
 from mongowire.ids import object_id, uuid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Sequence
 
     from fakeserver.catalog import Catalog
     from fakeserver.oplog import OpTime
@@ -32,7 +32,10 @@ if TYPE_CHECKING:
     from fakeserver.spec import ClusterSpec
     from mongowire.ports import Clock, Network, Rng
 
-__all__ = ["Cluster", "Node"]
+__all__ = ["CLIENTS", "Cluster", "Node"]
+
+CLIENTS: Final = "clients"
+"""The name by which a partition speaks of all clients."""
 
 _STEP_DOWN_SECONDS: Final = 60.0
 
@@ -65,7 +68,7 @@ class Cluster:
         self.replication = Bell()
         """Rings when a member's position or the primary changes."""
         self.catalog = _new_catalog(rng.spawn("catalog"))
-        self.transactions = Transactions(self.catalog, self.oplog)
+        self.transactions = Transactions(self.catalog, self.oplog, in_shard=spec.is_sharded)
         self.compressors = available() if spec.compressors is None else spec.compressors
         self.shards: tuple[Shard, ...] = ()
         """The replica sets: the shards of a sharded cluster, or the one that a replica set is."""
@@ -86,6 +89,7 @@ class Cluster:
                 is_mongos=is_mongos,
             )
 
+        self._make = make
         self.routers = tuple(make(f"mongos{number}", is_mongos=True) for number in range(spec.mongos))
         """The mongos of a sharded cluster."""
         self._members = [[make(name) for name in names] for names in _member_names(spec)]
@@ -112,7 +116,8 @@ class Cluster:
             for nodes in (self.routers, *self._members):
                 for number, node in enumerate(nodes):
                     port = spec.ports[number] if spec.ports and node in self.nodes else 0
-                    await self._open(number, node, port)
+                    described = MemberSpec() if node.is_mongos else spec.member_specs[number]
+                    await self._open(number, node, port, described)
             for number, balancer in enumerate(self.balancers):
                 await balancer.listen(spec.balancer_ports[number] if spec.balancer_ports else 0)
         except BaseException:
@@ -131,15 +136,19 @@ class Cluster:
         nodes = self._members[number]
         members = [node.member for node in nodes]
         shard = Shard(self, ReplicaSet(name, object_id(self.clock, self.rng), members), nodes)
-        shard.elect(nodes[0])
+        first = shard.replica_set.candidate(self.clock.now())
+        assert first is not None, "a spec has a member that can be elected"
+        shard.elect(shard.node_of(first))
         return shard
 
-    async def _open(self, number: int, node: Node, port: int) -> None:
+    async def _open(self, number: int, node: Node, port: int, described: MemberSpec) -> None:
         spec = self.spec
         _, port = await node.listen(spec.bind_ip or spec.host, port)
-        role = Role.SECONDARY if node.is_replica_set_member else Role.PRIMARY
+        role = Role.ARBITER if described.arbiter else Role.SECONDARY
+        if not node.is_replica_set_member:
+            role = Role.PRIMARY
         address = join_address(spec.host, port)
-        node.member = Member(number, address, object_id(self.clock, node.rng), role)
+        node.member = Member(number, address, object_id(self.clock, node.rng), role, spec=described)
         secure = spec.tls is not None and spec.tls.mode != "disabled"
         attr = {"port": port, "ssl": "on" if secure else "off"}
         node.log.write("NETWORK", 23015, "Listening on", context="listener", attr={"address": spec.host})
@@ -155,18 +164,25 @@ class Cluster:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        while any(node.connections for node in self.servers):
+        await self.drained(self.servers)
+
+    async def drained(self, nodes: Sequence[Node]) -> None:
+        """Return when no connection to these is left, all of which were closed."""
+        while any(node.connections for node in nodes):
             # The transports tell of their end in one of the loop's next turns.
-            self._ended.clear()
-            await self._ended.wait()
+            ended = self._ended
+            await ended.wait()
 
     def _forget_cursors(self, sessions: SessionCatalog) -> None:
         for node in self.nodes:
             node.cursors.keep_sessions(sessions)
+            if node.transaction_router is not None:
+                node.transaction_router.keep_sessions(sessions)
 
     def connection_ended(self) -> None:
         """Hear that a connection is no more."""
-        self._ended.set()
+        ended, self._ended = self._ended, asyncio.Event()
+        ended.set()
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run a coroutine until it ends, or the deployment stops."""
@@ -225,6 +241,24 @@ class Cluster:
 
     # Verbs.
 
+    def node(self, which: str | Node) -> Node:
+        """Return a server by its name or address, or as the "primary" or a "secondary".
+
+        Raises `LookupError` where there is none.
+        """
+        if isinstance(which, Node):
+            return which
+        if which == "primary":
+            found = self.primary if not self.shards else self.shards[0].primary
+        elif which == "secondary":
+            found = next((node for node in self.servers if node.role is Role.SECONDARY), None)
+        else:
+            found = next((node for node in self.servers if which in {node.name, node.address}), None)
+        if found is None:
+            names = ", ".join(node.name for node in self.servers)
+            raise LookupError(f"there is no {which!r} now; there are {names}")
+        return found
+
     def step_down(self, *, seconds: float = _STEP_DOWN_SECONDS) -> Node:
         """Make the primary a secondary that seeks no election for `seconds`, and return it.
 
@@ -245,6 +279,72 @@ class Cluster:
             raise ValueError(f"{node.name} is no member of a replica set: it has no elections")
         node.shard.elect(node)
 
+    def partition(self, *groups: Iterable[str | Node], reset: bool = False) -> None:
+        """Part the network into groups of servers, each named as for `node`; the others are one more group.
+
+        Clients reach every server, unless a group names them (`CLIENTS`): then those of that group alone.
+        From the others they get silence, or, with `reset`, resets. A second partition takes the place of the
+        first. Raises `LookupError` for a server that is not there, `ValueError` for one in two groups.
+        """
+        islands: dict[Node, int] = {}
+        island_of_clients: int | None = None
+        for number, group in enumerate(groups, 1):
+            for each in group:
+                if each == CLIENTS:
+                    island_of_clients = number
+                    continue
+                node = self.node(each)
+                if islands.setdefault(node, number) != number:
+                    raise ValueError(f"{node.name} is in two groups")
+        for node in self.servers:
+            island = node.member.island = islands.get(node, 0)
+            node.outages.cut_off(from_clients=island_of_clients not in {None, island}, reset=reset)
+        for shard in self.shards:
+            shard.settle()
+
+    def heal(self) -> None:
+        """Make the network whole again."""
+        self.partition()
+
+    async def add_server(self) -> Node:
+        """Start another server for the replica set, which it does not belong to yet, and return it.
+
+        Raises `ValueError` where there is no set, or several.
+        """
+        if not self.spec.is_replica_set:
+            raise ValueError(f"members can be added to a replica set only, this is {self.spec.topology}")
+        node = self._make(f"node{len(self.servers)}")
+        await self._open(len(self.servers), node, 0, MemberSpec())
+        node.member.role, node.shard = Role.STARTUP, self.shards[0]
+        self.nodes = self.servers = (*self.servers, node)
+        node.open()
+        return node
+
+    async def add_member(self, spec: MemberSpec | None = None) -> Node:
+        """Start another server, make it a member of the replica set, and return it.
+
+        Raises `ValueError` where there is no set, or several.
+        """
+        node = await self.add_server()
+        shard = self.shards[0]
+        members = {each: each.member.spec for each in shard.nodes}
+        shard.reconfigure(members | {node: spec or MemberSpec()})
+        return node
+
+    def remove_member(self, which: str | Node) -> Node:
+        """Make a member leave its replica set, and return it; it runs on, as REMOVED.
+
+        Raises `LookupError` for one that is not there, `ValueError` if the set cannot do without it.
+        """
+        node = self.node(which)
+        if node.shard is None or node not in node.shard.nodes:
+            raise ValueError(f"{node.name} is no member of a replica set")
+        left = {each: each.member.spec for each in node.shard.nodes if each is not node}
+        if not any(spec.is_electable for spec in left.values()):
+            raise ValueError(f"without {node.name} no member could be elected")
+        node.shard.reconfigure(left)
+        return node
+
 
 def join_address(host: str, port: int) -> str:
     """Return `host:port`, an IPv6 address in brackets."""
@@ -254,9 +354,9 @@ def join_address(host: str, port: int) -> str:
 def _member_names(spec: ClusterSpec) -> list[list[str]]:
     """Return the names of the servers of each set; a standalone is alone in the first."""
     if not spec.is_sharded:
-        return [[f"node{number}" for number in range(spec.members)]]
+        return [[f"node{number}" for number in range(len(spec.member_specs))]]
     return [
-        [f"{shard_name(shard)}/node{number}" for number in range(spec.members)]
+        [f"{shard_name(shard)}/node{number}" for number in range(len(spec.member_specs))]
         for shard in range(spec.shards)
     ]
 

@@ -23,6 +23,8 @@ from mongowire.errors import LocalProtocolError, RemoteProtocolError
 from mongowire.messages import CHECKSUM_PRESENT, EXHAUST_ALLOWED, OpCode, OpMsg, OpReply
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from fakeserver.node import Node
     from fakeserver.pipeline import Action
     from fakeserver.waiting import Bell
@@ -34,6 +36,7 @@ _REQUESTS: Final = frozenset(
         OpCode.KILL_CURSORS,
     }
 )
+_WAITS: Final = (Await, Delay)
 _LEGACY: Final = frozenset({OpCode.QUERY, OpCode.GET_MORE})
 _READ_AHEAD_BYTES: Final = 1 << 20
 _MAX_REPLY_BYTES: Final = 16 * 1024 * 1024 + 16 * 1024
@@ -119,6 +122,10 @@ class Connection(asyncio.Protocol):
         self._reading = True
         self._unread = 0
         self._closed = False
+        self._due = False
+        """The request that waits may go on, when the node answers again."""
+        self.held: Callable[[], None] | None = None
+        """What a door in front of it has yet to do, when the node answers again."""
 
     # What asyncio calls.
 
@@ -129,7 +136,7 @@ class Connection(asyncio.Protocol):
         self.state = self.node.admit(self, f"{peer[0]}:{peer[1]}" if peer else "anonymous")
         self.state.balanced = self._balanced
         self.node.record(ConnectionAccepted(self.state.id, self.state.peer))
-        if self.node.stopped:
+        if self.node.refuses:
             # It was accepted before the listener closed, and told of afterwards.
             self.abort("the server stops")
 
@@ -144,7 +151,7 @@ class Connection(asyncio.Protocol):
         self.node.counters.bytes_in += len(data)
         self._wire.receive_data(data)
         self.serve()
-        if self._busy:
+        if self._busy or not self.node.ready:
             # Reading goes on for a while: it is how the client's leaving is noticed.
             self._unread += len(data)
             if self._unread > _READ_AHEAD_BYTES:
@@ -200,7 +207,7 @@ class Connection(asyncio.Protocol):
         self._follow(request, self.node.pipeline.run(request, request.arrived))
 
     def _follow(self, request: RequestContext, action: Action) -> None:
-        if isinstance(action, Await | Delay):
+        if isinstance(action, _WAITS):
             self._busy = True
             self._waiting = request
             self._pause = _Pause(self, action)
@@ -220,10 +227,44 @@ class Connection(asyncio.Protocol):
         request = self._waiting
         if request is None:
             return
+        if not self.node.ready:
+            self._due = True
+            return
         self._waiting = self._pause = None
         self._busy = False
         self._now = self.node.clock.now()
         self._follow(request, self.node.pipeline.resume(request, self._now))
+        self._catch_up()
+
+    def go_on(self) -> None:
+        """Deal with what came while the node did not answer."""
+        if self.held is not None:
+            held, self.held = self.held, None
+            held()
+        if self._due:
+            self._due = False
+            self.resume()
+        else:
+            self._catch_up()
+
+    @property
+    def waiting(self) -> RequestContext | None:
+        """The request that waits, if one does."""
+        return self._waiting
+
+    def interrupt(self, request: RequestContext, error: CommandError) -> None:
+        """End a request with an error; one that waits no more is left alone."""
+        if request is not self._waiting:
+            return
+        if self._pause is not None:
+            self._pause.cancel()
+        self._waiting = self._pause = None
+        self._busy = False
+        self._now = self.node.clock.now()
+        context = request.context
+        if context is not None and context.transaction is not None and request.has_autocommit:
+            self.node.transactions.abort(context.transaction)
+        self._follow(request, self.node.pipeline.interrupt(request, error))
         self._catch_up()
 
     def _catch_up(self) -> None:
@@ -282,7 +323,7 @@ class Connection(asyncio.Protocol):
             if len(body) > _MAX_REPLY_BYTES:
                 raise _ReplyTooLargeError(len(body))
             checksum = bool(request.flags & CHECKSUM_PRESENT) and not self.state.secure
-            message = OpMsg(body, (), more_to_come, checksum=checksum)
+            message = OpMsg(body, more_to_come=more_to_come, checksum=checksum)
         return self._wire.send(
             message,
             request_id=self.node.next_request_id(),

@@ -22,6 +22,9 @@ class Counters:
     commands: Counter[str] = field(default_factory=Counter)
     failures: Counter[str] = field(default_factory=Counter)
     statements: Counter[str] = field(default_factory=Counter)
+    documents: Counter[str] = field(default_factory=Counter)
+    authentications: Counter[tuple[str, bool]] = field(default_factory=Counter)
+    """By mechanism, and whether they succeeded."""
     bytes_in: int = 0
     bytes_out: int = 0
     requests: int = 0
@@ -51,6 +54,15 @@ class Counters:
             "getmore": Int64(commands["getMore"]),
             "command": Int64(others),
         }
+
+    def by_document(self) -> dict[str, Any]:
+        """As `serverStatus.metrics.document`."""
+        return {kind: Int64(self.documents[kind]) for kind in ("deleted", "inserted", "returned", "updated")}
+
+    def asserts(self) -> dict[str, Any]:
+        """As `serverStatus.asserts`: what fails is a client's request."""
+        none = dict.fromkeys(("regular", "warning", "msg", "tripwire", "rollovers"), 0)
+        return {**none, "user": sum(self.failures.values())}
 
     def network(self) -> dict[str, Any]:
         """As `serverStatus.network`."""

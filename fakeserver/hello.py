@@ -17,15 +17,22 @@ if TYPE_CHECKING:
 
     from fakeserver.oplog import OpTime
     from fakeserver.profile import Profile
+    from fakeserver.spec import MemberSpec
 
 MAX_BSON_OBJECT_SIZE: Final = 16 * 1024 * 1024
 MAX_MESSAGE_SIZE_BYTES: Final = 48_000_000
 MAX_WRITE_BATCH_SIZE: Final = 100_000
 
+_NO_CONFIG: Final = "Does not have a valid replica set config"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberFacts:
-    """What a member of a replica set tells of its set. Dates are those of the operation times."""
+    """What a member of a replica set tells of its set. Dates are those of the operation times.
+
+    `hosts`, `passives` and `arbiters` name the members that may be primary, those that may not, and those
+    without data; nobody is told of hidden and delayed ones. `spec` is what the member itself is.
+    """
 
     set_name: str
     set_version: int
@@ -34,6 +41,9 @@ class MemberFacts:
     role: Role
     primary: str | None
     election_id: ObjectId | None
+    spec: MemberSpec
+    passives: tuple[str, ...]
+    arbiters: tuple[str, ...]
     last_write: OpTime
     last_write_date: datetime
     majority: OpTime
@@ -42,7 +52,10 @@ class MemberFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HelloFacts:
-    """What one answer depends on. `legacy` is the old command's name for the same."""
+    """What one answer depends on. `legacy` is the old command's name for the same.
+
+    `member` is None for a server that is in no set; `in_set` says whether it waits to be, or was.
+    """
 
     profile: Profile
     legacy: bool
@@ -52,6 +65,7 @@ class HelloFacts:
     topology_version: dict[str, Any] | None = None
     compression: tuple[str, ...] = ()
     member: MemberFacts | None = None
+    in_set: bool = False
     mongos: bool = False
     service_id: ObjectId | None = None
 
@@ -66,9 +80,12 @@ def reply(facts: HelloFacts) -> dict[str, Any]:
     if facts.hello_ok:
         fields["helloOk"] = True
     writable = "ismaster" if facts.legacy else "isWritablePrimary"
-    if facts.member is None:
+    if facts.member is None and not facts.in_set:
         fields[writable] = True
         _add_topology_version(fields, facts)
+    elif facts.member is None:
+        _add_topology_version(fields, facts)
+        fields |= {writable: False, "secondary": False, "info": _NO_CONFIG, "isreplicaset": True}
     else:
         _add_topology_version(fields, facts)
         _add_member(fields, facts.member, writable)
@@ -97,13 +114,16 @@ def _add_topology_version(fields: dict[str, Any], facts: HelloFacts) -> None:
 
 
 def _add_member(fields: dict[str, Any], member: MemberFacts, writable: str) -> None:
-    fields["hosts"] = list(member.hosts)
+    for name, addresses in _addresses(member):
+        if addresses:
+            fields[name] = list(addresses)
     fields["setName"] = member.set_name
     fields["setVersion"] = member.set_version
     fields[writable] = member.role is Role.PRIMARY
     fields["secondary"] = member.role is Role.SECONDARY
     if member.primary is not None:
         fields["primary"] = member.primary
+    _add_kind(fields, member.spec, writable)
     fields["me"] = member.me
     if member.role is Role.PRIMARY:
         fields["electionId"] = member.election_id
@@ -113,6 +133,23 @@ def _add_member(fields: dict[str, Any], member: MemberFacts, writable: str) -> N
         "majorityOpTime": member.majority.document,
         "majorityWriteDate": member.majority_date,
     }
+
+
+def _addresses(member: MemberFacts) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return ("hosts", member.hosts), ("passives", member.passives), ("arbiters", member.arbiters)
+
+
+def _add_kind(fields: dict[str, Any], spec: MemberSpec, writable: str) -> None:
+    if spec.arbiter:
+        fields["arbiterOnly"] = True
+    elif not spec.is_electable:
+        fields["passive"] = True
+    if spec.hidden:
+        fields["hidden"] = True
+    if spec.delay:
+        fields["slaveDelay" if writable == "ismaster" else "secondaryDelaySecs"] = Int64(spec.delay)
+    if spec.tags:
+        fields["tags"] = dict(spec.tags)
 
 
 def _limits(facts: HelloFacts) -> dict[str, Any]:

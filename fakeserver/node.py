@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.access.session import is_local
@@ -17,12 +16,17 @@ from fakeserver.failpoints import (
     FailPointRegistry,
     Target,
 )
-from fakeserver.hello import MemberFacts, topology_version
+from fakeserver.hello import topology_version
+from fakeserver.lag import Position
+from fakeserver.outages import Outages
 from fakeserver.parameters import FAIL_POINT_PREFIX, TABLE, ServerParameters
 from fakeserver.pipeline import MONGOS, Pipeline
 from fakeserver.replication import Role
 from fakeserver.spec import Topology
 from fakeserver.stages import mongod_stages, mongos_stages
+from fakeserver.transaction_router import TransactionRouter
+from fakeserver.upkeep import Profiler, WriteLock
+from fakeserver.waiting import Bell
 from mongowire.ids import object_id
 
 if TYPE_CHECKING:
@@ -35,7 +39,9 @@ if TYPE_CHECKING:
     from fakeserver.commands.cursors import CursorStore
     from fakeserver.commands.table import CommandTable
     from fakeserver.events import Event
+    from fakeserver.hello import MemberFacts
     from fakeserver.journal import Journal
+    from fakeserver.lag import TimeOfMember
     from fakeserver.logs import ServerLog
     from fakeserver.oplog import ClusterTime, Oplog, OpTime
     from fakeserver.profile import Profile
@@ -44,7 +50,6 @@ if TYPE_CHECKING:
     from fakeserver.sessions import Session, SessionCatalog
     from fakeserver.shard import Shard
     from fakeserver.transactions import Transactions
-    from fakeserver.waiting import Bell
     from mongowire.ports import Clock, Listener, Rng
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -72,7 +77,7 @@ class Node:
         self.clock: Clock = cluster.clock
         self.journal: Journal = cluster.journal
         self.oplog: Oplog = cluster.oplog
-        self.cluster_time: ClusterTime = cluster.cluster_time
+        self.cluster_time: ClusterTime | TimeOfMember = cluster.cluster_time
         self.sessions: SessionCatalog = cluster.sessions
         self.catalog: Catalog = cluster.catalog
         self.transactions: Transactions = cluster.transactions
@@ -80,10 +85,12 @@ class Node:
         self.cursors = cursors
         self.rng = rng
         self.log = log
-        self.counters = Counters()
-        self.started_at = self.clock.now()
         self.ready = False
         self.stopped = False
+        self.outages = Outages(self)
+        """What happens to its process and to its network."""
+        self.position = Position(self)
+        """How far behind its set it is."""
         self.is_mongos = is_mongos
         self.shard: Shard | None = None
         """The replica set that it is a member of."""
@@ -91,25 +98,38 @@ class Node:
         """Whether what it writes is replicated, by its own set or those behind it: it knows cluster time."""
         self.is_replica_set_member = self.is_replicated and not is_mongos
         self.tells_topology_version = self.is_replica_set_member and self.profile.awaits_topology_changes
-        self.service_id = object_id(self.clock, rng) if is_mongos else None
-        """What tells it apart behind a load balancer (`Load Balancers: serviceId`)."""
-        self.parameters = ServerParameters(self.profile, cluster.spec.parameters)
-        self.fail_points = FailPointRegistry(rng.spawn(f"{name}/failpoints"))
-        self._configure_at_startup(cluster.spec.parameters)
-        self.commands = self._usable(commands)
+        self._known_commands = commands
+        self.boot()
         if is_mongos:
             self.pipeline = Pipeline(mongos_stages(), MONGOS, on_bug=self._log_bug)
         else:
             self.pipeline = Pipeline(mongod_stages(), on_bug=self._log_bug)
         self.connections: dict[int, Connection] = {}
         self.member: Member
-        self.last_request_id = 0
-        self._next_connection_id = 0
-        self._held_at: OpTime | None = None
+        self._news = Bell()
+        self.last_operation_id = 0
+        self.write_lock = WriteLock(self.pipeline)
+        self.profiler = Profiler(self.pipeline, rng.spawn(f"{name}/profiler").random)
         self._listener: Listener | None = None
 
     def __repr__(self) -> str:
         return f"<Node {self.name}>"
+
+    def boot(self) -> None:
+        """Forget all that a process keeps to itself: a new one begins. Raises `CommandError`."""
+        parameters = self.cluster.spec.parameters
+        self.started_at = self.clock.now()
+        self.counters = Counters()
+        self.cursors.clear()
+        self.last_request_id = 0
+        self._next_connection_id = 0
+        self.service_id = object_id(self.clock, self.rng) if self.is_mongos else None
+        """What tells it apart behind a load balancer (`Load Balancers: serviceId`)."""
+        self.transaction_router = TransactionRouter() if self.is_mongos else None
+        self.parameters = ServerParameters(self.profile, parameters, is_mongos=self.is_mongos)
+        self.fail_points = FailPointRegistry(self.rng.spawn(f"{self.name}/failpoints"))
+        self._configure_at_startup(parameters)
+        self.commands = self._usable(self._known_commands)
 
     def _configure_at_startup(self, parameters: Mapping[str, Any]) -> None:
         for name, value in parameters.items():
@@ -155,7 +175,8 @@ class Node:
     @property
     def applied(self) -> OpTime:
         """The last operation that it has."""
-        return self.oplog.last if self._held_at is None or self.is_primary else self._held_at
+        behind = self.position.applied
+        return self.oplog.last if behind is None or self.is_primary else behind
 
     @property
     def writes_to(self) -> Shard | None:
@@ -169,23 +190,7 @@ class Node:
 
     def member_facts(self) -> MemberFacts | None:
         """Return what its hello tells of the set, None where it is a member of none."""
-        if self.shard is None:
-            return None
-        replica_set = self.shard.replica_set
-        applied, majority = self.applied, min(self.shard.majority(), self.applied)
-        return MemberFacts(
-            set_name=replica_set.name,
-            set_version=replica_set.version,
-            hosts=tuple(member.address for member in replica_set.members),
-            me=self.address,
-            role=self.role,
-            primary=None if replica_set.primary is None else replica_set.primary.address,
-            election_id=replica_set.election_id if self.is_primary else None,
-            last_write=applied,
-            last_write_date=datetime.fromtimestamp(applied.seconds, UTC),
-            majority=majority,
-            majority_date=datetime.fromtimestamp(majority.seconds, UTC),
-        )
+        return None if self.shard is None else self.shard.facts_of(self)
 
     # Fail points.
 
@@ -194,9 +199,7 @@ class Node:
         entered = self.fail_points.configure(name, mode=mode, data=data)
         if name == STOP_REPL_PRODUCER:
             stopped = self.fail_points.is_configured(name)
-            self._held_at = self.applied if stopped else None
-            self.cluster.replication.ring()
-            self.oplog.grown.ring()
+            (self.position.hold if stopped else self.position.release)(name)
         return entered
 
     def target_of(self, request: RequestContext) -> Target:
@@ -235,36 +238,130 @@ class Node:
 
     async def listen(self, host: str, port: int) -> tuple[str, int]:
         """Begin to accept; return the address. Raises `OSError`."""
-        self._listener = await self.cluster.network.listen(host, port, self._connections())
+        self._listener = await self.cluster.network.listen(host, port, self.protocols())
         return self._listener.address
 
-    def _connections(self) -> Callable[[], asyncio.Protocol]:
-        """Return what makes the protocol of a new connection."""
+    def protocols(self, *, balanced: bool = False) -> Callable[[], asyncio.Protocol]:
+        """Return what makes the protocol of a new connection, `balanced` where a load balancer hands it over.
+
+        Raises `OSError` for files of TLS that cannot be used.
+        """
         tls = self.cluster.spec.tls
         if tls is None or tls.mode == "disabled":
-            return lambda: Connection(self)
+            return lambda: Connection(self, balanced=balanced)
         from fakeserver.tls import behind_door  # noqa: PLC0415 - most deployments speak no TLS
 
-        return behind_door(lambda: Connection(self), tls, tls.context())
+        return behind_door(lambda: Connection(self, balanced=balanced), tls, tls.context())
 
     @property
-    def topology_changed(self) -> Bell | None:
-        """What rings when its hello would tell something new; None when that never happens."""
-        return None if self.shard is None else self.shard.replica_set.changed
+    def topology_changed(self) -> Bell:
+        """What rings when its hello would tell something new."""
+        return self._news if self.shard is None else self.shard.replica_set.changed
 
     def open(self) -> None:
         """Begin to answer, also those who connected already."""
         self.ready = True
         for connection in list(self.connections.values()):
-            connection.serve()
+            connection.go_on()
+
+    @property
+    def refuses(self) -> bool:
+        """Whether connections are reset as soon as they are made."""
+        return self.stopped or self.outages.resets
+
+    def announce(self) -> None:
+        """Let its hello tell something new."""
+        self.member.counter += 1
+        self.topology_changed.ring()
+
+    def halt(self) -> None:
+        """Answer nobody any more, and close every connection."""
+        self.ready, self.stopped = False, True
+        for connection in list(self.connections.values()):
+            connection.abort("the server stops")
 
     async def stop(self) -> None:
         """Stop accepting and close every connection."""
-        self.ready, self.stopped = False, True
+        self.halt()
         if self._listener is not None:
             await self._listener.aclose()
-        for connection in list(self.connections.values()):
-            connection.abort("the server stops")
+
+    # What can happen to it.
+
+    async def kill(self) -> None:
+        """End it at once, as SIGKILL does: connections are reset, and it listens no more.
+
+        Returns when they are gone. Raises `ValueError` if it does not run.
+        """
+        await self.outages.kill()
+
+    async def shut_down(self, *, quiesce: float = 0.0) -> None:
+        """End it in order: a primary steps down, what waits is answered with 11600, connections are closed.
+
+        Before that a secondary or a mongos spends `quiesce` seconds in quiesce mode, in which each hello is
+        answered with 91. Raises `ValueError` if it does not run.
+        """
+        await self.outages.shut_down(quiesce=quiesce)
+
+    async def start(self) -> None:
+        """Start it again, on its port: a new process, with its data and without cursors or fail points.
+
+        Raises `ValueError` if it runs, `OSError` if its port was taken meanwhile.
+        """
+        await self.outages.start()
+
+    def pause(self) -> None:
+        """Stop it as SIGSTOP does: connections are accepted, bytes are taken, nothing is answered.
+
+        Its set goes on without it. Raises `ValueError` if it does not run.
+        """
+        self.outages.pause()
+
+    def resume(self) -> None:
+        """Let it go on after `pause`, and answer what came meanwhile. Raises `ValueError` if not paused."""
+        self.outages.resume()
+
+    def slow(self, seconds: float) -> None:
+        """Answer every request so many seconds later; 0 ends that."""
+        self.outages.slow(seconds)
+
+    def lag(self, seconds: float) -> None:
+        """Apply what the primary writes so many seconds later, while it is a secondary; 0 catches up.
+
+        Raises `ValueError` if it is no member of a set.
+        """
+        shard = self._set()
+        self.position.lag(seconds)
+        shard.settle()
+
+    def hold(self) -> None:
+        """Apply nothing that the primary writes until `release`, while it is a secondary.
+
+        Raises `ValueError` if it is no member of a set.
+        """
+        self._set()
+        self.position.hold("asked to")
+
+    def release(self) -> None:
+        """Go on after `hold`, and catch up."""
+        self.position.release("asked to")
+        self._set().settle()
+
+    def freeze(self, seconds: float) -> None:
+        """Seek no election for so many seconds, as `replSetFreeze`; 0 ends that. A primary stays one.
+
+        Raises `ValueError` if it is no member of a set.
+        """
+        shard = self._set()
+        self.member.frozen_until = self.clock.now() + seconds
+        shard.settle()
+
+    def _set(self) -> Shard:
+        if self.shard is None:
+            raise ValueError(f"{self.name} is no member of a replica set")
+        return self.shard
+
+    # Those who connect.
 
     def admit(self, connection: Connection, peer: str) -> ConnectionState:
         """Take note of a new connection and return its state."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import struct
 from collections import deque
-from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -44,8 +43,10 @@ class OpTime(NamedTuple):
         return {"ts": self.timestamp, "t": Int64(self.term)}
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+_NO_DETAIL: Final[Mapping[str, Any]] = {}
+
+
+class Written(NamedTuple):
     """One change: of a document, or (`ns` is `db.$cmd`, `change.after` the command) of collections.
 
     `uuid` is the collection's, `images` whether it keeps pre- and post-images; `detail` is what a change of
@@ -56,20 +57,26 @@ class Written:
     change: Changed
     uuid: Binary | None = None
     images: bool = False
-    detail: Mapping[str, Any] = field(default_factory=dict)
+    detail: Mapping[str, Any] = _NO_DETAIL
 
 
 class OplogEntry(NamedTuple):
     """One operation: the changes that it made at once; one without changes moves time alone.
 
-    `wall` is its date. `session_id` and `txn_number` are those of the transaction that it commits.
+    `utc` is when it was made, in seconds since the Unix epoch. `session_id` and `txn_number` are those of the
+    transaction that it commits.
     """
 
     optime: OpTime
     changes: tuple[Written, ...]
-    wall: dt.datetime
+    utc: float
     session_id: bytes | None = None
     txn_number: int | None = None
+
+    @property
+    def wall(self) -> dt.datetime:
+        """Its date and time as BSON has them, to the millisecond."""
+        return _EPOCH + dt.timedelta(milliseconds=int(self.utc * 1000))
 
 
 class Oplog:
@@ -107,8 +114,7 @@ class Oplog:
             self.last = optime = OpTime(last.seconds, last.increment + 1, self.term)
         if len(self._entries) == self._entries.maxlen:
             self.forgotten = self._entries[0].optime
-        wall = _EPOCH + dt.timedelta(milliseconds=int(utc * 1000))
-        self._entries.append(OplogEntry(optime, tuple(changes), wall, session_id, txn_number))
+        self._entries.append(OplogEntry(optime, tuple(changes), utc, session_id, txn_number))
         if len(self.grown):
             self.grown.ring()
         return optime
@@ -150,10 +156,14 @@ class ClusterTime:
         """Take note of a client's `$clusterTime.clusterTime`."""
         self._told = max(self._told, (told.time, told.inc))
 
+    @property
+    def latest(self) -> Timestamp:
+        """The time itself."""
+        return Timestamp(*max(self._told, self._oplog.last[:2]))
+
     def fields(self) -> dict[str, Any]:
         """Return `$clusterTime` and `operationTime`."""
-        last = self._oplog.last
-        return _gossip(Timestamp(*max(self._told, last[:2])), last.timestamp)
+        return _gossip(self.latest, self._oplog.last.timestamp)
 
     def elements(self) -> bytes:
         """Return the same as BSON elements, to be put at the end of a reply."""
@@ -162,6 +172,12 @@ class ClusterTime:
             self._elements_of = (last, told)
             self._elements = _GOSSIP % (_in_bson(max(told, last[:2])), _in_bson(last[:2]))
         return self._elements
+
+
+def gossip_of(cluster_time: Timestamp, operation_time: Timestamp) -> bytes:
+    """Return `$clusterTime` and `operationTime` as BSON elements."""
+    times = ((time.time, time.inc) for time in (cluster_time, operation_time))
+    return _GOSSIP % tuple(_in_bson(time) for time in times)
 
 
 def _gossip(cluster_time: Timestamp, operation_time: Timestamp) -> dict[str, Any]:

@@ -26,7 +26,10 @@ FAIL_POINT_PREFIX: Final = "failpoint."
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One server parameter. `default` may depend on the release; `since` is the wire version that has it."""
+    """One server parameter. `default` may depend on the release; `since` is the wire version that has it.
+
+    A mongos has those that are `on_mongos`.
+    """
 
     name: str
     kind: Kind
@@ -36,6 +39,7 @@ class Parameter:
     minimum: float | None = None
     maximum: float | None = None
     since: int = 0
+    on_mongos: bool = True
 
     def default_of(self, profile: Profile) -> Any:
         """Return the value that nobody set."""
@@ -126,7 +130,7 @@ TABLE: Final[Mapping[str, Parameter]] = MappingProxyType(
             ),
             Parameter("localLogicalSessionTimeoutMinutes", "int", 30, at_runtime=False, minimum=1),
             Parameter("logLevel", "int", 0, minimum=0, maximum=5),
-            Parameter("maxTransactionLockRequestTimeoutMillis", "int", 5),
+            Parameter("maxTransactionLockRequestTimeoutMillis", "int", 5, on_mongos=False),
             Parameter("enableLocalhostAuthBypass", "bool", default=True, at_runtime=False),
             Parameter("quiet", "bool", default=False),
             Parameter(
@@ -144,7 +148,7 @@ TABLE: Final[Mapping[str, Parameter]] = MappingProxyType(
                 maximum=_MAX_ITERATIONS,
             ),
             Parameter("requireApiVersion", "bool", default=False, since=WIRE_50),
-            Parameter("transactionLifetimeLimitSeconds", "int", 60, minimum=1),
+            Parameter("transactionLifetimeLimitSeconds", "int", 60, minimum=1, on_mongos=False),
         )
     }
 )
@@ -154,13 +158,17 @@ TABLE: Final[Mapping[str, Parameter]] = MappingProxyType(
 class ServerParameters:
     """The parameters of one server. Reading one is `parameters["logLevel"]`."""
 
-    def __init__(self, profile: Profile, startup: Mapping[str, Any]) -> None:
-        """Take the values given at start-up. Raises `CommandError` as setting one would."""
-        known = {name: each for name, each in TABLE.items() if each.since <= profile.max_wire_version}
+    def __init__(self, profile: Profile, startup: Mapping[str, Any], *, is_mongos: bool = False) -> None:
+        """Take the values given at start-up; a mongos leaves those that are a mongod's alone.
+
+        Raises `CommandError` as setting one would.
+        """
+        released = {name: each for name, each in TABLE.items() if each.since <= profile.max_wire_version}
+        known = {name: each for name, each in released.items() if each.on_mongos or not is_mongos}
         self._table = known
         self._values = {name: each.default_of(profile) for name, each in known.items()}
         for name, value in startup.items():
-            if not name.startswith(FAIL_POINT_PREFIX):
+            if not name.startswith(FAIL_POINT_PREFIX) and (name in known or name not in released):
                 self._set(name, value, at_startup=True)
 
     def __getitem__(self, name: str) -> Any:

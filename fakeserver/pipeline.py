@@ -155,6 +155,7 @@ class Silence:
 
 
 Action: TypeAlias = Pass | Respond | Delay | Await | Disconnect | Silence
+_WAITS: Final = (Await, Delay)
 PASS: Final = Pass.PASS
 RESPOND: Final = Respond.RESPOND
 
@@ -318,20 +319,38 @@ class Pipeline:
         abandoned = paused.reached <= paused.ways.executed_at
         _leave(request, paused.rest, paused.reached, paused.since, abandoned=abandoned)
 
+    def interrupt(self, request: RequestContext, error: CommandError) -> Action:
+        """End a request that waits with an error; one that has run tells of it in its write concern."""
+        paused, request.paused = request.paused, None
+        assert paused is not None, "the request does not wait"
+        executed_at = paused.ways.executed_at
+        if paused.reached > executed_at and request.failure is None:
+            request.write_concern_error = {
+                "code": int(error.code),
+                "codeName": error.code_name,
+                "errmsg": error.message,
+            }
+        else:
+            request.failure = error
+        _leave(request, paused.rest, paused.reached, paused.since, abandoned=paused.reached < executed_at)
+        return RESPOND
+
     def _walk(self, request: RequestContext, now: float, ways: _Ways, leg: _Leg, reached: int) -> Action:
-        final: Action = RESPOND
+        final: Action = PASS
         try:
-            for reached, enter in leg.entering:  # noqa: B007, PLR1704 - it tells how far the walk came
-                final = enter(request, now)
-                if final is not PASS:
-                    break
-            else:
-                if leg.leads_on:
-                    return self._walk(request, now, ways, ways.leg_of(request.spec), reached)
-                final = RESPOND
+            while final is PASS:
+                for reached, enter in leg.entering:  # noqa: B007, PLR1704 - it tells how far the walk came
+                    final = enter(request, now)
+                    if final is not PASS:
+                        break
+                else:
+                    if leg.leads_on:
+                        leg = ways.leg_of(request.spec)
+                    else:
+                        final = RESPOND
         except Exception as error:  # noqa: BLE001 - whatever a handler does, the server goes on
             final = self._answer_to(request, error)
-        if isinstance(final, Await | Delay):
+        if isinstance(final, _WAITS):
             request.paused = Paused(ways, reached, _rest(leg, reached, again=isinstance(final, Await)), now)
         else:
             _leave(request, leg, reached, now, abandoned=reached < ways.executed_at)

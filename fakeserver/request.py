@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fakeserver.oplog import OpTime
     from fakeserver.pipeline import Paused
     from fakeserver.stages.write_concern import WriteConcern
+    from fakeserver.transaction_router import Routed
     from mongowire.connection import Envelope
     from mongowire.messages import OpMsg
 
@@ -53,6 +54,8 @@ class RequestContext:
     write_concern: WriteConcern | None = None
     write_concern_until: float | None = None
     context: CommandContext | None = None
+    routed: Routed | None = None
+    """What a mongos knows of the transaction that it belongs to."""
     tails_change_stream: bool = False
     """A getMore whose cursor is a change stream's; set by the handler."""
     before: OpTime | None = None
@@ -70,6 +73,8 @@ class RequestContext:
     """The times at the end of the reply, as BSON elements."""
     silent: bool = False
     """The client waits for no reply."""
+    operation_id: int = 0
+    """What `currentOp` called it, 0 as long as nobody asked."""
     iteration: int = 0
     """How many replies of an exhaust stream went before."""
 

@@ -45,6 +45,14 @@ class Session:
     use: Use = Use.RETRYABLE_WRITE
     statements: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     transaction: Transaction | None = None
+    owner: frozenset[tuple[str, str]] = frozenset()
+    """The users, as pairs of database and name, who used it last; nobody without access control."""
+
+    @property
+    def uid(self) -> bytes:
+        """The digest of its user's name, which is part of its id."""
+        names = sorted(self.owner)
+        return hashlib.sha256(f"{names[0][1]}@{names[0][0]}".encode() if names else b"").digest()
 
     def __str__(self) -> str:
         """Return the session as a server's messages print it."""
@@ -146,6 +154,10 @@ class SessionCatalog:
     def ids(self) -> list[bytes]:
         """Return the ids of all sessions that are remembered."""
         return list(self._sessions)
+
+    def ids_of(self, wanted: Callable[[Session], bool]) -> list[bytes]:
+        """Return the ids of the sessions that are wanted."""
+        return [session.id for session in self._sessions.values() if wanted(session)]
 
     def __len__(self) -> int:
         """Return how many sessions have not ended."""

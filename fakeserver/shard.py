@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 from fakeserver.events import PrimaryElected, PrimarySteppedDown
+from fakeserver.hello import MemberFacts
 from fakeserver.replication import Member, ReplicaSet, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from fakeserver.cluster import Cluster
     from fakeserver.node import Node
     from fakeserver.oplog import OpTime
+    from fakeserver.spec import MemberSpec
 
 
 def shard_name(number: int) -> str:
@@ -27,8 +30,11 @@ class Shard:
         self.cluster = cluster
         self.replica_set = replica_set
         self.nodes = tuple(nodes)
+        self._election_at: float | None = None
         for node in self.nodes:
             node.shard = self
+            if node.member.spec.delay:
+                node.position.lag(node.member.spec.delay)
 
     def __repr__(self) -> str:
         return f"<Shard {self.name} of {len(self.nodes)}>"
@@ -49,18 +55,68 @@ class Shard:
         found = self.replica_set.primary
         return None if found is None else self.node_of(found)
 
-    def replicated(self, optime: OpTime) -> int:
-        """Return how many members have the operation of `optime`."""
-        return sum(node.applied >= optime for node in self.nodes)
-
-    def majority(self) -> OpTime:
-        """Return the last operation that a majority has."""
-        positions = sorted((node.applied for node in self.nodes), reverse=True)
-        return positions[len(positions) // 2]
-
     def node_of(self, member: Member) -> Node:
         """Return the server that is this member."""
         return next(node for node in self.nodes if node.member is member)
+
+    def facts_of(self, node: Node) -> MemberFacts | None:
+        """Return what a member's hello tells, None for a server that is none yet, or no longer."""
+        if node not in self.nodes:
+            return None
+        replica_set = self.replica_set
+        applied, majority = node.applied, min(self.majority(), node.applied)
+        shown = [member for member in replica_set.members if member.spec.is_shown]
+        others = [member for member in shown if not member.spec.is_electable]
+        primary = replica_set.primary
+        return MemberFacts(
+            set_name=replica_set.name,
+            set_version=replica_set.version,
+            hosts=tuple(member.address for member in shown if member.spec.is_electable),
+            passives=tuple(member.address for member in others if not member.spec.arbiter),
+            arbiters=tuple(member.address for member in others if member.spec.arbiter),
+            spec=node.member.spec,
+            me=node.address,
+            role=node.role,
+            primary=primary.address if primary is not None and primary.reaches(node.member) else None,
+            election_id=replica_set.election_id if node.is_primary else None,
+            last_write=applied,
+            last_write_date=datetime.fromtimestamp(applied.seconds, UTC),
+            majority=majority,
+            majority_date=datetime.fromtimestamp(majority.seconds, UTC),
+        )
+
+    # How far its members are.
+
+    @property
+    def data_bearing(self) -> list[Node]:
+        """The members that are no arbiters."""
+        return [node for node in self.nodes if not node.member.spec.arbiter]
+
+    def replicated(self, optime: OpTime) -> int:
+        """Return how many members have the operation of `optime`."""
+        return sum(node.applied >= optime for node in self.data_bearing)
+
+    def majority(self) -> OpTime:
+        """Return the last operation that a majority of the members with a vote has."""
+        voters = (node for node in self.data_bearing if node.member.spec.votes)
+        positions = sorted((node.applied for node in voters), reverse=True)
+        return positions[self.replica_set.write_majority - 1]
+
+    def successor(self, now: float) -> Node | None:
+        """Return a secondary that could take over at once: it has all that the primary has."""
+        last = self.cluster.oplog.last
+        found = [
+            node
+            for node in self.nodes
+            if node.role is Role.SECONDARY
+            and node.member.spec.is_electable
+            and node.member.frozen_until <= now
+            and node.applied >= last
+            and self.replica_set.has_majority(node.member)
+        ]
+        return found[0] if found else None
+
+    # Elections.
 
     def step_down(self, *, seconds: float) -> Node:
         """Make the primary a secondary that seeks no election for `seconds`, and return it.
@@ -68,17 +124,18 @@ class Shard:
         Raises `ValueError` if there is no primary.
         """
         now = self.cluster.clock.now()
-        node = self.node_of(self.replica_set.step_down(frozen_until=now + seconds))
-        node.record(PrimarySteppedDown(node.name, self.replica_set.term))
-        self.cluster.transactions.abort_all()
-        self.cluster.replication.ring()
+        node = self._demote(frozen_until=now + seconds)
         self._seek_election(now + self.cluster.spec.election_delay)
         return node
 
     def elect(self, node: Node) -> None:
-        """Make `node` the primary of a new term. Raises `ValueError` unless it is a secondary."""
+        """Make `node` the primary of a new term. Raises `ValueError` unless a majority would have it."""
         if node.role is not Role.SECONDARY:
             raise ValueError(f"{node.name} is {node.role.name}, only a SECONDARY can be elected")
+        if not node.member.spec.is_electable:
+            raise ValueError(f"{node.name} has priority 0 and cannot be elected")
+        if not self.replica_set.has_majority(node.member):
+            raise ValueError(f"{node.name} does not reach a majority of its set")
         replica_set, oplog = self.replica_set, self.cluster.oplog
         old = self.primary
         if old is not None:
@@ -86,26 +143,97 @@ class Shard:
             old.record(PrimarySteppedDown(old.name, replica_set.term))
         replica_set.elect(node.member)
         node.record(PrimaryElected(node.name, replica_set.term))
+        self._reposition()
         oplog.term = max(oplog.term, replica_set.term)
         oplog.append()
         self.cluster.replication.ring()
+        self._look_ahead()
+
+    def settle(self) -> None:
+        """Draw the consequences of who runs, and who reaches whom.
+
+        A primary without a majority is none any more, at once and not after a timeout: what it would go on
+        to acknowledge could not be kept. A majority elects another after the spec's `election_delay`.
+        """
+        primary = self.replica_set.primary
+        if primary is not None and not self.replica_set.has_majority(primary):
+            self._demote()
+        else:
+            self._reposition()
+            self.cluster.replication.ring()
+        self.replica_set.announce()
+        self._look_ahead()
+
+    def reconfigure(self, members: Mapping[Node, MemberSpec], *, version: int | None = None) -> None:
+        """Have these servers as members from now on; `version` is the new configuration's."""
+        gone = [node for node in self.nodes if node not in members]
+        if self.primary in gone:
+            self._demote()
+        for node, spec in members.items():
+            node.shard = self
+            old, node.member.spec = node.member.spec, spec
+            if old.delay != spec.delay:
+                node.position.lag(spec.delay)
+        self.replica_set.reconfigure([node.member for node in members], version=version)
+        self.nodes = tuple(members)
+        for node in members:
+            node.position.release("removed")
+        for node in gone:
+            node.position.hold("removed")
+        self.settle()
+
+    def _demote(self, **facts: Any) -> Node:
+        node = self.node_of(self.replica_set.step_down(**facts))
+        node.record(PrimarySteppedDown(node.name, self.replica_set.term))
+        self.cluster.transactions.abort_all()
+        node.position.refresh()
+        self.cluster.replication.ring()
+        return node
+
+    def _reposition(self) -> None:
+        """Hold back the members that the primary does not reach; the others catch up."""
+        primary = self.replica_set.primary
+        if primary is None:
+            return
+        for node in self.nodes:
+            if node.member.reaches(primary):
+                node.position.release("unreachable")
+            else:
+                node.position.hold("unreachable")
+
+    def _look_ahead(self) -> None:
+        """See whether there will be an election, and when."""
+        thaw = self.replica_set.next_thaw(above=self._priority_to_beat)
+        if thaw is not None:
+            self._seek_election(max(thaw, self.cluster.clock.now() + self.cluster.spec.election_delay))
 
     def _seek_election(self, at: float) -> None:
+        if self._election_at is not None and self._election_at <= at:
+            return
+        self._election_at = at
+
         async def campaign() -> None:
             await self.cluster.clock.sleep_until(at)
-            self._hold_election()
+            if self._election_at == at:
+                self._election_at = None
+                self._hold_election()
 
         self.cluster.spawn(campaign())
 
     def _hold_election(self) -> None:
-        replica_set = self.replica_set
-        if replica_set.primary is not None:
-            return
-        now = self.cluster.clock.now()
-        winner = replica_set.candidate(now)
-        if winner is not None:
+        winner = self.replica_set.candidate(
+            self.cluster.clock.now(), self._applied, above=self._priority_to_beat
+        )
+        primary = self.replica_set.primary
+        if winner is None:
+            self._look_ahead()
+        elif primary is None or self._applied(winner) >= self._applied(primary):
             self.elect(self.node_of(winner))
-            return
-        thaw = replica_set.next_thaw()
-        if thaw is not None:
-            self._seek_election(max(thaw, now + self.cluster.spec.election_delay))
+
+    @property
+    def _priority_to_beat(self) -> float:
+        primary = self.replica_set.primary
+        return 0.0 if primary is None else primary.spec.rank
+
+    def _applied(self, member: Member) -> OpTime:
+        return self.node_of(member).applied

@@ -67,6 +67,7 @@ class Door(asyncio.Protocol):
         self._required = required
         self._undecided = True
         self._first = b""
+        self._held = b""
         self.session: TlsSession | None = None
         self.transport: asyncio.Transport
 
@@ -76,6 +77,11 @@ class Door(asyncio.Protocol):
         self._inner.connection_made(_DoorTransport(self))
 
     def data_received(self, data: bytes) -> None:
+        if not self._inner.node.ready:
+            # A server that is paused shakes no hands either.
+            self._held += data
+            self._inner.held = self._go_on
+            return
         if self._undecided:
             data, self._first = self._first + data, b""
             if len(data) < TELLING_BYTES:
@@ -91,6 +97,10 @@ class Door(asyncio.Protocol):
             self._inner.data_received(data)
         else:
             self._take(self.session, data)
+
+    def _go_on(self) -> None:
+        held, self._held = self._held, b""
+        self.data_received(held)
 
     def _take(self, session: TlsSession, data: bytes) -> None:
         shaking = not session.established

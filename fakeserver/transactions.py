@@ -13,16 +13,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError
 from fakeserver.pipeline import Park
 from fakeserver.sessions import Use, numbers
+from fakeserver.storage.printing import show_document
 from fakeserver.waiting import Bell
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
+    from collections.abc import Callable, Hashable, Iterable, Mapping
 
     from bson import Timestamp
 
@@ -60,6 +61,8 @@ class Transaction:
     changes: list[Written] = field(default_factory=list)
     held: dict[tuple[Namespace, Hashable], None] = field(default_factory=dict)
     touched: dict[str, None] = field(default_factory=dict)
+    api: Mapping[str, Any] = field(default_factory=dict)
+    """The API version that its first statement declared, with what else was said of it."""
 
     def claim(self, ns: Namespace, change: Changed) -> None:
         """Take the unique keys of a change, before it is made. Raises the conflict if another was first."""
@@ -110,6 +113,7 @@ class Transactions:
         *,
         lifetime: float = LIFETIME,
         source: Catalog | None = None,
+        api: Mapping[str, Any] | None = None,
     ) -> Transaction:
         """Start a transaction on a session; an older one that is open is aborted.
 
@@ -122,7 +126,7 @@ class Transactions:
         session.begin(number, Use.TRANSACTION)
         transaction = session.transaction = self._new(source, _write_conflict)
         transaction.session_id, transaction.number = session.id, number
-        transaction.expires = now + lifetime
+        transaction.expires, transaction.api = now + lifetime, api or {}
         self.open[session.id] = transaction
         self.started += 1
         return transaction
@@ -142,10 +146,12 @@ class Transactions:
                 f" number is in state {state}",
             )
 
-    def proceed(self, session: Session, number: int, command: str) -> Transaction:
-        """Return the transaction that a statement continues or ends.
+    def proceed(
+        self, session: Session, number: int, command: str, api: Mapping[str, Any] | None = None
+    ) -> Transaction:
+        """Return the transaction that a statement continues or ends; `api` is what the statement declares.
 
-        Raises `CommandError` 225, 251 NoSuchTransaction and 256 TransactionCommitted.
+        Raises `CommandError` 225, 251 NoSuchTransaction, 256 TransactionCommitted and 347 APIMismatchError.
         """
         if number < session.txn_number:
             session.begin(number, Use.TRANSACTION)
@@ -155,6 +161,12 @@ class Transactions:
                 ErrorCode.NO_SUCH_TRANSACTION,
                 f"Given transaction number {number} on session {session} using txnRetryCounter 0 does not"
                 f" match any in-progress transactions. The active transaction number is {session.txn_number}",
+            )
+        if api is not None and api != transaction.api:
+            raise CommandError(
+                ErrorCode.API_MISMATCH_ERROR,
+                f"API parameter mismatch: transaction-continuing command used {show_document(api)}, the"
+                f" transaction's first command used {show_document(transaction.api)}",
             )
         shown = f"Transaction with {numbers(number)} has been"
         if transaction.state is State.ABORTED:

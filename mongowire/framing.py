@@ -120,7 +120,7 @@ def _value_end(document: bytes, kind: int, position: int, end: int) -> int:
 def check_outgoing(document: bytes) -> None:
     """Raise `LocalProtocolError` unless `document` is framed as one BSON document."""
     size = len(document)
-    if size < _MIN_DOCUMENT or int.from_bytes(document[:4], "little") != size or document[-1]:
+    if size < _MIN_DOCUMENT or _INT32.unpack_from(document)[0] != size or document[-1]:
         raise LocalProtocolError(f"{size} bytes that are not one BSON document")
 
 

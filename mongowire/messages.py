@@ -110,8 +110,6 @@ class OpMsg(NamedTuple):
 
     @property
     def flag_bits(self) -> int:
-        if not (self.checksum or self.more_to_come or self.exhaust_allowed):
-            return 0
         return (
             (CHECKSUM_PRESENT if self.checksum else 0)
             | (MORE_TO_COME if self.more_to_come else 0)

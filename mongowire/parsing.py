@@ -51,7 +51,12 @@ def parse_msg(payload: bytes, *, request_id: int, response_to: int) -> OpMsg:
             fatal=True,
         )
     if not flags & CHECKSUM_PRESENT and _is_body_alone(payload):
-        return OpMsg(payload[_BODY_AT:], (), bool(flags & MORE_TO_COME), bool(flags & EXHAUST_ALLOWED))
+        body = payload[_BODY_AT:]
+        return (
+            OpMsg(body, (), bool(flags & MORE_TO_COME), bool(flags & EXHAUST_ALLOWED))
+            if flags
+            else OpMsg(body)
+        )
     end = _sections_end(payload, flags)
     body, sequences = _Sections(payload, end).read()
     if flags & CHECKSUM_PRESENT:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from fakeserver.access.roles import CLUSTER, Resource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from fakeserver.commands.table import CommandSpec
 
@@ -37,7 +37,7 @@ _FREE: Final = frozenset(
 """They need no privilege of their own: what they do is checked elsewhere, or concerns the client's own."""
 
 _NEEDS: Final[Mapping[str, _On]] = {
-    **dict.fromkeys(("find", "count", "distinct", "aggregate"), _On("collection", ("find",))),
+    **dict.fromkeys(("find", "count", "distinct"), _On("collection", ("find",))),
     "insert": _On("collection", ("insert",)),
     "update": _On("collection", ("update",)),
     "delete": _On("collection", ("remove",)),
@@ -49,22 +49,28 @@ _NEEDS: Final[Mapping[str, _On]] = {
     "listIndexes": _On("collection", ("listIndexes",)),
     "collStats": _On("collection", ("collStats",)),
     "validate": _On("collection", ("validate",)),
+    "compact": _On("collection", ("compact",)),
+    "planCacheClear": _On("collection", ("planCacheWrite",)),
+    "dataSize": _On("db", ("find",)),
     "createSearchIndexes": _On("collection", ("createSearchIndexes",)),
     "updateSearchIndex": _On("collection", ("updateSearchIndex",)),
     "dropSearchIndex": _On("collection", ("dropSearchIndex",)),
-    "listCollections": _On("db", ("listCollections",)),
     "dropDatabase": _On("db", ("dropDatabase",)),
     "dbStats": _On("db", ("dbStats",)),
     "profile": _On("db", ("enableProfiler",)),
     "createUser": _On("db", ("createUser", "grantRole")),
-    "updateUser": _On("db", ("changePassword", "grantRole")),
     "dropUser": _On("db", ("dropUser",)),
     "dropAllUsersFromDatabase": _On("db", ("dropUser",)),
     "grantRolesToUser": _On("db", ("grantRole",)),
     "revokeRolesFromUser": _On("db", ("revokeRole",)),
     "createRole": _On("db", ("createRole", "grantRole")),
     "updateRole": _On("db", ("grantRole", "revokeRole")),
+    "grantPrivilegesToRole": _On("db", ("grantRole",)),
+    "revokePrivilegesFromRole": _On("db", ("revokeRole",)),
+    "grantRolesToRole": _On("db", ("grantRole",)),
+    "revokeRolesFromRole": _On("db", ("revokeRole",)),
     "dropRole": _On("db", ("dropRole",)),
+    "dropAllRolesFromDatabase": _On("db", ("dropRole",)),
     "usersInfo": _On("db", ("viewUser",)),
     "rolesInfo": _On("db", ("viewRole",)),
     **{
@@ -83,13 +89,21 @@ _NEEDS: Final[Mapping[str, _On]] = {
             ("replSetFreeze", "replSetStateChange"),
             ("replSetStepDown", "replSetStateChange"),
             ("replSetMaintenance", "replSetStateChange"),
+            ("replSetStepUp", "replSetStateChange"),
+            ("replSetReconfig", "replSetConfigure"),
             ("currentOp", "inprog"),
             ("killOp", "killop"),
             ("top", "top"),
             ("fsync", "fsync"),
+            ("fsyncUnlock", "unlock"),
+            ("connPoolStats", "connPoolStats"),
+            ("getDefaultRWConcern", "getDefaultRWConcern"),
+            ("setFeatureCompatibilityVersion", "setFeatureCompatibilityVersion"),
+            ("logRotate", "logRotate"),
             ("shutdown", "shutdown"),
             ("listShards", "listShards"),
             ("flushRouterConfig", "flushRouterConfig"),
+            ("invalidateUserCache", "invalidateUserCache"),
         )
     },
 }
@@ -107,8 +121,6 @@ def needs(spec: CommandSpec, db: str, command: Mapping[str, Any]) -> Iterator[Ne
     if need is not None:
         resource = _resource(need.scope, db, command)
         yield from ((resource, action) for action in need.actions)
-    if spec.name == "aggregate":
-        yield from _output(db, command)
 
 
 _BY_KIND: Final[Mapping[str, _On]] = {
@@ -134,19 +146,85 @@ def _find_and_modify(db: str, command: Mapping[str, Any]) -> Iterator[Need]:
         yield resource, "insert"
 
 
-def _output(db: str, command: Mapping[str, Any]) -> Iterator[Need]:
-    """`$out` and `$merge` write to another collection."""
+def _aggregate(db: str, command: Mapping[str, Any]) -> Iterator[Need]:
+    """Iterate over what the first stage needs, and what the collections do that a pipeline names."""
     pipeline = command.get("pipeline")
-    last = pipeline[-1] if isinstance(pipeline, list) and pipeline else None
-    if not isinstance(last, dict):
-        return
-    if "$out" in last:
-        resource = _namespace(db, last["$out"])
-        yield from ((resource, action) for action in ("insert", "remove"))
-    elif "$merge" in last:
-        into = last["$merge"]
-        resource = _namespace(db, into.get("into") if isinstance(into, dict) else into)
-        yield from ((resource, action) for action in ("insert", "update"))
+    stages = [each for each in pipeline if isinstance(each, dict)] if isinstance(pipeline, list) else []
+    source = next(iter(stages[0]), "") if stages else ""
+    if source == "$currentOp":
+        spec = stages[0][source]
+        if isinstance(spec, dict) and spec.get("allUsers"):
+            yield CLUSTER, "inprog"
+    elif source == "$listSessions":
+        yield CLUSTER, "listSessions"
+    elif source not in _OPEN_SOURCES:
+        resource = _resource("collection", db, command)
+        yield from ((resource, action) for action in _SOURCES.get(source, ("find",)))
+    yield from _stages(db, stages)
+
+
+_OPEN_SOURCES: Final = frozenset({"$documents", "$listLocalSessions"})
+_SOURCES: Final[Mapping[str, tuple[str, ...]]] = {
+    "$changeStream": ("find", "changeStream"),
+    "$collStats": ("collStats",),
+    "$indexStats": ("indexStats",),
+    "$planCacheStats": ("planCacheRead",),
+    "$listSearchIndexes": ("listSearchIndexes",),
+}
+
+
+def _stages(db: str, stages: Iterable[Any]) -> Iterator[Need]:
+    """Iterate over what stages need of other collections; `$out` and `$merge` write to one."""
+    for stage in stages:
+        for name, argument in stage.items() if isinstance(stage, dict) else ():
+            if name == "$out":
+                resource = _namespace(db, argument)
+                yield from ((resource, action) for action in ("insert", "remove"))
+            elif name == "$merge":
+                resource = _namespace(db, argument.get("into") if isinstance(argument, dict) else argument)
+                yield from ((resource, action) for action in ("insert", "update"))
+            elif name == "$facet" and isinstance(argument, dict):
+                for inner in argument.values():
+                    yield from _stages(db, inner if isinstance(inner, list) else ())
+            elif name in _JOINS:
+                yield from _joined(db, argument, _JOINS[name])
+
+
+_JOINS: Final[Mapping[str, str]] = {"$lookup": "from", "$graphLookup": "from", "$unionWith": "coll"}
+
+
+def _joined(db: str, argument: Any, field: str) -> Iterator[Need]:
+    spec = argument if isinstance(argument, dict) else {field: argument}
+    if field in spec:
+        yield _namespace(db, spec[field]), "find"
+    inner = spec.get("pipeline")
+    yield from _stages(db, inner if isinstance(inner, list) else ())
+
+
+def _list_collections(db: str, command: Mapping[str, Any]) -> Iterator[Need]:
+    """Ask for nothing where only the names are wanted of what a client may use anyhow."""
+    if not (command.get("nameOnly") and command.get("authorizedCollections")):
+        yield Resource(db), "listCollections"
+
+
+def _current_op(_db: str, command: Mapping[str, Any]) -> Iterator[Need]:
+    """Ask for nothing where a client wants to see its own operations."""
+    if not command.get("$ownOps"):
+        yield CLUSTER, "inprog"
+
+
+def _update_user(db: str, command: Mapping[str, Any]) -> Iterator[Need]:
+    for name, actions in _USER_CHANGES.items():
+        if name in command:
+            yield from ((Resource(db), action) for action in actions)
+
+
+_USER_CHANGES: Final[Mapping[str, tuple[str, ...]]] = {
+    "pwd": ("changePassword",),
+    "customData": ("changeCustomData",),
+    "roles": ("grantRole", "revokeRole"),
+    "authenticationRestrictions": ("setAuthenticationRestriction",),
+}
 
 
 def _namespace(db: str, target: Any) -> Resource:
@@ -194,8 +272,12 @@ def _explain(db: str, command: Mapping[str, Any]) -> Iterator[Need]:
 
 
 _SPECIAL: Final[Mapping[str, Callable[[str, Mapping[str, Any]], Iterator[Need]]]] = {
+    "aggregate": _aggregate,
     "findAndModify": _find_and_modify,
+    "listCollections": _list_collections,
+    "updateUser": _update_user,
     "bulkWrite": _bulk_write,
+    "currentOp": _current_op,
     "explain": _explain,
     "renameCollection": _rename,
 }

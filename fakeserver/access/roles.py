@@ -192,12 +192,29 @@ def built_in(role: RoleName) -> tuple[Privilege, ...] | None:
     return _ADMIN_ONLY.get(role.name) if role.db == "admin" else None
 
 
+def built_in_roles(db: str) -> list[RoleName]:
+    """Return the built-in roles that a database has, by name."""
+    names = (*_PER_DATABASE, *(_ADMIN_ONLY if db == "admin" else ()))
+    return [RoleName(name, db) for name in sorted(names)]
+
+
 def permits(privileges: Iterable[Privilege], resource: Resource, action: str) -> bool:
     """Say whether one of the privileges permits an action on a resource."""
     return any(
         (action in each.actions or ANY_ACTION in each.actions) and each.resource.covers(resource)
         for each in privileges
     )
+
+
+def reaches(privileges: Iterable[Privilege], resource: Resource) -> bool:
+    """Say whether any action at all is permitted on a collection, or on anything of a database."""
+    return any(_touches(each.resource, resource) for each in privileges if each.actions)
+
+
+def _touches(granted: Resource, wanted: Resource) -> bool:
+    if wanted.collection or granted.anything:
+        return granted.covers(wanted)
+    return not granted.cluster and granted.db in {"", wanted.db}
 
 
 def merged(privileges: Iterable[Privilege]) -> Iterator[Privilege]:

@@ -37,6 +37,11 @@ class Identity:
         self._names.pop(db, None)
         self._known = None
 
+    @property
+    def names(self) -> frozenset[tuple[str, str]]:
+        """Who is authenticated: pairs of a database and the user's name."""
+        return frozenset(self._names.items())
+
     def users(self, store: UserStore) -> list[User]:
         """Return the users as they are now: one that was dropped is authenticated no more."""
         found = [store.find(name, db) for db, name in self._names.items()]

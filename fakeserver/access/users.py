@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 EXTERNAL: Final = "$external"
 _USER_EXISTS: Final = 51003
 _ROLE_EXISTS: Final = 51002
+_INVALID_MODIFICATION: Final = ErrorCode.INVALID_ROLE_MODIFICATION
 _NO_USERS_IN: Final = ("local", "config")
 
 
@@ -228,7 +229,7 @@ class UserStore:
         """Define a role. Raises `CommandError` 51002 for a name that is taken, 31 for an unknown role."""
         if self.role(role.role) is not None:
             raise CommandError(_ROLE_EXISTS, f'Role "{role.role}" already exists')
-        self.require_roles(role.roles)
+        self._check_grants(role.role, role.privileges, role.roles)
         self.version += 1
         self._roles[role.role] = role
 
@@ -240,13 +241,40 @@ class UserStore:
     ) -> None:
         """Change what is given of a defined role. Raises `CommandError` 31 RoleNotFound."""
         role = self.require_defined(name)
-        self.require_roles(roles or ())
+        self._check_grants(name, privileges or (), roles or ())
         self.version += 1
         self._roles[name] = Role(
             name,
             role.privileges if privileges is None else tuple(privileges),
             role.roles if roles is None else tuple(roles),
         )
+
+    def _check_grants(
+        self, name: RoleName, privileges: Iterable[Privilege], roles: Sequence[RoleName]
+    ) -> None:
+        """Refuse what a role cannot have. Raises `CommandError` 31, and 49 InvalidRoleModification."""
+        self.require_roles(roles)
+        if name.db != "admin":
+            here = f"Roles on the '{name.db}' database cannot be granted"
+            if any(each.db != name.db for each in roles):
+                raise CommandError(_INVALID_MODIFICATION, f"{here} roles from other databases")
+            if any(each.resource.db != name.db for each in privileges):
+                raise CommandError(
+                    _INVALID_MODIFICATION, f"{here} privileges that target other databases or the cluster"
+                )
+        for role in roles:
+            if name in self.inherited([role]):
+                raise CommandError(
+                    _INVALID_MODIFICATION,
+                    f"Granting {role} to {name} would introduce a cycle in the role graph.",
+                )
+
+    def drop_roles(self, db: str) -> int:
+        """Forget the defined roles of a database; return how many they were."""
+        gone = self.roles_of(db)
+        for role in gone:
+            self.drop_role(role.role)
+        return len(gone)
 
     def drop_role(self, name: RoleName) -> None:
         """Forget a defined role, also where users and roles have it. Raises `CommandError` 31."""
@@ -261,7 +289,7 @@ class UserStore:
     def require_defined(self, name: RoleName) -> Role:
         """Return a defined role. Raises `CommandError` 31 RoleNotFound, 2 for one that is built in."""
         if built_in(name) is not None:
-            raise CommandError(ErrorCode.BAD_VALUE, f"{name} is a built-in role and cannot be modified.")
+            raise CommandError(ErrorCode.BAD_VALUE, f"{name} is a built-in role and cannot be modified")
         role = self._roles.get(name)
         if role is None:
             raise CommandError(ErrorCode.ROLE_NOT_FOUND, f"Role {name} not found")

@@ -15,6 +15,7 @@ FAMILIES: Final = (
     "authentication",
     "users",
     "roles",
+    "role_grants",
     "api_version",
     "diagnostics",
     "parameters",
@@ -22,6 +23,8 @@ FAMILIES: Final = (
     "sessions",
     "transactions",
     "replication",
+    "reconfiguration",
+    "lifetime",
     "sharding",
     "insert",
     "update",
@@ -40,6 +43,7 @@ FAMILIES: Final = (
     "modify",
     "statistics",
     "operations",
+    "maintenance",
     "map_reduce",
 )
 """The modules whose `table` the default table is merged of."""

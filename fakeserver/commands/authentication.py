@@ -153,6 +153,7 @@ def _failure(ctx: CommandContext, conversation: ScramConversation, error: Comman
 
 
 def _log_in(ctx: CommandContext, user: User, mechanism: str) -> None:
+    ctx.node.counters.authentications[mechanism, True] += 1
     ctx.connection.identity.log_in(user)
     attr = {"user": f"{user.name}@{user.db}", "mechanism": mechanism, "client": ctx.connection.peer}
     ctx.node.log.write(
@@ -161,6 +162,7 @@ def _log_in(ctx: CommandContext, user: User, mechanism: str) -> None:
 
 
 def _log_failure(ctx: CommandContext, name: str, db: str, mechanism: str) -> None:
+    ctx.node.counters.authentications[mechanism, False] += 1
     attr = {"user": f"{name}@{db}", "mechanism": mechanism, "client": ctx.connection.peer}
     ctx.node.log.write(
         "ACCESS", 5286307, "Failed to authenticate", context=ctx.connection.thread_name, attr=attr

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
+from fakeserver.access.roles import Resource, reaches
 from fakeserver.catalog import matching
 from fakeserver.commands.cursors import Cursor, first_batch
 from fakeserver.commands.reading import check_uuid, namespace
@@ -216,6 +217,9 @@ def list_collections(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         described.append(
             {"name": "system.views", "type": "collection", "options": {}, "info": {"readOnly": False}}
         )
+    if request.get("authorizedCollections") and ctx.privileges is not None:
+        seen = ctx.privileges
+        described = [each for each in described if reaches(seen, Resource(ctx.db, each["name"]))]
     found = matching(described, request.get("filter"))
     if request.get("nameOnly", False):
         found = [{"name": each["name"], "type": each["type"]} for each in found]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from bson import Binary, ObjectId
 
+    from fakeserver.access.roles import Privilege
     from fakeserver.catalog import Catalog, Collection
     from fakeserver.commands.cursors import CursorStore
     from fakeserver.connection import ConnectionState
@@ -94,6 +95,8 @@ class CommandContext:
 
     def applied(self, ns: Namespace, change: Changed) -> None:
         """Enter a change of data in the oplog, that of a transaction at its commit."""
+        kind = "inserted" if change.before is None else "deleted" if change.after is None else "updated"
+        self.node.counters.documents[kind] += 1
         collection = self.catalog.get(ns)
         if collection is None:
             written = Written(ns, change)
@@ -131,6 +134,19 @@ class CommandContext:
         index = collection.indexes.get("_id_")
         detail = {"nsType": collection.kind, "idIndex": dict(index.document) if index is not None else None}
         self.command_applied(ns.db, command, uuid=collection.uuid, detail=detail)
+
+    @property
+    def privileges(self) -> tuple[Privilege, ...] | None:
+        """What the client may do; None where there is no access control."""
+        node = self.node
+        if not node.auth:
+            return None
+        return self.connection.identity.privileges(node.users, bypass=node.bypasses(self.connection))
+
+    @property
+    def who(self) -> frozenset[tuple[str, str]]:
+        """The client's users, nobody where there is no access control."""
+        return self.connection.identity.names if self.node.auth else frozenset()
 
     @property
     def in_transaction(self) -> bool:

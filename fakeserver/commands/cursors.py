@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import bson
 from bson import Int64
 
+from fakeserver.access.roles import CLUSTER, Resource, permits
 from fakeserver.commands.table import CommandTable, Reply, first_argument
 from fakeserver.errors import CommandError
 from fakeserver.idl import Field, Fields
@@ -30,6 +31,8 @@ DEFAULT_BATCH: Final = 101
 MAX_BATCH_BYTES: Final = 16 * 1024 * 1024
 IDLE_TIMEOUT: Final = 600.0
 _AWAIT_DATA_WAIT: Final = 1.0
+_CLOSED: Final = Int64(0)
+"""The id of a cursor that gave all it had."""
 _NO_SESSION_AT_CREATION: Final = 50736
 _NO_SESSION_NOW: Final = 50737
 _OTHER_SESSION: Final = 50738
@@ -44,13 +47,14 @@ class Cursor:
 
     `small` says that they surely fit into one reply. `refill` fetches what has come since: a cursor that
     has one is tailable and never exhausted; `await_data` has getMore wait for it. `death` is the error of a
-    cursor that can give no more. `origin` is the command that opened it.
+    cursor that can give no more. `origin` is the command that opened it, `owner` the users who did.
     """
 
     ns: Namespace
     pending: deque[Document]
     origin: Mapping[str, Any]
     session_id: bytes | None = None
+    owner: frozenset[tuple[str, str]] = frozenset()
     txn_number: int | None = None
     small: bool = False
     no_timeout: bool = False
@@ -98,6 +102,8 @@ class CursorStore:
     rng: Rng
     timeout: float = IDLE_TIMEOUT
     cursors: dict[int, Cursor] = field(default_factory=dict)
+    opened: int = 0
+    timed_out: int = 0
 
     def open(self, cursor: Cursor, now: float) -> int:
         """Keep a cursor and return its id, a positive 63-bit number from the node's dice."""
@@ -105,6 +111,7 @@ class CursorStore:
         while cursor.id == 0 or cursor.id in self.cursors:
             cursor.id = int.from_bytes(self.rng.randbytes(8), "big") >> 1
         cursor.last_use = now
+        self.opened += 1
         self.cursors[cursor.id] = cursor
         return cursor.id
 
@@ -126,6 +133,10 @@ class CursorStore:
         owned = [cursor.id for cursor in self if cursor.session_id == session_id]
         return sum(self.kill(cursor_id) for cursor_id in owned)
 
+    def clear(self) -> None:
+        """Forget all cursors."""
+        self.cursors.clear()
+
     def keep_sessions(self, known: Container[bytes]) -> None:
         """Forget the cursors whose sessions are no longer known."""
         for cursor in self:
@@ -136,6 +147,7 @@ class CursorStore:
         """Forget the cursors that nobody used for the idle timeout."""
         for cursor in self:
             if not cursor.no_timeout and cursor.session_id is None and now - cursor.last_use > self.timeout:
+                self.timed_out += 1
                 del self.cursors[cursor.id]
 
     def invalidate(self, ns: Namespace, error: CommandError) -> None:
@@ -156,16 +168,17 @@ def first_batch(
 
     `extra` are more fields of `cursor`; those that are None are left out.
     """
-    cursor.session_id = ctx.session_id
+    cursor.session_id, cursor.owner = ctx.session_id, ctx.who
     batch = cursor.take(DEFAULT_BATCH if size is None else size)
     keep = not single and not cursor.exhausted
-    cursor_id = ctx.cursors.open(cursor, ctx.now) if keep else 0
+    ctx.node.counters.documents["returned"] += len(batch)
+    cursor_id = Int64(ctx.cursors.open(cursor, ctx.now)) if keep else _CLOSED
     more = {name: value for name, value in extra.items() if value is not None}
     return {
         "cursor": {
             "firstBatch": batch,
             **cursor.fields(),
-            "id": Int64(cursor_id),
+            "id": cursor_id,
             "ns": str(cursor.ns),
             **more,
         }
@@ -204,6 +217,7 @@ def get_more(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         _wait_for_data(ctx, request)
     if cursor.exhausted:
         ctx.cursors.kill(cursor.id)
+    ctx.node.counters.documents["returned"] += len(batch)
     left = 0 if cursor.exhausted else cursor.id
     fields = cursor.fields()
     return {"cursor": {"nextBatch": batch, **fields, "id": Int64(left), "ns": str(cursor.ns)}}
@@ -254,6 +268,10 @@ def _check_access(ctx: CommandContext, cursor: Cursor, ns: Namespace, request: M
             ErrorCode.UNAUTHORIZED,
             f"Requested getMore on namespace '{ns}', but cursor belongs to a different namespace {cursor.ns}",
         )
+    if not _is_of_the_same_user(ctx, cursor):
+        raise CommandError(
+            ErrorCode.UNAUTHORIZED, f"cursor id {cursor.id} was not created by the authenticated user"
+        )
     start = f"Cannot run getMore on cursor {cursor.id}, which was"
     asking, owner = ctx.session_id, cursor.session_id
     if asking is not None and owner is None:
@@ -267,6 +285,11 @@ def _check_access(ctx: CommandContext, cursor: Cursor, ns: Namespace, request: M
             _OTHER_SESSION, f"{start} created in session {_session(owner)}, in session {_session(asking)}"
         )
     _check_transaction(start, cursor.txn_number, request.get("txnNumber"))
+
+
+def _is_of_the_same_user(ctx: CommandContext, cursor: Cursor) -> bool:
+    """Say whether the client is a user who opened the cursor; without access control everybody is."""
+    return not ctx.node.auth or bool(ctx.who & cursor.owner) or ctx.who == cursor.owner
 
 
 def _check_transaction(start: str, owner: int | None, asking: int | None) -> None:
@@ -294,8 +317,23 @@ def _session(session_id: bytes) -> str:
 def kill_cursors(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Forget cursors."""
     wanted = [Int64(cursor_id) for cursor_id in request["cursors"]]
+    _check_killing(ctx, wanted)
     killed = [cursor_id for cursor_id in wanted if ctx.cursors.kill(cursor_id)]
     missing = [cursor_id for cursor_id in wanted if cursor_id not in killed]
     if killed:
         ctx.node.oplog.grown.ring()
     return {"cursorsKilled": killed, "cursorsNotFound": missing, "cursorsAlive": [], "cursorsUnknown": []}
+
+
+def _check_killing(ctx: CommandContext, cursor_ids: list[Int64]) -> None:
+    """Refuse to kill the cursors of others without a privilege. Raises `CommandError` 13."""
+    privileges = ctx.privileges
+    if privileges is None:
+        return
+    for cursor_id in cursor_ids:
+        cursor = ctx.cursors.cursors.get(cursor_id)
+        if cursor is None or _is_of_the_same_user(ctx, cursor):
+            continue
+        places = (CLUSTER, Resource(cursor.ns.db, cursor.ns.collection))
+        if not any(permits(privileges, place, "killAnyCursor") for place in places):
+            raise CommandError(ErrorCode.UNAUTHORIZED, f"not authorized to kill cursor on {cursor.ns}")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from bson import Int64
 
+from fakeserver.access.roles import CLUSTER, Resource, permits, reaches
 from fakeserver.catalog import BUILT_IN, matching
 from fakeserver.commands.collections import dropped_collection
 from fakeserver.commands.statistics import PAGE_BYTES, storage_bytes
@@ -32,10 +33,10 @@ table = CommandTable()
     admin_only=True,
 )
 def list_databases(ctx: CommandContext, request: dict[str, Any]) -> Reply:
-    """Return the databases."""
+    """Return the databases, to a client that may not see all those that it has to do with."""
     names_only = request.get("nameOnly", False)
     described: list[dict[str, Any]] = []
-    for name in ctx.catalog.databases():
+    for name in _visible(ctx, request.get("authorizedDatabases")):
         size = _size(ctx, name)
         described.append({"name": name, "sizeOnDisk": Int64(size), "empty": False})
     found = matching(described, request.get("filter"))
@@ -43,6 +44,19 @@ def list_databases(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         return {"databases": [{"name": each["name"]} for each in found]}
     total = sum(int(each["sizeOnDisk"]) for each in found)
     return {"databases": found, "totalSize": Int64(total), "totalSizeMb": Int64(total // 1024**2)}
+
+
+def _visible(ctx: CommandContext, authorized_only: bool | None) -> list[str]:  # noqa: FBT001
+    """Return the databases that are listed. Raises `CommandError` 13."""
+    names, privileges = ctx.catalog.databases(), ctx.privileges
+    if privileges is None:
+        return names
+    sees_all = permits(privileges, CLUSTER, "listDatabases")
+    if authorized_only is False and not sees_all:
+        raise CommandError(ErrorCode.UNAUTHORIZED, "Insufficient permissions to list all databases")
+    if sees_all and not authorized_only:
+        return names
+    return [name for name in names if reaches(privileges, Resource(name))]
 
 
 def _size(ctx: CommandContext, db: str) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from bson import Int64
 
+from fakeserver.commands import status_sections
 from fakeserver.commands.table import CommandTable, Reply, first_argument
 from fakeserver.errors import CommandError
 from fakeserver.hello import MAX_BSON_OBJECT_SIZE
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
 
 table = CommandTable()
 
-_MAX_CONNECTIONS: Final = 838_860
 _LOGS: Final = ("global", "startupWarnings")
 _ALL_LOGS: Final = "*"
 
@@ -92,8 +93,8 @@ def _text(value: Any) -> str:
 
 
 @table.command("serverStatus", kind="internal")
-def server_status(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
-    """Tell counters and state."""
+def server_status(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Tell counters and state; a section of which the command says 0 is left out."""
     node, counters = ctx.node, ctx.node.counters
     uptime = ctx.now - node.started_at
     reply: Reply = {
@@ -102,27 +103,40 @@ def server_status(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
         "process": "mongos" if node.is_mongos else "mongod",
         "uptime": uptime,
         "uptimeMillis": Int64(uptime * 1000),
+        "uptimeEstimate": Int64(uptime),
         "localTime": datetime.fromtimestamp(node.clock.utc(), UTC),
-        "connections": {
-            "current": len(node.connections),
-            "available": _MAX_CONNECTIONS - len(node.connections),
-            "totalCreated": counters.connections,
-        },
-        "logicalSessionRecordCache": {"activeSessionsCount": len(node.sessions)},
+        "asserts": counters.asserts(),
+        "connections": status_sections.connections(node),
+        **status_sections.process(),
+        **status_sections.locks(ctx),
+        "logicalSessionRecordCache": status_sections.sessions(ctx),
         "network": counters.network(),
         "opcounters": counters.opcounters(),
-        "metrics": {"commands": counters.by_command()},
+        **status_sections.security(ctx),
+        "metrics": status_sections.metrics(ctx),
+        **(_of_mongos(node) if node.is_mongos else _of_mongod(node)),
     }
-    if node.is_mongos:
-        reply["sharding"] = {"configsvrConnectionString": _config_db(node)}
-    else:
-        engine = {"name": "mongomock", "supportsCommittedReads": True, "persistent": False}
-        reply["storageEngine"] = engine
+    unwanted = {name for name, value in command.items() if name in reply and value in (0, False)}
+    return {name: value for name, value in reply.items() if name not in unwanted}
+
+
+def _of_mongos(node: Node) -> Reply:
+    return {"sharding": {"configsvrConnectionString": _config_db(node)}}
+
+
+def _of_mongod(node: Node) -> Reply:
+    reply: Reply = {
+        "storageEngine": {"name": "mongomock", "supportsCommittedReads": True, "persistent": False}
+    }
     facts = node.member_facts()
-    if facts is not None:
-        counted = node.transactions.status()
-        reply["transactions"] = {name: Int64(number) for name, number in counted.items()}
-        reply["repl"] = {
+    if facts is None:
+        return reply
+    counted = node.transactions.status()
+    none = dict.fromkeys(("insert", "query", "update", "delete", "getmore", "command"), 0)
+    return reply | {
+        "opcountersRepl": {name: Int64(number) for name, number in none.items()},
+        "transactions": {name: Int64(number) for name, number in counted.items()},
+        "repl": {
             "hosts": list(facts.hosts),
             "setName": facts.set_name,
             "setVersion": facts.set_version,
@@ -130,8 +144,8 @@ def server_status(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
             "secondary": facts.role is Role.SECONDARY,
             "primary": facts.primary or "",
             "me": facts.me,
-        }
-    return reply
+        },
+    }
 
 
 @table.command("connectionStatus", kind="internal", requires_auth=False)
@@ -159,16 +173,27 @@ def whatsmyuri(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
 @table.command("hostInfo", kind="internal")
 def host_info(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
     """Tell about the machine."""
-    node = ctx.node
     return {
         "system": {
-            "currentTime": datetime.fromtimestamp(node.clock.utc(), UTC),
-            "hostname": node.address,
+            "currentTime": datetime.fromtimestamp(ctx.node.clock.utc(), UTC),
+            "hostname": ctx.node.address,
+            "cpuAddrSize": 64,
+            "memSizeMB": Int64(_memory_mib()),
+            "memLimitMB": Int64(_memory_mib()),
+            "numCores": os.cpu_count() or 1,
+            "numCoresAvailableToProcess": os.cpu_count() or 1,
             "cpuArch": platform.machine(),
+            "numaEnabled": False,
         },
         "os": {"type": platform.system(), "name": platform.system(), "version": platform.release()},
         "extra": {},
     }
+
+
+def _memory_mib() -> int:
+    if "SC_PHYS_PAGES" not in getattr(os, "sysconf_names", {}):
+        return 0
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // (1024 * 1024)
 
 
 @table.command("listCommands", kind="internal")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import bson
-from bson import Regex, Timestamp
+from bson import Binary, Int64, ObjectId, Regex, Timestamp
 
 from fakeserver.errors import WriteError
 from fakeserver.storage.values import is_object
@@ -19,6 +19,8 @@ MAX_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
 MAX_DEPTH: Final = 180
 _NO_TIME: Final = Timestamp(0, 0)
 _SURELY_SHALLOW: Final = 1024
+_PLAIN_IDS: Final = frozenset({ObjectId, int, Int64, str, Binary})
+"""What most documents have for an `_id`."""
 
 
 def prepare(ctx: CommandContext, document: Document) -> Document:
@@ -33,7 +35,7 @@ def prepare(ctx: CommandContext, document: Document) -> Document:
         check_id(document["_id"])
         if next(iter(document)) != "_id":
             document = {"_id": document["_id"], **document}
-    if _NO_TIME in document.values():
+    if Timestamp in map(type, document.values()):
         document = {
             name: ctx.timestamp() if name != "_id" and value == _NO_TIME else value
             for name, value in document.items()
@@ -43,6 +45,8 @@ def prepare(ctx: CommandContext, document: Document) -> Document:
 
 def check_id(value: Any) -> None:
     """Refuse what cannot be an `_id`. Raises `WriteError`."""
+    if type(value) in _PLAIN_IDS:
+        return
     if isinstance(value, list):
         raise WriteError(ErrorCode.INVALID_ID_FIELD, "The '_id' value cannot be of type array")
     if isinstance(value, Regex):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.commands.cursors import MAX_BATCH_BYTES, Cursor, first_batch
@@ -11,10 +10,12 @@ from fakeserver.commands.reading import (
     NATURAL,
     check_hint,
     check_uuid,
+    collation_of,
     namespace,
     query_of,
     reader,
     snapshot_time,
+    variables,
 )
 from fakeserver.commands.table import CommandTable, Reply
 from fakeserver.errors import CommandError
@@ -75,19 +76,22 @@ def find(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         found = _find_on_view(ctx, request, source, view, collection)
     else:
         found = ctx.catalog.engine.find(source, query(ctx, request, source, collection))
-    computing = any(
-        not isinstance(value, int | float) for value in (request.get("projection") or {}).values()
-    )
     cursor = Cursor(
         ns,
         deque(found),
         request,
-        small=not computing and ctx.catalog.engine.stats(source).size < MAX_BATCH_BYTES,
+        small=ctx.catalog.engine.stats(source).size < MAX_BATCH_BYTES and not _computes(request),
         no_timeout=request.get("noCursorTimeout", False),
         txn_number=_transaction(request),
     )
     single = request.get("singleBatch", False)
     return first_batch(ctx, cursor, request.get("batchSize"), single=single, atClusterTime=at)
+
+
+def _computes(request: Mapping[str, Any]) -> bool:
+    """Whether a projection makes values, which may be larger than the documents."""
+    projection = request.get("projection") or {}
+    return any(not isinstance(value, int | float) for value in projection.values())
 
 
 def _transaction(request: Mapping[str, Any]) -> int | None:
@@ -101,16 +105,16 @@ def query(
     hint = check_hint(collection, request.get("hint"), ns, request.get("filter") or {})
     if ("min" in request or "max" in request) and (hint is None or NATURAL in hint):
         raise CommandError(51173, "When using min()/max() a hint of which index to use must be provided")
-    return query_of(
-        ctx,
-        request,
-        collection,
-        filter=request.get("filter") or {},
+    return Query(
+        request.get("filter") or {},
         sort=request.get("sort"),
         projection=request.get("projection"),
         skip=request.get("skip", 0),
         limit=request.get("limit", 0),
         hint=hint,
+        let=variables(ctx, request.get("let")),
+        collation=collation_of(request, collection),
+        now=ctx.utc(),
         minimum=request.get("min") or None,
         maximum=request.get("max") or None,
         return_key=request.get("returnKey", False),
@@ -154,7 +158,7 @@ def _find_on_view(
     ):
         if request.get(name):
             stages.append({stage: request[name]})
-    options = replace(query_of(ctx, request, collection), read=reader(ctx, ctx.db))
+    options = query_of(ctx, request, collection)._replace(read=reader(ctx, ctx.db))
     return ctx.catalog.engine.aggregate(source, stages, options=options)
 
 
@@ -187,7 +191,7 @@ def follow(ctx: CommandContext, wanted: Query, ns: Namespace) -> Callable[[], li
     The function raises `CommandError` 136 when what it saw last is no longer there.
     """
     engine, seen = ctx.catalog.engine, 0
-    numbered = replace(wanted, show_record_id=True, projection=None)
+    numbered = wanted._replace(show_record_id=True, projection=None)
     project = {**wanted.projection} if wanted.projection else None
 
     def refill() -> list[Document]:

@@ -2,7 +2,7 @@
 
 Behaviour: `SDAM: hello`, `MongoDB Handshake`, awaitable and exhaust hello of `Server Monitoring`.
 Versions: `topologyVersion` and waiting since 4.4.
-Not modelled: horizons, arbiters and hidden members.
+Not modelled: horizons.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ def is_master(ctx: CommandContext, command: dict[str, Any]) -> Reply:
 
 def _answer(ctx: CommandContext, command: dict[str, Any], *, legacy: bool) -> Reply:
     attempt = _speculation(command)
+    ctx.node.outages.check_quiesce(ctx.now)
     if ctx.node.profile.awaits_topology_changes:
         _await_change(ctx, command)
     node = ctx.node
@@ -75,6 +76,7 @@ def _answer(ctx: CommandContext, command: dict[str, Any], *, legacy: bool) -> Re
             topology_version=node.topology_version() if awaits else None,
             compression=_negotiate(ctx, command),
             member=node.member_facts(),
+            in_set=node.is_replica_set_member,
             mongos=node.is_mongos,
             service_id=_service_id(ctx, command),
         )

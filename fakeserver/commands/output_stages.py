@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from fakeserver.commands.reading import query_of
@@ -187,7 +187,7 @@ class Merge(_Writer):
         if self.when_matched == "fail":
             index = "_id_" if self.on == ("_id",) else "_".join(f"{name}_1" for name in self.on)
             raise duplicate_key(self.target, index, dict.fromkeys(self.on, 1), key.values())
-        query = replace(self.options, filter={"_id": {"$eq": existing["_id"]}}, let=self._variables(document))
+        query = self.options._replace(filter={"_id": {"$eq": existing["_id"]}}, let=self._variables(document))
         update = Update(query, self._change(document, existing))
         self.ctx.catalog.engine.update(self.target, update, accept=self._accept)
 

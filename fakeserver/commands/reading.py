@@ -67,8 +67,17 @@ def query_of(
     ctx: CommandContext, statement: Mapping[str, Any], collection: Collection | None, **parts: Any
 ) -> Query:
     """Return the query of a command or a statement: collation (or the collection's), `let`, time."""
-    collation = statement.get("collation") or (collection.collation if collection is not None else None)
-    return Query(collation=collation, let=variables(ctx, statement.get("let")), now=ctx.utc(), **parts)
+    return Query(
+        collation=collation_of(statement, collection),
+        let=variables(ctx, statement.get("let")),
+        now=ctx.utc(),
+        **parts,
+    )
+
+
+def collation_of(statement: Mapping[str, Any], collection: Collection | None) -> Mapping[str, Any] | None:
+    """Return the collation that a command or a statement gives, else that of the collection."""
+    return statement.get("collation") or (collection.collation if collection is not None else None)
 
 
 def variables(ctx: CommandContext, let: Mapping[str, Any] | None) -> dict[str, Any] | None:

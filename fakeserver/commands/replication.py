@@ -23,15 +23,19 @@ table = CommandTable()
 
 _CATCH_UP_SECONDS: Final = 10
 _DEFAULT_STEP_DOWN_SECONDS: Final = 60
+_NOT_REACHED: Final = "(not reachable/healthy)"
 
 
 def _set_of(ctx: CommandContext) -> ReplicaSet:
-    return _shard_of(ctx).replica_set
+    return shard_of(ctx).replica_set
 
 
-def _shard_of(ctx: CommandContext) -> Shard:
+def shard_of(ctx: CommandContext) -> Shard:
+    """Return the set of the server. Raises `CommandError` 76 on a standalone, 94 before there is one."""
     if ctx.node.shard is None:
         raise CommandError(ErrorCode.NO_REPLICATION_ENABLED, "not running with --replSet")
+    if ctx.node.role is Role.STARTUP:
+        raise CommandError(ErrorCode.NOT_YET_INITIALIZED, "no replset config has been received")
     return ctx.node.shard
 
 
@@ -44,7 +48,12 @@ def repl_set_get_status(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
             "replSetGetStatus is not supported through mongos",
             extra={"info": "mongos"},
         )
-    shard, node = _shard_of(ctx), ctx.node
+    shard, node = shard_of(ctx), ctx.node
+    if node.role is Role.REMOVED:
+        raise CommandError(
+            ErrorCode.INVALID_REPLICA_SET_CONFIG,
+            "Our replica set config is invalid or we are not a member of it",
+        )
     replica_set, majority = shard.replica_set, shard.majority()
     return {
         "set": replica_set.name,
@@ -52,10 +61,10 @@ def repl_set_get_status(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
         "myState": int(node.role),
         "term": Int64(replica_set.term),
         "heartbeatIntervalMillis": Int64(2000),
-        "majorityVoteCount": len(replica_set.members) // 2 + 1,
-        "writeMajorityCount": len(replica_set.members) // 2 + 1,
-        "votingMembersCount": len(replica_set.members),
-        "writableVotingMembersCount": len(replica_set.members),
+        "majorityVoteCount": replica_set.majority,
+        "writeMajorityCount": replica_set.write_majority,
+        "votingMembersCount": replica_set.voters,
+        "writableVotingMembersCount": sum(each.member.spec.votes for each in shard.data_bearing),
         "optimes": {
             "lastCommittedOpTime": majority.document,
             "readConcernMajorityOpTime": majority.document,
@@ -68,18 +77,22 @@ def repl_set_get_status(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
 
 def _member_status(ctx: CommandContext, other: Node) -> dict[str, Any]:
     replica_set = _set_of(ctx)
+    reached = other is ctx.node or ctx.node.member.reaches(other.member)
     status = {
         "_id": other.member.id,
         "name": other.address,
-        "health": 1.0,
-        "state": int(other.role),
-        "stateStr": other.role.name,
-        "uptime": int(ctx.now - other.started_at),
-        "optime": other.applied.document,
-        "optimeDate": datetime.fromtimestamp(other.applied.seconds, UTC),
-        "configVersion": replica_set.version,
-        "configTerm": replica_set.term,
+        "health": 1.0 if reached else 0.0,
+        "state": int(other.role if reached else Role.DOWN),
+        "stateStr": other.role.name if reached else _NOT_REACHED,
+        "uptime": int(ctx.now - other.started_at) if reached else 0,
     }
+    if not reached:
+        return status | {"lastHeartbeatMessage": f"Error connecting to {other.address}"}
+    if not other.member.spec.arbiter:
+        status["optime"] = other.applied.document
+        status["optimeDate"] = datetime.fromtimestamp(other.applied.seconds, UTC)
+    status["configVersion"] = replica_set.version
+    status["configTerm"] = replica_set.term
     if other.is_primary:
         status["electionTime"] = other.applied.timestamp
     if other is ctx.node:
@@ -95,13 +108,13 @@ def repl_set_get_config(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
         {
             "_id": member.id,
             "host": member.address,
-            "arbiterOnly": False,
+            "arbiterOnly": member.spec.arbiter,
             "buildIndexes": True,
-            "hidden": False,
-            "priority": 1.0,
-            "tags": {},
-            "secondaryDelaySecs": Int64(0),
-            "votes": 1,
+            "hidden": member.spec.hidden,
+            "priority": member.spec.rank,
+            "tags": dict(member.spec.tags),
+            "secondaryDelaySecs": Int64(member.spec.delay),
+            "votes": member.spec.votes,
         }
         for member in replica_set.members
     ]
@@ -134,8 +147,7 @@ def repl_set_get_config(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
 )
 def repl_set_step_down(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Step down as primary, for so many seconds."""
-    shard = _shard_of(ctx)
-    replica_set = shard.replica_set
+    shard = shard_of(ctx)
     seconds = _seconds(first_argument(command), "stepdown period must be a positive integer")
     seconds = seconds or _DEFAULT_STEP_DOWN_SECONDS
     force = command.get("force", False)
@@ -146,15 +158,33 @@ def repl_set_step_down(ctx: CommandContext, command: dict[str, Any]) -> Reply:
         )
     if not ctx.node.is_primary:
         raise CommandError(ErrorCode.NOT_WRITABLE_PRIMARY, "not primary so can't step down")
-    if replica_set.candidate(ctx.now) is None and not force:
+    if shard.successor(ctx.now) is None and not force:
         if ctx.now < ctx.request.arrived + catch_up:
-            raise Park(replica_set.changed, ctx.request.arrived + catch_up)
-        raise CommandError(
-            ErrorCode.EXCEEDED_TIME_LIMIT,
-            f"No electable secondaries caught up as of {_date(ctx)}. Please use the replSetStepDown command"
-            " with the argument {force: true} to force node to step down.",
-        )
+            raise Park(ctx.node.cluster.replication, ctx.request.arrived + catch_up)
+        raise no_successor(ctx)
     shard.step_down(seconds=seconds)
+    return {}
+
+
+def no_successor(ctx: CommandContext) -> CommandError:
+    """Return the error of a primary that may not step down, because nobody could take over."""
+    return CommandError(
+        ErrorCode.EXCEEDED_TIME_LIMIT,
+        f"No electable secondaries caught up as of {_date(ctx)}. Please use the replSetStepDown command"
+        " with the argument {force: true} to force node to step down.",
+    )
+
+
+@table.command("replSetStepUp", kind="internal", admin_only=True, home="mongod")
+def repl_set_step_up(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
+    """Have this member elected, if the others would."""
+    shard = shard_of(ctx)
+    if ctx.node.is_primary:
+        return {}
+    try:
+        shard.elect(ctx.node)
+    except ValueError:
+        raise CommandError(ErrorCode.COMMAND_FAILED, "Election failed.") from None
     return {}
 
 
@@ -168,7 +198,7 @@ def repl_set_freeze(ctx: CommandContext, command: dict[str, Any]) -> Reply:
             ErrorCode.NOT_SECONDARY,
             "cannot freeze node when primary or running for election. state: Primary",
         )
-    ctx.node.member.frozen_until = ctx.now + seconds
+    ctx.node.freeze(seconds)
     return {} if seconds else {"info": "unfreezing"}
 
 

@@ -1,13 +1,10 @@
-"""The commands that define roles.
-
-Not modelled: grantPrivilegesToRole and its like (use updateRole), authentication restrictions.
-"""
+"""The commands that define roles. Not modelled: authentication restrictions."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.access.roles import ANYTHING, CLUSTER, Privilege, Resource, RoleName, built_in
+from fakeserver.access.roles import ANYTHING, CLUSTER, Privilege, Resource, RoleName, built_in, built_in_roles
 from fakeserver.access.users import Role
 from fakeserver.commands.table import CommandTable, Reply, first_argument
 from fakeserver.commands.users import role_name, role_names
@@ -38,7 +35,7 @@ def create_role(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     name = first_argument(command)
     if not name:
         raise CommandError(ErrorCode.BAD_VALUE, "Role name must be non-empty")
-    privileges = _privileges(command["privileges"])
+    privileges = privileges_of(command["privileges"])
     roles = role_names(command["roles"], ctx.db)
     ctx.node.users.add_role(Role(RoleName(name, ctx.db), privileges, roles))
     ctx.node.oplog.append()
@@ -50,7 +47,7 @@ def update_role(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Replace what a role permits."""
     if not {"privileges", "roles"} & command.keys():
         raise CommandError(ErrorCode.BAD_VALUE, "Must specify at least one field to update in updateRole")
-    privileges = _privileges(command["privileges"]) if "privileges" in command else None
+    privileges = privileges_of(command["privileges"]) if "privileges" in command else None
     roles = role_names(command["roles"], ctx.db) if "roles" in command else None
     ctx.node.users.change_role(RoleName(first_argument(command), ctx.db), privileges, roles)
     ctx.node.oplog.append()
@@ -76,14 +73,15 @@ def drop_role(ctx: CommandContext, command: dict[str, Any]) -> Reply:
 )
 def roles_info(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Tell about roles: by name, or those defined on this database."""
-    found = _asked_for(ctx, first_argument(command))
+    found = _asked_for(ctx, command)
     return {"roles": [_described(ctx, role, command) for role in found]}
 
 
-def _asked_for(ctx: CommandContext, target: Any) -> list[Role]:
-    users = ctx.node.users
+def _asked_for(ctx: CommandContext, command: dict[str, Any]) -> list[Role]:
+    users, target = ctx.node.users, first_argument(command)
     if isinstance(target, int | float) and target == 1:
-        return users.roles_of(ctx.db)
+        shown = built_in_roles(ctx.db) if command.get("showBuiltinRoles") else ()
+        return [*users.roles_of(ctx.db), *(role for name in shown if (role := users.role(name)) is not None)]
     names = target if isinstance(target, list) else [target]
     found = [users.role(role_name(name, ctx.db)) for name in names]
     return [role for role in found if role is not None]
@@ -104,7 +102,8 @@ def _described(ctx: CommandContext, role: Role, command: dict[str, Any]) -> dict
     return described
 
 
-def _privileges(documents: list[dict[str, Any]]) -> tuple[Privilege, ...]:
+def privileges_of(documents: list[dict[str, Any]]) -> tuple[Privilege, ...]:
+    """Return the privileges of a command's array. Raises `CommandError` 9."""
     return tuple(_privilege(document) for document in documents)
 
 

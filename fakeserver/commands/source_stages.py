@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import Binary, Int64
 
+from fakeserver.commands.operations import current_operations
 from fakeserver.commands.statistics import collection_stats
 from fakeserver.errors import CommandError
 from fakeserver.storage.expressions import compile_expression
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from fakeserver.storage.engine import Document, Namespace
 
 SEARCH_UNAVAILABLE: Final = 31082
-_NO_USER_HASH: Final = bytes.fromhex("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")
 
 
 def _documents(ctx: CommandContext, _ns: Namespace, argument: Any) -> list[Document]:
@@ -76,35 +76,20 @@ def _local_sessions(ctx: CommandContext, _ns: Namespace, _argument: Any) -> list
     elapsed = ctx.utc()
     return [
         {
-            "_id": {"id": Binary(session.id, 4), "uid": _NO_USER_HASH},
+            "_id": {"id": Binary(session.id, 4), "uid": session.uid},
             "lastUse": elapsed - dt.timedelta(seconds=max(ctx.now - session.last_use, 0.0)),
         }
         for session in ctx.node.sessions.live()
     ]
 
 
-def _current_operation(ctx: CommandContext, ns: Namespace, _argument: Any) -> list[Document]:
+def _current_operation(ctx: CommandContext, ns: Namespace, argument: Any) -> list[Document]:
     if ns.db != "admin":
         raise CommandError(
             ErrorCode.INVALID_NAMESPACE,
             "$currentOp must be run against the 'admin' database with {aggregate: 1}",
         )
-    return current_operations(ctx, "aggregate")
-
-
-def current_operations(ctx: CommandContext, command: str) -> list[Document]:
-    """Return what runs at this instant: commands do not overlap, so it is the one that asks."""
-    operation: Document = {
-        "type": "op",
-        "host": ctx.node.address,
-        "active": True,
-        "currentOpTime": ctx.utc().isoformat(timespec="milliseconds") + "+00:00",
-        "op": "command",
-        "ns": f"admin.$cmd.{command}",
-    }
-    if ctx.session_id is not None:
-        operation["lsid"] = {"id": Binary(ctx.session_id, 4), "uid": _NO_USER_HASH}
-    return [operation]
+    return current_operations(ctx, argument)
 
 
 def _search_indexes(_ctx: CommandContext, _ns: Namespace, _argument: Any) -> list[Document]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.commands.documents import check_id
 from fakeserver.commands.insert import WRITE_FIELDS
-from fakeserver.commands.reading import check_hint, check_uuid, namespace, query_of, variables
+from fakeserver.commands.reading import check_hint, check_uuid, collation_of, namespace, variables
 from fakeserver.commands.statements import Batch, refuse_retryable_multi
 from fakeserver.commands.table import CommandTable, Reply
 from fakeserver.errors import CommandError, WriteError
 from fakeserver.idl import Field, Fields
-from fakeserver.storage.engine import Update, UpdateResult
+from fakeserver.storage.engine import Query, Update, UpdateResult
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -103,16 +102,14 @@ def apply(ctx: CommandContext, ns: Namespace, statement: Mapping[str, Any], acce
     if collection is not None and collection.is_view:
         ctx.ensure(ns)
     hint = check_hint(collection, statement.get("hint"), ns, statement["q"])
-    query = query_of(
-        ctx,
-        {**statement, "let": None},
-        collection,
-        filter=statement["q"],
+    query = Query(
+        statement["q"],
         sort=statement.get("sort"),
         hint=hint,
+        let=_variables(ctx, statement),
+        collation=collation_of(statement, collection),
+        now=ctx.utc(),
     )
-
-    query = replace(query, let=_variables(ctx, statement))
 
     def check(change: Changed) -> None:
         if change.before is None and change.after is not None:
@@ -137,7 +134,8 @@ def _variables(ctx: CommandContext, statement: Mapping[str, Any]) -> dict[str, A
     constants = statement.get("c")
     if constants and not isinstance(statement["u"], list):
         raise CommandError(51198, "Constant values may only be specified for pipeline updates")
-    return {**(variables(ctx, statement.get("let")) or {}), **(constants or {})} or None
+    let = variables(ctx, statement.get("let"))
+    return {**(let or {}), **constants} if constants else let
 
 
 def summary(result: UpdateResult) -> Document:

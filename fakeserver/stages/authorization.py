@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.access.required import needs
 from fakeserver.access.roles import permits
+from fakeserver.commands.table import first_argument
 from fakeserver.errors import CommandError
 from fakeserver.pipeline import PASS, Action, Stage, Step
 from mongowire.codes import ErrorCode
@@ -52,7 +53,7 @@ def _check_privileges(request: RequestContext) -> None:
     assert command is not None
     identity, bypass = request.connection.identity, node.bypasses(request.connection)
     wanted = list(needs(request.spec, request.db, command))
-    if not wanted:
+    if not wanted or _asks_of_itself(request, command):
         return
     privileges = identity.privileges(node.users, bypass=bypass)
     if not all(permits(privileges, resource, action) for resource, action in wanted):
@@ -62,6 +63,19 @@ def _check_privileges(request: RequestContext) -> None:
             ErrorCode.UNAUTHORIZED,
             f"not authorized on {request.db} to execute command {show_document(_redacted(command))}",
         )
+
+
+def _asks_of_itself(request: RequestContext, command: dict[str, Any]) -> bool:
+    """Say whether a user wants to know about itself, as anybody may."""
+    if request.spec.name != "usersInfo":
+        return False
+    target, mine = first_argument(command), request.connection.identity.names
+    asked = target if isinstance(target, list) else [target]
+    return bool(asked) and all(_user(each, request.db) in mine for each in asked)
+
+
+def _user(name: Any, db: str) -> tuple[Any, Any]:
+    return (name.get("db"), name.get("user")) if isinstance(name, dict) else (db, name)
 
 
 def _redacted(command: dict[str, Any]) -> dict[str, Any]:

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Final
 from fakeserver.commands.context import CommandContext
 from fakeserver.commands.table import first_argument
 from fakeserver.errors import CommandError
+from fakeserver.lag import committed
 from fakeserver.pipeline import PASS, Action, Disconnect, Park, Stage, Step
 from fakeserver.sessions import RetryableWrite, Use
 from fakeserver.storage.engine import Namespace
+from fakeserver.transaction_router import recover
 from fakeserver.transactions import as_of
 from mongowire.codes import ErrorCode
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from fakeserver.catalog import Catalog
     from fakeserver.commands.context import StatementLog
     from fakeserver.request import RequestContext
+    from fakeserver.sessions import Session
+    from fakeserver.transaction_router import Routed, TransactionRouter
     from fakeserver.transactions import Transaction
 
 
@@ -24,6 +28,8 @@ _EXCLUSIVE: Final = frozenset(
     {"collMod", "convertToCapped", "createIndexes", "drop", "dropDatabase", "dropIndexes", "renameCollection"}
 )
 """What waits until no open transaction uses the collection."""
+
+_API_FIELDS: Final[tuple[str, ...]] = ("apiVersion", "apiStrict", "apiDeprecationErrors")
 
 
 class Execute(Stage):
@@ -45,6 +51,8 @@ class Execute(Stage):
             if node.transactions.open and not request.has_autocommit:
                 _wait_for_transactions(request, now)
             request.body = request.spec.handler(context, command)
+            if request.routed is not None:
+                _answered(request, request.routed)
         except Park as park:
             return park.action
         except CommandError as failure:
@@ -117,13 +125,17 @@ def _transaction(request: RequestContext, now: float) -> Transaction:
     assert request.txn_number is not None
     node.transactions.expire(now)
     session = node.sessions.use(request.session_id, now)
+    if node.transaction_router is not None:
+        _route(request, node.transaction_router, session, request.txn_number)
+    if request.routed is not None and request.routed.recovering:
+        return _recover(request, session, request.txn_number)
+    api = {field: command[field] for field in _API_FIELDS if field in command}
     if not command.get("startTransaction"):
-        transaction = node.transactions.proceed(session, request.txn_number, request.spec.name)
+        transaction = node.transactions.proceed(session, request.txn_number, request.spec.name, api)
     else:
-        lifetime = float(node.parameters["transactionLifetimeLimitSeconds"])
-        source = _as_of(request)
+        source, lifetime = _as_of(request), _lifetime(request)
         transaction = node.transactions.start(
-            session, request.txn_number, now, lifetime=lifetime, source=source
+            session, request.txn_number, now, lifetime=lifetime, source=source, api=api
         )
     target = first_argument(command)
     if isinstance(target, str):
@@ -131,13 +143,57 @@ def _transaction(request: RequestContext, now: float) -> Transaction:
     return transaction
 
 
+def _lifetime(request: RequestContext) -> float:
+    """Return how long a transaction may live, in seconds: behind a mongos as the shard says."""
+    node, config = request.node, request.node.cluster.config
+    if node.is_mongos and config is not None:
+        shard = config.home_of(request.db)
+        node = shard.primary or shard.nodes[0]
+    return float(node.parameters["transactionLifetimeLimitSeconds"])
+
+
+def _route(request: RequestContext, router: TransactionRouter, session: Session, number: int) -> None:
+    """Ask the mongos what it knows of the transaction. Raises `CommandError`."""
+    starts = "startTransaction" in (request.command or {})
+    commits = request.spec.name == "commitTransaction"
+    routed = request.routed = router.route(session, number, starts=starts, commits=commits)
+    if starts:
+        routed.first_shard = _home(request, request.db)
+    elif commits and not routed.recovering and not routed.answered:
+        raise routed.unanswered(session)
+
+
+def _recover(request: RequestContext, session: Session, number: int) -> Transaction:
+    """Return the transaction whose commit has come to another mongos. Raises `CommandError`."""
+    node, token = request.node, (request.command or {}).get("recoveryToken")
+    shards = [shard.name for shard in node.cluster.shards]
+    return recover(node.transactions, session, number, token, shards)
+
+
+def _answered(request: RequestContext, routed: Routed) -> None:
+    """Note what a statement has come to, and add the recovery token to its reply."""
+    routed.answered = True
+    transaction = None if request.context is None else request.context.transaction
+    if routed.recovery_shard is None and transaction is not None and transaction.changes:
+        routed.recovery_shard = _home(request, transaction.changes[0].ns.db)
+    request.body = {**(request.body or {}), "recoveryToken": routed.token}
+
+
+def _home(request: RequestContext, db: str) -> str:
+    config = request.node.cluster.config
+    assert config is not None
+    return config.home_of(db).name
+
+
 def _as_of(request: RequestContext) -> Catalog:
-    """Return the catalog at the time that a snapshot read names, else the present one."""
+    """Return the catalog at the time that a snapshot read names, as a majority has it, or the present one."""
     node, command = request.node, request.command or {}
-    at = (command.get("readConcern") or {}).get("atClusterTime")
+    concern = command.get("readConcern") or {}
+    at = concern.get("atClusterTime")
     if at is None:
-        return node.catalog
-    return as_of(node.catalog, node.oplog, at, Namespace(request.db, str(first_argument(command))))
+        majority = concern.get("level") == "majority" and not request.has_autocommit
+        return committed(node) if majority else node.catalog
+    return as_of(node.cluster.catalog, node.oplog, at, Namespace(request.db, str(first_argument(command))))
 
 
 def _statements(request: RequestContext, txn_number: int, now: float) -> StatementLog | None:

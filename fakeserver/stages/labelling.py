@@ -11,6 +11,7 @@ from fakeserver.pipeline import Outcome, Stage, Step
 from mongowire.codes import Category, is_in
 
 if TYPE_CHECKING:
+    from fakeserver.node import Node
     from fakeserver.request import RequestContext
 
 
@@ -37,9 +38,15 @@ class ErrorLabels(Stage):
         write_concern_code = _code_of(request.write_concern_error)
         extra = _labels_and_hint(request, code, write_concern_code)
         node = request.node
-        if node.tells_topology_version and (_is_not_primary(code) or _is_not_primary(write_concern_code)):
+        if _tells_topology_version(node, code, write_concern_code):
             extra["topologyVersion"] = node.topology_version()
         request.extra = extra
+
+
+def _tells_topology_version(node: Node, code: int | None, write_concern_code: int | None) -> bool:
+    if node.outages.quiesces and code is not None and is_in(code, Category.SHUTDOWN):
+        return node.profile.awaits_topology_changes
+    return node.tells_topology_version and (_is_not_primary(code) or _is_not_primary(write_concern_code))
 
 
 def _is_not_primary(code: int | None) -> bool:
@@ -79,6 +86,7 @@ def _facts(request: RequestContext, code: int | None, write_concern_code: int | 
         autocommit=request.has_autocommit,
         internal_client=request.connection.internal_client,
         mongos=request.node.is_mongos,
+        shutting_down=request.node.outages.shutting_down,
         change_stream=_is_change_stream(request),
         before=request.before,
         after=request.after,

@@ -83,7 +83,11 @@ class Lookup(Stage):
 
     def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
         node, name = request.node, request.name
-        if request.is_legacy and name not in _LEGACY_COMMANDS and not node.profile.takes_legacy_queries:
+        if (
+            type(request.message) is not OpMsg
+            and name not in _LEGACY_COMMANDS
+            and not node.profile.takes_legacy_queries
+        ):
             raise CommandError(
                 _UNSUPPORTED_OP_QUERY,
                 f"Unsupported OP_QUERY command: {name}. The client driver may require an upgrade. For more"

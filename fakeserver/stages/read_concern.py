@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 from bson import Timestamp
 
 from fakeserver.errors import CommandError
 from fakeserver.idl import type_name
-from fakeserver.pipeline import PASS, Action, Stage, Step
+from fakeserver.pipeline import PASS, Action, Await, Stage, Step
+from fakeserver.stages.deadline import expired
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ class ReadConcernCheck(Stage):
 
     step = Step.READ_CONCERN
 
-    def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
+    def enter(self, request: RequestContext, now: float) -> Action:
         command = request.command
         if command is None or "readConcern" not in command:
             return PASS
@@ -36,7 +38,23 @@ class ReadConcernCheck(Stage):
         else:
             _check_support(request, level)
         _check_server(request, concern, level)
+        if request.node.position.applied is None and level != "linearizable":
+            return PASS
+        return _wait_for_times(request, concern, level, now)
+
+
+def _wait_for_times(request: RequestContext, concern: dict[str, Any], level: str, now: float) -> Action:
+    """Wait until this member has come as far as the read asks for (`Causal Consistency`)."""
+    node, last = request.node, request.node.oplog.last
+    reached = node.applied
+    times = [concern[name] for name in _TIMES if name in concern]
+    if level == "linearizable" and node.shard is not None:
+        times, reached = [last.timestamp], node.shard.majority()
+    if all(reached.timestamp >= min(time, last.timestamp) for time in times):
         return PASS
+    if request.deadline is not None and now >= request.deadline:
+        raise expired()
+    return Await(node.cluster.replication, math.inf if request.deadline is None else request.deadline)
 
 
 def _parse(request: RequestContext, concern: Any) -> str:

@@ -40,6 +40,9 @@ class ReplicaState(Stage):
             raise _no_secondary_ok(request)
         if role is Role.RECOVERING:
             raise CommandError(ErrorCode.NOT_PRIMARY_OR_SECONDARY, "node is recovering")
+        if role is not Role.SECONDARY:
+            message = "node is not in primary or recovering state"
+            raise CommandError(ErrorCode.NOT_PRIMARY_OR_SECONDARY, message)
         return PASS
 
 

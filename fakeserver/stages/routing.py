@@ -109,7 +109,7 @@ class RewriteStateChanges(Stage):
     step = Step.CLUSTER_TIME
 
     def leave(self, request: RequestContext, outcome: Outcome, now: float) -> None:  # noqa: ARG002
-        if not request.rewrites_state_changes or request.node.stopped:
+        if not request.rewrites_state_changes or request.node.outages.shutting_down:
             return
         failure = request.failure
         if failure is not None and _is_state_change(failure.code):

@@ -36,7 +36,9 @@ class SessionFields(Stage):
         lsid = command.get("lsid")
         if lsid is not None:
             request.session_id = session_id = parse_session_id(lsid, "lsid")
-            request.node.sessions.use(session_id, now)
+            session = request.node.sessions.use(session_id, now)
+            if request.node.auth:
+                session.owner = request.connection.identity.names
         if "txnNumber" in command or "autocommit" in command or "startTransaction" in command:
             _check_transaction_fields(request, command)
         return PASS

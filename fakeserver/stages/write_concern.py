@@ -16,7 +16,9 @@ from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from fakeserver.commands.table import CommandSpec
+    from fakeserver.oplog import OpTime
     from fakeserver.request import RequestContext
+    from fakeserver.shard import Shard
 
 _MAX_W: Final = 50
 _NUMBERS: Final = frozenset({"int", "long", "double", "decimal"})
@@ -135,8 +137,7 @@ def _wait(request: RequestContext, concern: WriteConcern, now: float) -> Action:
     node, optime = request.node, request.after
     shard = node.writes_to
     assert shard is not None
-    needed = _members_needed(request, concern, len(shard.nodes))
-    if needed is None or optime is None or shard.replicated(optime) >= needed:
+    if optime is None or not _can_be_met(request, concern, shard) or _is_met(concern, shard, optime):
         return PASS
     if node.role is not Role.PRIMARY or shard.primary is None:
         _fail(
@@ -154,22 +155,28 @@ def _wait(request: RequestContext, concern: WriteConcern, now: float) -> Action:
     return Await(node.cluster.replication, request.write_concern_until)
 
 
-def _members_needed(request: RequestContext, concern: WriteConcern, members: int) -> int | None:
-    """Return how many members must have a write; None, and the error, when no number would do."""
+def _is_met(concern: WriteConcern, shard: Shard, optime: OpTime) -> bool:
     if isinstance(concern.w, int):
-        if concern.w <= members:
-            return concern.w
+        return shard.replicated(optime) >= concern.w
+    return shard.majority() >= optime
+
+
+def _can_be_met(request: RequestContext, concern: WriteConcern, shard: Shard) -> bool:
+    """Say whether the set could ever satisfy a concern; give the error where it could not."""
+    if isinstance(concern.w, int):
+        if concern.w <= len(shard.data_bearing):
+            return True
         _fail(request, concern, ErrorCode.UNSATISFIABLE_WRITE_CONCERN, "Not enough data-bearing nodes")
-        return None
+        return False
     if concern.w == "majority":
-        return members // 2 + 1
+        return True
     _fail(
         request,
         concern,
         ErrorCode.UNKNOWN_REPL_WRITE_CONCERN,
         f"No write concern mode named '{concern.w}' found in replica set configuration",
     )
-    return None
+    return False
 
 
 def _fail(request: RequestContext, concern: WriteConcern, code: ErrorCode, message: str) -> None:

@@ -8,7 +8,7 @@ read and left alone. It knows no cursors, sessions or replies; those stay in `fa
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -34,8 +34,10 @@ class Namespace(NamedTuple):
         return cls(db, collection)
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+_NOTHING: Final[Mapping[str, Any]] = {}
+
+
+class Query(NamedTuple):
     """Which documents, in which order, and what of them.
 
     `now` is what `$$NOW` means. `minimum` (included) and `maximum` (excluded) bound the keys of the index
@@ -43,7 +45,7 @@ class Query:
     join.
     """
 
-    filter: Mapping[str, Any] = field(default_factory=dict)
+    filter: Mapping[str, Any] = _NOTHING
     sort: Mapping[str, Any] | None = None
     projection: Mapping[str, Any] | None = None
     skip: int = 0
@@ -59,8 +61,7 @@ class Query:
     read: Callable[[Any], list[Document]] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(NamedTuple):
     """One update statement: operators, a replacement, or a pipeline. `make_id` gives an upsert its `_id`."""
 
     query: Query
@@ -94,8 +95,7 @@ Accept: TypeAlias = "Callable[[Changed], None]"
 """Sees each change that is about to be stored, after indexes allowed it; what it raises prevents it."""
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateResult:
+class UpdateResult(NamedTuple):
     """What an update did. `images` holds each document that it touched or inserted, changed or not."""
 
     matched: int

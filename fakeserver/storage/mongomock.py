@@ -119,9 +119,9 @@ class MongomockEngine:
         """Return copies of the documents that match."""
         collection = self._collections.get(ns)
         scope = self._scope(query)
-        project = (
-            compile_projection(query.projection, scope, query=query.filter) if query.projection else None
-        )
+        project = None
+        if query.projection:
+            project = compile_projection(query.projection, scope, query=query.filter)
         pairs = self._select(collection, query, scope)
         if query.return_key:
             return [index_key(document, query) for _key, document in pairs]
@@ -150,7 +150,7 @@ class MongomockEngine:
         if collection is None or not found:
             return self._upsert(ns, update, updater, accept) if update.upsert else UpdateResult(0, 0)
         images = [self._change(collection, key, document, updater, accept) for key, document in found]
-        modified = sum(image.after is not image.before for image in images)
+        modified = len([image for image in images if image.after is not image.before])
         return UpdateResult(len(images), modified, images=tuple(images))
 
     def delete(self, ns: Namespace, query: Query, *, accept: Accept | None = None) -> list[Document]:
@@ -298,7 +298,7 @@ class MongomockEngine:
         fold = fold_of(query.collation) if query.collation else None
         if query.let is None and query.now is None and fold is None and query.read is None:
             return self._plain_scope()
-        variables = dict(query.let or {})
+        variables = {**query.let} if query.let else {}
         if query.now is not None:
             variables["NOW"] = query.now
         return Scope(fold, variables, _evaluate, query.read, self._dice)

@@ -78,7 +78,7 @@ def concrete(
 ) -> list[tuple[str, ...]]:
     """Return the paths that `path` stands for in `document`, array elements by their numbers."""
     parts = split(path)
-    if not any(part.startswith("$") for part in parts):
+    if "$" not in path:
         return [parts]
     return list(_expand(document, (), parts, path, query, filters))
 

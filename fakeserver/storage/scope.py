@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -15,8 +14,10 @@ Evaluate: TypeAlias = "Callable[[Frame], Any]"
 """A compiled expression: `MISSING` is what a path that leads nowhere evaluates to."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+_NO_VARIABLES: Final[Mapping[str, Any]] = {}
+
+
+class Scope(NamedTuple):
     """The surroundings of a query.
 
     `fold` compares strings by collation; `variables` are visible as `$$name`; `library` evaluates an operator
@@ -25,14 +26,14 @@ class Scope:
     """
 
     fold: Callable[[str], Any] | None = None
-    variables: Mapping[str, Any] = field(default_factory=dict)
+    variables: Mapping[str, Any] = _NO_VARIABLES
     library: Callable[[str, Any], Any] | None = None
     read: Callable[[Any], list[dict[str, Any]]] | None = None
     dice: Callable[[], float] | None = None
 
     def binding(self, variables: Mapping[str, Any]) -> Scope:
         """Return the same surroundings with more variables."""
-        return replace(self, variables={**self.variables, **variables})
+        return self._replace(variables={**self.variables, **variables})
 
     def frame(self, document: Any) -> Frame:
         """Return the variables with which an expression sees `document`."""

@@ -156,8 +156,14 @@ class OperatorUpdate:
         self.now = now
         self.filters = compile_array_filters(array_filters, scope)
         self.touched: Touched | None = ()
-        self.steps = sorted(_steps(change), key=lambda step: _path_order(step[1]))
-        _refuse_conflicts([path for _name, path, _argument in self.steps])
+        self.steps = list(_steps(change))
+        if len(self.steps) > 1:
+            self.steps.sort(key=lambda step: _path_order(step[1]))
+            _refuse_conflicts([path for _name, path, _argument in self.steps])
+        if self.filters:
+            self._refuse_unused_filters(change)
+
+    def _refuse_unused_filters(self, change: Any) -> None:
         used = {name for _operator, path, _argument in self.steps for name in used_identifiers(path)}
         for name in self.filters:
             if name not in used:

@@ -165,7 +165,7 @@ class PyMongoAdapter(ABC):
     async def session_state(self, session: Handle) -> SessionState:
         """Return what PyMongo keeps of a session; most of it has no public name."""
         lsid = dict(session.session_id)
-        pinned = session._pinned_address  # noqa: SLF001  # not public
+        pinned = session._transaction.pinned_address  # noqa: SLF001  # not public; kept after a commit
         return SessionState(
             lsid=lsid,
             dirty=session._server_session.dirty,  # noqa: SLF001  # not public

@@ -1,61 +1,99 @@
-"""The Node driver against a served deployment: SCRAM, TLS, writes, and a retry under a fail point."""
+"""The Node driver against served deployments: writes, retries, transactions, change streams, overload."""
 
 from __future__ import annotations
 
-import asyncio
-import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tls_files import tls
+from served import DEPLOYMENTS, PROGRAMS, bytes_received, served, server_tls, told, with_options
 
-import fakeserver
-from fakeserver import ClusterSpec, UserSpec
-
-MODULES = os.environ.get("PUSHBACKD_NODE_MODULES", "")
 NODE = shutil.which("node")
-SCRIPT = Path(__file__).with_name("smoke.cjs")
-PATIENCE = 30
+MODULES = [
+    Path(folder) for folder in os.environ.get("PUSHBACKD_NODE_MODULES", "").split(os.pathsep) if folder
+]
+"""Folders of modules: the first has the driver of today, the others may have older ones."""
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(NODE is None, reason="there is no node on this machine"),
     pytest.mark.skipif(
-        not (Path(MODULES) / "mongodb").is_dir(),
-        reason="PUSHBACKD_NODE_MODULES names no folder with the Node driver (npm install mongodb)",
+        not MODULES or not all((folder / "mongodb").is_dir() for folder in MODULES),
+        reason="PUSHBACKD_NODE_MODULES names no folders with the Node driver (npm install mongodb)",
     ),
 ]
 
+REPLICA_SET = DEPLOYMENTS["replica_set"]
+BOB = ("--auth", "--user", "bob:pwd123")
+FOUND = [{"_id": 1, "x": 11}, {"_id": 3, "x": 3}]
 
-async def smoke(uri: str) -> str:
-    """Run the script, and return what it printed."""
+
+def run(program: str, uri: str, *more: str, modules: Path | None = None) -> list[dict[str, Any]]:
+    """Run a program with the driver of a folder, and return what it told."""
     assert NODE is not None
-    process = await asyncio.create_subprocess_exec(
-        NODE,
-        str(SCRIPT),
-        uri,
-        env={**os.environ, "NODE_PATH": MODULES},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    async with asyncio.timeout(PATIENCE):
-        printed, complaint = await process.communicate()
-    assert process.returncode == 0, complaint.decode()
-    return printed.decode()
+    command = [NODE, str(PROGRAMS / f"{program}.cjs"), with_options(uri, *more)]
+    return told(command, {"NODE_PATH": str(modules or MODULES[0])})
 
 
-@pytest.mark.parametrize("mechanism", ["", "&authMechanism=SCRAM-SHA-1"])
-@pytest.mark.parametrize("secure", [True, False], ids=["tls", "plain"])
-def test_the_node_driver_authenticates_writes_and_retries(mechanism: str, secure: bool) -> None:  # noqa: FBT001 - a case
-    users = (UserSpec("bob", "pwd123"),)
-    spec = ClusterSpec.replica_set(3, auth=True, users=users, tls=tls() if secure else None)
+@pytest.mark.parametrize("modules", MODULES, ids=lambda folder: folder.parent.name)
+def test_the_node_driver_of_any_age_writes_reads_and_retries(modules: Path) -> None:
+    with served(*REPLICA_SET, *BOB) as uri:
+        (line,) = run("crud", uri, modules=modules)
+        assert line["found"] == FOUND
+        assert line["users"] == [{"user": "bob", "db": "admin"}]
 
-    async def main() -> None:
-        async with fakeserver.start(spec) as cluster:
-            told = json.loads(await smoke(cluster.uri + mechanism))
-            assert told["found"] == [{"_id": 1, "x": 11}, {"_id": 3, "x": 3}]
-            assert told["users"] == [{"user": "bob", "db": "admin"}]
 
-    asyncio.run(main())
+@pytest.mark.parametrize("topology", ["sharded", "load_balanced"])
+def test_mongos_are_taken_for_real_ones(topology: str) -> None:
+    with served(*DEPLOYMENTS[topology]) as uri:
+        assert run("crud", uri)[0]["found"] == FOUND
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-1", "SCRAM-SHA-256"])
+@pytest.mark.parametrize("topology", ["replica_set", "load_balanced"])
+def test_a_user_is_known_over_tls(topology: str, mechanism: str) -> None:
+    with served(*DEPLOYMENTS[topology], *BOB, *server_tls()) as uri:
+        (line,) = run("crud", uri, f"authMechanism={mechanism}")
+        assert (line["found"], line["users"]) == (FOUND, [{"user": "bob", "db": "admin"}])
+
+
+@pytest.mark.parametrize(("option", "shrinks"), [("compressors=zlib", True), ("compressors=none", False)])
+def test_messages_are_compressed_on_request(option: str, shrinks: bool) -> None:  # noqa: FBT001 - a case
+    with served(*REPLICA_SET) as uri:
+        before = bytes_received(uri)
+        assert run("crud", uri, option)[0]["found"] == FOUND
+        assert (bytes_received(uri) - before < 50_000) is shrinks
+
+
+@pytest.mark.parametrize("topology", DEPLOYMENTS)
+def test_transactions_commit_abort_and_are_run_again(topology: str) -> None:
+    with served(*DEPLOYMENTS[topology]) as uri:
+        assert run("transactions", uri) == [
+            {"does": "commit", "attempts": 1, "ids": [0, 1, 2]},
+            {"does": "abort", "attempts": 1, "error": "the user changed their mind", "ids": [0, 1, 2]},
+            {"does": "retry", "attempts": 2, "ids": [0, 1, 2, 4]},
+            {"does": "retry commit", "attempts": 1, "ids": [0, 1, 2, 4, 5]},
+        ]
+
+
+@pytest.mark.parametrize("topology", DEPLOYMENTS)
+def test_a_change_stream_goes_on_after_a_lost_connection(topology: str) -> None:
+    with served(*DEPLOYMENTS[topology]) as uri:
+        assert run("changes", uri) == [
+            {"operationType": "insert", "id": 1, "x": 1},
+            {"operationType": "update", "id": 1, "x": 2},
+            {"operationType": "delete", "id": 1},
+            {"streams": 2},
+        ]
+
+
+def test_an_overloaded_server_is_asked_again() -> None:
+    with served(*REPLICA_SET) as uri:
+        assert run("overload", uri) == [{"found": [{"_id": 1}], "inserts": 3, "finds": 2}]
+
+
+def test_writes_go_on_while_the_primary_steps_down() -> None:
+    with served(*REPLICA_SET) as uri:
+        assert run("step_down", uri) == [{"n": 199, "moved": True}]

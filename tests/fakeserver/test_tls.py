@@ -157,6 +157,23 @@ def test_synchronous_pymongo_speaks_tls_and_scram() -> None:
         assert server.reports == []
 
 
+@pytest.mark.slow
+def test_a_load_balancer_hands_tls_on_to_the_mongos_behind_it() -> None:
+    users = (UserSpec("bob", "pwd123"),)
+    spec = ClusterSpec.load_balanced(members=1, auth=True, users=users, tls=tls())
+
+    async def main() -> None:
+        async with fakeserver.start(spec) as cluster:
+            assert "loadBalanced=true&tls=true&tlsCAFile=" in cluster.uri
+            assert await found(cluster.uri.partition("tls=")[0].rstrip("&")) == "NetworkError"
+            assert await found(cluster.uri_single) == "ok"
+            async with AsyncMongoClient[dict[str, Any]](cluster.uri) as client:
+                await client.db.c.insert_many([{} for _ in range(3)])
+                assert len(await client.db.c.find(batch_size=1).to_list()) == 4
+
+    asyncio.run(main())
+
+
 def test_tls_works_in_virtual_time() -> None:
     async def main(world: World) -> None:
         ports: dict[str, Any] = {"network": world.network, "clock": world.clock}

@@ -13,6 +13,7 @@ from fakeserver.catalog import Catalog
 from fakeserver.commands import default_table
 from fakeserver.commands.context import CommandContext
 from fakeserver.commands.cursors import CursorStore
+from fakeserver.counters import Counters
 from fakeserver.oplog import Oplog, OpTime
 from fakeserver.profile import Profile
 from fakeserver.sessions import RetryableWrite, Session, SessionCatalog
@@ -61,10 +62,12 @@ class Member:
     catalog: Catalog
     is_replica_set_member: bool
     is_mongos: bool = False
+    auth: bool = False
     address: str = "localhost:27017"
     fail_points: Any = field(default_factory=NoFailPoints)
     profile: Profile = field(default_factory=lambda: Profile.named("8.2"))
     held_at: OpTime | None = None
+    counters: Counters = field(default_factory=Counters)
 
     @property
     def transactions(self) -> Transactions:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import operator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import bson
@@ -145,7 +144,7 @@ class ModelEngine:
         return [copy.deepcopy(document) for document in self._select(ns, query)]
 
     def update(self, ns: Namespace, update: Update, *, accept: Accept | None = None) -> UpdateResult:
-        found = self._select(ns, replace(update.query, limit=0 if update.multi else 1))
+        found = self._select(ns, update.query._replace(limit=0 if update.multi else 1))
         if not found:
             return self._upsert(ns, update, accept) if update.upsert else UpdateResult(0, 0)
         images = []
@@ -187,7 +186,7 @@ class ModelEngine:
             if name == "$match":
                 found = [document for document in found if _matches(document, argument)]
             elif name == "$sort":
-                found = _sorted(found, replace(options, filter={}, sort=argument))
+                found = _sorted(found, options._replace(filter={}, sort=argument))
             elif name == "$limit":
                 found = found[:argument]
             elif name == "$count":

@@ -36,38 +36,8 @@ def test_top_lists_every_collection_but_no_view() -> None:
     assert totals["db.c"]["total"] == {"time": 0, "count": 0}
 
 
-def test_between_two_commands_the_one_that_asks_is_all_that_runs() -> None:
-    (operation,) = server_says({"currentOp": 1})["inprog"]
-    assert operation["ns"] == "admin.$cmd.currentOp"
-
-
-def test_an_operation_is_only_tried_to_be_killed() -> None:
-    assert server_says({"killOp": 1, "op": 12345}) == {"info": "attempting to kill op"}
-    assert failure(Server(), {"killOp": 1}, db="admin").code == 40414
-
-
 def server_says(command: dict[str, Any]) -> dict[str, Any]:
     return Server().run(command, db="admin")
-
-
-@pytest.mark.parametrize(
-    ("command", "reply"),
-    [
-        ({"profile": -1}, {"was": 0, "slowms": 100, "sampleRate": 1.0}),
-        ({"profile": 0, "slowms": 5}, {"was": 0, "slowms": 100, "sampleRate": 1.0}),
-        ({"fsync": 1}, {"numFiles": 1}),
-    ],
-)
-def test_upkeep_that_changes_nothing_succeeds(command: dict[str, Any], reply: dict[str, Any]) -> None:
-    assert server_says(command) == reply
-
-
-@pytest.mark.parametrize(
-    ("command", "code"),
-    [({"profile": 2}, 238), ({"fsync": 1, "lock": True}, 238), ({"fsyncUnlock": 1}, 20)],
-)
-def test_upkeep_that_would_change_something_is_refused(command: dict[str, Any], code: int) -> None:
-    assert failure(Server(), command, db="admin").code == code
 
 
 def test_members_have_no_connections_to_each_other() -> None:

@@ -1,0 +1,120 @@
+"""The commands that give roles more, and take something from them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fakeserver.access.roles import Privilege, RoleName, merged
+from fakeserver.commands.roles import privileges_of
+from fakeserver.commands.table import CommandTable, Reply, first_argument
+from fakeserver.commands.users import role_names
+from fakeserver.errors import CommandError
+from fakeserver.idl import Field, Fields
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from fakeserver.access.users import Role
+    from fakeserver.commands.context import CommandContext
+
+table = CommandTable()
+
+
+def _privileges_for(command: str) -> Fields:
+    return Fields.of(
+        Field(command, "string"), Field("privileges", "array", required=True, of=Fields.of(strict=False))
+    )
+
+
+def _roles_for(command: str) -> Fields:
+    return Fields.of(Field(command, "string"), Field("roles", "array", required=True))
+
+
+@table.command(
+    "grantPrivilegesToRole",
+    kind="write",
+    fields=_privileges_for("grantPrivilegesToRole"),
+    write_concern=True,
+)
+def grant_privileges_to_role(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Give a role more privileges."""
+    role, granted = _role_and_privileges(ctx, command)
+    return _with_privileges(ctx, role, merged((*role.privileges, *granted)))
+
+
+@table.command(
+    "revokePrivilegesFromRole",
+    kind="write",
+    fields=_privileges_for("revokePrivilegesFromRole"),
+    write_concern=True,
+)
+def revoke_privileges_from_role(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Take privileges from a role."""
+    role, revoked = _role_and_privileges(ctx, command)
+    return _with_privileges(ctx, role, _without(role.privileges, revoked))
+
+
+def _role_and_privileges(ctx: CommandContext, command: dict[str, Any]) -> tuple[Role, tuple[Privilege, ...]]:
+    if not command["privileges"]:
+        raise CommandError(
+            ErrorCode.BAD_VALUE, f'{next(iter(command))} command requires a non-empty "privileges" array'
+        )
+    return _role(ctx, command), privileges_of(command["privileges"])
+
+
+def _without(privileges: Iterable[Privilege], revoked: Iterable[Privilege]) -> Iterator[Privilege]:
+    """Iterate over privileges without those actions; one of which none is left goes."""
+    taken = {each.resource: each.actions for each in merged(revoked)}
+    for each in privileges:
+        left = each.actions - taken.get(each.resource, frozenset())
+        if left:
+            yield Privilege(each.resource, left)
+
+
+def _with_privileges(ctx: CommandContext, role: Role, privileges: Iterable[Privilege]) -> Reply:
+    ctx.node.users.change_role(role.role, tuple(privileges), None)
+    ctx.node.oplog.append()
+    return {}
+
+
+@table.command("grantRolesToRole", kind="write", fields=_roles_for("grantRolesToRole"), write_concern=True)
+def grant_roles_to_role(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Have a role inherit from more roles."""
+    role = _role(ctx, command)
+    granted = role_names(command["roles"], ctx.db)
+    return _with_roles(ctx, role, dict.fromkeys((*role.roles, *granted)))
+
+
+@table.command(
+    "revokeRolesFromRole", kind="write", fields=_roles_for("revokeRolesFromRole"), write_concern=True
+)
+def revoke_roles_from_role(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Have a role inherit no more from some roles."""
+    role = _role(ctx, command)
+    revoked = role_names(command["roles"], ctx.db)
+    return _with_roles(ctx, role, (each for each in role.roles if each not in revoked))
+
+
+def _with_roles(ctx: CommandContext, role: Role, roles: Iterable[RoleName]) -> Reply:
+    ctx.node.users.change_role(role.role, None, tuple(roles))
+    ctx.node.oplog.append()
+    return {}
+
+
+def _role(ctx: CommandContext, command: dict[str, Any]) -> Role:
+    return ctx.node.users.require_defined(RoleName(first_argument(command), ctx.db))
+
+
+@table.command("dropAllRolesFromDatabase", kind="write", fields=Fields.of(), write_concern=True)
+def drop_all_roles_from_database(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
+    """Drop the roles that were defined on this database."""
+    dropped = ctx.node.users.drop_roles(ctx.db)
+    ctx.node.oplog.append()
+    return {"n": dropped}
+
+
+@table.command("invalidateUserCache", kind="internal", admin_only=True)
+def invalidate_user_cache(_ctx: CommandContext, _command: dict[str, Any]) -> Reply:
+    """Forget what is remembered of users, which are looked up each time anyhow."""
+    return {}

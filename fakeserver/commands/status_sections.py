@@ -1,0 +1,117 @@
+"""The sections of `serverStatus` that monitoring tools read, as true as they can be without a disk."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from bson import Int64
+
+from mongowire.messages import EXHAUST_ALLOWED
+
+if TYPE_CHECKING:
+    from fakeserver.commands.context import CommandContext
+    from fakeserver.node import Node
+    from fakeserver.request import RequestContext
+
+_MAX_CONNECTIONS: Final = 838_860
+_PAGE_FAULT_UNIT: Final = 1024
+_MIB: Final = 1024 * 1024
+
+
+def connections(node: Node) -> dict[str, Any]:
+    """Return how many clients there are, and what they do; the one that asks is active."""
+    waiting = [each.waiting for each in node.connections.values() if each.waiting is not None]
+    greeting = [request for request in waiting if request.spec.handshake]
+    streams = [request for request in greeting if request.flags & EXHAUST_ALLOWED]
+    return {
+        "current": len(node.connections),
+        "available": _MAX_CONNECTIONS - len(node.connections),
+        "totalCreated": node.counters.connections,
+        "active": len(waiting) - len(greeting) + 1,
+        "threaded": len(node.connections),
+        "exhaustIsMaster": Int64(sum(request.name != "hello" for request in streams)),
+        "exhaustHello": Int64(sum(request.name == "hello" for request in streams)),
+        "awaitingTopologyChanges": Int64(len(greeting)),
+    }
+
+
+def process() -> dict[str, Any]:
+    """Return what the process takes of the machine: `mem` in MiB, `extra_info`."""
+    if sys.platform == "win32":
+        return {"pid": Int64(os.getpid()), "mem": {"bits": 64, "supported": False}}
+    import resource  # noqa: PLC0415 - the platform has it
+
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    unit = 1 if sys.platform == "darwin" else _PAGE_FAULT_UNIT
+    resident = used.ru_maxrss * unit // _MIB
+    return {
+        "pid": Int64(os.getpid()),
+        "mem": {"bits": 64, "resident": resident, "virtual": resident, "supported": True},
+        "extra_info": {
+            "note": "fields vary by platform",
+            "user_time_us": Int64(used.ru_utime * 1_000_000),
+            "system_time_us": Int64(used.ru_stime * 1_000_000),
+            "page_faults": Int64(used.ru_majflt),
+        },
+    }
+
+
+def locks(ctx: CommandContext) -> dict[str, Any]:
+    """Return `globalLock`: commands do not overlap, so whoever waits for a lock waits for a transaction."""
+    waiting = _waiting(ctx.node)
+    writers = sum(request.spec.kind == "write" for request in waiting)
+    readers = len(waiting) - writers
+    queued = writers if ctx.node.write_lock.count else 0
+    return {
+        "globalLock": {
+            "totalTime": Int64((ctx.now - ctx.node.started_at) * 1_000_000),
+            "currentQueue": {"total": queued, "readers": 0, "writers": queued},
+            "activeClients": {"total": readers + writers, "readers": readers, "writers": writers},
+        }
+    }
+
+
+def _waiting(node: Node) -> list[RequestContext]:
+    found = (each.waiting for each in node.connections.values())
+    return [each for each in found if each is not None and not each.spec.handshake]
+
+
+def metrics(ctx: CommandContext) -> dict[str, Any]:
+    """Return `metrics`: commands, documents, cursors."""
+    counters, cursors = ctx.node.counters, list(ctx.cursors)
+    return {
+        "commands": counters.by_command(),
+        "cursor": {
+            "timedOut": Int64(ctx.cursors.timed_out),
+            "totalOpened": Int64(ctx.cursors.opened),
+            "open": {
+                "noTimeout": Int64(sum(each.no_timeout for each in cursors)),
+                "pinned": Int64(0),
+                "total": Int64(len(cursors)),
+            },
+        },
+        "document": counters.by_document(),
+    }
+
+
+def sessions(ctx: CommandContext) -> dict[str, Any]:
+    """Return `logicalSessionRecordCache`."""
+    return {"activeSessionsCount": len(ctx.node.sessions), "sessionCatalogSize": len(ctx.node.sessions.ids())}
+
+
+def security(ctx: CommandContext) -> dict[str, Any]:
+    """Return `security`: how often clients have authenticated, by mechanism."""
+    mechanisms = ctx.node.parameters["authenticationMechanisms"]
+    counted = ctx.node.counters.authentications
+    found = {
+        name: {
+            "authenticate": {
+                "received": Int64(counted[name, True] + counted[name, False]),
+                "successful": Int64(counted[name, True]),
+            }
+        }
+        for name in mechanisms
+    }
+    return {"security": {"authentication": {"mechanisms": found}}}

@@ -1,0 +1,165 @@
+"""The switches of upkeep: the lock against writes, the profiler, and what scripts run beside them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from access import ADMIN, log_in_as
+from talking import REPLICA_SET, STANDALONE, Deployment, Talker, play
+
+from fakeserver import ClusterSpec
+
+INSERT = {"insert": "c", "documents": [{"_id": 1}], "$db": "db"}
+
+
+def test_a_locked_server_holds_writes_back_until_it_is_unlocked_as_often() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        admin, writer, reader = [await deployment.connect() for _ in range(3)]
+        assert (await admin.ok({"fsync": 1, "lock": True}))["lockCount"] == 1
+        assert (await admin.ok({"fsync": 1, "lock": True}))["lockCount"] == 2
+        await writer.send(dict(INSERT))
+        await deployment.sleep(5.0)
+        assert (await reader.ok({"count": "c", "$db": "db"}))["n"] == 0
+        assert (await admin.ok({"serverStatus": 1}))["globalLock"]["currentQueue"]["writers"] == 1
+        assert (await admin.ok({"fsyncUnlock": 1}))["lockCount"] == 1
+        await deployment.sleep(5.0)
+        assert (await reader.ok({"count": "c", "$db": "db"}))["n"] == 0
+        assert (await admin.ok({"fsyncUnlock": 1}))["lockCount"] == 0
+        reply = await writer.reply()
+        assert reply is not None
+        assert reply["n"] == 1
+        assert (await admin.fails({"fsyncUnlock": 1}))["errmsg"] == "fsyncUnlock called when not locked"
+
+    play(scenario, STANDALONE)
+
+
+def test_a_write_that_is_held_back_keeps_to_its_max_time() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        admin, writer = await deployment.connect(), await deployment.connect()
+        await admin.ok({"fsync": 1, "lock": True})
+        assert (await writer.fails({**INSERT, "maxTimeMS": 100}))["code"] == 50
+        assert await admin.ok({"fsync": 1}) == {"numFiles": 1, "ok": 1.0}
+
+    play(scenario, STANDALONE)
+
+
+async def profiled(talker: Talker) -> list[dict[str, Any]]:
+    reply = await talker.ok({"find": "system.profile", "$db": "db"})
+    return list(reply["cursor"]["firstBatch"])
+
+
+def test_the_profiler_records_the_operations_of_its_database() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        assert (await talker.ok({"profile": 2, "$db": "db"}))["was"] == 0
+        await talker.ok(dict(INSERT))
+        await talker.fails(dict(INSERT) | {"insert": ""})
+        await talker.ok({"find": "c", "$db": "db"})
+        await talker.fails({"find": "c", "filter": {"$foo": 1}, "$db": "db"})
+        await talker.ok({"insert": "c", "documents": [{}], "$db": "elsewhere"})
+        insert, find, failed = await profiled(talker)
+        assert (insert["op"], insert["ns"], insert["millis"]) == ("insert", "db.c", 0)
+        assert (find["op"], find["nreturned"], find["protocol"]) == ("query", 1, "op_msg")
+        assert (failed["errCode"], failed["errName"], failed["ok"]) == (2, "BadValue", 0.0)
+        assert (await talker.ok({"profile": 0, "$db": "db"}))["was"] == 2
+        await talker.ok({"count": "c", "$db": "db"})
+        assert len(await profiled(talker)) == 3
+
+    play(scenario, STANDALONE)
+
+
+def test_the_first_level_records_what_is_slow_or_fits_the_filter() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        await talker.ok({"profile": 1, "slowms": 200, "$db": "db"})
+        for block_ms in (100, 300):
+            point: dict[str, Any] = {
+                "failCommands": ["count"],
+                "blockConnection": True,
+                "blockTimeMS": block_ms,
+            }
+            await deployment.configure("failCommand", {"times": 1}, **point)
+            await talker.ok({"count": "c", "$db": "db"})
+        (slow,) = await profiled(talker)
+        assert slow["millis"] >= 300
+        reply = await talker.ok({"profile": 1, "filter": {"op": "insert"}, "$db": "db"})
+        assert (reply["was"], reply["slowms"]) == (1, 200)
+        await talker.ok(dict(INSERT))
+        await talker.ok({"count": "c", "$db": "db"})
+        assert [each["op"] for each in await profiled(talker)] == ["command", "insert"]
+        shown = await talker.ok({"profile": -1, "filter": "unset", "$db": "db"})
+        assert shown["filter"] == {"op": "insert"}
+        assert "filter" not in await talker.ok({"profile": -1, "$db": "db"})
+
+    play(scenario, STANDALONE)
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ({"profile": "x", "$db": "db"}, 14),
+        ({"profile": 1, "filter": "all", "$db": "db"}, 2),
+        ({"profile": 1, "filter": {"$foo": 1}, "$db": "db"}, 2),
+        ({"compact": "nothing", "$db": "db"}, 26),
+        ({"setFeatureCompatibilityVersion": "8.2"}, 7369100),
+        ({"setFeatureCompatibilityVersion": "7.0", "confirm": True}, 2),
+        ({"dataSize": "db"}, 73),
+    ],
+)
+def test_what_makes_no_sense_is_refused(command: dict[str, Any], code: int) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        assert (await (await deployment.connect()).fails(dict(command)))["code"] == code
+
+    play(scenario, REPLICA_SET)
+
+
+def test_what_scripts_run_besides_answers_as_on_a_server_in_good_shape() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        await talker.ok(dict(INSERT))
+        assert (await talker.ok({"compact": "c", "$db": "db"}))["bytesFreed"] == 0
+        assert (await talker.ok({"dataSize": "db.c"}))["numObjects"] == 1
+        await talker.ok({"setFeatureCompatibilityVersion": "8.2", "confirm": True})
+        for command in ({"planCacheClear": "c", "$db": "db"}, {"logRotate": 1}):
+            await talker.ok(command)
+        concerns = await talker.ok({"getDefaultRWConcern": 1})
+        assert concerns["defaultWriteConcern"] == {"w": "majority", "wtimeout": 0}
+
+    play(scenario, REPLICA_SET)
+
+
+def test_the_status_has_the_sections_that_monitoring_tools_read() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        await talker.ok({"insert": "c", "documents": [{"_id": n} for n in range(5)], "$db": "db"})
+        await talker.ok({"find": "c", "batchSize": 2, "noCursorTimeout": True, "$db": "db"})
+        await talker.ok({"delete": "c", "deletes": [{"q": {"_id": 1}, "limit": 1}], "$db": "db"})
+        change = [{"q": {}, "u": {"$set": {"a": 1}}, "multi": True}]
+        await talker.ok({"update": "c", "updates": change, "$db": "db"})
+        await talker.fails({"find": "c", "filter": {"$foo": 1}, "$db": "db"})
+        status = await talker.ok({"serverStatus": 1, "network": 0})
+        assert status["metrics"]["document"] == {"inserted": 5, "returned": 2, "deleted": 1, "updated": 4}
+        assert status["metrics"]["cursor"]["open"] == {"noTimeout": 1, "pinned": 0, "total": 1}
+        assert status["metrics"]["cursor"]["totalOpened"] == 1
+        assert status["asserts"]["user"] == 1
+        assert status["connections"]["active"] == 1
+        assert status["opcountersRepl"]["insert"] == 0
+        assert status["mem"]["bits"] == 64
+        assert {"extra_info", "globalLock", "uptimeEstimate", "pid"} <= set(status)
+        assert "network" not in status
+
+    play(scenario, REPLICA_SET)
+
+
+def test_the_status_counts_who_authenticated_and_who_failed_to() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        with pytest.raises(AssertionError):
+            await log_in_as(talker, "bob", "wrong", "admin")
+        await log_in_as(talker, "bob", "pwd123", "admin")
+        status = await talker.ok({"serverStatus": 1})
+        counted = status["security"]["authentication"]["mechanisms"]["SCRAM-SHA-256"]
+        assert counted["authenticate"] == {"received": 2, "successful": 1}
+
+    play(scenario, ClusterSpec.standalone(auth=True, users=(ADMIN,)))
