@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mongowire.ports import Clock, Rng
 
 _PATIENCE = 3.0
+_USUAL_LAG = 0.01
 _PUSHES_PER_DOCUMENT = 25
 _OPTIONS: dict[str, Any] = {
     "w": "majority",
@@ -77,7 +78,8 @@ class Application:
 class Disturber:
     """Breaks something, waits, mends it, and begins again; what it does depends on its dice alone.
 
-    Between two deeds it lets every application write something on average, or waits for some seconds.
+    Between two deeds it lets every application write something on average, or waits for some seconds. All
+    the while secondaries lag a little, so that there are writes which are made and not acknowledged yet.
     """
 
     def __init__(
@@ -96,11 +98,15 @@ class Disturber:
     async def disturb(self, seconds: float) -> None:
         """Go on for so many seconds, and leave everything mended."""
         until = self._clock.now() + seconds
+        for node in self._cluster.nodes:
+            node.lag(_USUAL_LAG)
         while self._clock.now() < until:
             deed = self._deeds[int(self._dice.random() * len(self._deeds))]
             self.done[deed.__name__] += 1
             await deed()
             await self._see_progress()
+        for node in self._cluster.nodes:
+            node.lag(0)
 
     async def _see_progress(self) -> None:
         before, until = self._acknowledged(), self._clock.now() + _PATIENCE
@@ -163,9 +169,9 @@ class Disturber:
 
     async def lag(self) -> None:
         node = self._any()
-        node.lag(0.1)
+        node.lag(20 * _USUAL_LAG)
         await self._wait(0.3)
-        node.lag(0)
+        node.lag(_USUAL_LAG)
 
     def _any(self) -> Node:
         nodes = self._cluster.nodes
