@@ -81,6 +81,14 @@ class BackgroundCluster:
             raise LookupError("there is no primary now")
         return found
 
+    def node(self, which: str) -> Node:
+        """Return a server by its name or address, or as the "primary" or a "secondary".
+
+        Its verbs run on the deployment's loop: `server.run(server.node("primary").kill)` for one that waits,
+        `server.call(server.node("node1").pause)` for one that does not. Raises `LookupError`.
+        """
+        return self.call(lambda: self.cluster.node(which))
+
     @property
     def journal(self) -> Journal:
         """What the servers saw; its `records` are a copy."""
