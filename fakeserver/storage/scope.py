@@ -19,14 +19,12 @@ Evaluate: TypeAlias = "Callable[[Frame], Any]"
 class Scope:
     """The surroundings of a query.
 
-    `fold` compares strings by collation; `variables` are visible as `$$name`; `library` evaluates an operator
-    that we do not, by name and evaluated argument. `read` returns the documents of another collection, and
-    `dice` are what `$sample` and `$rand` throw.
+    `fold` compares strings by collation; `variables` are visible as `$$name`. `read` returns the documents of
+    another collection, and `dice` are what `$sample` and `$rand` throw.
     """
 
     fold: Callable[[str], Any] | None = None
     variables: Mapping[str, Any] = field(default_factory=dict)
-    library: Callable[[str, Any], Any] | None = None
     read: Callable[[Any], list[dict[str, Any]]] | None = None
     dice: Callable[[], float] | None = None
 
