@@ -13,11 +13,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import bson
-from mongomock import OperationFailure
-from mongomock import aggregate as library
 from mongomock.store import CollectionStore, ServerStore
 
-from fakeserver.errors import CommandError, WriteError
+from fakeserver.errors import WriteError
 from fakeserver.storage.collation import fold_of
 from fakeserver.storage.engine import Changed, Document, Stats, UpdateResult
 from fakeserver.storage.indexes import duplicate_key
@@ -30,7 +28,6 @@ from fakeserver.storage.sorting import check_sort
 from fakeserver.storage.stages import compile_pipeline
 from fakeserver.storage.updating import Replacement, Updater, compile_update, seed, with_id
 from fakeserver.storage.values import copy_value, identical, identity
-from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -56,7 +53,6 @@ class _Store(CollectionStore):
 
 _NEW_SERVER: Final[Any] = ServerStore
 _NEW_STORE: Final[Any] = _Store
-_PARSE_EXPRESSION: Final[Any] = library._parse_expression  # noqa: SLF001 -- it has no other door
 """What we use of mongomock, which has no types."""
 
 _EVERYTHING: Final[Mapping[str, Any]] = {}
@@ -257,10 +253,10 @@ class MongomockEngine:
         variables = {**query.let} if query.let else {}
         if query.now is not None:
             variables["NOW"] = query.now
-        return Scope(fold, variables, _evaluate, query.read, self._dice)
+        return Scope(fold, variables, query.read, self._dice)
 
     def _plain_scope(self) -> Scope:
-        return Scope(library=_evaluate, dice=self._dice)
+        return Scope(dice=self._dice)
 
     def _select(
         self,
@@ -351,18 +347,3 @@ def _is_id_lookup(query: Mapping[str, Any], scope: Scope) -> bool:
 def _by_id(collection: Kept, value: Any) -> list[tuple[Hashable, Document]]:
     key = identity(value)
     return [(key, collection.store[key])] if key in collection.sizes else []
-
-
-def _evaluate(name: str, value: Any) -> Any:
-    """Evaluate an operator that the library knows, for an argument that has been evaluated."""
-    argument: Any = {"$literal": value}
-    if isinstance(value, dict):
-        argument = {key: {"$literal": item} for key, item in value.items()}
-        if name == "$dateToString":
-            argument = value
-    try:
-        return _PARSE_EXPRESSION({name: argument}, {})
-    except NotImplementedError as error:
-        raise CommandError(ErrorCode.NOT_IMPLEMENTED, str(error)) from None
-    except (OperationFailure, AttributeError, TypeError, ValueError) as error:
-        raise CommandError(ErrorCode.BAD_VALUE, f"{name}: {error}") from None
