@@ -199,7 +199,8 @@ class PyMongoAdapter(ABC):
         self._collectors.clear()
 
 
-_USUAL: Final = (common.EVENTS_QUEUE_FREQUENCY, common.KILL_CURSOR_FREQUENCY)
+_INTERVALS: Final = ("EVENTS_QUEUE_FREQUENCY", "KILL_CURSOR_FREQUENCY")
+_USUAL: Final = {name: getattr(common, name) for name in _INTERVALS}
 
 
 @contextmanager
@@ -208,11 +209,13 @@ def _promptly() -> Iterator[None]:
 
     Their usual second would be waited for by every case that waits for an event or a full pool.
     """
-    common.EVENTS_QUEUE_FREQUENCY = common.KILL_CURSOR_FREQUENCY = 0.1  # type: ignore[assignment]
+    for name in _INTERVALS:
+        setattr(common, name, 0.1)
     try:
         yield
     finally:
-        common.EVENTS_QUEUE_FREQUENCY, common.KILL_CURSOR_FREQUENCY = _USUAL
+        for name, seconds in _USUAL.items():
+            setattr(common, name, seconds)
 
 
 async def _primary(client: Any) -> Any:

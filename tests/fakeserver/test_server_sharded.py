@@ -134,6 +134,7 @@ def test_a_collection_is_sharded_once_and_its_record_goes_with_it() -> None:
         assert (await talker.ok(find))["cursor"]["firstBatch"][0]["key"] == {"a": 1}
         assert (await talker.fails({**sharded, "key": {"b": 1}}))["code"] == 23
         await talker.ok({"drop": "c", "$db": "db"})
+        await talker.ok({"create": "c", "$db": "db"})
         await talker.ok({**sharded, "key": {"b": 1}})
         assert [each["key"] for each in (await talker.ok(find))["cursor"]["firstBatch"]] == [{"b": 1}]
 
