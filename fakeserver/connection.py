@@ -246,10 +246,14 @@ class Connection(asyncio.Protocol):
         else:
             self._catch_up()
 
-    def interrupt(self, error: CommandError) -> None:
-        """Answer the request that waits, if there is one, with an error."""
-        request = self._waiting
-        if request is None:
+    @property
+    def waiting(self) -> RequestContext | None:
+        """The request that waits, if one does."""
+        return self._waiting
+
+    def interrupt(self, request: RequestContext, error: CommandError) -> None:
+        """End a request with an error; one that waits no more is left alone."""
+        if request is not self._waiting:
             return
         if self._pause is not None:
             self._pause.cancel()

@@ -75,7 +75,8 @@ class Outages:
                 return
         interrupted = CommandError(ErrorCode.INTERRUPTED_AT_SHUTDOWN, "interrupted at shutdown")
         for connection in list(node.connections.values()):
-            connection.interrupt(interrupted)
+            if connection.waiting is not None:
+                connection.interrupt(connection.waiting, interrupted)
             connection.close("the server shuts down")
         await self._end()
 
