@@ -59,7 +59,7 @@ class Outages:
         await self._end()
 
     async def shut_down(self, *, quiesce: float) -> None:
-        """End the process in order. Raises `ValueError` if it does not run, or is paused and hears nothing."""
+        """End the process in order. Raises `ValueError` if it does not run, or is paused."""
         self._check_runs()
         if _PAUSED in self._silences:
             raise ValueError(f"{self._node.name} is paused: it can be killed, or go on")
