@@ -323,7 +323,7 @@ class Node:
         """End it in order: a primary steps down, what waits is answered with 11600, connections are closed.
 
         Before that a secondary or a mongos spends `quiesce` seconds in quiesce mode, in which each hello is
-        answered with 91. Raises `ValueError` if it does not run.
+        answered with 91. Raises `ValueError` if it does not run, or is paused.
         """
         await self.outages.shut_down(quiesce=quiesce)
 
