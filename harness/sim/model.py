@@ -1,7 +1,7 @@
 """Servers and clients without bytes: a heap of events over the very objects that a live server decides by.
 
-Asyncio, sockets and BSON are left out, so that 100,000 clients and more can be looked at. Where both can run a
-scenario, they give the same answers at the same instants (a test compares them).
+Asyncio, sockets and BSON are left out, so that 100,000 clients and more can be looked at. Where both can run
+a scenario, they give the same answers at the same instants (a test compares them).
 """
 
 from __future__ import annotations
