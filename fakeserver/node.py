@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.access.session import is_local
-from fakeserver.admission.controls import AdmissionControl
+from fakeserver.admission.controls import CORES, AdmissionControl
 from fakeserver.connection import Connection
 from fakeserver.connection_state import ConnectionState
 from fakeserver.counters import Counters
@@ -59,8 +59,6 @@ if TYPE_CHECKING:
     from fakeserver.transactions import Transactions
     from mongowire.ports import Clock, Listener, Rng
 
-CORES: Final = 8
-"""The processors that a server says it has, the same everywhere, so that runs are alike."""
 _LOGGER: Final = logging.getLogger(__name__)
 _MAX_REQUEST_ID: Final = (1 << 31) - 1
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from fakeserver.parameters import ServerParameters
     from fakeserver.profile import Profile
 
+CORES: Final = 8
+"""The processors that a server says it has, the same everywhere, so that runs are alike."""
 REQUEST_LIMITER: Final = "ingressRequestRateLimiter"
 ESTABLISHMENT_LIMITER: Final = "SessionEstablishmentRateLimiter"
 

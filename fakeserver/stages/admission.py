@@ -17,7 +17,7 @@ from mongowire.messages import MORE_TO_COME
 if TYPE_CHECKING:
     from fakeserver.admission.controls import AdmissionControl
     from fakeserver.admission.execution_control import Pool
-    from fakeserver.admission.rate_limiter import Reserved
+    from fakeserver.admission.rate_limiter import RateLimiter, Reserved
     from fakeserver.admission.tickets import Ticket, TicketHolder
     from fakeserver.commands.table import CommandSpec
     from fakeserver.request import RequestContext
@@ -60,8 +60,10 @@ class RequestRateLimit(Stage):
         limiter = request.node.admission.requests
         if request.queued_since is None:
             limiter.drop()
-        else:
-            limiter.interrupt()
+            return
+        limiter.interrupt()
+        if request.failure is not None:
+            request.failure = _interrupted(limiter, request.failure)
 
 
 def _is_stranger(request: RequestContext) -> bool:
@@ -93,14 +95,7 @@ class RateLimitQueue(Stage):
         elif not admission.limits_requests:
             limiter.release()
         elif _is_late(request, now):
-            limiter.interrupt()
-            request.reservation = None
-            late = expired()
-            raise CommandError(
-                late.code,
-                "Interrupted while waiting in rate limiter queue. rateLimiterName="
-                f"{limiter.name} :: caused by :: {late.message}",
-            )
+            raise expired()
         else:
             return self._wait(request, reservation, now)
         request.reservation = request.queued_since = None
@@ -110,6 +105,11 @@ class RateLimitQueue(Stage):
         if request.queued_since is None:
             request.queued_since = now
         return Await(request.node.admission.changed, _until(request, reservation.ready_at))
+
+
+def _interrupted(limiter: RateLimiter, error: CommandError) -> CommandError:
+    queue = f"Interrupted while waiting in rate limiter queue. rateLimiterName={limiter.name}"
+    return CommandError(error.code, f"{queue} :: caused by :: {error.message}", extra=error.extra)
 
 
 def _is_late(request: RequestContext, now: float) -> bool:
