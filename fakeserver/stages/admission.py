@@ -40,9 +40,10 @@ class RequestRateLimit(Stage):
         if (node.auth and _is_stranger(request)) or admission.exempts(request.connection):
             admission.requests.exempt()
             return PASS
-        if node.fail_points.any_active and node.fail_points.is_on(FAIL_INGRESS_REQUEST_RATE_LIMITING):
-            return _refuse(request)
-        if admission.admits_freely:
+        if node.fail_points.any_active:
+            if node.fail_points.is_on(FAIL_INGRESS_REQUEST_RATE_LIMITING):
+                return _refuse(request)
+        elif admission.admits_freely:
             admission.requests.admit_freely()
             return PASS
         verdict = admission.requests.acquire(now)
