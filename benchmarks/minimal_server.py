@@ -41,6 +41,12 @@ class MinimalServer:
         namespace = f"{command['$db']}.{command['find']}"
         return {"cursor": {"firstBatch": batch, "id": 0, "ns": namespace}, "ok": 1.0}
 
+    def _update(self, command: dict[str, Any]) -> dict[str, Any]:
+        for statement in command["updates"]:
+            self.documents[statement["q"]["_id"]].update(statement["u"]["$set"])
+        count = len(command["updates"])
+        return {"n": count, "nModified": count, "ok": 1.0}
+
     def _drop(self, command: dict[str, Any]) -> dict[str, Any]:
         self.documents.clear()
         return {"ns": f"{command['$db']}.{command['drop']}", "ok": 1.0}

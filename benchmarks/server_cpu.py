@@ -1,8 +1,10 @@
 """What a request costs our server, beside the least that a server in Python could do.
 
-`python -m benchmarks.server_cpu` starts both servers in processes of their own, sends them the same requests
-in alternating rounds over loopback, and prints the medians: CPU time of the server per request, and requests
-per second (which the client in this process limits too).
+`python -m benchmarks.server_cpu` starts three servers in processes of their own: ours, ours over storage that
+costs next to nothing (`canned`), and the minimal one, whose storage is a dictionary. It sends them the same
+requests in alternating rounds over loopback, and prints the medians: CPU time of the server per request, and
+requests per second (which the client in this process limits too). `ratio` is that of the canned server to the
+minimal one: the cost of a request beyond storage. What the canned server saves is the cost of storage.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import fakeserver
+from benchmarks.canned_storage import CannedEngine
 from benchmarks.minimal_server import MinimalProtocol, MinimalServer
-from benchmarks.raw_client import RawClient, encoded, inserts
+from benchmarks.raw_client import RawClient, encoded, inserts, updates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -92,16 +95,23 @@ def serve_fake(pipe: Connection) -> None:
     serve(pipe, fakeserver.ClusterSpec.standalone())
 
 
+def serve_canned(pipe: Connection) -> None:
+    """Run a standalone fake server over canned storage in this process."""
+    serve(pipe, fakeserver.ClusterSpec.standalone(), CannedEngine())
+
+
 def serve_replica_set(pipe: Connection) -> None:
     """Run a fake replica set in this process."""
     serve(pipe, fakeserver.ClusterSpec.replica_set(3))
 
 
-def serve(pipe: Connection, spec: fakeserver.ClusterSpec) -> None:
+def serve(pipe: Connection, spec: fakeserver.ClusterSpec, engine: CannedEngine | None = None) -> None:
     """Run a fake deployment in this process; its first member is the one that is measured."""
 
     async def main() -> None:
         async with fakeserver.start(spec) as cluster:
+            if engine is not None:
+                cluster.catalog.engine = engine
             pipe.send(int(cluster.nodes[0].address.rpartition(":")[2]))
             await _until_closed(pipe)
 
@@ -175,11 +185,16 @@ _STOP_FAILING = {"configureFailPoint": "failCommand", "mode": "off", "$db": "adm
 WORKLOADS = (
     Workload("ping", _always(_PING)),
     Workload("find_one", _always(_FIND), (_FILL,), ({"drop": "found", "$db": "benchmark"},)),
+    Workload("update_one", lambda: updates().__next__, (_FILL,), ({"drop": "found", "$db": "benchmark"},)),
     Workload("insert_one", lambda: inserts().__next__, (), ({"drop": "inserted", "$db": "benchmark"},)),
     Workload("failCommand rejection", _always(_PING), (_FAIL,), (_STOP_FAILING,)),
 )
 
-SERVERS: dict[str, Callable[[Connection], None]] = {"fake": serve_fake, "minimal": serve_minimal}
+SERVERS: dict[str, Callable[[Connection], None]] = {
+    "fake": serve_fake,
+    "canned": serve_canned,
+    "minimal": serve_minimal,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +257,7 @@ def _summary(workload: str, samples: dict[tuple[str, str], list[Sample]]) -> dic
         }
         for name in SERVERS
     }
-    return summary | {"cpu_ratio": summary["fake"]["cpu_us"] / max(summary["minimal"]["cpu_us"], 1e-3)}
+    return summary | {"cpu_ratio": summary["canned"]["cpu_us"] / max(summary["minimal"]["cpu_us"], 1e-3)}
 
 
 def table(report: dict[str, Any]) -> str:
@@ -253,13 +268,14 @@ def table(report: dict[str, Any]) -> str:
     )
     lines = [
         setting,
-        f"{'':24}{'server CPU, µs/request':>34}{'requests/s':>22}",
-        f"{'':24}{'fake':>12}{'minimal':>12}{'ratio':>10}{'fake':>12}{'minimal':>10}",
+        f"{'':24}{'server CPU, µs/request':>40}{'requests/s':>22}",
+        f"{'':24}{'fake':>10}{'canned':>10}{'minimal':>10}{'ratio':>10}{'fake':>12}{'minimal':>10}",
     ]
     for name, row in report["workloads"].items():
-        fake, minimal = row["fake"], row["minimal"]
+        fake, canned, minimal = (row[server] for server in SERVERS)
         lines.append(
-            f"{name:24}{fake['cpu_us']:12.1f}{minimal['cpu_us']:12.1f}{row['cpu_ratio']:10.1f}"
+            f"{name:24}{fake['cpu_us']:10.1f}{canned['cpu_us']:10.1f}{minimal['cpu_us']:10.1f}"
+            f"{row['cpu_ratio']:10.1f}"
             f"{fake['requests_per_second']:12,.0f}{minimal['requests_per_second']:10,.0f}"
         )
     return "\n".join(lines)

@@ -132,13 +132,14 @@ class ChangeStream:
         """Open a cursor at the point that was reached."""
         client = self._client
         operation = watch(self._target, self._pipeline, self._point, everything=self._everything)
-        reply = await client.executor.execute(operation, self.session)
-        server = client.topology.description.servers.get(reply.address)
-        self._wire_version = server.max_wire_version if server is not None else self._wire_version
+        reply = await client.executor.execute(operation, self.session, opens_cursor=True)
+        self._wire_version = reply.wire_version
         self._point.opened(reply.document, self._wire_version)
         self._cursor = Cursor(client.executor, reply, self.session, self._paging, keeps_session=False)
 
     async def _resume(self) -> dict[str, Any] | None:
+        if self._cursor is not None:
+            await self._cursor.aclose()
         try:
             await self._aggregate()
         except DriverError:

@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from driver.concerns import Concerns, ReadConcern, ReadPreference, WriteConcern
     from driver.editions import Edition
     from driver.events import DriverEvent, Listener
-    from driver.execute import Reply
     from driver.operations.base import Operation
     from driver.operations.models import WriteModel
     from driver.results import BulkWriteResult
+    from driver.run import Reply
     from mongowire.ports import Clock, Network, Rng
 
 END_SESSIONS_BATCH = 10_000
@@ -360,7 +360,7 @@ class AsyncClient:
         self._topology.on_check(described)
 
     def _on_error(self, address: str, error: DriverError, generation: int) -> None:
-        self._topology.on_error(address, error, generation)
+        self._topology.on_error(address, error, generation, service_id=error.service_id)
 
 
 def _pool_options(options: ClientOptions) -> PoolOptions:

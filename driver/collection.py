@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from driver.concerns import Concerns
     from driver.cursor import Cursor
     from driver.database import Database
-    from driver.execute import Reply
     from driver.operations.base import Operation
     from driver.operations.models import WriteModel
     from driver.results import BulkWriteResult, DeleteResult, UpdateResult
+    from driver.run import Reply
     from driver.session import ClientSession
 
     Document = Mapping[str, Any]

@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from driver.cmap.lease import Use
 from driver.errors import DriverError, NetworkError, ServerError
 from driver.operations.cursors import get_more, kill_cursors
 from mongowire.codes import ErrorCode
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from driver.concerns import ReadPreference
-    from driver.execute import Executor, Reply
+    from driver.execute import Executor
+    from driver.run import Reply
     from driver.session import ClientSession
 
 CLOSED_BY_SERVER = frozenset({ErrorCode.CURSOR_NOT_FOUND, ErrorCode.CURSOR_KILLED})
@@ -36,7 +38,8 @@ class Paging:
 class Cursor:
     """An asynchronous iterator over the documents of a query. Close it, or read it to its end.
 
-    The implicit session of the query stays with the cursor until then, unless others need it longer.
+    The implicit session of the query stays with the cursor until then, unless others need it longer, and so
+    does its connection behind a load balancer (Load Balancers: Cursors), even after an error.
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class Cursor:
         self.address = reply.address
         self.database, _, self.collection = str(cursor["ns"]).partition(".")
         self.session = session
+        self._lease = reply.lease
         self._executor = executor
         self._keeps_session = keeps_session
         self._paging = paging or Paging()
@@ -128,7 +132,7 @@ class Cursor:
             comment=self._paging.comment,
         )
         try:
-            reply = await self._executor.execute(operation, self.session)
+            reply = await self._executor.execute(operation, self.session, lease=self._lease)
         except DriverError as error:
             await self._after_error(error)
             raise
@@ -142,13 +146,17 @@ class Cursor:
         self._release_when_done()
 
     async def _after_error(self, error: DriverError) -> None:
-        """Close a cursor that failed, here and, unless it is gone there already, on the server."""
+        """Close a cursor that failed, here and, unless it is gone there already, on the server.
+
+        One that is pinned to a connection keeps it until whoever reads the cursor closes it.
+        """
         gone = isinstance(error, NetworkError) or (
             isinstance(error, ServerError) and error.code in CLOSED_BY_SERVER
         )
         if gone:
             self.id = 0
-        await self.aclose()
+        if self._lease is None:
+            await self.aclose()
 
     def _next_batch_size(self) -> int | None:
         limit = self._paging.limit
@@ -160,10 +168,13 @@ class Cursor:
     async def _kill(self, cursor_id: int) -> None:
         operation = kill_cursors(self.database, self.collection, cursor_id, address=self.address)
         try:
-            await self._executor.execute(operation, self.session)
+            await self._executor.execute(operation, self.session, lease=self._lease)
         except DriverError:
             return
 
     def _release_when_done(self) -> None:
+        if self.id == 0 and self._lease is not None:
+            self._lease.release(Use.CURSOR)
+            self._lease = None
         if self.id == 0 and self.session.implicit and self._keeps_session:
             self.session.end()

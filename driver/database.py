@@ -118,12 +118,11 @@ class Database:
         """Run an operation whose reply holds a cursor; an implicit session lives as long as the cursor."""
         if session is not None:
             async with self.client.session_for(session) as used:
-                return Cursor(
-                    self.client.executor, await self.client.executor.execute(operation, used), used, paging
-                )
+                reply = await self.client.executor.execute(operation, used, opens_cursor=True)
+                return Cursor(self.client.executor, reply, used, paging)
         implicit = self.client.implicit_session()
         try:
-            reply = await self.client.executor.execute(operation, implicit)
+            reply = await self.client.executor.execute(operation, implicit, opens_cursor=True)
             return Cursor(self.client.executor, reply, implicit, paging)
         except BaseException:
             implicit.end()

@@ -33,16 +33,19 @@ from mongowire.codes import ErrorCode, Label, code_name
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from bson import ObjectId
+
 
 class DriverError(Exception):
     """The root.
 
     `attempted` says whether the caller may infer that a command reached a server, `authenticating` that the
-    error came while a new connection was authenticated.
+    error came while a new connection was authenticated, to the service `service_id` of a load balancer.
     """
 
     attempted = False
     authenticating = False
+    service_id: ObjectId | None = None
 
     def __init__(self, message: str, *, address: str | None = None, labels: Iterable[str] = ()) -> None:
         super().__init__(message)
@@ -145,8 +148,9 @@ class PoolClearedError(PoolError):
 class WaitQueueTimeoutError(PoolError):
     """`waitQueueTimeoutMS`, or the selection timeout, ran out in the wait queue."""
 
-    def __init__(self, address: str) -> None:
-        super().__init__("Timed out while checking out a Connection from connection pool", address=address)
+    def __init__(self, address: str, uses: str = "") -> None:
+        message = "Timed out while checking out a Connection from connection pool"
+        super().__init__(f"{message}. {uses}" if uses else message, address=address)
 
 
 class ServerError(DriverError):

@@ -6,14 +6,14 @@ Every command of every operation goes through `Executor.execute`. What may be se
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from driver import message
+from driver.cmap.lease import Lease, Use
 from driver.errors import (
     DriverError,
     InvalidArgumentError,
-    InvalidReplyError,
     NetworkError,
     OperationTimeoutError,
     PoolClearedError,
@@ -24,17 +24,16 @@ from driver.errors import (
     is_retryable_overload,
 )
 from driver.monitoring import Monitored, Unobserved
-from driver.operations.base import Command, Kind, Operation
+from driver.operations.base import Kind, Operation
 from driver.policy.classification import is_retryable_read, label_write_error
 from driver.policy.deadline import after
 from driver.policy.retry import Failure, GiveUp, RetryState, deposit_of_failure, deposit_of_success, worse
-from driver.sdam.description import TopologyType
+from driver.run import Reply, RetryImpossibleError, Run
+from driver.sdam.description import ServerType, TopologyType
 from driver.transaction import TransactionState, label_within
 from mongowire.codes import Label
 
 if TYPE_CHECKING:
-    from bson import Int64
-
     from driver.cmap.connection import Connection
     from driver.editions import Edition
     from driver.events import Listener
@@ -42,56 +41,11 @@ if TYPE_CHECKING:
     from driver.policy.retry import RetryPolicy
     from driver.policy.token_bucket import NoBudget, TokenBucket
     from driver.request_ids import RequestIds
-    from driver.sdam.description import ServerDescription
     from driver.sdam.topology import Server, Topology
     from driver.session import ClientSession, ClusterClock
     from driver.transaction import Transaction
     from mongowire.messages import OpMsg
     from mongowire.ports import Clock, Rng
-
-
-class RetryImpossibleError(DriverError):
-    """The server selected for a retry cannot take it: the previous error stands."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A reply with `ok: 1`, and the server that sent it."""
-
-    document: dict[str, Any]
-    address: str
-
-    def __getitem__(self, name: str) -> Any:
-        """Return a field that the command must bring. Raises InvalidReplyError."""
-        if name not in self.document:
-            raise InvalidReplyError(f"the reply holds no {name}", address=self.address)
-        return self.document[name]
-
-
-@dataclass(slots=True)
-class Run:
-    """One operation on its way: what stays the same over its attempts, and what they have come to.
-
-    `retries_writes` is decided when the first server is selected and never changes.
-    """
-
-    operation: Operation
-    session: ClientSession | None
-    operation_id: int
-    deadline: float
-    state: RetryState
-    command: Command | None = None
-    server: ServerDescription | None = None
-    retries_writes: bool = False
-    transaction_number: Int64 | None = None
-    error: DriverError | None = None
-    transaction: Transaction | None = None
-    starts_transaction: bool | None = None
-
-    @property
-    def within(self) -> bool:
-        """Whether it is part of a transaction, and not its end."""
-        return self.transaction is not None and not self.operation.ends_transaction
 
 
 @dataclass(slots=True)
@@ -111,16 +65,26 @@ class Executor:
     observed: bool
 
     async def execute(
-        self, operation: Operation, session: ClientSession | None = None, *, operation_id: int | None = None
+        self,
+        operation: Operation,
+        session: ClientSession | None = None,
+        *,
+        operation_id: int | None = None,
+        lease: Lease | None = None,
+        opens_cursor: bool = False,
     ) -> Reply:
-        """Run an operation to its reply. Raises DriverError: of several, the one that `worse` keeps."""
+        """Run an operation to its reply. Raises DriverError: of several, the one that `worse` keeps.
+
+        It runs on the connection of a `lease`, if one is given. A caller that says `opens_cursor` gets the
+        lease of the connection that the cursor is pinned to, and lets go of it.
+        """
         deadline = after(self.clock.now(), self.options.timeout)
         number = self.request_ids.next_operation() if operation_id is None else operation_id
         transaction = None if session is None else session.transaction_of(operation)
         if transaction is not None and not operation.ends_transaction:
             operation = transaction.adapt(operation)
         run = Run(operation, session, number, deadline, RetryState.initial(deadline=deadline))
-        run.transaction = transaction
+        run.transaction, run.lease, run.opens_cursor = transaction, lease, opens_cursor
         while True:
             try:
                 reply = await self._attempt(run)
@@ -137,17 +101,53 @@ class Executor:
         self._prepare(run)
         server.operations += 1
         try:
-            async with server.pool.connection(deadline=run.deadline) as connection:
-                return await self._converse(run, connection)
+            lease = await self._lease(run, server)
+            try:
+                return await self._converse(run, lease)
+            except BaseException as error:
+                lease.error = error if isinstance(error, Exception) else None
+                raise
+            finally:
+                lease.release(Use.OPERATION)
         finally:
             server.operations -= 1
+
+    async def _lease(self, run: Run, server: Server) -> Lease:
+        """Return a connection: the one that the operation is pinned to, or one from the pool.
+
+        Of what is behind a load balancer, only the connection's own handshake tells. Raises NetworkError for
+        a pinned connection that was lost.
+        """
+        pinned = run.pinned_to
+        if pinned is not None:
+            if not pinned.connection.healthy:
+                raise NetworkError(
+                    f"{server.address}: the pinned connection was lost", address=server.address
+                )
+            lease = pinned.hold(Use.OPERATION)
+        else:
+            lease = Lease(server.pool, await server.pool.check_out(deadline=run.deadline))
+        if self._balanced:
+            run.server = replace(lease.connection.description, type=ServerType.LOAD_BALANCER)
+        if run.within and run.transaction is not None and self._pins:
+            run.transaction.pin(server.address, lease if self._balanced else None)
+        return lease
+
+    @property
+    def _balanced(self) -> bool:
+        return self.topology.description.type is TopologyType.LOAD_BALANCED
+
+    @property
+    def _pins(self) -> bool:
+        """Whether transactions stay with one server."""
+        return self.topology.description.type in (TopologyType.LOAD_BALANCED, TopologyType.SHARDED)
 
     async def _select(self, run: Run) -> Server:
         """Select a server, away from those that failed."""
         run.server = None
         deadline = min(run.deadline, after(self.clock.now(), self.options.server_selection_timeout))
         server = await self.topology.select(
-            run.operation.selector, deadline=deadline, deprioritized=run.state.deprioritized
+            run.choose, deadline=deadline, deprioritized=run.state.deprioritized
         )
         run.server = self.topology.description.servers[server.address]
         return server
@@ -171,13 +171,14 @@ class Executor:
         elif run.retries_writes and not supported:
             raise RetryImpossibleError(f"{run.server.address} does not support retryable writes")
 
-    async def _converse(self, run: Run, connection: Connection) -> Reply:
+    async def _converse(self, run: Run, lease: Lease) -> Reply:
         """Send the command and take the reply in; what an error tells of the server is acted upon here.
 
         The connection is still checked out: pools are cleared before it goes back.
         """
+        connection = lease.connection
         try:
-            return Reply(await self._exchange(run, connection), connection.address)
+            document = await self._exchange(run, connection)
         except DriverError as error:
             if isinstance(error, NetworkError | PoolClearedError) and run.session is not None:
                 run.session.mark_dirty()
@@ -185,6 +186,8 @@ class Executor:
                 connection.address, error, connection.generation, service_id=connection.service_id
             )
             raise
+        cursor = lease.hold(Use.CURSOR) if self._balanced and run.leaves_cursor(document) else None
+        return Reply(document, connection.address, connection.description.max_wire_version, cursor)
 
     async def _exchange(self, run: Run, connection: Connection) -> dict[str, Any]:
         request = self._message(run)
@@ -248,8 +251,7 @@ class Executor:
         if session is None:
             return None
         description = self.topology.description
-        balanced = description.type is TopologyType.LOAD_BALANCED
-        supported = balanced or description.logical_session_timeout_minutes is not None
+        supported = self._balanced or description.logical_session_timeout_minutes is not None
         if session.implicit:
             return session if supported and run.operation.acknowledged else None
         if not supported:
@@ -277,6 +279,8 @@ class Executor:
         self.cluster_clock.advance(reply.get("$clusterTime"))
         if run.session is not None:
             run.session.observe(reply)
+        if run.transaction is not None and "recoveryToken" in reply:
+            run.transaction.recovery_token = reply["recoveryToken"]
 
     def _raise_error(self, reply: dict[str, Any], address: str) -> None:
         if reply.get("ok") != 1:
@@ -287,6 +291,7 @@ class Executor:
     async def _recover(self, run: Run, error: DriverError) -> None:
         """Wait until the operation may be tried again, or raise the error that tells most."""
         self._label(run, error)
+        self._unpin(run, error)
         run.error = worse(run.error, actionable(error))
         failure = self._failure(run, error)
         self.budget.deposit(deposit_of_failure(run.state, failure))
@@ -322,6 +327,14 @@ class Executor:
         is_write = run.operation.kind is Kind.WRITE and run.operation.acknowledged
         if is_write and self.options.retry_writes and run.server is not None:
             label_write_error(error, run.server)
+
+    @staticmethod
+    def _unpin(run: Run, error: DriverError) -> None:
+        transaction, ends = run.transaction, run.operation.ends_transaction
+        if transaction is not None and transaction.unpins(
+            error, ends=ends, starts=bool(run.starts_transaction)
+        ):
+            transaction.unpin()
 
     def _jitter(self, failure: Failure) -> float:
         return self.rng.random() if failure.overloaded and failure.retryable else 0.0

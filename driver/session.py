@@ -236,8 +236,11 @@ class ClientSession:
         """Abort (Transactions: abortTransaction); what the server says to it is ignored."""
         if not self.transaction.prepare_abort():
             return
-        with suppress(DriverError):
-            await self.client.run(self.transaction.abort_operation(), self)
+        try:
+            with suppress(DriverError):
+                await self.client.run(self.transaction.abort_operation(), self)
+        finally:
+            self.transaction.unpin()
 
     async def with_transaction(self, callback: Callable[[ClientSession], Awaitable[T]], **options: Any) -> T:
         """Run a callback in a transaction and commit it (Convenient API for Transactions).
@@ -253,6 +256,7 @@ class ClientSession:
         if self.ended:
             return
         self.ended = True
+        self.transaction.unpin()
         if self._server_session is not None:
             self.client.sessions.release(self._server_session, self.client.session_timeout_minutes)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from driver.cmap.lease import Use
 from driver.concerns import PRIMARY, ReadConcern, ReadMode, ReadPreference, WriteConcern
 from driver.errors import (
     InvalidArgumentError,
@@ -17,6 +18,7 @@ from driver.errors import (
     ServerError,
     ServerSelectionError,
     WriteConcernError,
+    is_overload,
 )
 from driver.operations.base import Command, Kind, Operation, fixed
 from mongowire.codes import ErrorCode, Label
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from bson import Int64
 
+    from driver.cmap.lease import Lease
     from driver.concerns import Concerns
     from driver.errors import DriverError
 
@@ -82,7 +85,8 @@ class Transaction:
     """The transaction of a session, also after its end until the session does something else.
 
     `number` is its transaction number, `known` whether a command of it was sent. `pinned` is the address of
-    the server that it is bound to, where the topology binds it to one.
+    the mongos that it is bound to, `lease` the connection, behind a load balancer; a replica set binds it to
+    neither. `recovery_token` is what another mongos needs to finish it.
     """
 
     state: TransactionState = TransactionState.NONE
@@ -90,6 +94,7 @@ class Transaction:
     number: Int64 | None = None
     known: bool = False
     pinned: str | None = None
+    lease: Lease | None = None
     recovery_token: Mapping[str, Any] | None = None
     commits: int = 0
 
@@ -114,13 +119,40 @@ class Transaction:
         """Forget a transaction that has ended."""
         self.state, self.number, self.commits = TransactionState.NONE, None, 0
         self.known = False
-        self.pinned = self.recovery_token = None
+        self.recovery_token = None
+        self.unpin()
 
     def sent(self) -> None:
         """Take note that a command is on its way, the first of which starts it on the server."""
         self.known = True
         if self.state is TransactionState.STARTING:
             self.state = TransactionState.IN_PROGRESS
+
+    # --- pinning ---
+
+    def pin(self, address: str, lease: Lease | None = None) -> None:
+        """Bind it to a mongos, and behind a load balancer to a connection (Transactions: Mongos Pinning)."""
+        if self.pinned is None:
+            self.pinned = address
+            self.lease = None if lease is None else lease.hold(Use.TRANSACTION)
+
+    def unpin(self) -> None:
+        """Let its next command go anywhere, and let go of its connection. Unpinning twice is allowed."""
+        lease, self.lease, self.pinned = self.lease, None, None
+        if lease is not None:
+            lease.release(Use.TRANSACTION)
+
+    def unpins(self, error: DriverError, *, ends: bool, starts: bool) -> bool:
+        """Return whether an error unpins it (Transactions: Unpinning).
+
+        `ends` says that the command was to end it: that is tried again anywhere. `starts` says that it was
+        the first: a server that was too busy for it knows of no transaction.
+        """
+        if error.has_label(Label.TRANSIENT_TRANSACTION):
+            return True
+        if ends:
+            return error.has_label(Label.RETRYABLE_WRITE)
+        return starts and is_overload(error)
 
     def adapt(self, operation: Operation) -> Operation:
         """Return an operation as it runs within: acknowledged, and with the transaction's read preference.

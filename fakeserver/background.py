@@ -36,7 +36,11 @@ class BackgroundCluster:
     def start(self) -> Self:
         """Start the thread and return when every server listens. Raises what starting raised."""
         self._thread.start()
-        self._ready.result()
+        try:
+            self._ready.result()
+        except BaseException:
+            self._thread.join()
+            raise
         return self
 
     def stop(self) -> None:
@@ -76,6 +80,14 @@ class BackgroundCluster:
         if found is None:
             raise LookupError("there is no primary now")
         return found
+
+    def node(self, which: str) -> Node:
+        """Return a server by its name or address, or as the "primary" or a "secondary".
+
+        Its verbs run on the deployment's loop: `server.run(server.node("primary").kill)` for one that waits,
+        `server.call(server.node("node1").pause)` for one that does not. Raises `LookupError`.
+        """
+        return self.call(lambda: self.cluster.node(which))
 
     @property
     def journal(self) -> Journal:

@@ -20,7 +20,7 @@ from fakeserver.request import RequestContext
 from mongowire.codes import Category, ErrorCode, is_in
 from mongowire.connection import Signal, WireConnection
 from mongowire.errors import LocalProtocolError, RemoteProtocolError
-from mongowire.messages import CHECKSUM_PRESENT, EXHAUST_ALLOWED, OpCode, OpMsg, OpReply
+from mongowire.messages import CHECKSUM_PRESENT, EXHAUST_ALLOWED, MORE_TO_COME, OpCode, OpMsg, OpReply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -346,7 +346,8 @@ class Connection(asyncio.Protocol):
         asyncio.get_running_loop().call_soon(go_on)
 
     def _encode(self, request: RequestContext, *, more_to_come: bool) -> bytes:
-        envelope = request.envelope
+        envelope, response_to = request.envelope, request.response_to
+        request_id = self.node.next_request_id()
         message: OpMsg | OpReply
         if envelope.op_code in _LEGACY:
             message = _legacy_reply(request)
@@ -355,12 +356,12 @@ class Connection(asyncio.Protocol):
             if len(body) > _MAX_REPLY_BYTES:
                 raise _ReplyTooLargeError(len(body))
             checksum = bool(request.flags & CHECKSUM_PRESENT) and not self.state.secure
+            if envelope.compressor is None and not checksum:
+                flag_bits = MORE_TO_COME if more_to_come else 0
+                return self._wire.send_body(body, flag_bits, request_id, response_to)
             message = OpMsg(body, more_to_come=more_to_come, checksum=checksum)
         return self._wire.send(
-            message,
-            request_id=self.node.next_request_id(),
-            response_to=request.response_to,
-            compressor=envelope.compressor,
+            message, request_id=request_id, response_to=response_to, compressor=envelope.compressor
         )
 
     def _record(self, request: RequestContext, outcome: str | int) -> None:

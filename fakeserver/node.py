@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.access.session import is_local
-from fakeserver.admission.controls import AdmissionControl
+from fakeserver.admission.controls import CORES, AdmissionControl
 from fakeserver.connection import Connection
 from fakeserver.connection_state import ConnectionState
 from fakeserver.counters import Counters
@@ -59,8 +59,6 @@ if TYPE_CHECKING:
     from fakeserver.transactions import Transactions
     from mongowire.ports import Clock, Listener, Rng
 
-CORES: Final = 8
-"""The processors that a server says it has, the same everywhere, so that runs are alike."""
 _LOGGER: Final = logging.getLogger(__name__)
 _MAX_REQUEST_ID: Final = (1 << 31) - 1
 
@@ -323,7 +321,7 @@ class Node:
         """End it in order: a primary steps down, what waits is answered with 11600, connections are closed.
 
         Before that a secondary or a mongos spends `quiesce` seconds in quiesce mode, in which each hello is
-        answered with 91. Raises `ValueError` if it does not run.
+        answered with 91. Raises `ValueError` if it does not run, or is paused.
         """
         await self.outages.shut_down(quiesce=quiesce)
 

@@ -59,8 +59,10 @@ class Outages:
         await self._end()
 
     async def shut_down(self, *, quiesce: float) -> None:
-        """End the process in order. Raises `ValueError` if it does not run."""
+        """End the process in order. Raises `ValueError` if it does not run, or is paused."""
         self._check_runs()
+        if _PAUSED in self._silences:
+            raise ValueError(f"{self._node.name} is paused: it can be killed, or go on")
         node, shard = self._node, self._node.shard
         self.shutting_down = True
         if shard is not None and node.is_primary and len(shard.nodes) > 1:

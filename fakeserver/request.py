@@ -59,7 +59,9 @@ class RequestContext:
     queued_since: float | None = None
     """When it began to wait for that token."""
     admission: AdmissionControl | None = None
-    """That of the server that runs it, once something was asked of it."""
+    """That of the shard's primary, for what a mongos passes on; else the node's own holds."""
+    ingress_since: float | None = None
+    """When it got its ingress ticket, where it did not have to wait for it."""
     ingress_ticket: Ticket | None = None
     throttled_since: float | None = None
     """When flow control began to hold it back."""

@@ -46,8 +46,10 @@ class Shard:
 
     @property
     def connection_string(self) -> str:
-        """The set as `config.shards` has it: its name and its members."""
-        return f"{self.name}/" + ",".join(node.address for node in self.nodes)
+        """The set as `config.shards` has it: its name, and its members that hold data and are shown."""
+        return f"{self.name}/" + ",".join(
+            node.address for node in self.data_bearing if node.member.spec.is_shown
+        )
 
     @property
     def primary(self) -> Node | None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fakeserver.cluster import Cluster
+    from fakeserver.node import Node
     from fakeserver.shard import Shard
     from fakeserver.storage.engine import Document
 
@@ -33,15 +34,27 @@ class ConfigServer:
         self.balancing = True
         self._cluster = cluster
         self._homes: dict[str, Shard] = {}
-        self._keys: dict[Namespace, dict[str, Any]] = {}
+        self._keys: dict[Namespace, tuple[Binary | None, dict[str, Any]]] = {}
         for name in _COLLECTIONS:
             cluster.catalog.create(Namespace("config", name), {})
         self._insert("version", {"_id": 1, "clusterId": object_id(cluster.clock, cluster.rng)})
         for document in self.shards():
             self._insert("shards", document)
         for router in cluster.routers:
-            version = cluster.profile.version
-            self._insert("mongos", {"_id": router.address, "mongoVersion": version, "waiting": True})
+            self._insert("mongos", self._router(router))
+
+    def _router(self, router: Node) -> Document:
+        """Return what a mongos reports of itself; here it does so once."""
+        now = datetime.fromtimestamp(self._cluster.clock.utc(), UTC)
+        return {
+            "_id": router.address,
+            "advisoryHostFQDNs": [],
+            "created": now,
+            "mongoVersion": router.profile.version,
+            "ping": now,
+            "up": Int64(0),
+            "waiting": True,
+        }
 
     def shards(self) -> list[Document]:
         """Return the shards as `config.shards` and `listShards` show them."""
@@ -85,9 +98,15 @@ class ConfigServer:
         return {"uuid": uuid(cluster.rng), "timestamp": cluster.oplog.last.timestamp, "lastMod": 1}
 
     def key_of(self, ns: Namespace) -> Mapping[str, Any] | None:
-        """Return the shard key of a collection, None where it is not sharded or is no more."""
-        key = self._keys.get(ns)
-        if key is not None and self._cluster.catalog.get(ns) is None:
+        """Return the shard key of a collection, None where it is not sharded.
+
+        A collection that was dropped is sharded no more, though another may have its name by now.
+        """
+        if ns not in self._keys:
+            return None
+        uuid_then, key = self._keys[ns]
+        collection = self._cluster.catalog.get(ns)
+        if collection is None or collection.uuid != uuid_then:
             self._forget(ns)
             return None
         return key
@@ -96,7 +115,7 @@ class ConfigServer:
         """Enter a collection as sharded by `key`: one chunk, on the shard of its database."""
         cluster, ns = self._cluster, collection.ns
         self._forget(ns)
-        self._keys[ns] = key
+        self._keys[ns] = (collection.uuid, key)
         now = datetime.fromtimestamp(cluster.clock.utc(), UTC)
         entry = {
             "_id": str(ns),

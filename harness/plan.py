@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from harness.result import Result, ResultStatus
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import load
+from harness.unified.model import Operation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from harness.unified.model import Case, Operation, TestFile
+    from harness.unified.model import Case, EntitySpec, TestFile
 
 Time: TypeAlias = Literal["real", "virtual"]
 
@@ -123,6 +124,44 @@ def longest_first(items: Mapping[int, Item]) -> list[int]:
 def cost(case: Case) -> int:
     """Return a guess at a case's length: the milliseconds that it waits, and one for each operation."""
     return sum(1 + _waits(operation) for operation in case.operations)
+
+
+def allowance(case: Case) -> float:
+    """Return how long a case waits by its own account, in seconds.
+
+    That is what it waits and blocks, each block as often as its fail point counts (`alwaysOn`: once for each
+    operation), and how long its clients may look for a server.
+    """
+    operations = tuple(_nested(case.operations))
+    waits = sum(_waits(each) * _times(each, len(operations)) for each in operations)
+    options = (spec.body.get("uriOptions", {}) for spec in _clients(case, operations))
+    return (waits + sum(_milliseconds(each.get("serverSelectionTimeoutMS")) for each in options)) / 1000
+
+
+def _nested(operations: Iterable[Operation]) -> Iterator[Operation]:
+    """Yield operations, and those inside callbacks and on threads."""
+    for operation in operations:
+        yield operation
+        inside = operation.arguments.get("callback", ())
+        yield from _nested(inside if isinstance(inside, tuple) else ())
+        on_thread = operation.arguments.get("operation")
+        yield from _nested((on_thread,) if isinstance(on_thread, Operation) else ())
+
+
+def _clients(case: Case, operations: Iterable[Operation]) -> Iterator[EntitySpec]:
+    yield from case.entities
+    for operation in operations:
+        if operation.name == "createEntities":
+            yield from operation.arguments.get("entities", ())
+
+
+def _times(operation: Operation, most: int) -> int:
+    """Return how often a fail point acts."""
+    fail_point = operation.arguments.get("failPoint")
+    mode = fail_point.get("mode") if isinstance(fail_point, dict) else None
+    if isinstance(mode, dict):
+        return _milliseconds(mode.get("times", 1))
+    return most if mode == "alwaysOn" else 1
 
 
 def _waits(operation: Operation) -> int:

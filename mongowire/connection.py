@@ -244,7 +244,7 @@ class WireConnection:
     ) -> bytes:
         """Return `message` as bytes. Raises `LocalProtocolError` for what no peer could accept."""
         if compressor is None and type(message) is OpMsg and not message.sequences and not message.checksum:
-            return self._send_body(message, request_id, response_to)
+            return self.send_body(message.body, message.flag_bits, request_id, response_to)
         if not (_INT32_MIN <= request_id <= _INT32_MAX and _INT32_MIN <= response_to <= _INT32_MAX):
             raise _no_int32(request_id, response_to)
         op_code, payload = message.op_code, _payload_of(message)
@@ -257,15 +257,16 @@ class WireConnection:
             self._check_size(len(payload))
         return HEADER.pack(HEADER_SIZE + len(payload), request_id, response_to, op_code) + payload
 
-    def _send_body(self, message: OpMsg, request_id: int, response_to: int) -> bytes:
-        """Send the commonest message, packed at once: a body alone, as it is."""
-        body = message.body
+    def send_body(self, body: bytes, flag_bits: int, request_id: int, response_to: int) -> bytes:
+        """Return the commonest message as bytes, packed at once: an OP_MSG of a body alone.
+
+        Raises `LocalProtocolError` as `send` does.
+        """
         check_outgoing(body)
         size = _BODY_HEAD.size + len(body)
         self._check_size(size - HEADER_SIZE)
         try:
-            flags = message.flag_bits if message.more_to_come or message.exhaust_allowed else 0
-            head = _BODY_HEAD.pack(size, request_id, response_to, _MSG, flags, 0)
+            head = _BODY_HEAD.pack(size, request_id, response_to, _MSG, flag_bits, 0)
         except struct.error:
             raise _no_int32(request_id, response_to) from None
         return head + body

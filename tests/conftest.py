@@ -15,6 +15,8 @@ from hypothesis import HealthCheck, settings
 
 _HERE = Path(__file__).parent
 sys.path[:0] = [str(_HERE / "support"), str(_HERE / "contracts")]
+# The benchmarks are no part of the package. Last, so that what is installed is what is tested.
+sys.path.append(str(_HERE.parent))
 
 settings.register_profile(
     "default",

@@ -125,5 +125,5 @@ class Handshake:
         try:
             await attempt.finish(hello, run)
         except DriverError as error:
-            error.authenticating = True
+            error.authenticating, error.service_id = True, connection.service_id
             raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from math import inf
@@ -15,7 +15,7 @@ from driver.errors import DriverError
 from driver.policy.deadline import after
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+    from collections.abc import Callable, Coroutine, Iterable
 
     from bson import ObjectId
 
@@ -63,20 +63,6 @@ class Pool:
         return self.state.generations.current
 
     # --- for operations ---
-
-    @asynccontextmanager
-    async def connection(self, *, deadline: float = inf) -> AsyncIterator[Connection]:
-        """Check a connection out for the block and in after it (CMAP: withConnection).
-
-        Raises PoolError, and what failed while a new connection was established.
-        """
-        connection = await self.check_out(deadline=deadline)
-        try:
-            yield connection
-        except BaseException as error:
-            self.check_in(connection, error if isinstance(error, Exception) else None)
-            raise
-        self.check_in(connection)
 
     async def check_out(self, *, deadline: float = inf) -> Connection:
         """CMAP: Checking Out a Connection. Raises PoolError, and what failed while establishing one."""
@@ -215,13 +201,17 @@ class Pool:
                 self.address, number=number, generation=generation
             )
         except DriverError as error:
-            self._ports.on_error(self.address, error, generation)
+            of_service = error.service_id is not None
+            at = self.state.generations.of(error.service_id) if of_service else generation
+            self._ports.on_error(self.address, error, at)
             self._perform(self.state.failed(number, self._now(), error))
             return
         finally:
             self._establishing.pop(number, None)
         self._connections[number] = connection
-        self._perform(self.state.established(number, self._now(), service_id=connection.service_id))
+        effects = self.state.established(number, self._now(), service_id=connection.service_id)
+        connection.generation = self.state.generation_of(number)
+        self._perform(effects)
 
     def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 from driver import events
 from driver.cmap.effects import Close, Establish, Grant, Interrupt, Publish, Refuse
 from driver.cmap.generations import Generations
+from driver.cmap.lease import Use, counted
+from driver.cmap.member import Member, Phase, Waiter
 from driver.errors import PoolClearedError, PoolClosedError, PoolError, WaitQueueTimeoutError
 
 if TYPE_CHECKING:
@@ -37,14 +39,6 @@ class PoolMode(Enum):
     PAUSED = "paused"
     READY = "ready"
     CLOSED = "closed"
-
-
-class Phase(Enum):
-    """CMAP: Connection, `state`. A connection that was closed has none: the pool has forgotten it."""
-
-    PENDING = "pending"
-    AVAILABLE = "available"
-    IN_USE = "in use"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,28 +62,6 @@ class PoolOptions:
             "waitQueueTimeoutMS": (round(self.wait_queue_timeout * 1000), 0),
         }
         return {name: value for name, (value, default) in named.items() if value != default}
-
-
-@dataclass(slots=True)
-class Member:
-    """What the pool knows of one connection. `waiter` is whom a pending connection is established for."""
-
-    id: int
-    generation: int
-    created: float
-    phase: Phase = Phase.PENDING
-    available_since: float = 0.0
-    service_id: ObjectId | None = None
-    waiter: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Waiter:
-    """A request for a connection: when it came, and when it gives up."""
-
-    id: int
-    started: float
-    deadline: float
 
 
 @dataclass(slots=True)
@@ -145,6 +117,24 @@ class PoolState:
     def members(self) -> tuple[Member, ...]:
         """Return every connection that counts, in the order of creation."""
         return tuple(self._members.values())
+
+    def generation_of(self, connection_id: int) -> int:
+        """Return the generation of a connection: behind a load balancer that of its service."""
+        member = self._members.get(connection_id)
+        return self.generations.current if member is None else member.generation
+
+    def note_use(self, connection_id: int, use: Use) -> None:
+        """Take note of what a connection that is in use is used for."""
+        member = self._members.get(connection_id)
+        if member is not None:
+            member.use = use
+
+    def uses(self) -> str:
+        """Return what connections are used for, as a load balanced pool's time-outs report it."""
+        if not self.options.load_balanced:
+            return ""
+        in_use = [member.use for member in self._members.values() if member.phase is Phase.IN_USE]
+        return counted(in_use, self.options.max_size)
 
     def next_deadline(self, now: float) -> float:
         """Return when `tick` has something to do: `now` if it has already, infinity if never."""
@@ -288,7 +278,7 @@ class PoolState:
         """CMAP: Background Thread, one run: time out waiters, close perished connections, populate."""
         effects: list[Effect] = []
         for waiter in [waiter for waiter in self._queue.values() if waiter.deadline <= now]:
-            effects += self._refuse(waiter, now, WaitQueueTimeoutError(self.address), "timeout")
+            effects += self._refuse(waiter, now, WaitQueueTimeoutError(self.address, self.uses()), "timeout")
         for member in list(self._available):
             reason = self._perished(member, now)
             if reason is not None:
@@ -350,7 +340,7 @@ class PoolState:
 
     def _grant(self, waiter: Waiter, member: Member, now: float) -> list[Effect]:
         self._leave(waiter)
-        member.phase, member.waiter = Phase.IN_USE, None
+        member.phase, member.waiter, member.use = Phase.IN_USE, None, Use.OPERATION
         checked_out = events.ConnectionCheckedOutEvent(self.address, member.id, now - waiter.started)
         return [Publish(checked_out), Grant(waiter.id, member.id)]
 
@@ -393,9 +383,9 @@ class PoolState:
     def _reason_to_close(self, member: Member, *, errored: bool) -> str | None:
         if self.mode is PoolMode.CLOSED:
             return "poolClosed"
-        if self._is_stale(member):
-            return "stale"
-        return "error" if errored else None
+        if errored:
+            return "error"
+        return "stale" if self._is_stale(member) else None
 
     def _drop(self, member: Member, reason: str, error: Exception | None = None) -> list[Effect]:
         """CMAP: Closing a Connection."""

@@ -9,12 +9,12 @@ import bson
 
 from driver.cursor import Cursor
 from driver.errors import ClientBulkWriteError, DriverError, InvalidArgumentError, WriteConcernError
-from driver.execute import Reply
 from driver.operations.base import Command, Kind, Operation
 from driver.operations.batches import fitting
 from driver.operations.models import DeleteOne, InsertOne, operation
 from driver.operations.options import checked
 from driver.results import BulkWriteResult, DeleteResult, InsertOneResult, UpdateResult
+from driver.run import Reply
 from mongowire.messages import DocumentSequence
 
 if TYPE_CHECKING:
@@ -190,7 +190,9 @@ class ClientBulkWrite:
         acknowledged = self.tally.acknowledged
         command = Operation("admin", Kind.WRITE, batch.prepare, acknowledged=acknowledged)
         try:
-            return await self.executor.execute(command, self.session, operation_id=self.operation_id)
+            return await self.executor.execute(
+                command, self.session, operation_id=self.operation_id, opens_cursor=True
+            )
         except WriteConcernError as error:
             return Reply(dict(error.response), str(error.address))
         except InvalidArgumentError:

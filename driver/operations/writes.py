@@ -14,9 +14,9 @@ from mongowire.messages import DocumentSequence
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from driver.execute import Reply
     from driver.operations.base import Target
     from driver.operations.models import WriteModel
+    from driver.run import Reply
     from driver.sdam.description import ServerDescription
 
     Document = Mapping[str, Any]

@@ -80,7 +80,7 @@ def reaction(error: DriverError, server: ServerDescription, *, load_balanced: bo
     if isinstance(error, NetworkError):
         return _network_reaction(error, load_balanced=load_balanced)
     if error.authenticating and not is_state_change(error):
-        return NOTHING if load_balanced else Reaction(mark_unknown=True, clear_pool=True)
+        return Reaction(mark_unknown=True, clear_pool=True)
     if is_state_change(error):
         assert isinstance(error, ServerError)
         return _state_change_reaction(error, server)

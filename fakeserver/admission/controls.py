@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from fakeserver.parameters import ServerParameters
     from fakeserver.profile import Profile
 
+CORES: Final = 8
+"""The processors that a server says it has, the same everywhere, so that runs are alike."""
 REQUEST_LIMITER: Final = "ingressRequestRateLimiter"
 ESTABLISHMENT_LIMITER: Final = "SessionEstablishmentRateLimiter"
 
@@ -84,6 +86,7 @@ class AdmissionControl:
         """Put a rate of requests in the place of the parameter's, or take it away again."""
         self.fractional_rate = rate
         self.requests.reconfigure(now, **self._request_rate())
+        self._read_switches()
 
     def _read_switches(self) -> None:
         """Work out once what is asked for every request."""
@@ -100,10 +103,16 @@ class AdmissionControl:
         self._bypassing_addresses = _ranges(own["ingressConnectionEstablishmentRateLimiterBypass"])
         names = own["ingressRequestRateLimiterApplicationExemptions"]
         self._exempt_names = ApplicationNames(tuple(names["appNames"] if names else ()))
+        self.admits_freely = self.requests.is_unbounded and not self._has_exemptions
+        """Whether the limiter of requests has nothing to decide, and nobody to tell apart."""
         self.refusal = _refusal(self._profile, own)
         self.rejection = bson.encode(_rejection(self.refusal))
 
     # Who need not ask.
+
+    @property
+    def _has_exemptions(self) -> bool:
+        return bool(self._exempt_names.prefixes or self._exempt_addresses)
 
     def exempts(self, connection: ConnectionState) -> bool:
         """Whether the requests of a connection need no token, by its address or by its client's name.

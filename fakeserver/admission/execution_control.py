@@ -64,19 +64,26 @@ class ExecutionControl:
 
     def acquire(self, pool: Pool, now: float, priority: Priority = Priority.NORMAL) -> Ticket:
         """Take a ticket of a pool, or queue for one. Raises `Overflow`."""
-        self._probe(now)
+        self.probe(now)
         return self.holder(pool).acquire(now, priority)
+
+    def use_at_once(self, pool: Pool, now: float) -> bool:
+        """Take a ticket and give it back in the same instant, if there is one to be had without waiting."""
+        if now - self._observed_at >= self.parameters.interval:
+            self.probe(now)
+        return (self.read if pool == "read" else self.write).use_at_once()
 
     def release(self, pool: Pool, ticket: Ticket, now: float) -> None:
         """Give a ticket back; whoever waited longest has it then, and its bell rings."""
         self.holder(pool).release(ticket, now)
-        self._probe(now)
+        self.probe(now)
 
     def holder(self, pool: Pool) -> TicketHolder:
         """Return the tickets for reads or for writes."""
         return self.read if pool == "read" else self.write
 
-    def _probe(self, now: float) -> None:
+    def probe(self, now: float) -> None:
+        """Observe what was done, if it is time, and resize the pools."""
         seconds = now - self._observed_at
         if seconds < self.parameters.interval:
             return

@@ -19,6 +19,10 @@ class AddressRanges:
     networks: tuple[_Network, ...] = ()
     names: frozenset[str] = frozenset()
 
+    def __bool__(self) -> bool:
+        """Whether anybody can be in them."""
+        return bool(self.networks or self.names)
+
     @classmethod
     def of(cls, ranges: Sequence[str]) -> AddressRanges:
         """Read a list of ranges, addresses and names of sockets."""

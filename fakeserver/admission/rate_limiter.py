@@ -78,6 +78,16 @@ class RateLimiter:
         """Change the rate or the burst. Those who wait keep the instants that they were told."""
         self._bucket.reconfigure(now, rate=rate, burst=rate * burst_seconds)
 
+    def admit_freely(self) -> None:
+        """Admit somebody where there is nothing to decide: the bucket is without bounds."""
+        self.attempted += 1
+        self._succeed(0.0)
+
+    @property
+    def is_unbounded(self) -> bool:
+        """Whether there is always a token."""
+        return self._bucket.is_unbounded
+
     def exempt(self) -> None:
         """Count one who need not ask."""
         self.exempted += 1
@@ -140,7 +150,8 @@ class RateLimiter:
 
     def _succeed(self, waited: float) -> None:
         self.successful += 1
-        self.average_time_queued.add(waited)
+        if waited or self.average_time_queued.value != 0.0:
+            self.average_time_queued.add(waited)
 
     def available(self, now: float) -> float:
         """Return how many tokens there are, as it is shown: finite."""

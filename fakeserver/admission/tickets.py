@@ -60,6 +60,12 @@ class QueueStats:
         self.time_queued = 0.0
         self.time_processing = 0.0
 
+    def pass_by(self) -> None:
+        """Count an operation that neither waits nor takes time."""
+        self.new_admissions += 1
+        self.started += 1
+        self.finished += 1
+
     def document(self) -> dict[str, Any]:
         """Return them as `serverStatus` shows them."""
         return {
@@ -90,7 +96,8 @@ class TicketHolder:
         self.peak = 0
         """The most tickets that were out at a time since `reset_peak`."""
         self._queue: deque[Ticket] = deque()
-        self._stats = {priority: QueueStats() for priority in Priority}
+        self._normal = QueueStats()
+        self._exempt = QueueStats()
 
     def __repr__(self) -> str:
         return f"<TicketHolder {self.out} of {self.size} out, {self.queued} queued>"
@@ -107,48 +114,68 @@ class TicketHolder:
     @property
     def finished(self) -> int:
         """How many operations have given their ticket back."""
-        return self._stats[Priority.NORMAL].finished
+        return self._normal.finished
 
     def pass_by(self) -> None:
         """Count an operation that needs no ticket and takes no time."""
-        stats = self._stats[Priority.EXEMPT]
-        stats.new_admissions += 1
-        stats.started += 1
-        stats.finished += 1
+        self._exempt.pass_by()
+
+    def use_at_once(self) -> bool:
+        """Take a ticket and give it back in the same instant, if there is one to be had without waiting."""
+        if self.out >= self.size or self._queue:
+            return False
+        self.peak = max(self.peak, self.out + 1)
+        self._normal.pass_by()
+        return True
+
+    def _stats_of(self, ticket: Ticket) -> QueueStats:
+        return self._normal if ticket.priority is Priority.NORMAL else self._exempt
 
     def acquire(self, now: float, priority: Priority = Priority.NORMAL) -> Ticket:
         """Hand a ticket out, or queue for one. Raises `Overflow`."""
-        stats, ticket = self._stats[priority], Ticket(priority, now)
+        ticket = Ticket(priority, now)
         if priority is Priority.EXEMPT:
-            stats.new_admissions += 1
-            self._start(ticket, now)
-        elif self.available > 0 and not self._queue:
-            stats.new_admissions += 1
+            self._start(ticket, self._exempt, now)
+        elif self.out < self.size and not self._queue:
             self._hand_out(ticket, now)
         elif len(self._queue) >= self.max_queue_depth:
             raise Overflow
         else:
-            stats.new_admissions += 1
-            stats.added_to_queue += 1
+            self._normal.added_to_queue += 1
             self._queue.append(ticket)
+        self._stats_of(ticket).new_admissions += 1
         return ticket
+
+    def take(self) -> bool:
+        """Hand a ticket out, if there is one to be had without waiting; `give_back` returns it."""
+        if self.out >= self.size or self._queue:
+            return False
+        self.out += 1
+        self.peak = max(self.peak, self.out)
+        self._normal.new_admissions += 1
+        self._normal.started += 1
+        return True
+
+    def give_back(self, started: float, now: float) -> Sequence[Ticket]:
+        """Take a ticket back that was handed out at `started`; return those that wait no more."""
+        self._normal.finished += 1
+        self._normal.time_processing += now - started
+        self.out -= 1
+        return self._serve(now) if self._queue else ()
 
     def release(self, ticket: Ticket, now: float) -> Sequence[Ticket]:
         """Take a ticket back; return those that wait no more."""
         assert ticket.started is not None, "it was never handed out"
-        stats = self._stats[ticket.priority]
-        stats.finished += 1
-        stats.time_processing += now - ticket.started
-        if ticket.priority is Priority.EXEMPT:
-            return ()
-        self.out -= 1
-        return self._serve(now)
+        if ticket.priority is Priority.NORMAL:
+            return self.give_back(ticket.started, now)
+        self._exempt.finished += 1
+        self._exempt.time_processing += now - ticket.started
+        return ()
 
     def cancel(self, ticket: Ticket, now: float) -> None:
         """Wait for a ticket no more."""
         self._queue.remove(ticket)
-        stats = self._stats[ticket.priority]
-        stats.canceled += 1
+        self._normal.canceled += 1
         self._leave_queue(ticket, now)
 
     def resize(self, size: int, now: float) -> Sequence[Ticket]:
@@ -170,8 +197,8 @@ class TicketHolder:
             "out": self.out,
             "available": max(self.available, 0),
             "totalTickets": self.size,
-            "normalPriority": self._stats[Priority.NORMAL].document(),
-            "exempt": self._stats[Priority.EXEMPT].document(),
+            "normalPriority": self._normal.document(),
+            "exempt": self._exempt.document(),
         }
 
     def _serve(self, now: float) -> Sequence[Ticket]:
@@ -188,15 +215,14 @@ class TicketHolder:
         return served
 
     def _leave_queue(self, ticket: Ticket, now: float) -> None:
-        stats = self._stats[ticket.priority]
-        stats.removed_from_queue += 1
-        stats.time_queued += now - ticket.arrived
+        self._normal.removed_from_queue += 1
+        self._normal.time_queued += now - ticket.arrived
 
     def _hand_out(self, ticket: Ticket, now: float) -> None:
         self.out += 1
         self.peak = max(self.peak, self.out)
-        self._start(ticket, now)
+        self._start(ticket, self._normal, now)
 
-    def _start(self, ticket: Ticket, now: float) -> None:
+    def _start(self, ticket: Ticket, stats: QueueStats, now: float) -> None:
         ticket.started = now
-        self._stats[ticket.priority].started += 1
+        stats.started += 1

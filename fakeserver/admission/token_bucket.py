@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 
 class TokenBucket:
     """Tokens that accrue at `rate` a second, up to `burst`; a bucket begins full.
@@ -20,6 +22,11 @@ class TokenBucket:
 
     def __repr__(self) -> str:
         return f"<TokenBucket {self._rate}/s, {self._burst} at most, empty at {self._zero}>"
+
+    @property
+    def is_unbounded(self) -> bool:
+        """Whether its burst is infinite."""
+        return self._burst == math.inf
 
     def balance(self, now: float) -> float:
         """Return how many tokens it holds, or, below zero, owes."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.change_streams.tokens import ResumeToken
 from fakeserver.errors import CommandError
+from fakeserver.features import IMAGES, fit_fields
 from fakeserver.idl import Field, Fields, type_name
 from mongowire.codes import ErrorCode
 
@@ -55,15 +56,21 @@ class Options:
     expanded: bool = False
 
 
-def parse(spec: Any, ns: Namespace) -> Options:
-    """Return the options of a `$changeStream` stage. Raises `CommandError`."""
+def parse(spec: Any, ns: Namespace, wire_version: int) -> Options:
+    """Return the options of a `$changeStream` stage, as a release knows it. Raises `CommandError`."""
     if not isinstance(spec, dict):
         raise CommandError(
             _NOT_A_DOCUMENT,
             f"the $changeStream stage specification must be an object, found {type_name(spec)}",
         )
     given = dict(spec)
-    _FIELDS.check(given, "$changeStream")
+    fit_fields(_FIELDS, "$changeStream", wire_version).check(given, "$changeStream")
+    mode = given.get("fullDocument")
+    if wire_version < IMAGES and mode not in {None, "default", "updateLookup"}:
+        raise CommandError(
+            ErrorCode.BAD_VALUE,
+            f"Enumeration value '{mode}' for field '$changeStream.fullDocument' is not a valid value.",
+        )
     for name in _NOT_HERE:
         if given.get(name, False):
             raise CommandError(

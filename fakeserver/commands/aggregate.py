@@ -18,10 +18,11 @@ from fakeserver.commands.reading import (
 )
 from fakeserver.commands.table import CommandTable, Reply, first_argument
 from fakeserver.errors import CommandError
+from fakeserver.features import STAGES
 from fakeserver.idl import Field, Fields
 from fakeserver.storage.engine import Namespace
 from fakeserver.storage.scope import Scope
-from fakeserver.storage.stages import compile_pipeline, stage_name
+from fakeserver.storage.stages import compile_pipeline, stage_name, unrecognized_stage
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def aggregate(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     ns = Namespace(ctx.db, target if isinstance(target, str) else _WHOLE_DATABASE)
     pipeline: Pipeline = request["pipeline"]
     names = [stage_name(stage) for stage in pipeline]
+    _check_known(names, ctx.node.profile.max_wire_version)
     _check_order(names, whole_database=not isinstance(target, str))
     if request.get("apiStrict", False):
         _check_strict(pipeline)
@@ -117,6 +119,12 @@ def run(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], pipeline
         documents = source_stages.SOURCES[first](ctx, ns, pipeline[0][first])
         return engine.aggregate(source, pipeline[1:], options=options, documents=documents)
     return engine.aggregate(source, [*view, *pipeline], options=options)
+
+
+def _check_known(names: Sequence[str], wire_version: int) -> None:
+    for name in names:
+        if STAGES.get(name, 0) > wire_version:
+            raise unrecognized_stage(name)
 
 
 def _check_order(names: Sequence[str], *, whole_database: bool) -> None:

@@ -14,6 +14,7 @@ from fakeserver.commands.statements import Batch
 from fakeserver.commands.table import CommandTable, Reply
 from fakeserver.errors import CommandError
 from fakeserver.idl import Field, Fields
+from fakeserver.profile import WIRE_80
 from fakeserver.storage.engine import Namespace
 from fakeserver.storage.printing import show_document
 from mongowire.codes import ErrorCode
@@ -68,6 +69,7 @@ _OPERATIONS: Final = {
 @table.command(
     "bulkWrite",
     kind="write",
+    since=WIRE_80,
     in_transaction=True,
     fields=Fields.of(
         Field("bulkWrite", "int"),

@@ -89,7 +89,7 @@ def open_stream(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], 
         raise CommandError(_NEEDS_SET, "The $changeStream stage is only supported on replica sets")
     _check_read_concern(request)
     pipeline: Sequence[Mapping[str, Any]] = request["pipeline"]
-    options = parse(pipeline[0]["$changeStream"], ns)
+    options = parse(pipeline[0]["$changeStream"], ns, ctx.node.profile.max_wire_version)
     _check_target(ctx, ns)
     teller = Teller(_watched(ns, options), options, _looker_up(ctx.node), ctx.node.profile.max_wire_version)
     transform, splits = _transform(ctx, request, pipeline[1:])

@@ -83,7 +83,8 @@ class CommandContext:
 
     def utc(self) -> dt.datetime:
         """Return the date and time as BSON has them: UTC, to the millisecond."""
-        return _EPOCH + dt.timedelta(milliseconds=int(self.node.clock.utc() * 1000))
+        seconds, milliseconds = divmod(int(self.node.clock.utc() * 1000), 1000)
+        return _EPOCH + dt.timedelta(0, seconds, milliseconds * 1000)
 
     def timestamp(self) -> Timestamp:
         """Return the time of the operation that is about to be written."""

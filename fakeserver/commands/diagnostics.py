@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import Int64
 
+from fakeserver.admission.controls import CORES
 from fakeserver.commands import status_sections
 from fakeserver.commands.table import CommandTable, Reply, first_argument
 from fakeserver.errors import CommandError
@@ -181,8 +182,8 @@ def host_info(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
             "cpuAddrSize": 64,
             "memSizeMB": Int64(_memory_mib()),
             "memLimitMB": Int64(_memory_mib()),
-            "numCores": os.cpu_count() or 1,
-            "numCoresAvailableToProcess": os.cpu_count() or 1,
+            "numCores": CORES,
+            "numCoresAvailableToProcess": CORES,
             "cpuArch": platform.machine(),
             "numaEnabled": False,
         },

@@ -53,8 +53,10 @@ def distinct(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     documents = ctx.catalog.engine.aggregate(source, [*view, {"$match": wanted}], options=options)
     found = _values(documents, request["key"])
     fold = fold_of(options.collation)
-    different = {order(value, fold): value for value in reversed(list(found))}
-    keys = list(different)[::-1]
+    different: dict[Any, Any] = {}
+    for value in found:
+        different.setdefault(order(value, fold), value)
+    keys = list(different)
     if collection is not None and any(
         next(iter(index.key)) == request["key"] for index in collection.indexes.values()
     ):

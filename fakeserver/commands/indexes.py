@@ -12,6 +12,7 @@ from fakeserver.commands.source_stages import search_unavailable
 from fakeserver.commands.table import CommandTable, Reply
 from fakeserver.errors import CommandError, WriteError
 from fakeserver.idl import Field, Fields
+from fakeserver.profile import WIRE_70
 from fakeserver.storage.collation import complete
 from fakeserver.storage.engine import IndexSpec
 from fakeserver.storage.matching import compile_filter
@@ -305,5 +306,6 @@ def _search(_ctx: CommandContext, _request: dict[str, Any]) -> Reply:
 
 
 for _name in ("createSearchIndexes", "updateSearchIndex", "dropSearchIndex", "listSearchIndexes"):
-    _handler = table.command(_name, kind="write", fields=Fields.of(strict=False, target="collection"))
+    _fields = Fields.of(strict=False, target="collection")
+    _handler = table.command(_name, kind="write", fields=_fields, since=WIRE_70)
     _handler(_search)

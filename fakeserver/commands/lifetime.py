@@ -34,7 +34,9 @@ def shutdown(ctx: CommandContext, command: dict[str, Any]) -> Reply:
         if ctx.now < until:
             raise Park(node.cluster.replication, until)
         raise no_successor(ctx)
-    node.spawn(node.shut_down(quiesce=max(0.0, until - ctx.now)))
+    if not node.outages.shutting_down:
+        node.outages.shutting_down = True
+        node.spawn(node.shut_down(quiesce=max(0.0, until - ctx.now)))
     raise CommandError(
         ErrorCode.CLOSE_CONNECTION_FOR_SHUTDOWN_COMMAND, "Closing connection for shutdown command"
     )

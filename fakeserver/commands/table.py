@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from fakeserver.features import fit
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
@@ -104,11 +106,11 @@ class CommandTable:
         return merged
 
     def known_to(self, wire_version: int) -> CommandTable:
-        """Return the commands that a server of this maximal wire version has."""
+        """Return the commands of a server of this maximal wire version, with the fields that it knows."""
         chosen = CommandTable()
         for spec in self:
             if spec.since <= wire_version <= spec.until:
-                chosen.add(spec)
+                chosen.add(fit(spec, wire_version))
         return chosen
 
     def on_mongod(self) -> CommandTable:

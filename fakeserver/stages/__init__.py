@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from fakeserver.pipeline import Step
 from fakeserver.stages.admission import (
     ExecutionTickets,
+    IngressExemption,
     IngressTickets,
     RateLimitQueue,
     RequestRateLimit,
@@ -51,10 +52,12 @@ def mongod_stages() -> tuple[Stage, ...]:
         Deadline(),
         RateLimitQueue(),
         IngressTickets(),
+        IngressExemption(),
         ReadConcernCheck(),
         WriteConcernCheck(),
         WriteThrottle(),
-        ExecutionTickets(),
+        ExecutionTickets("read"),
+        ExecutionTickets("write"),
         Execute(),
         WriteConcernWait(),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from fakeserver.admission.rate_limiter import ADMITTED, REJECTED
 from fakeserver.admission.tickets import Overflow, Priority
@@ -17,8 +17,8 @@ from mongowire.messages import MORE_TO_COME
 if TYPE_CHECKING:
     from fakeserver.admission.controls import AdmissionControl
     from fakeserver.admission.execution_control import Pool
-    from fakeserver.admission.rate_limiter import Reserved
-    from fakeserver.admission.tickets import Ticket
+    from fakeserver.admission.rate_limiter import RateLimiter, Reserved
+    from fakeserver.admission.tickets import Ticket, TicketHolder
     from fakeserver.commands.table import CommandSpec
     from fakeserver.request import RequestContext
 
@@ -37,11 +37,15 @@ class RequestRateLimit(Stage):
         admission = node.admission
         if not admission.limits_requests:
             return PASS
-        if _is_stranger(request) or admission.exempts(request.connection):
+        if (node.auth and _is_stranger(request)) or admission.exempts(request.connection):
             admission.requests.exempt()
             return PASS
-        if node.fail_points.any_active and node.fail_points.is_on(FAIL_INGRESS_REQUEST_RATE_LIMITING):
-            return _refuse(request)
+        if node.fail_points.any_active:
+            if node.fail_points.is_on(FAIL_INGRESS_REQUEST_RATE_LIMITING):
+                return _refuse(request)
+        elif admission.admits_freely:
+            admission.requests.admit_freely()
+            return PASS
         verdict = admission.requests.acquire(now)
         if verdict is REJECTED:
             return _refuse(request)
@@ -57,14 +61,15 @@ class RequestRateLimit(Stage):
         limiter = request.node.admission.requests
         if request.queued_since is None:
             limiter.drop()
-        else:
-            limiter.interrupt()
+            return
+        limiter.interrupt()
+        if request.failure is not None:
+            request.failure = _interrupted(limiter, request.failure)
 
 
 def _is_stranger(request: RequestContext) -> bool:
-    """Whether access control is on and nobody is authenticated: strangers must not use up the tokens."""
-    node = request.node
-    return node.auth and not request.connection.identity.is_known(node.users, bypass=False)
+    """Whether nobody is authenticated: strangers must not use up the tokens."""
+    return not request.connection.identity.is_known(request.node.users, bypass=False)
 
 
 def _refuse(request: RequestContext) -> Action:
@@ -91,14 +96,7 @@ class RateLimitQueue(Stage):
         elif not admission.limits_requests:
             limiter.release()
         elif _is_late(request, now):
-            limiter.interrupt()
-            request.reservation = None
-            late = expired()
-            raise CommandError(
-                late.code,
-                "Interrupted while waiting in rate limiter queue. rateLimiterName="
-                f"{limiter.name} :: caused by :: {late.message}",
-            )
+            raise expired()
         else:
             return self._wait(request, reservation, now)
         request.reservation = request.queued_since = None
@@ -110,6 +108,11 @@ class RateLimitQueue(Stage):
         return Await(request.node.admission.changed, _until(request, reservation.ready_at))
 
 
+def _interrupted(limiter: RateLimiter, error: CommandError) -> CommandError:
+    queue = f"Interrupted while waiting in rate limiter queue. rateLimiterName={limiter.name}"
+    return CommandError(error.code, f"{queue} :: caused by :: {error.message}", extra=error.extra)
+
+
 def _is_late(request: RequestContext, now: float) -> bool:
     return request.deadline is not None and now >= request.deadline
 
@@ -118,45 +121,51 @@ def _until(request: RequestContext, instant: float) -> float:
     return instant if request.deadline is None else min(instant, request.deadline)
 
 
+class IngressExemption(Stage):
+    """Counts the commands that need no ticket (`Data-Node Ingress Admission Control`)."""
+
+    step = Step.TICKETS
+
+    def concerns(self, spec: CommandSpec) -> bool:
+        return not is_subject(spec)
+
+    def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
+        admission = request.node.admission
+        if admission.limits_ingress:
+            admission.ingress.pass_by()
+        return PASS
+
+
 class IngressTickets(Stage):
     """Holds a ticket for as long as the command takes (`Data-Node Ingress Admission Control`)."""
 
     step = Step.TICKETS
 
+    def concerns(self, spec: CommandSpec) -> bool:
+        return is_subject(spec)
+
     def enter(self, request: RequestContext, now: float) -> Action:
+        admission = request.admission or request.node.admission
         ticket = request.ingress_ticket
         if ticket is None:
-            admission = _admission(request)
             if not admission.limits_ingress:
                 return PASS
-            if not is_subject(request.spec):
-                admission.ingress.pass_by()
+            if admission.ingress.take():
+                request.ingress_since = now
                 return PASS
-            ticket = request.ingress_ticket = _take(request, "ingress", now)
+            ticket = request.ingress_ticket = _take(admission.ingress, request, now)
         return PASS if ticket.started is not None else _wait_for(request, ticket, now)
 
     def leave(self, request: RequestContext, outcome: Outcome, now: float) -> None:  # noqa: ARG002 - a stage's signature
-        ticket, request.ingress_ticket = request.ingress_ticket, None
-        if ticket is None:
+        since, ticket = request.ingress_since, request.ingress_ticket
+        if since is None and ticket is None:
             return
-        holder = _admission(request).ingress
-        if ticket.started is None:
-            holder.cancel(ticket, now)
-        else:
-            holder.release(ticket, now)
-
-
-def _admission(request: RequestContext) -> AdmissionControl:
-    """Return the admission control of the server that runs the command, from here on the same one.
-
-    What a mongos passes on runs on a shard's primary.
-    """
-    if request.admission is None:
-        node = request.node
-        config = node.cluster.config if node.is_mongos else None
-        primary = None if config is None else config.home_of(request.db).primary
-        request.admission = (primary or node).admission
-    return request.admission
+        holder = (request.admission or request.node.admission).ingress
+        request.ingress_since = request.ingress_ticket = None
+        if since is not None:
+            holder.give_back(since, now)
+        elif ticket is not None:
+            _end(holder, ticket, now)
 
 
 def is_subject(spec: CommandSpec) -> bool:
@@ -164,15 +173,20 @@ def is_subject(spec: CommandSpec) -> bool:
     return spec.kind in {"read", "write"} and spec.name not in _RELEASING
 
 
-def _take(request: RequestContext, pool: Pool | Literal["ingress"], now: float) -> Ticket:
+def _take(holder: TicketHolder, request: RequestContext, now: float) -> Ticket:
     """Take a ticket, or queue for it. Raises `CommandError` 433."""
-    admission = _admission(request)
     try:
-        if pool == "ingress":
-            return admission.ingress.acquire(now)
-        return admission.execution.acquire(pool, now, _priority(request.spec))
+        return holder.acquire(now, _priority(request.spec))
     except Overflow:
         raise CommandError(ErrorCode.ADMISSION_QUEUE_OVERFLOW, _OVERLOADED) from None
+
+
+def _end(holder: TicketHolder, ticket: Ticket, now: float) -> None:
+    """Give a ticket back, or wait for it no more."""
+    if ticket.started is None:
+        holder.cancel(ticket, now)
+    else:
+        holder.release(ticket, now)
 
 
 def _wait_for(request: RequestContext, ticket: Ticket, now: float) -> Action:
@@ -197,7 +211,7 @@ class WriteThrottle(Stage):
         return spec.kind == "write" and spec.name not in _RELEASING
 
     def enter(self, request: RequestContext, now: float) -> Action:
-        admission = _admission(request)
+        admission = request.admission or request.node.admission
         replenished_until = admission.replenish_flow(now)
         flow = admission.flow
         if flow.try_acquire():
@@ -215,29 +229,43 @@ class WriteThrottle(Stage):
 class ExecutionTickets(Stage):
     """Takes a ticket of the storage engine for as long as the service-time model says (`Execution Control`).
 
-    The run that follows takes no time of its own, so nothing is held over it.
+    The run that follows takes no time of its own, so nothing is held over it. There is one stage for reads
+    and one for writes.
     """
 
     step = Step.EXECUTION_CONTROL
 
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
     def concerns(self, spec: CommandSpec) -> bool:
-        return spec.kind in {"read", "write"}
+        return spec.kind == self._pool
 
     def enter(self, request: RequestContext, now: float) -> Action:
-        ticket = request.execution_ticket
-        pool: Pool = "write" if request.spec.kind == "write" else "read"
+        admission = request.admission or request.node.admission
+        execution, ticket = admission.execution, request.execution_ticket
         if ticket is None:
-            ticket = request.execution_ticket = _take(request, pool, now)
+            if admission.serves_at_once and execution.use_at_once(self._pool, now):
+                return PASS
+            execution.probe(now)
+            ticket = request.execution_ticket = _take(execution.holder(self._pool), request, now)
         if ticket.started is None:
             return _wait_for(request, ticket, now)
-        admission = _admission(request)
-        if request.done_at is None and not admission.serves_at_once:
+        return self._serve(request, admission, now)
+
+    def _serve(self, request: RequestContext, admission: AdmissionControl, now: float) -> Action:
+        """Wait until the service-time model has the command done. Raises `CommandError` 50."""
+        if request.done_at is None:
+            if admission.serves_at_once:
+                self._give_back(request, now)
+                return PASS
             request.done_at = admission.service.begin(request.spec.name, now)
-        if request.done_at is not None and now < _until(request, request.done_at):
-            return Await(until=_until(request, request.done_at))
-        late = request.done_at is not None and now < request.done_at
+        done_at = request.done_at
+        until = _until(request, done_at)
+        if now < until:
+            return Await(until=until)
         self._give_back(request, now)
-        if late:
+        if now < done_at:
             raise expired()
         return PASS
 
@@ -247,13 +275,10 @@ class ExecutionTickets(Stage):
 
     def _give_back(self, request: RequestContext, now: float) -> None:
         ticket, request.execution_ticket = request.execution_ticket, None
-        assert ticket is not None
-        admission = _admission(request)
-        pool: Pool = "write" if request.spec.kind == "write" else "read"
-        if ticket.started is None:
-            admission.execution.holder(pool).cancel(ticket, now)
-            return
+        assert ticket is not None, "it holds none"
+        admission = request.admission or request.node.admission
         if request.done_at is not None:
             request.done_at = None
             admission.service.finish()
-        admission.execution.release(pool, ticket, now)
+        _end(admission.execution.holder(self._pool), ticket, now)
+        admission.execution.probe(now)

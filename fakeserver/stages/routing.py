@@ -42,6 +42,7 @@ class Routing(Stage):
         primary = shard.primary
         if primary is None:
             return PASS if _opts_in(request) else _await_primary(request, shard, now)
+        request.admission = primary.admission
         if primary.fail_points.any_active:
             return _ask(request, primary, now)
         return PASS

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from itertools import zip_longest
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.functions import FunctionTable, null_in, nullish
 from fakeserver.storage.sorting import sort_values
-from fakeserver.storage.values import MISSING, identity, is_object, truthy, type_name
+from fakeserver.storage.values import MISSING, identity, is_object, truthy, type_name, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 functions = FunctionTable()
 function = functions.function
@@ -213,3 +216,33 @@ def _any_element_true(array: Any) -> bool:
 @function("$allElementsTrue")
 def _all_elements_true(array: Any) -> bool:
     return all(truthy(item) for item in _array("$allElementsTrue's argument", 17040, array))
+
+
+def _count(name: str, value: Any) -> int:
+    number = whole(value)
+    if number is None or number <= 0:
+        raise CommandError(5787908, f"'n' must be greater than 0, found {value} for {name}")
+    return number
+
+
+def _n_of(name: str, take: Callable[[list[Any], int], list[Any]]) -> None:
+    @function(name, named=True)
+    def _call(given: dict[str, Any]) -> Any:
+        if given.keys() != {"n", "input"}:
+            raise CommandError(5787907, f"{name} takes 'n' and 'input', and nothing else")
+        items = given["input"]
+        if nullish(items):
+            return None
+        if not isinstance(items, list):
+            raise CommandError(5788200, "Input must be an array")
+        return take(items, _count(name, given["n"]))
+
+
+def _without_nulls(items: list[Any]) -> list[Any]:
+    return [item for item in items if not nullish(item)]
+
+
+_n_of("$firstN", lambda items, count: items[:count])
+_n_of("$lastN", lambda items, count: items[-count:])
+_n_of("$minN", lambda items, count: sort_values(_without_nulls(items), 1)[:count])
+_n_of("$maxN", lambda items, count: sort_values(_without_nulls(items), -1)[:count])

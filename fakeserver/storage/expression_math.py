@@ -242,3 +242,32 @@ function("$max", 0, None)(lambda *values: extreme(spread(values), 1))
 function("$min", 0, None)(lambda *values: extreme(spread(values), -1))
 function("$stdDevPop", 0, None)(lambda *values: deviation(spread(values), sample=False))
 function("$stdDevSamp", 0, None)(lambda *values: deviation(spread(values), sample=True))
+
+
+def _bitwise(name: str, calculate: Callable[[int, int], int], start: int) -> None:
+    @function(name, 0, None)
+    @null_in
+    def _call(*values: Any) -> Any:
+        found = start
+        for value in values:
+            found = calculate(found, _integer(name, value))
+        return like(found, *values)
+
+
+def _integer(name: str, value: Any) -> int:
+    if type_name(value) not in {"int", "long"}:
+        raise CommandError(
+            ErrorCode.TYPE_MISMATCH, f"{name} only supports int and long operands, not {type_name(value)}."
+        )
+    return int(value)
+
+
+_bitwise("$bitAnd", operator.and_, -1)
+_bitwise("$bitOr", operator.or_, 0)
+_bitwise("$bitXor", operator.xor, 0)
+
+
+@function("$bitNot")
+@null_in
+def _bit_not(value: Any) -> Any:
+    return like(~_integer("$bitNot", value), value)

@@ -6,11 +6,12 @@ import datetime as dt
 import decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from bson import Decimal128, Int64, ObjectId
+import bson
+from bson import Decimal128, Int64, ObjectId, Timestamp
 from bson.errors import InvalidId
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.functions import FunctionTable, nullish
+from fakeserver.storage.functions import FunctionTable, null_in, nullish
 from fakeserver.storage.values import (
     INT32_MAX,
     INT32_MIN,
@@ -196,3 +197,41 @@ def _shorthand(name: str, convert: Callable[[Any], Any]) -> None:
 
 for _target, _conversion in _CONVERSIONS.items():
     _shorthand(f"$to{_target[0].upper()}{_target[1:]}", _conversion)
+
+
+@function("$tsSecond")
+@null_in
+def _ts_second(value: Any) -> Any:
+    return Int64(_timestamp("$tsSecond", 5687301, value).time)
+
+
+@function("$tsIncrement")
+@null_in
+def _ts_increment(value: Any) -> Any:
+    return Int64(_timestamp("$tsIncrement", 5687302, value).inc)
+
+
+def _timestamp(name: str, code: int, value: Any) -> Timestamp:
+    if not isinstance(value, Timestamp):
+        raise CommandError(code, f"Argument to {name} must be a timestamp, but is {type_name(value)}")
+    return value
+
+
+@function("$bsonSize")
+@null_in
+def _bson_size(value: Any) -> Any:
+    if not isinstance(value, dict):
+        raise CommandError(31393, f"$bsonSize requires a document input, found: {type_name(value)}")
+    return len(bson.encode(value))
+
+
+@function("$binarySize")
+@null_in
+def _binary_size(value: Any) -> Any:
+    if isinstance(value, str):
+        return len(value.encode())
+    if not isinstance(value, bytes):
+        raise CommandError(
+            51276, f"$binarySize requires a string or BinData argument, found: {type_name(value)}"
+        )
+    return len(value)

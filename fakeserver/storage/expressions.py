@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fakeserver.errors import CommandError
 from fakeserver.storage import (
     expression_arrays,
+    expression_dates,
     expression_math,
     expression_text,
     expression_types,
@@ -34,6 +35,7 @@ FUNCTIONS: Final = FunctionTable.merge(
     expression_math.functions,
     expression_arrays.functions,
     expression_text.functions,
+    expression_dates.functions,
     expression_types.functions,
 )
 
@@ -102,7 +104,7 @@ class Compiler:
             return form(self, argument)
         function = FUNCTIONS.get(name)
         if function is None:
-            return self._library(name, argument)
+            raise CommandError(ErrorCode.INVALID_PIPELINE_OPERATOR, f"Unrecognized expression '{name}'")
         arguments = argument if isinstance(argument, list) else [argument]
         if function.named:
             return self._named(name, argument, function.call)
@@ -114,6 +116,8 @@ class Compiler:
         return lambda frame: function.call(*[item(frame) for item in compiled])
 
     def _named(self, name: str, argument: Any, call: Callable[..., Any]) -> Evaluate:
+        if name in expression_dates.PARTS:
+            argument = expression_dates.part_arguments(name, argument)
         if not isinstance(argument, dict):
             raise CommandError(
                 ErrorCode.FAILED_TO_PARSE,
@@ -121,25 +125,6 @@ class Compiler:
             )
         compiled = {key: self.compile(value) for key, value in argument.items()}
         return lambda frame: call({key: value(frame) for key, value in compiled.items()})
-
-    def _library(self, name: str, argument: Any) -> Evaluate:
-        library = self.scope.library
-        if library is None or name not in LIBRARY_OPERATORS:
-            raise CommandError(ErrorCode.INVALID_PIPELINE_OPERATOR, f"Unrecognized expression '{name}'")
-        compiled = self.compile(argument)
-
-        def evaluate(frame: Frame) -> Any:
-            return library(name, _null_if_missing(compiled(frame)))
-
-        return evaluate
-
-
-LIBRARY_OPERATORS: Final = frozenset({
-    "$dateFromString", "$dateToString", "$dateFromParts", "$dayOfMonth", "$dayOfWeek", "$dayOfYear",
-    "$hour", "$isoDayOfWeek", "$isoWeek", "$isoWeekYear", "$millisecond", "$minute", "$month", "$second",
-    "$week", "$year",
-})  # fmt: skip
-"""Operators that the storage library evaluates."""
 
 
 def _null_if_missing(value: Any) -> Any:

@@ -8,6 +8,7 @@ from fakeserver.errors import CommandError
 from fakeserver.storage.expression_arrays import merge_objects, unique
 from fakeserver.storage.expression_math import average, deviation, extreme, total
 from fakeserver.storage.expressions import compile_expression
+from fakeserver.storage.sorting import sort_documents
 from fakeserver.storage.values import MISSING, is_object, order, type_name
 from mongowire.codes import ErrorCode
 
@@ -54,6 +55,8 @@ def _accumulator(name: str, spec: Any, scope: Scope) -> Callable[[list[dict[str,
     operator, argument = next(iter(spec.items()))
     if operator in _WITH_COUNT:
         return _counted(operator, argument, scope)
+    if operator in _BY_ORDER:
+        return _picked(operator, argument, scope)
     if operator not in _ACCUMULATORS:
         raise CommandError(15952, f"unknown group operator '{operator}'")
     accumulate = _ACCUMULATORS[operator]
@@ -75,6 +78,31 @@ def _counted(operator: str, argument: Any, scope: Scope) -> Callable[[list[dict[
         return take(values, int(count(frames[0])))
 
     return summarize
+
+
+def _picked(operator: str, argument: Any, scope: Scope) -> Callable[[list[dict[str, Any]]], Any]:
+    """Return an accumulator of what comes first or last in an order of its own."""
+    several = operator.endswith("N")
+    needed = {"sortBy", "output", *(("n",) if several else ())}
+    if not is_object(argument) or set(argument) != needed:
+        raise CommandError(5788003, f"{operator} takes {', '.join(sorted(needed))}, and nothing else")
+    output = compile_expression(argument["output"], scope)
+    count = compile_expression(argument.get("n", 1), scope)
+    sort = argument["sortBy"]
+
+    def summarize(frames: list[dict[str, Any]]) -> Any:
+        keyed = [{"document": frame["ROOT"], "value": _null(output(frame))} for frame in frames]
+        within = {f"document.{name}": direction for name, direction in sort.items()}
+        values = [each["value"] for each in sort_documents(keyed, within, scope.fold)]
+        if not several:
+            return values[0 if operator == "$top" else -1]
+        number = int(count(frames[0]))
+        return values[:number] if operator == "$topN" else values[-number:]
+
+    return summarize
+
+
+_BY_ORDER: Final = frozenset({"$top", "$topN", "$bottom", "$bottomN"})
 
 
 def _null(value: Any) -> Any:

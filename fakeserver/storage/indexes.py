@@ -1,26 +1,26 @@
-"""What indexes enforce: unique keys, sparse and partial ones, with collation.
-
-Indexes that enforce nothing are only names: queries scan.
-"""
+"""What indexes enforce: unique keys, sparse and partial ones, with collation; and what they find."""
 
 from __future__ import annotations
 
 import copy
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import WriteError
 from fakeserver.storage.collation import fold_of
 from fakeserver.storage.matching import compile_filter
 from fakeserver.storage.paths import read, split
 from fakeserver.storage.printing import show_document
-from fakeserver.storage.values import MISSING, order
+from fakeserver.storage.values import MISSING, identity, is_number, order
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping
+    from collections.abc import Collection, Hashable, Iterable, Mapping
 
     from fakeserver.storage.engine import Document, IndexSpec, Namespace
+
+
+_NO_SCALARS: Final = (dict, list, type(None), type(MISSING))
 
 
 class UniqueIndex:
@@ -79,6 +79,51 @@ class UniqueIndex:
             tuple(order(_null(value), self._fold) for value in row): [_null(value) for value in row]
             for row in rows
         }
+
+
+class ValueIndex:
+    """Who holds which scalar in the first field of an index, so that an equality on it needs no scan.
+
+    It knows all documents, whatever the index leaves out, and no collation.
+    """
+
+    def __init__(self, spec: IndexSpec) -> None:
+        self.path = next(iter(spec.key))
+        self._parts = split(self.path)
+        self._holders: dict[Hashable, dict[Hashable, None]] = {}
+
+    @staticmethod
+    def serves(spec: IndexSpec) -> bool:
+        """Whether an index has its first field in order, and is no text, geographic or wildcard index."""
+        path, direction = next(iter(spec.key.items()))
+        return path != "_id" and "$" not in path and is_number(direction)
+
+    def holders(self, value: Any) -> Collection[Hashable]:
+        """Return who holds a scalar."""
+        return self._holders.get(identity(value), {})
+
+    def fork(self) -> ValueIndex:
+        """Return an index that holds the same, and changes alone."""
+        fork = copy.copy(self)
+        fork.__dict__["_holders"] = {value: dict(holders) for value, holders in self._holders.items()}
+        return fork
+
+    def add(self, holder: Hashable, document: Document) -> None:
+        """Enter what a document holds."""
+        for value in self._values(document):
+            self._holders.setdefault(value, {})[holder] = None
+
+    def remove(self, holder: Hashable, document: Document) -> None:
+        """Forget what a document holds."""
+        for value in self._values(document):
+            holders = self._holders[value]
+            del holders[holder]
+            if not holders:
+                del self._holders[value]
+
+    def _values(self, document: Document) -> set[Hashable]:
+        column = _column(document, self._parts)
+        return {identity(value) for value in column if not isinstance(value, _NO_SCALARS)}
 
 
 def _column(document: Document, path: tuple[str, ...]) -> list[Any]:

@@ -9,31 +9,28 @@ Stored documents are values: a change stores a new document, so that what was re
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import bson
-from mongomock import OperationFailure
-from mongomock import aggregate as library
 from mongomock.store import CollectionStore, ServerStore
 
-from fakeserver.errors import CommandError, WriteError
+from fakeserver.errors import WriteError
 from fakeserver.storage.collation import fold_of
 from fakeserver.storage.engine import Changed, Document, Stats, UpdateResult
-from fakeserver.storage.indexes import UniqueIndex, duplicate_key
+from fakeserver.storage.indexes import duplicate_key
+from fakeserver.storage.kept import Kept
 from fakeserver.storage.matching import compile_filter, equalities, is_operators
-from fakeserver.storage.planning import in_bounds, in_natural_order, index_key, ordered
+from fakeserver.storage.planning import SCALARS, in_bounds, in_natural_order, index_key, ordered, pinned
 from fakeserver.storage.projecting import compile_projection
 from fakeserver.storage.scope import Scope
 from fakeserver.storage.sorting import check_sort
 from fakeserver.storage.stages import compile_pipeline
 from fakeserver.storage.updating import Replacement, Updater, compile_update, seed, with_id
 from fakeserver.storage.values import copy_value, identical, identity
-from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from fakeserver.storage.engine import Accept, Capped, IndexSpec, Namespace, Query, Update
 
@@ -56,46 +53,9 @@ class _Store(CollectionStore):
 
 _NEW_SERVER: Final[Any] = ServerStore
 _NEW_STORE: Final[Any] = _Store
-_PARSE_EXPRESSION: Final[Any] = library._parse_expression  # noqa: SLF001 -- it has no other door
 """What we use of mongomock, which has no types."""
 
-_PLAIN_IDS: Final = frozenset({int, str, bson.ObjectId, bson.Int64, float, bson.Decimal128})
-
-
-@dataclass(slots=True)
-class _Collection:
-    """What is kept of a collection besides mongomock's store: sizes, record ids, unique keys, bounds."""
-
-    store: Any
-    capped: Capped | None = None
-    unique_ids: bool = True
-    unique: dict[str, UniqueIndex] = field(default_factory=dict)
-    sizes: dict[Hashable, int] = field(default_factory=dict)
-    records: dict[Hashable, int] = field(default_factory=dict)
-    next_record: int = 1
-    size: int = 0
-    shared: bool = False
-
-    def fork(self) -> _Collection:
-        """Return a copy that holds the same documents, which are values."""
-        store = _NEW_STORE(self.store.name)
-        store._documents = self.store._documents.copy()  # noqa: SLF001 -- it has no other door
-        return replace(
-            self,
-            store=store,
-            unique={name: index.fork() for name, index in self.unique.items()},
-            sizes=dict(self.sizes),
-            records=dict(self.records),
-            shared=False,
-        )
-
-    def key_of(self, document: Document) -> Hashable:
-        """Return the key to keep a new document under."""
-        return identity(document["_id"]) if self.unique_ids else ("record", self.next_record)
-
-    def items(self) -> Iterator[tuple[Hashable, Document]]:
-        """Iterate over keys and documents in natural order, which `sizes` has in common with the store."""
-        return zip(self.sizes, self.store.documents, strict=True)
+_EVERYTHING: Final[Mapping[str, Any]] = {}
 
 
 class MongomockEngine:
@@ -103,7 +63,7 @@ class MongomockEngine:
 
     def __init__(self, *, dice: Callable[[], float] | None = None) -> None:
         self._server: Any = _NEW_SERVER()
-        self._collections: dict[Namespace, _Collection] = {}
+        self._collections: dict[Namespace, Kept] = {}
         self._dice = dice
 
     def insert(self, ns: Namespace, document: Document, *, accept: Accept | None = None) -> Document:
@@ -162,7 +122,7 @@ class MongomockEngine:
         for key, document in found:
             if accept is not None:
                 accept(Changed(document, None))
-            self._discard(collection, key, document)
+            collection.discard(key, document)
         return [document for _key, document in found]
 
     def aggregate(
@@ -177,9 +137,9 @@ class MongomockEngine:
         scope = self._scope(options)
         run = compile_pipeline(pipeline, scope)
         if documents is None:
-            documents = [
-                document for _key, document in self._select(self._collections.get(ns), options, scope)
-            ]
+            match = pipeline[0].get("$match", {}) if pipeline else {}
+            found = self._select(self._collections.get(ns), options, scope, first_match=match)
+            documents = [document for _key, document in found]
         return [copy_value(document) for document in run(documents)]
 
     def stats(self, ns: Namespace) -> Stats:
@@ -202,22 +162,14 @@ class MongomockEngine:
         collection.capped, collection.unique_ids = capped, unique_ids
 
     def create_index(self, ns: Namespace, index: IndexSpec, *, tolerant: bool = False) -> None:
-        """Enforce an index; one that is not unique enforces nothing."""
-        collection = self._ensure(ns)
-        if not index.unique:
-            return
-        unique = UniqueIndex(ns, index)
-        for holder, document in collection.items():
-            if not tolerant:
-                unique.check(holder, document)
-            unique.add(holder, document)
-        collection.unique[index.name] = unique
+        """Enforce an index, if it is unique, and have equalities on its first field find with it."""
+        self._ensure(ns).add_index(ns, index, tolerant=tolerant)
 
     def drop_index(self, ns: Namespace, name: str) -> None:
         """Forget an index."""
         collection = self._own(ns)
         if collection is not None:
-            collection.unique.pop(name, None)
+            collection.drop_index(name)
 
     def rename(self, source: Namespace, target: Namespace) -> None:
         """Give a collection another name."""
@@ -247,9 +199,9 @@ class MongomockEngine:
             return
         key = self._key_of(collection, before)
         if after is None:
-            self._discard(collection, key, before)
+            collection.discard(key, before)
         else:
-            self._replace(collection, key, before, after, len(bson.encode(after)))
+            collection.replace(key, before, after, len(bson.encode(after)))
 
     def claims(self, ns: Namespace, document: Document) -> list[Hashable]:
         """Return pairs of an index's name and a key."""
@@ -270,12 +222,12 @@ class MongomockEngine:
             key = None if index is None else index.holder(key)
         return collection.store[key] if key in collection.sizes else None
 
-    def _key_of(self, collection: _Collection, document: Document) -> Hashable:
+    def _key_of(self, collection: Kept, document: Document) -> Hashable:
         if collection.unique_ids:
             return identity(document["_id"])
         return next(key for key, held in collection.items() if held is document)
 
-    def _own(self, ns: Namespace) -> _Collection | None:
+    def _own(self, ns: Namespace) -> Kept | None:
         """Return a collection that may be changed: its own copy of one that it shares with a fork."""
         collection = self._collections.get(ns)
         if collection is not None and collection.shared:
@@ -286,12 +238,12 @@ class MongomockEngine:
     def _register(self, ns: Namespace, store: Any) -> None:
         self._server[ns.db]._collections[ns.collection] = store  # noqa: SLF001 -- it has no other door
 
-    def _ensure(self, ns: Namespace) -> _Collection:
+    def _ensure(self, ns: Namespace) -> Kept:
         collection = self._own(ns)
         if collection is None:
             store = _NEW_STORE(ns.collection)
             self._register(ns, store)
-            collection = self._collections[ns] = _Collection(store)
+            collection = self._collections[ns] = Kept(store)
         return collection
 
     def _scope(self, query: Query) -> Scope:
@@ -301,15 +253,24 @@ class MongomockEngine:
         variables = {**query.let} if query.let else {}
         if query.now is not None:
             variables["NOW"] = query.now
-        return Scope(fold, variables, _evaluate, query.read, self._dice)
+        return Scope(fold, variables, query.read, self._dice)
 
     def _plain_scope(self) -> Scope:
-        return Scope(library=_evaluate, dice=self._dice)
+        return Scope(dice=self._dice)
 
     def _select(
-        self, collection: _Collection | None, query: Query, scope: Scope, *, limit: int | None = None
+        self,
+        collection: Kept | None,
+        query: Query,
+        scope: Scope,
+        *,
+        limit: int | None = None,
+        first_match: Mapping[str, Any] = _EVERYTHING,
     ) -> list[tuple[Hashable, Document]]:
-        """Return the keys and documents that a query is about, in its order, skipped and limited."""
+        """Return the keys and documents that a query is about, in its order, skipped and limited.
+
+        What cannot match `first_match`, a filter that comes next, may be left out.
+        """
         limit = query.limit if limit is None else limit
         if _is_id_lookup(query.filter, scope) and (collection is None or collection.unique_ids):
             found = [] if collection is None or query.skip else _by_id(collection, query.filter["_id"])
@@ -319,16 +280,15 @@ class MongomockEngine:
             check_sort(query.sort)
         if collection is None:
             return []
-        matching = (pair for pair in collection.items() if predicate(pair[1]))
+        pins = pinned(query.filter, first_match) if scope.fold is None else ()
+        matching = (pair for pair in collection.items_with(pins) if predicate(pair[1]))
         if in_natural_order(query):
             stop = query.skip + limit if limit else None
             return list(islice(matching, query.skip, stop))
         in_order = ordered(list(matching), query, scope.fold)
         return in_order[query.skip : query.skip + limit if limit else None]
 
-    def _add(
-        self, ns: Namespace, collection: _Collection, document: Document, accept: Accept | None
-    ) -> Hashable:
+    def _add(self, ns: Namespace, collection: Kept, document: Document, accept: Accept | None) -> None:
         key = collection.key_of(document)
         if key in collection.sizes:
             raise duplicate_key(ns, "_id_", {"_id": 1}, [document["_id"]])
@@ -336,19 +296,11 @@ class MongomockEngine:
             index.check(key, document)
         if accept is not None:
             accept(Changed(None, document))
-        size = len(bson.encode(document))
-        collection.store[key] = document
-        collection.sizes[key] = size
-        collection.size += size
-        collection.records[key] = collection.next_record
-        collection.next_record += 1
-        for index in collection.unique.values():
-            index.add(key, document)
-        return key
+        collection.add(key, document, len(bson.encode(document)))
 
     def _change(
         self,
-        collection: _Collection,
+        collection: Kept,
         key: Hashable,
         before: Document,
         updater: Updater,
@@ -368,62 +320,30 @@ class MongomockEngine:
         changed = Changed(before, after, isinstance(updater, Replacement), updater.touched)
         if accept is not None:
             accept(changed)
-        self._replace(collection, key, before, after, size)
+        collection.replace(key, before, after, size)
         return changed
 
-    def _replace(
-        self, collection: _Collection, key: Hashable, before: Document, after: Document, size: int
-    ) -> None:
-        for index in collection.unique.values():
-            index.remove(key, before)
-            index.add(key, after)
-        collection.store[key] = after
-        collection.size += size - collection.sizes[key]
-        collection.sizes[key] = size
-
     def _upsert(self, ns: Namespace, update: Update, updater: Updater, accept: Accept | None) -> UpdateResult:
-        pinned = list(equalities(update.query.filter))
+        pins = list(equalities(update.query.filter))
         replacing = isinstance(update.change, dict) and not is_operators(update.change)
-        base = seed([pair for pair in pinned if pair[0] == "_id"] if replacing else pinned)
+        base = seed([pair for pair in pins if pair[0] == "_id"] if replacing else pins)
         document = with_id(updater.apply(base, inserting=True), update.make_id)
         self._add(ns, self._ensure(ns), document, accept)
         return UpdateResult(0, 0, document["_id"], upserted=True, images=(Changed(None, document),))
 
-    def _discard(self, collection: _Collection, key: Hashable, document: Document) -> None:
-        del collection.store[key]
-        collection.size -= collection.sizes.pop(key)
-        del collection.records[key]
-        for index in collection.unique.values():
-            index.remove(key, document)
-
-    def _make_room(self, collection: _Collection, capped: Capped) -> None:
+    def _make_room(self, collection: Kept, capped: Capped) -> None:
         while collection.size > capped.size or (capped.max and len(collection.sizes) > capped.max):
             if len(collection.sizes) == 1:
                 return
             oldest = next(iter(collection.sizes))
-            self._discard(collection, oldest, collection.store[oldest])
+            collection.discard(oldest, collection.store[oldest])
 
 
 def _is_id_lookup(query: Mapping[str, Any], scope: Scope) -> bool:
     """Whether a filter is an equality on `_id` alone, answered from the store without a scan."""
-    return len(query) == 1 and "_id" in query and scope.fold is None and type(query["_id"]) in _PLAIN_IDS
+    return len(query) == 1 and "_id" in query and scope.fold is None and type(query["_id"]) in SCALARS
 
 
-def _by_id(collection: _Collection, value: Any) -> list[tuple[Hashable, Document]]:
+def _by_id(collection: Kept, value: Any) -> list[tuple[Hashable, Document]]:
     key = identity(value)
     return [(key, collection.store[key])] if key in collection.sizes else []
-
-
-def _evaluate(name: str, value: Any) -> Any:
-    """Evaluate an operator that the library knows, for an argument that has been evaluated."""
-    argument: Any = {"$literal": value}
-    if isinstance(value, dict):
-        argument = {key: {"$literal": item} for key, item in value.items()}
-        if name == "$dateToString":
-            argument = value
-    try:
-        return _PARSE_EXPRESSION({name: argument}, {})
-    except NotImplementedError as error:
-        raise CommandError(ErrorCode.NOT_IMPLEMENTED, str(error)) from None
-    except (OperationFailure, AttributeError, TypeError, ValueError) as error:
-        raise CommandError(ErrorCode.BAD_VALUE, f"{name}: {error}") from None

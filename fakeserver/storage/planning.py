@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import datetime as dt
+from typing import TYPE_CHECKING, Any, Final
+
+from bson import Binary, Decimal128, Int64, ObjectId
 
 from fakeserver.storage.matching import is_operators
 from fakeserver.storage.paths import exactly, split
@@ -10,10 +13,23 @@ from fakeserver.storage.sorting import sort_documents
 from fakeserver.storage.values import MISSING, order, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Hashable, Iterator, Mapping
 
     from fakeserver.storage.engine import Document, Query
     from fakeserver.storage.values import Fold
+
+
+SCALARS: Final = frozenset({int, str, bool, float, bytes, dt.datetime, Binary, Decimal128, Int64, ObjectId})
+"""The types of values to which nothing is equal but what `identity` tells is."""
+
+
+def pinned(*filters: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the paths at which every document that passes all of the filters holds a given scalar."""
+    for each in filters:
+        for path, condition in each.items():
+            value = condition.get("$eq") if is_operators(condition) else condition
+            if type(value) in SCALARS and not path.startswith("$"):
+                yield path, value
 
 
 def natural_direction(hint: Any) -> int | None:

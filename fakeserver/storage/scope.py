@@ -20,14 +20,12 @@ _NO_VARIABLES: Final[Mapping[str, Any]] = {}
 class Scope(NamedTuple):
     """The surroundings of a query.
 
-    `fold` compares strings by collation; `variables` are visible as `$$name`; `library` evaluates an operator
-    that we do not, by name and evaluated argument. `read` returns the documents of another collection, and
-    `dice` are what `$sample` and `$rand` throw.
+    `fold` compares strings by collation; `variables` are visible as `$$name`. `read` returns the documents of
+    another collection, and `dice` are what `$sample` and `$rand` throw.
     """
 
     fold: Callable[[str], Any] | None = None
     variables: Mapping[str, Any] = _NO_VARIABLES
-    library: Callable[[str, Any], Any] | None = None
     read: Callable[[Any], list[dict[str, Any]]] | None = None
     dice: Callable[[], float] | None = None
 

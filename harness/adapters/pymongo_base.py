@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
+from pymongo import common
 from pymongo.client_session_shared import TransactionOptions
 from pymongo.server_api import ServerApi
 
@@ -26,7 +28,7 @@ from harness.adapters.pymongo_operations import OPERATIONS
 from harness.adapters.pymongo_results import DRIVER_ERRORS, report
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 
     from harness.adapters.base import ClientSpec, Event, Handle
     from mongowire.ports import Clock
@@ -110,10 +112,11 @@ class PyMongoAdapter(ABC):
         publish = self._listening(events.append)
         logs = self._collect_logs(spec, publish)
         try:
-            client = _new_client(self.client_type, spec, listeners(spec.observe_events, publish))
-            if logs is not None:
-                logs.claim(client._topology_settings._topology_id)  # noqa: SLF001  # PyMongo has no public way
-            await self._connected(client)
+            with _promptly():
+                client = _new_client(self.client_type, spec, listeners(spec.observe_events, publish))
+                if logs is not None:
+                    logs.claim(client._topology_settings._topology_id)  # noqa: SLF001  # no public name
+                await self._connected(client)
         except DRIVER_ERRORS as error:
             raise OperationFailed(report(error)) from error
         made = Client(client, events)
@@ -194,6 +197,25 @@ class PyMongoAdapter(ABC):
         for collector in self._collectors:
             collector.close()
         self._collectors.clear()
+
+
+_INTERVALS: Final = ("EVENTS_QUEUE_FREQUENCY", "KILL_CURSOR_FREQUENCY")
+_USUAL: Final = {name: getattr(common, name) for name in _INTERVALS}
+
+
+@contextmanager
+def _promptly() -> Iterator[None]:
+    """Have clients made here publish events and fill pools ten times a second, as PyMongo's own suite does.
+
+    Their usual second would be waited for by every case that waits for an event or a full pool.
+    """
+    for name in _INTERVALS:
+        setattr(common, name, 0.1)
+    try:
+        yield
+    finally:
+        for name, seconds in _USUAL.items():
+            setattr(common, name, seconds)
 
 
 async def _primary(client: Any) -> Any:

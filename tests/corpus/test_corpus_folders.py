@@ -20,7 +20,6 @@ IN_VIRTUAL_TIME = (
     *((folder, edition) for folder in EDITIONS_DIFFER for edition in EDITIONS),
     *((folder, "") for folder in ("collection-management", "crud", "read-write-concern", "retryable-reads")),
 )
-IN_REAL_TIME = ("causal-consistency", "collection-management", "crud")
 NOTHING_APPLIES = {("causal-consistency", "single")}
 
 TOPOLOGIES = pytest.mark.parametrize("topology", ["single", "replicaset"])
@@ -34,13 +33,5 @@ def test_the_reference_driver_fails_nothing_but_what_its_edition_explains(
     results = run_folder(
         corpus / folder, adapter="reference", time="virtual", topology=topology, edition=edition
     )
-    assert complaints(results, ResultStatus.FAILED, ResultStatus.UNEXPECTED_PASS) == []
-    assert (Tally.of(results).ran == 0) is ((folder, topology) in NOTHING_APPLIES)
-
-
-@TOPOLOGIES
-@pytest.mark.parametrize("folder", IN_REAL_TIME)
-def test_pymongo_fails_nothing(corpus: Path, folder: str, topology: str) -> None:
-    results = run_folder(corpus / folder, adapter="pymongo-async", time="real", topology=topology)
     assert complaints(results, ResultStatus.FAILED, ResultStatus.UNEXPECTED_PASS) == []
     assert (Tally.of(results).ran == 0) is ((folder, topology) in NOTHING_APPLIES)

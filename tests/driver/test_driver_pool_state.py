@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from driver.cmap.effects import Close, Establish, Grant, Interrupt, Publish, Refuse
-from driver.cmap.state import Phase, PoolMode, PoolOptions, PoolState
+from driver.cmap.member import Phase
+from driver.cmap.state import PoolMode, PoolOptions, PoolState
 from driver.errors import (
     NetworkError,
     PoolClearedError,

@@ -241,11 +241,12 @@ def test_the_reply_to_another_request_is_an_error_of_the_network() -> None:
         await ping(stage)
         server = stage.client.topology.server(stage.primary.address)
         assert server is not None
-        async with server.pool.connection() as connection:
-            await connection.send(OpMsg.of({"ping": 1, "$db": "admin"}), 77, deadline=5.0)
-            with pytest.raises(NetworkError, match="expected the reply to 78"):
-                await connection.receive(78, deadline=5.0)
-            assert not connection.healthy
+        connection = await server.pool.check_out()
+        await connection.send(OpMsg.of({"ping": 1, "$db": "admin"}), 77, deadline=5.0)
+        with pytest.raises(NetworkError, match="expected the reply to 78"):
+            await connection.receive(78, deadline=5.0)
+        assert not connection.healthy
+        server.pool.check_in(connection)
 
     play(scenario)
 

@@ -212,6 +212,8 @@ def test_a_paused_server_can_be_killed_and_started() -> None:
     async def scenario(deployment: Deployment) -> None:
         node = deployment.secondary
         node.pause()
+        with pytest.raises(ValueError, match="node1 is paused: it can be killed, or go on"):
+            await node.shut_down()
         await node.kill()
         await node.start()
         await (await deployment.connect(node)).ok({"ping": 1})
@@ -411,6 +413,17 @@ def test_each_shard_elects_for_itself() -> None:
         await (await deployment.connect()).ok(_INSERT)
 
     play(scenario, ClusterSpec.sharded(1, 2))
+
+
+def test_the_members_of_shards_are_of_every_kind_too() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        shard = deployment.cluster.shards[0]
+        assert [node.role.name for node in shard.nodes] == ["PRIMARY", "ARBITER", "SECONDARY"]
+        listed = (await (await deployment.connect()).ok({"listShards": 1}))["shards"]
+        assert listed[0]["host"] == f"shard01/{shard.nodes[0].address}"
+
+    members = [MemberSpec(), MemberSpec(arbiter=True), MemberSpec(hidden=True)]
+    play(scenario, ClusterSpec.sharded(1, 1, members=members))
 
 
 def test_every_outage_is_news_to_waiting_hellos() -> None:

@@ -121,6 +121,19 @@ def test_a_standalone_shuts_down_at_once() -> None:
     play(scenario, STANDALONE)
 
 
+def test_a_mongos_quiesces_at_the_command_too() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        node = deployment.cluster.routers[0]
+        other = await deployment.connect(node)
+        for _ in range(2):
+            assert await (await deployment.connect(node)).command({"shutdown": 1, "timeoutSecs": 5}) is None
+        assert (await other.fails({"hello": 1}))["code"] == 91
+        await deployment.sleep(5.1)
+        assert node.stopped
+
+    play(scenario, _ROUTED)
+
+
 def test_a_primary_without_a_successor_shuts_down_by_force_only() -> None:
     async def scenario(deployment: Deployment) -> None:
         for node in deployment.cluster.nodes[1:]:

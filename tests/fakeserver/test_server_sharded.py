@@ -96,6 +96,10 @@ def test_all_mongos_and_shards_are_on_record() -> None:
         assert found["cursor"]["firstBatch"] == shards
         assert (await talker.ok({"getShardMap": 1}))["map"]["shard02"] == f"shard02/{hosts}"
         assert (await talker.ok({"serverStatus": 1}))["process"] == "mongos"
+        routers = (await talker.ok({"find": "mongos", "$db": "config"}))["cursor"]["firstBatch"]
+        assert [each["_id"] for each in routers] == [node.address for node in cluster.routers]
+        now = (await talker.ok({"hello": 1}))["localTime"]
+        assert all(each["ping"] <= now for each in routers)
         assert "configDB" in (await talker.ok({"getCmdLineOpts": 1}))["parsed"]["sharding"]
         assert (await talker.ok({"isdbgrid": 1}))["isdbgrid"] == 1
         assert (await talker.ok({"flushRouterConfig": 1}))["flushed"] is True
@@ -130,6 +134,7 @@ def test_a_collection_is_sharded_once_and_its_record_goes_with_it() -> None:
         assert (await talker.ok(find))["cursor"]["firstBatch"][0]["key"] == {"a": 1}
         assert (await talker.fails({**sharded, "key": {"b": 1}}))["code"] == 23
         await talker.ok({"drop": "c", "$db": "db"})
+        await talker.ok({"create": "c", "$db": "db"})
         await talker.ok({**sharded, "key": {"b": 1}})
         assert [each["key"] for each in (await talker.ok(find))["cursor"]["firstBatch"]] == [{"b": 1}]
 

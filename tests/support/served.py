@@ -24,14 +24,13 @@ DEPLOYMENTS: Final = {
 """Those that programs run against; of one mongos, since a fail point is of the server that it is set on."""
 
 PROGRAMS: Final = Path(__file__).parents[1] / "clients" / "programs"
-_COMMAND_LINE: Final = "from harness.cli import main; main()"
 _PATIENCE: Final = 60
 
 
 @contextmanager
 def served(*arguments: str) -> Iterator[str]:
     """Run `pushbackd serve` with these arguments, and yield its connection string; it must end well."""
-    command = [sys.executable, "-c", _COMMAND_LINE, "serve", *arguments]
+    command = [sys.executable, "-m", "harness.cli", "serve", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         try:
             assert process.stdout is not None

@@ -51,7 +51,7 @@ def test_the_scenario_in_the_guide_passes(tmp_path: Path, arguments: list[str]) 
 def test_the_expectations_in_the_guide_are_an_expectations_file(tmp_path: Path) -> None:
     path = tmp_path / "expected.yml"
     path.write_text(EXPECTATIONS)
-    assert [entry.kind for entry in expectations.load(path).entries] == ["known-failing", "skip"]
+    assert [entry.kind for entry in expectations.load(path).entries] == ["known-failing", "skip", "flaky"]
 
 
 def test_the_guide_to_pytest_has_every_option_with_its_meaning_and_default() -> None:

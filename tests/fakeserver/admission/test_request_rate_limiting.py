@@ -353,6 +353,31 @@ def test_a_deadline_interrupts_the_wait() -> None:
     play(scenario, _queueing())
 
 
+def test_a_request_that_waits_is_shown_in_its_queue_and_can_be_killed() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        monitor, talker = await _monitor(deployment), await deployment.connect()
+        await talker.ok(_PING)
+        await talker.send(_PING)
+        await deployment.sleep(0.5)
+        (operation,) = [op for op in (await monitor.ok({"currentOp": 1}))["inprog"] if "currentQueue" in op]
+        queue = operation["currentQueue"]
+        assert queue == {"name": "ingress", "timeQueuedMicros": pytest.approx(500_000, rel=0.01)}
+        assert operation["queues"]["ingress"]["totalTimeQueuedMicros"] == queue["timeQueuedMicros"]
+        await monitor.ok({"killOp": 1, "op": operation["opid"]})
+        reply = await talker.reply()
+        assert reply is not None
+        assert (reply["code"], reply["errmsg"]) == (
+            11601,
+            (
+                "Interrupted while waiting in rate limiter queue. rateLimiterName=ingressRequestRateLimiter"
+                " :: caused by :: operation was interrupted"
+            ),
+        )
+        assert deployment.cluster.nodes[0].admission.requests.interrupted_in_queue == 1
+
+    play(scenario, _queueing())
+
+
 def test_a_client_that_leaves_while_it_waits_gives_its_token_back() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker, other = await deployment.connect(), await deployment.connect()

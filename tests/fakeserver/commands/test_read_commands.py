@@ -281,6 +281,12 @@ def test_distinct_looks_into_arrays() -> None:
     assert server.run({"distinct": "c", "key": "x", "query": {"x": 3}}) == {"values": [3, 1]}
 
 
+def test_distinct_values_come_in_the_order_in_which_they_are_met() -> None:
+    server = Server()
+    server.fill("c", {"x": ["a", "b", "c"]}, {"x": "b"}, {"x": "a"}, {"x": "d"})
+    assert server.run({"distinct": "c", "key": "x"}) == {"values": ["a", "b", "c", "d"]}
+
+
 def test_collation_decides_what_is_different() -> None:
     server = Server()
     server.fill("c", {"_id": 1, "x": "ping"}, {"_id": 2, "x": "PING"}, {"_id": 3, "x": "pöng"})

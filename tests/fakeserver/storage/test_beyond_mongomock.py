@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 import mongomock
@@ -95,6 +96,12 @@ PIPELINES: list[tuple[str, list[Document], list[Document], list[Document]]] = [
         [{"_id": 1, "a": [1, 9]}, {"_id": 2, "a": [5]}],
         [{"$sort": {"a": -1}}, {"$project": {"_id": 1}}],
         [{"_id": 1}, {"_id": 2}],
+    ),
+    (
+        "a date is cut to its hour",
+        [{"_id": 1, "a": dt.datetime.fromisoformat("2024-02-29T13:45")}],
+        [{"$set": {"a": {"$dateTrunc": {"date": "$a", "unit": "hour"}}}}],
+        [{"_id": 1, "a": dt.datetime.fromisoformat("2024-02-29T13:00")}],
     ),
     (
         "an empty array has no first",

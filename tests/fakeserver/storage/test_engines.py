@@ -122,9 +122,85 @@ def test_an_equality_on_the_id_reads_no_other_document(monkeypatch: pytest.Monke
     assert engine.find(NS, Query({"_id": 7})) == [{"_id": 7, "x": 7}]
     assert engine.update(NS, Update(Query({"_id": 7}), {"$set": {"x": 1}})).modified == 1
     assert engine.delete(NS, Query({"_id": 7}, limit=1)) == [{"_id": 7, "x": 1}]
-    engine.insert(NS, {"_id": 7})
+    engine.insert(NS, {"_id": 7, "x": [6, 7]})
+    assert engine.find(NS, Query({"_id": {"$eq": 7}, "x": 7})) == [{"_id": 7, "x": [6, 7]}]
+    assert engine.aggregate(NS, [{"$match": {"_id": 7}}], options=Query()) == [{"_id": 7, "x": [6, 7]}]
     with pytest.raises(AssertionError, match="a scan"):
         engine.find(NS, Query({"x": 7}))
+
+
+def test_an_equality_on_the_first_field_of_an_index_reads_no_other_document(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = MongomockEngine()
+    engine.create_index(NS, IndexSpec("x_1_y_1", {"x": 1, "y": 1}))
+    for number in range(10):
+        engine.insert(NS, {"_id": number, "x": number // 2, "y": number})
+
+    def refuse(_store: CollectionStore) -> None:
+        raise AssertionError("a scan")
+
+    monkeypatch.setattr(CollectionStore, "documents", property(refuse))
+    assert [each["_id"] for each in engine.find(NS, Query({"x": 3}))] == [6, 7]
+    assert engine.update(NS, Update(Query({"x": 3, "y": 7}), {"$set": {"x": 4}})).modified == 1
+    assert [each["_id"] for each in engine.delete(NS, Query({"x": 4.0}))] == [7, 8, 9]
+    assert engine.find(NS, Query({"x": 4})) == []
+    engine.drop_index(NS, "x_1_y_1")
+    with pytest.raises(AssertionError, match="a scan"):
+        engine.find(NS, Query({"x": 3}))
+
+
+ODD = st.one_of(
+    SCALARS,
+    st.sampled_from([bson.Int64(1), bson.Decimal128("1.0"), bson.Binary(b"a", 4), b"a", float("nan"), []]),
+    st.lists(st.one_of(SCALARS, st.lists(SCALARS, max_size=2)), max_size=3),
+    st.fixed_dictionaries({}, optional={"z": SCALARS, "$eq": SCALARS}),
+    st.lists(st.fixed_dictionaries({}, optional={"z": SCALARS}), max_size=2),
+)
+ODD_DOCUMENTS = st.fixed_dictionaries({"_id": IDS}, optional={"x": ODD, "y": ODD})
+ODD_FILTERS = st.dictionaries(
+    st.sampled_from(["_id", "x", "y.z", "x.0"]),
+    st.one_of(ODD, st.builds(lambda value: {"$eq": value}, ODD), CONDITIONS),
+    max_size=2,
+)
+ODD_QUERIES = st.builds(
+    lambda wanted, sort, skip, limit, hint: Query(wanted, sort=sort, skip=skip, limit=limit, hint=hint),
+    ODD_FILTERS,
+    SORTS,
+    st.integers(0, 1),
+    st.integers(0, 2),
+    st.sampled_from([None, {"$natural": -1}]),
+)
+ODD_OPERATIONS = st.one_of(
+    st.tuples(st.just("insert"), ODD_DOCUMENTS),
+    st.tuples(st.just("update"), st.builds(lambda found, to: Update(Query(found), to), ODD_FILTERS, CHANGES)),
+    st.tuples(st.just("delete"), st.builds(lambda wanted: Query(wanted, limit=1), ODD_FILTERS)),
+)
+
+
+def found(engine: StorageEngine, query: Query) -> tuple[str, str]:
+    """Return what a query finds, and its filter at the head of a pipeline, or the codes of the errors."""
+    try:
+        matched: Any = engine.aggregate(NS, [{"$match": query.filter}], options=Query())
+    except CommandError as error:
+        matched = int(error.code)
+    return repr(outcome(engine, ("find", query))), repr(matched)
+
+
+@pytest.mark.slow
+@given(st.lists(ODD_DOCUMENTS, max_size=5), st.lists(ODD_OPERATIONS, max_size=4), ODD_QUERIES)
+def test_indexes_change_nothing_that_is_found(
+    documents: list[dict[str, Any]], operations: list[Operation], query: Query
+) -> None:
+    scanning, looking = MongomockEngine(), MongomockEngine()
+    for path in ("x", "y.z", "x.0"):
+        looking.create_index(NS, IndexSpec(path, {path: 1}))
+    for operation in [*(("insert", document) for document in documents), *operations]:
+        assert repr(outcome(scanning, operation)) == repr(outcome(looking, operation)), operation
+    late = looking.fork()
+    late.create_index(NS, IndexSpec("late", {"x": 1}))
+    late.drop_index(NS, "x")
+    assert found(scanning, query) == found(looking, query) == found(late, query)
 
 
 @given(st.lists(DOCUMENTS, max_size=6), IDS)

@@ -6,7 +6,7 @@ import datetime as dt
 from typing import Any
 
 import pytest
-from bson import Decimal128, Int64, MinKey, ObjectId, Regex
+from bson import Decimal128, Int64, MinKey, ObjectId, Regex, Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -158,6 +158,19 @@ def test_projections(projection: Document, document: Document, expected: Documen
 
 
 EXPRESSIONS: list[tuple[Any, Any]] = [
+    ({"$bitAnd": [6, 3]}, 2),
+    ({"$bitOr": [6, 3]}, 7),
+    ({"$bitXor": [6, 3]}, 5),
+    ({"$bitNot": 5}, -6),
+    ({"$bitAnd": [6, None]}, None),
+    ({"$firstN": {"n": 2, "input": [3, 1, 2]}}, [3, 1]),
+    ({"$lastN": {"n": 2, "input": [3, 1, 2]}}, [1, 2]),
+    ({"$minN": {"n": 2, "input": [3, None, 1, 2]}}, [1, 2]),
+    ({"$maxN": {"n": 2, "input": [3, None, 1, 2]}}, [3, 2]),
+    ({"$tsSecond": Timestamp(5, 6)}, Int64(5)),
+    ({"$tsIncrement": Timestamp(5, 6)}, Int64(6)),
+    ({"$bsonSize": {}}, 5),
+    ({"$binarySize": "né"}, 3),
     ({"$add": ["$i", 1, 0.5]}, 4.5),
     ({"$subtract": ["$d", 500]}, NOON.replace(microsecond=0)),
     ({"$subtract": ["$d", NOON.replace(second=14)]}, Int64(1000)),
@@ -273,6 +286,20 @@ PIPELINES: list[tuple[list[Document], list[Any]]] = [
     (
         [{"$group": {"_id": "$item", "all": {"$push": "$n"}, "top": {"$max": "$n"}, "c": {"$count": {}}}}],
         [{"_id": "a", "all": [1, 3], "top": 3, "c": 2}, {"_id": "b", "all": [5], "top": 5, "c": 1}],
+    ),
+    (
+        [
+            {
+                "$group": {
+                    "_id": None,
+                    "top": {"$top": {"sortBy": {"n": -1}, "output": "$item"}},
+                    "last": {"$bottom": {"sortBy": {"n": -1}, "output": "$n"}},
+                    "two": {"$topN": {"n": 2, "sortBy": {"n": 1}, "output": "$n"}},
+                    "rest": {"$bottomN": {"n": 2, "sortBy": {"n": 1}, "output": "$n"}},
+                }
+            }
+        ],
+        [{"_id": None, "top": "b", "last": 1, "two": [1, 3], "rest": [3, 5]}],
     ),
     ([{"$sort": {"item": -1, "n": -1}}, {"$project": {"_id": 1}}], [{"_id": 2}, {"_id": 3}, {"_id": 1}]),
     ([{"$skip": 1}, {"$limit": 1}, {"$count": "n"}], [{"n": 1}]),

@@ -7,6 +7,9 @@ from scenario_files import scenario_text
 
 import harness
 
+# Pytester forgets what the runs inside of a test import, and the YAML parser does not bear a second import.
+import harness.unified.loader
+
 ON_SHARDED = 'topologies: ["sharded"]'
 UNKNOWN_OPERATION = "[{name: frobnicate, object: testRunner}]"
 

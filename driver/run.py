@@ -1,0 +1,86 @@
+"""One operation on its way, and the reply that it comes to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from driver.errors import DriverError, InvalidReplyError
+from driver.sdam.selection import Selector
+
+if TYPE_CHECKING:
+    from bson import Int64
+
+    from driver.cmap.lease import Lease
+    from driver.operations.base import Command, Operation
+    from driver.policy.retry import RetryState
+    from driver.sdam.description import ServerDescription, TopologyDescription
+    from driver.session import ClientSession
+    from driver.transaction import Transaction
+
+
+class RetryImpossibleError(DriverError):
+    """The server selected for a retry cannot take it: the previous error stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A reply with `ok: 1`, and the server that sent it, with its wire version.
+
+    `lease` holds the connection of a cursor that lives on one, for whoever asked for the cursor.
+    """
+
+    document: dict[str, Any]
+    address: str
+    wire_version: int = 0
+    lease: Lease | None = None
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a field that the command must bring. Raises InvalidReplyError."""
+        if name not in self.document:
+            raise InvalidReplyError(f"the reply holds no {name}", address=self.address)
+        return self.document[name]
+
+
+@dataclass(slots=True)
+class Run:
+    """One operation on its way: what stays the same over its attempts, and what they have come to.
+
+    `retries_writes` is decided when the first server is selected and never changes.
+    """
+
+    operation: Operation
+    session: ClientSession | None
+    operation_id: int
+    deadline: float
+    state: RetryState
+    command: Command | None = None
+    server: ServerDescription | None = None
+    retries_writes: bool = False
+    transaction_number: Int64 | None = None
+    error: DriverError | None = None
+    transaction: Transaction | None = None
+    starts_transaction: bool | None = None
+    lease: Lease | None = None
+    opens_cursor: bool = False
+
+    @property
+    def within(self) -> bool:
+        """Whether it is part of a transaction, and not its end."""
+        return self.transaction is not None and not self.operation.ends_transaction
+
+    @property
+    def pinned_to(self) -> Lease | None:
+        """The connection that its cursor or its transaction is pinned to."""
+        return self.lease or (self.transaction.lease if self.transaction is not None else None)
+
+    def choose(self, topology: TopologyDescription) -> Selector:
+        """Return what to ask server selection for: the server that the transaction is pinned to, if any."""
+        if self.transaction is not None and self.transaction.pinned is not None:
+            return Selector(address=self.transaction.pinned)
+        return self.operation.selector(topology)
+
+    def leaves_cursor(self, document: dict[str, Any]) -> bool:
+        """Return whether a cursor stays open that the caller has asked for."""
+        cursor = document.get("cursor") if self.opens_cursor else None
+        return isinstance(cursor, dict) and bool(cursor.get("id"))

@@ -1,0 +1,251 @@
+"""Arithmetic of dates in a time zone: units, parts, text. Dates are naive and in UTC, as decoded ones are."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from calendar import monthrange
+from typing import TYPE_CHECKING, Final
+from zoneinfo import ZoneInfo
+
+from fakeserver.errors import CommandError
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_UNKNOWN_ZONE: Final = 40485
+_BAD_FORMAT: Final = 18536
+_OPEN_FORMAT: Final = 18535
+_REFERENCE: Final = dt.datetime(2000, 1, 1)  # noqa: DTZ001 -- where a server begins to count its bins
+_OFFSET: Final = re.compile(r"([+-])(\d\d):?(\d\d)?")
+_MILLISECOND: Final = dt.timedelta(milliseconds=1)
+_LENGTHS: Final[Mapping[str, dt.timedelta]] = {
+    "week": dt.timedelta(weeks=1),
+    "day": dt.timedelta(days=1),
+    "hour": dt.timedelta(hours=1),
+    "minute": dt.timedelta(minutes=1),
+    "second": dt.timedelta(seconds=1),
+    "millisecond": _MILLISECOND,
+}
+_MONTHS: Final[Mapping[str, int]] = {"year": 12, "quarter": 3, "month": 1}
+UNITS: Final = frozenset(_MONTHS) | frozenset(_LENGTHS)
+WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_NAMES: Final = (
+    *("January", "February", "March", "April", "May", "June", "July", "August", "September", "October"),
+    *("November", "December"),
+)
+
+
+def zone(name: str) -> dt.tzinfo:
+    """Return a time zone by its Olson name or offset. Raises `CommandError` 40485."""
+    if name in {"UTC", "GMT", "Z"}:
+        return dt.UTC
+    offset = _OFFSET.fullmatch(name)
+    if offset is not None:
+        sign, hours, minutes = offset.groups()
+        length = dt.timedelta(hours=int(hours), minutes=int(minutes or 0))
+        return dt.timezone(length if sign == "+" else -length)
+    try:
+        return ZoneInfo(name)
+    except (OSError, KeyError, ValueError):
+        raise CommandError(_UNKNOWN_ZONE, f'unrecognized time zone identifier: "{name}"') from None
+
+
+def local(date: dt.datetime, where: dt.tzinfo) -> dt.datetime:
+    """Return what the clocks of a time zone show at an instant."""
+    return date.replace(tzinfo=dt.UTC).astimezone(where).replace(tzinfo=None)
+
+
+def instant(shown: dt.datetime, where: dt.tzinfo) -> dt.datetime:
+    """Return when the clocks of a time zone show that."""
+    return shown.replace(tzinfo=where).astimezone(dt.UTC).replace(tzinfo=None)
+
+
+def offset(date: dt.datetime, where: dt.tzinfo) -> dt.timedelta:
+    """Return how far the clocks of a time zone are ahead at an instant."""
+    return local(date, where) - date
+
+
+def add(date: dt.datetime, unit: str, amount: int, where: dt.tzinfo) -> dt.datetime:
+    """Return the date that many units later; a month that is too short ends sooner."""
+    if unit in _MONTHS:
+        shown = local(date, where)
+        year, month = divmod(shown.year * 12 + shown.month - 1 + amount * _MONTHS[unit], 12)
+        day = min(shown.day, monthrange(year, month + 1)[1])
+        return instant(shown.replace(year=year, month=month + 1, day=day), where)
+    if unit in {"week", "day"}:
+        return instant(local(date, where) + amount * _LENGTHS[unit], where)
+    return date + amount * _LENGTHS[unit]
+
+
+def difference(start: dt.datetime, end: dt.datetime, unit: str, where: dt.tzinfo, week_start: int) -> int:
+    """Return how many boundaries of a unit lie between two dates."""
+    first, last = local(start, where), local(end, where)
+    if unit in _MONTHS:
+        return _month(last) // _MONTHS[unit] - _month(first) // _MONTHS[unit]
+    if unit == "week":
+        return (_week_of(last, week_start) - _week_of(first, week_start)).days // 7
+    length = _LENGTHS[unit]
+    return (last - _REFERENCE) // length - (first - _REFERENCE) // length
+
+
+def _month(shown: dt.datetime) -> int:
+    return shown.year * 12 + shown.month - 1
+
+
+def _week_of(shown: dt.datetime, week_start: int) -> dt.date:
+    return shown.date() - dt.timedelta(days=(shown.weekday() - week_start) % 7)
+
+
+def truncate(date: dt.datetime, unit: str, size: int, where: dt.tzinfo, week_start: int) -> dt.datetime:
+    """Return the start of the bin of `size` units that a date is in."""
+    shown = local(date, where)
+    if unit in _MONTHS:
+        months = size * _MONTHS[unit]
+        reference = _month(_REFERENCE)
+        year, month = divmod(reference + (_month(shown) - reference) // months * months, 12)
+        return instant(dt.datetime(year, month + 1, 1), where)  # noqa: DTZ001 -- what clocks show
+    reference_date = _REFERENCE
+    if unit == "week":
+        reference_date += dt.timedelta(days=(week_start - _REFERENCE.weekday()) % 7)
+    length = size * _LENGTHS[unit]
+    return instant(reference_date + (shown - reference_date) // length * length, where)
+
+
+# Text.
+
+_FORMATS: Final[Mapping[str, Callable[[dt.datetime, dt.timedelta], str]]] = {
+    "b": lambda shown, _: _NAMES[shown.month - 1][:3],
+    "B": lambda shown, _: _NAMES[shown.month - 1],
+    "d": lambda shown, _: f"{shown.day:02}",
+    "G": lambda shown, _: f"{shown.isocalendar().year:04}",
+    "H": lambda shown, _: f"{shown.hour:02}",
+    "j": lambda shown, _: f"{shown.timetuple().tm_yday:03}",
+    "L": lambda shown, _: f"{shown.microsecond // 1000:03}",
+    "m": lambda shown, _: f"{shown.month:02}",
+    "M": lambda shown, _: f"{shown.minute:02}",
+    "S": lambda shown, _: f"{shown.second:02}",
+    "u": lambda shown, _: str(shown.isoweekday()),
+    "U": lambda shown, _: f"{week(shown):02}",
+    "V": lambda shown, _: f"{shown.isocalendar().week:02}",
+    "w": lambda shown, _: str(shown.isoweekday() % 7 + 1),
+    "Y": lambda shown, _: f"{shown.year:04}",
+    "z": lambda _, ahead: _signed(ahead),
+    "Z": lambda _, ahead: f"{ahead // dt.timedelta(minutes=1):+d}",
+    "%": lambda _shown, _ahead: "%",
+}
+
+
+def week(shown: dt.datetime) -> int:
+    """Return the week of the year, which begins on Sundays; days before the first Sunday are in week 0."""
+    return (shown.timetuple().tm_yday + 6 - shown.isoweekday() % 7) // 7
+
+
+def _signed(ahead: dt.timedelta) -> str:
+    minutes = ahead // dt.timedelta(minutes=1)
+    return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}{abs(minutes) % 60:02}"
+
+
+def check_format(pattern: str, known: str) -> None:
+    """Refuse a format with other specifiers than `known`. Raises `CommandError` 18535 or 18536."""
+    letters = iter(pattern)
+    for letter in letters:
+        if letter == "%":
+            specifier = next(letters, None)
+            if specifier is None:
+                raise CommandError(_OPEN_FORMAT, "Unmatched '%' at end of format string")
+            if specifier not in known:
+                raise CommandError(_BAD_FORMAT, f"Invalid format character '%{specifier}' in format string")
+
+
+def show(date: dt.datetime, pattern: str, where: dt.tzinfo) -> str:
+    """Return a date as text. Raises `CommandError` 18535 or 18536 for a bad format."""
+    check_format(pattern, "".join(_FORMATS))
+    shown, ahead = local(date, where), offset(date, where)
+    return re.sub("%(.)", lambda found: _FORMATS[found[1]](shown, ahead), pattern, flags=re.DOTALL)
+
+
+_PARSERS: Final[Mapping[str, str]] = {
+    "b": f"(?P<b>{'|'.join(name[:3] for name in _NAMES)})",
+    "B": f"(?P<B>{'|'.join(_NAMES)})",
+    "d": r"(?P<d>\d{1,2})",
+    "G": r"(?P<G>\d{4})",
+    "H": r"(?P<H>\d{1,2})",
+    "j": r"(?P<j>\d{1,3})",
+    "L": r"(?P<L>\d{1,3})",
+    "m": r"(?P<m>\d{1,2})",
+    "M": r"(?P<M>\d{1,2})",
+    "S": r"(?P<S>\d{1,2})",
+    "u": r"(?P<u>[1-7])",
+    "V": r"(?P<V>\d{1,2})",
+    "Y": r"(?P<Y>\d{4})",
+    "z": r"(?P<z>Z|[+-]\d\d:?\d\d|[+-]\d\d)",
+    "Z": r"(?P<Z>[+-]\d{1,4})",
+    "%": "%",
+}
+_ISO: Final = re.compile(
+    r"(?P<Y>\d{4})-(?P<m>\d{1,2})-(?P<d>\d{1,2})"
+    r"(?:[T ](?P<H>\d{1,2}):(?P<M>\d{2})(?::(?P<S>\d{2})(?:\.(?P<L>\d{1,6}))?)?"
+    r"(?: ?(?P<z>Z|[+-]\d\d:?\d\d|[+-]\d\d))?)?"
+)
+
+
+def parse(text: str, pattern: str | None, where: dt.tzinfo | None) -> dt.datetime:
+    """Return the date that a text shows. Raises `CommandError` 241 if it shows none, 18535 or 18536."""
+    if pattern is None:
+        found = _ISO.fullmatch(text.strip())
+    else:
+        check_format(pattern, "".join(_PARSERS))
+        expression = re.sub(r"%(.)", lambda each: f"\0{each[1]}", pattern)
+        parts = re.split("\0(.)", expression)
+        found = re.fullmatch(
+            "".join(_PARSERS[part] if number % 2 else re.escape(part) for number, part in enumerate(parts)),
+            text,
+            re.IGNORECASE,
+        )
+    if found is None:
+        raise _unreadable(text)
+    fields = {name: value for name, value in found.groupdict().items() if value is not None}
+    if where is not None and fields.keys() & {"z", "Z"}:
+        raise CommandError(
+            ErrorCode.CONVERSION_FAILURE,
+            f"Error parsing date string '{text}'; passing a time zone identifier as part of the string is not"
+            " allowed when a timezone is given",
+        )
+    try:
+        return _assemble(fields, where or dt.UTC)
+    except (ValueError, OverflowError):
+        raise _unreadable(text) from None
+
+
+def _unreadable(text: str) -> CommandError:
+    return CommandError(
+        ErrorCode.CONVERSION_FAILURE, f"an incomplete date/time string has been found: '{text}'"
+    )
+
+
+def _assemble(fields: Mapping[str, str], where: dt.tzinfo) -> dt.datetime:
+    if "z" in fields:
+        where = zone(fields["z"])
+    elif "Z" in fields:
+        where = dt.timezone(dt.timedelta(minutes=int(fields["Z"])))
+    shown = dt.datetime.combine(
+        _day(fields), dt.time(int(fields.get("H", 0)), int(fields.get("M", 0)), int(fields.get("S", 0)))
+    )
+    milliseconds = int(fields.get("L", "0").ljust(3, "0")[:3])
+    return instant(shown + milliseconds * _MILLISECOND, where)
+
+
+def _day(fields: Mapping[str, str]) -> dt.date:
+    if "G" in fields:
+        return dt.date.fromisocalendar(int(fields["G"]), int(fields.get("V", 1)), int(fields.get("u", 1)))
+    if "Y" not in fields:
+        raise ValueError("a date without a year")
+    year = int(fields["Y"])
+    if "j" in fields:
+        return dt.date(year, 1, 1) + dt.timedelta(days=int(fields["j"]) - 1)
+    name = fields.get("b") or fields.get("B")
+    names = [each[:3].lower() for each in _NAMES]
+    month = names.index(name[:3].lower()) + 1 if name else int(fields.get("m", 1))
+    return dt.date(year, month, int(fields.get("d", 1)))

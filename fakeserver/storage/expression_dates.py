@@ -1,0 +1,327 @@
+"""Expression operators on dates: their parts, arithmetic in units, to text and from it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any, Final
+
+from bson import Int64, ObjectId, Timestamp
+
+from fakeserver.errors import CommandError
+from fakeserver.storage import calendar
+from fakeserver.storage.functions import FunctionTable, nullish
+from fakeserver.storage.values import MISSING, is_number, type_name
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from fakeserver.storage.functions import Call
+
+functions = FunctionTable()
+
+_NOT_A_DATE: Final = 16006
+_NOT_ONE_ARGUMENT: Final = 40536
+_UNKNOWN_ARGUMENT: Final = 40535
+_NO_DATE: Final = 40539
+_ISO_FORMAT: Final = "%Y-%m-%dT%H:%M:%S.%LZ"
+_ZONED_FORMAT: Final = "%Y-%m-%dT%H:%M:%S.%L"
+_SUNDAY: Final = calendar.WEEKDAYS.index("sunday")
+
+
+def to_date(value: Any) -> dt.datetime:
+    """Return what stands for an instant as a date. Raises `CommandError` 16006."""
+    if isinstance(value, dt.datetime):
+        return value
+    if isinstance(value, Timestamp):
+        return value.as_datetime().replace(tzinfo=None)
+    if isinstance(value, ObjectId):
+        return value.generation_time.replace(tzinfo=None)
+    raise CommandError(_NOT_A_DATE, f"can't convert from BSON type {type_name(value)} to Date")
+
+
+def _zone(name: str, value: Any) -> dt.tzinfo | None:
+    """Return the time zone of an argument, None for null. Raises `CommandError` 40517 or 40485."""
+    if value is MISSING:
+        return dt.UTC
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise CommandError(
+            40517, f"{name} requires a string for the timezone argument, but was given a {type_name(value)}"
+        )
+    return calendar.zone(value)
+
+
+def _operator(name: str) -> Callable[[Call], Call]:
+    """Enter an operator of named arguments; those that lead nowhere are null."""
+
+    def enter(call: Call) -> Call:
+        def with_nulls(given: dict[str, Any]) -> Any:
+            return call({key: None if value is MISSING else value for key, value in given.items()})
+
+        functions.function(name, named=True)(with_nulls)
+        return call
+
+    return enter
+
+
+# Parts.
+
+_PARTS: Final[Mapping[str, Callable[[dt.datetime], Any]]] = {
+    "$year": lambda shown: shown.year,
+    "$month": lambda shown: shown.month,
+    "$dayOfMonth": lambda shown: shown.day,
+    "$hour": lambda shown: shown.hour,
+    "$minute": lambda shown: shown.minute,
+    "$second": lambda shown: shown.second,
+    "$millisecond": lambda shown: shown.microsecond // 1000,
+    "$dayOfYear": lambda shown: shown.timetuple().tm_yday,
+    "$dayOfWeek": lambda shown: shown.isoweekday() % 7 + 1,
+    "$week": calendar.week,
+    "$isoDayOfWeek": lambda shown: shown.isoweekday(),
+    "$isoWeek": lambda shown: shown.isocalendar().week,
+    "$isoWeekYear": lambda shown: Int64(shown.isocalendar().year),
+}
+
+
+def part_arguments(name: str, argument: Any) -> dict[str, Any]:
+    """Return the arguments of an operator that takes a date, or a date with a time zone."""
+    if isinstance(argument, list):
+        if len(argument) != 1:
+            raise CommandError(
+                _NOT_ONE_ARGUMENT, f"{name} accepts exactly one argument if given an array, but was given"
+                f" {len(argument)}"
+            )  # fmt: skip
+        argument = argument[0]
+    if not isinstance(argument, dict) or next(iter(argument), "").startswith("$"):
+        return {"date": argument}
+    for key in argument:
+        if key not in {"date", "timezone"}:
+            raise CommandError(_UNKNOWN_ARGUMENT, f'unrecognized option to {name}: "{key}"')
+    if "date" not in argument:
+        raise CommandError(_NO_DATE, f"missing 'date' argument to {name}, provided: {argument}")
+    return argument
+
+
+def _part(name: str, part: Callable[[dt.datetime], Any]) -> None:
+    def call(given: dict[str, Any]) -> Any:
+        date, where = given["date"], _zone(name, given.get("timezone", MISSING))
+        return None if nullish(date) or where is None else part(calendar.local(to_date(date), where))
+
+    _operator(name)(call)
+
+
+for _name, _of in _PARTS.items():
+    _part(_name, _of)
+PARTS: Final = frozenset(_PARTS)
+
+
+@_operator("$dateToParts")
+def _date_to_parts(given: dict[str, Any]) -> Any:
+    _check_names("$dateToParts", given, ("date",), ("timezone", "iso8601"))
+    where = _zone("$dateToParts", given.get("timezone", MISSING))
+    if nullish(given["date"]) or where is None:
+        return None
+    shown = calendar.local(to_date(given["date"]), where)
+    if given.get("iso8601"):
+        iso = shown.isocalendar()
+        day = {"isoWeekYear": iso.year, "isoWeek": iso.week, "isoDayOfWeek": iso.weekday}
+    else:
+        day = {"year": shown.year, "month": shown.month, "day": shown.day}
+    time = {"hour": shown.hour, "minute": shown.minute, "second": shown.second}
+    return {**day, **time, "millisecond": shown.microsecond // 1000}
+
+
+_ISO_DATE: Final = ("isoWeekYear", "isoWeek", "isoDayOfWeek")
+_DATE: Final = ("year", "month", "day")
+_TIME: Final = ("hour", "minute", "second", "millisecond")
+
+
+@_operator("$dateFromParts")
+def _date_from_parts(given: dict[str, Any]) -> Any:
+    names = _ISO_DATE if "isoWeekYear" in given else _DATE
+    if names[0] not in given:
+        raise CommandError(40516, "$dateFromParts requires either 'year' or 'isoWeekYear' to be present")
+    _check_names("$dateFromParts", given, (names[0],), (*names[1:], *_TIME, "timezone"))
+    where = _zone("$dateFromParts", given.get("timezone", MISSING))
+    if where is None or any(nullish(value) for name, value in given.items() if name != "timezone"):
+        return None
+    first, second, third = (_whole("$dateFromParts", name, given.get(name, 1)) for name in names)
+    if not 1 <= first <= dt.MAXYEAR:
+        raise CommandError(
+            40523, f"'{names[0]}' must evaluate to an integer in the range 1 to 9999, found {first}"
+        )
+    if names is _ISO_DATE:
+        day = dt.datetime.fromisocalendar(first, 1, 1) + dt.timedelta(weeks=second - 1, days=third - 1)
+    else:
+        year, month = divmod(first * 12 + second - 1, 12)
+        day = dt.datetime(year, month + 1, 1) + dt.timedelta(days=third - 1)  # noqa: DTZ001 -- what clocks show
+    hours, minutes, seconds, millis = (_whole("$dateFromParts", name, given.get(name, 0)) for name in _TIME)
+    passed = dt.timedelta(hours=hours, minutes=minutes, seconds=seconds, milliseconds=millis)
+    return calendar.instant(day + passed, where)
+
+
+def _whole(operator: str, name: str, value: Any) -> int:
+    if not is_number(value) or value != int(value):
+        raise CommandError(
+            40515, f"'{name}' must evaluate to an integer, found {type_name(value)} with value {value}"
+            f" in {operator}"
+        )  # fmt: skip
+    return int(value)
+
+
+def _check_names(
+    name: str, given: Mapping[str, Any], required: tuple[str, ...], optional: tuple[str, ...]
+) -> None:
+    for key in given:
+        if key not in required and key not in optional:
+            raise CommandError(40518, f"Unrecognized argument to {name}: {key}")
+    for key in required:
+        if key not in given:
+            raise CommandError(40522, f"{name} requires '{key}' to be present")
+
+
+# Text.
+
+
+@_operator("$dateToString")
+def _date_to_string(given: dict[str, Any]) -> Any:
+    _check_names("$dateToString", given, ("date",), ("format", "timezone", "onNull"))
+    zoned = "timezone" in given and given["timezone"] not in {"UTC", "GMT", "Z"}
+    where = _zone("$dateToString", given.get("timezone", MISSING))
+    pattern = given.get("format", _ZONED_FORMAT if zoned else _ISO_FORMAT)
+    if nullish(given["date"]):
+        return given.get("onNull")
+    if where is None or nullish(pattern):
+        return None
+    if not isinstance(pattern, str):
+        raise CommandError(
+            18533, "$dateToString requires that 'format' be a string, found: " + type_name(pattern)
+        )
+    return calendar.show(to_date(given["date"]), pattern, where)
+
+
+@_operator("$dateFromString")
+def _date_from_string(given: dict[str, Any]) -> Any:
+    _check_names("$dateFromString", given, ("dateString",), ("format", "timezone", "onError", "onNull"))
+    text = given["dateString"]
+    where = _zone("$dateFromString", given.get("timezone", MISSING))
+    pattern = given.get("format", MISSING)
+    if nullish(text):
+        return given.get("onNull")
+    if where is None or pattern is None:
+        return None
+    given_zone = where if "timezone" in given else None
+    try:
+        return calendar.parse(_text(text), None if pattern is MISSING else pattern, given_zone)
+    except CommandError as error:
+        if "onError" in given and error.code == ErrorCode.CONVERSION_FAILURE:
+            return given["onError"]
+        raise
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    raise CommandError(
+        ErrorCode.CONVERSION_FAILURE,
+        f"$dateFromString requires that 'dateString' be a string, found: {type_name(value)} with value"
+        f" {value}",
+    )
+
+
+# Arithmetic.
+
+
+@_operator("$dateAdd")
+def _date_add(given: dict[str, Any]) -> Any:
+    return _shifted("$dateAdd", given, 1)
+
+
+@_operator("$dateSubtract")
+def _date_subtract(given: dict[str, Any]) -> Any:
+    return _shifted("$dateSubtract", given, -1)
+
+
+def _shifted(name: str, given: dict[str, Any], sign: int) -> Any:
+    _need(name, 5166402, given, ("startDate", "unit", "amount"), ("timezone",))
+    where = _zone(name, given.get("timezone", MISSING))
+    if where is None or any(nullish(given[key]) for key in ("startDate", "unit", "amount")):
+        return None
+    unit, amount = _unit(name, given["unit"]), given["amount"]
+    if not is_number(amount) or amount != int(amount):
+        raise CommandError(5166405, f"{name} expects integer amount of time units")
+    try:
+        return calendar.add(to_date(given["startDate"]), unit, sign * int(amount), where)
+    except (OverflowError, ValueError):
+        raise CommandError(5166406, f"{name} overflowed") from None
+
+
+@_operator("$dateDiff")
+def _date_diff(given: dict[str, Any]) -> Any:
+    names = ("startDate", "endDate", "unit")
+    _need("$dateDiff", 5166301, given, names, ("timezone", "startOfWeek"))
+    where = _zone("$dateDiff", given.get("timezone", MISSING))
+    if where is None or any(nullish(given[key]) for key in names):
+        return None
+    unit = _unit("$dateDiff", given["unit"])
+    start, end = (to_date(given[key]) for key in ("startDate", "endDate"))
+    week_start = _week_start("$dateDiff", given)
+    return Int64(calendar.difference(start, end, unit, where, week_start))
+
+
+@_operator("$dateTrunc")
+def _date_trunc(given: dict[str, Any]) -> Any:
+    _need("$dateTrunc", 5439008, given, ("date", "unit"), ("binSize", "timezone", "startOfWeek"))
+    where, size = _zone("$dateTrunc", given.get("timezone", MISSING)), given.get("binSize", 1)
+    if where is None or nullish(size) or nullish(given["date"]) or nullish(given["unit"]):
+        return None
+    if not is_number(size) or size != int(size):
+        raise CommandError(
+            5439017, f"$dateTrunc requires 'binSize' to be a 64-bit integer, but got value '{size}'"
+        )
+    if size <= 0:
+        raise CommandError(
+            5439018, f"$dateTrunc requires 'binSize' to be greater than 0, but got value {size}"
+        )
+    unit = _unit("$dateTrunc", given["unit"])
+    week_start = _week_start("$dateTrunc", given)
+    return calendar.truncate(to_date(given["date"]), unit, int(size), where, week_start)
+
+
+def _need(
+    name: str, code: int, given: Mapping[str, Any], required: tuple[str, ...], optional: tuple[str, ...]
+) -> None:
+    for key in given:
+        if key not in required and key not in optional:
+            raise CommandError(code - 1, f"Unrecognized argument to {name}: {key}. Expected arguments are"
+                               f" {', '.join((*required, *optional))}.")  # fmt: skip
+    for key in required:
+        if key not in given:
+            raise CommandError(code, f"Missing '{key}' parameter to {name}")
+
+
+def _unit(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise CommandError(5439013, f"{name} requires 'unit' to be a string, but got {type_name(value)}")
+    if value not in calendar.UNITS:
+        raise CommandError(
+            ErrorCode.FAILED_TO_PARSE,
+            f"{name} parameter 'unit' value parsing failed :: caused by :: unknown time unit value: {value}",
+        )
+    return value
+
+
+def _week_start(name: str, given: Mapping[str, Any]) -> int:
+    value = given.get("startOfWeek", MISSING)
+    if nullish(value) or given["unit"] != "week":
+        return _SUNDAY
+    short = [day[:3] for day in calendar.WEEKDAYS]
+    if not isinstance(value, str) or value[:3].lower() not in short:
+        raise CommandError(
+            ErrorCode.FAILED_TO_PARSE,
+            f"{name} parameter 'startOfWeek' value parsing failed :: caused by :: unknown day of week value:"
+            f" {value}",
+        )
+    return short.index(value[:3].lower())

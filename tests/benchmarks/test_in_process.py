@@ -1,0 +1,29 @@
+"""The benchmarks that need no second process run, and report what they say they do."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from benchmarks import request_cost, storage
+
+
+@pytest.mark.slow
+def test_each_workload_has_a_cost_on_each_server_and_a_ratio() -> None:
+    report = asyncio.run(request_cost.run(rounds=1, requests=5))
+    assert list(report["workloads"])[:4] == ["ping", "find_one", "update_one", "insert_one"]
+    for row in report["workloads"].values():
+        assert list(row["cpu_us"]) == ["fake", "canned", "minimal"]
+        assert row["cpu_ratio"] == row["cpu_us"]["canned"] / row["cpu_us"]["minimal"]
+    assert len(request_cost.table(report).splitlines()) == 2 + len(report["workloads"])
+
+
+@pytest.mark.slow
+def test_each_operation_of_storage_has_a_cost_at_each_size() -> None:
+    report = storage.run(rounds=1, calls=2, sizes=(3, 5))
+    assert "find_one by _id" in report["cpu_us"]
+    for row in report["cpu_us"].values():
+        assert list(row) == ["3", "5"]
+        assert all(each >= 0 for each in row.values())
+    assert len(storage.table(report).splitlines()) == 2 + len(report["cpu_us"])

@@ -1,0 +1,181 @@
+"""Applications that write, someone who breaks their deployment, and what must hold afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pymongo import AsyncMongoClient
+from pymongo.errors import DuplicateKeyError, PyMongoError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from fakeserver.cluster import Cluster, Node
+    from mongowire.ports import Clock, Rng
+
+_PATIENCE = 3.0
+_USUAL_LAG = 0.01
+_PUSHES_PER_DOCUMENT = 25
+_OPTIONS: dict[str, Any] = {
+    "w": "majority",
+    "retryWrites": True,
+    "connectTimeoutMS": 500,
+    "socketTimeoutMS": 1000,
+    "serverSelectionTimeoutMS": 5000,
+    "heartbeatFrequencyMS": 500,
+}
+
+
+@dataclass
+class Application:
+    """One client. `acknowledged` are the numbers of its writes that the deployment promised to keep."""
+
+    number: int
+    acknowledged: list[int] = field(default_factory=list)
+    failed: Counter[str] = field(default_factory=Counter)
+    applied_twice: list[int] = field(default_factory=list)
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when its first write is acknowledged."""
+
+    async def work(self, uri: str, stop: asyncio.Event) -> None:
+        """Write until told to stop; the even writes are inserts, the odd ones append to a document."""
+        async with AsyncMongoClient[Any](uri, **_OPTIONS) as client:
+            operation = 0
+            while not stop.is_set():
+                try:
+                    await self._write(client, operation)
+                except DuplicateKeyError:
+                    self.applied_twice.append(operation)
+                except PyMongoError as error:
+                    self.failed[type(error).__name__] += 1
+                else:
+                    self.acknowledged.append(operation)
+                    self.begun.set()
+                operation += 1
+
+    async def _write(self, client: AsyncMongoClient[Any], operation: int) -> None:
+        if operation % 2 == 0:
+            await client.chaos.inserted.insert_one({"_id": f"{self.number}/{operation}"})
+        else:
+            target = {"_id": f"{self.number}/{operation // _PUSHES_PER_DOCUMENT}"}
+            await client.chaos.appended.update_one(target, {"$push": {"done": operation}}, upsert=True)
+
+    async def check(self, client: AsyncMongoClient[Any]) -> None:
+        """Assert that no acknowledged write is missing, and that none was applied twice."""
+        own = {"_id": {"$regex": f"^{self.number}/"}}
+        inserted = [each["_id"] async for each in client.chaos.inserted.find(own)]
+        applied = Counter(int(_id.partition("/")[2]) for _id in inserted)
+        async for each in client.chaos.appended.find(own):
+            applied.update(each["done"])
+        missing = [operation for operation in self.acknowledged if not applied[operation]]
+        twice = [operation for operation, times in applied.items() if times > 1] + self.applied_twice
+        assert (missing, twice) == ([], []), f"client {self.number}"
+
+
+class Disturber:
+    """Breaks something, waits, mends it, and begins again; what it does depends on its dice alone.
+
+    Between two deeds it lets every application write something on average, or waits for some seconds. All
+    the while secondaries lag a little, so that there are writes which are made and not acknowledged yet.
+    """
+
+    def __init__(
+        self, cluster: Cluster, clock: Clock, dice: Rng, applications: Sequence[Application]
+    ) -> None:
+        self.done: Counter[str] = Counter()
+        self._cluster = cluster
+        self._clock = clock
+        self._dice = dice
+        self._applications = applications
+        self._deeds: tuple[Callable[[], Awaitable[None]], ...] = (
+            *(self.kill, self.shut_down, self.pause, self.part, self.cut_off_clients),
+            *(self.step_down, self.elect, self.slow, self.hold, self.lag),
+        )
+
+    async def disturb(self, seconds: float) -> None:
+        """Go on for so many seconds, and leave everything mended."""
+        until = self._clock.now() + seconds
+        for node in self._cluster.nodes:
+            node.lag(_USUAL_LAG)
+        while self._clock.now() < until:
+            deed = self._deeds[int(self._dice.random() * len(self._deeds))]
+            self.done[deed.__name__] += 1
+            await deed()
+            await self._see_progress()
+        for node in self._cluster.nodes:
+            node.lag(0)
+
+    async def _see_progress(self) -> None:
+        before, until = self._acknowledged(), self._clock.now() + _PATIENCE
+        while self._acknowledged() < before + len(self._applications) and self._clock.now() < until:
+            await self._wait(0.1)
+
+    def _acknowledged(self) -> int:
+        return sum(len(each.acknowledged) for each in self._applications)
+
+    async def kill(self) -> None:
+        node = self._any()
+        await node.kill()
+        await self._wait(0.4)
+        await node.start()
+
+    async def shut_down(self) -> None:
+        node = self._any()
+        await node.shut_down(quiesce=self._dice.random() * 0.2)
+        await self._wait(0.2)
+        await node.start()
+
+    async def pause(self) -> None:
+        node = self._any()
+        node.pause()
+        await self._wait(1.5)
+        node.resume()
+
+    async def part(self) -> None:
+        self._cluster.partition([self._any()])
+        await self._wait(0.5)
+        self._cluster.heal()
+
+    async def cut_off_clients(self) -> None:
+        alone = self._any()
+        others = [node for node in self._cluster.nodes if node is not alone]
+        self._cluster.partition([alone], ["clients", *others], reset=self._dice.random() < 0.5)
+        await self._wait(0.5)
+        self._cluster.heal()
+
+    async def step_down(self) -> None:
+        if self._cluster.primary is not None:
+            self._cluster.step_down(seconds=0.5)
+
+    async def elect(self) -> None:
+        node = self._any()
+        if self._cluster.primary not in {None, node}:
+            self._cluster.elect(node)
+
+    async def slow(self) -> None:
+        node = self._any()
+        node.slow(self._dice.random() * 0.05)
+        await self._wait(0.3)
+        node.slow(0)
+
+    async def hold(self) -> None:
+        node = self._any()
+        node.hold()
+        await self._wait(0.3)
+        node.release()
+
+    async def lag(self) -> None:
+        node = self._any()
+        node.lag(20 * _USUAL_LAG)
+        await self._wait(0.3)
+        node.lag(_USUAL_LAG)
+
+    def _any(self) -> Node:
+        nodes = self._cluster.nodes
+        return nodes[int(self._dice.random() * len(nodes))]
+
+    async def _wait(self, at_most: float) -> None:
+        await self._clock.sleep_until(self._clock.now() + self._dice.random() * at_most)
