@@ -10,7 +10,7 @@ from driver import editions
 from driver.auth.authenticator import Authenticator
 from driver.change_stream import ChangeStream
 from driver.cmap.handshake import Handshake
-from driver.cmap.metadata import client_metadata
+from driver.cmap.metadata import Metadata
 from driver.cmap.pool import Pool, PoolPorts
 from driver.cmap.state import PoolOptions
 from driver.database import Database
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from bson import ObjectId, Timestamp
 
+    from driver.cmap.metadata import DriverInfo
     from driver.concerns import Concerns, ReadConcern, ReadPreference, WriteConcern
     from driver.editions import Edition
     from driver.events import DriverEvent, Listener
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from driver.operations.models import WriteModel
     from driver.results import BulkWriteResult
     from driver.run import Reply
+    from driver.server_api import ServerApi
     from mongowire.ports import Clock, Network, Rng
 
 END_SESSIONS_BATCH = 10_000
@@ -60,7 +62,8 @@ class AsyncClient:
     """A client of one deployment. It connects when first used, and must be closed.
 
     `options` has URI names and wins over the connection string. Raises ConfigurationError. The ports are the
-    system's unless given; `listeners` are called with each event, at once.
+    system's unless given; `listeners` are called with each event, at once. A `server_api` is declared with
+    every command (Versioned API); `driver_info` names a library that wraps this driver.
     """
 
     def __init__(
@@ -72,12 +75,16 @@ class AsyncClient:
         clock: Clock | None = None,
         rng: Rng | None = None,
         edition: Edition = editions.DEFAULT,
+        server_api: ServerApi | None = None,
+        driver_info: DriverInfo | None = None,
         listeners: Iterable[Listener] = (),
     ) -> None:
         self.options, ignored = ClientOptions.of_uri(uri, options)
         for warning in ignored:
             warnings.warn(warning, OptionWarning, stacklevel=2)
         self.edition = edition
+        self._metadata = Metadata(self.options.app_name, driver_info)
+        self._api_fields = {} if server_api is None else server_api.fields()
         self.clock: Clock = clock or SystemClock()
         self.rng: Rng = rng or fresh_rng("driver")
         self.sessions = ServerSessionPool(self.clock, self.rng.spawn("sessions"))
@@ -119,6 +126,13 @@ class AsyncClient:
     def open(self) -> None:
         """Start discovering the deployment now rather than with the first operation."""
         self._topology.open()
+
+    def append_metadata(self, driver_info: DriverInfo) -> None:
+        """Name one more library that wraps this driver (Handshake: Metadata Updates).
+
+        Connections that are made from now on say so; those that are open are left as they are.
+        """
+        self._metadata.append(driver_info)
 
     async def aclose(self) -> None:
         """End the sessions and close everything. Closing twice is allowed."""
@@ -300,11 +314,12 @@ class AsyncClient:
             clock=self.clock,
             edition=self.edition,
             request_ids=self._request_ids,
-            metadata=client_metadata(self.options.app_name),
+            metadata=self._metadata,
             compressors=() if monitoring else self.options.compressors,
             load_balanced=self.options.load_balanced,
             connect_timeout=self.options.connect_timeout,
             authenticator=None if monitoring else self._authenticator,
+            api_fields=self._api_fields,
         )
 
     def _new_topology(self) -> Topology:
@@ -354,6 +369,7 @@ class AsyncClient:
             cluster_clock=self.cluster_clock,
             publish=self._publish,
             observed=bool(self._listeners),
+            api_fields=self._api_fields,
         )
 
     def _on_check(self, described: Any) -> None:

@@ -34,6 +34,8 @@ from driver.transaction import TransactionState, label_within
 from mongowire.codes import Label
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from driver.cmap.connection import Connection
     from driver.editions import Edition
     from driver.events import Listener
@@ -63,6 +65,7 @@ class Executor:
     cluster_clock: ClusterClock
     publish: Listener
     observed: bool
+    api_fields: Mapping[str, Any]
 
     async def execute(
         self,
@@ -234,6 +237,7 @@ class Executor:
             server=run.server,
             topology=self.topology.description,
             edition=self.edition,
+            api_fields=self.api_fields,
             transaction=run.transaction,
             starts=bool(run.starts_transaction),
         )

@@ -19,7 +19,7 @@ from driver.sdam.round_trip import RoundTripTimes
 from mongowire.messages import OpMsg
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from driver.cmap.connection import Connection
     from driver.cmap.handshake import Handshake
@@ -164,9 +164,8 @@ class Monitor:
         streaming = self._streams(previous)
         request_id = self._ports.handshake.request_ids.next_request()
         began = self._ports.clock.now()
-        message = OpMsg.of(
-            hello_command(connection, self._stream_fields(previous)), exhaust_allowed=streaming
-        )
+        fields = {**self._stream_fields(previous), **self._ports.handshake.api_fields}
+        message = OpMsg.of(hello_command(connection, fields), exhaust_allowed=streaming)
         await connection.send(message, request_id, deadline=self._deadline(streaming=streaming))
         hello = await self._receive(connection, request_id, streaming=streaming)
         if not streaming:
@@ -246,7 +245,7 @@ class Pinger:
         request_id = self._ports.handshake.request_ids.next_request()
         timeout = self._ports.connect_timeout
         await self._connection.round_trip(
-            OpMsg.of(hello_command(self._connection)),
+            OpMsg.of(hello_command(self._connection, self._ports.handshake.api_fields)),
             request_id,
             deadline=began + timeout if timeout else NEVER,
         )
@@ -264,13 +263,13 @@ async def _end_of(*tasks: asyncio.Task[None] | None) -> None:
         await asyncio.wait(running)
 
 
-def hello_command(connection: Connection, fields: dict[str, Any] | None = None) -> dict[str, Any]:
+def hello_command(connection: Connection, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return a hello in the words that the server understands."""
     modern = (
         connection.description.hello.get("helloOk") or "isWritablePrimary" in connection.description.hello
     )
     name = {"hello": 1} if modern else {"isMaster": 1, "helloOk": True}
-    return {**name, **(fields or {}), "$db": "admin"}
+    return {**name, **fields, "$db": "admin"}
 
 
 def is_timeout(error: Exception | None) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from driver.client import AsyncClient, OptionWarning
 from driver.concerns import ReadConcern, ReadPreference, WriteConcern
 from driver.editions import DEFAULT, EDITIONS
+from driver.server_api import ServerApi
 from driver.transaction import TransactionOptions
 from harness.adapters.base import (
     EntityKind,
@@ -44,6 +45,7 @@ FEATURES: Final = frozenset(
         Feature.FIND_CURSORS,
         Feature.COMMAND_CURSORS,
         Feature.CLIENT_BULK_WRITE,
+        Feature.SERVER_API,
         Feature.VIRTUAL_TIME,
     }
 )
@@ -81,8 +83,6 @@ class ReferenceAdapter:
 
     async def create_client(self, spec: ClientSpec) -> Handle:
         """Create a client that observes what `spec` asks for, and let it begin to connect."""
-        if spec.server_api is not None:
-            raise UnsupportedOperation("the reference driver declares no server API version")
         events: list[Event] = []
         try:
             client = self._new_client(spec, events)
@@ -162,10 +162,17 @@ class ReferenceAdapter:
                     clock=clock,
                     rng=self._deployment.rng.spawn(f"reference{next(self._numbers)}"),
                     edition=self._edition,
+                    server_api=_server_api(spec.server_api),
                     listeners=[observe] if spec.observe_events else (),
                 )
             except OptionWarning as warning:
                 raise UnsupportedOperation(f"the reference driver warns: {warning}") from warning
+
+
+def _server_api(given: Mapping[str, Any] | None) -> ServerApi | None:
+    if given is None:
+        return None
+    return ServerApi(given["version"], given.get("strict"), given.get("deprecationErrors"))
 
 
 def _concerns(options: Mapping[str, Any]) -> dict[str, Any]:
