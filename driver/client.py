@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self
@@ -16,6 +17,8 @@ from driver.cmap.state import PoolOptions
 from driver.database import Database
 from driver.errors import ClientClosedError, DriverError, InvalidArgumentError
 from driver.execute import Executor
+from driver.log.client_log import ClientLog
+from driver.log.components import configure_once, document_length
 from driver.operations import admin
 from driver.operations.base import Target
 from driver.operations.client_bulk import client_bulk_write
@@ -64,6 +67,8 @@ class AsyncClient:
     `options` has URI names and wins over the connection string. Raises ConfigurationError. The ports are the
     system's unless given; `listeners` are called with each event, at once. A `server_api` is declared with
     every command (Versioned API); `driver_info` names a library that wraps this driver.
+    Documents in log messages are cut off after `log_document_length` characters, 1000 unless the environment
+    says otherwise (Logging).
     """
 
     def __init__(
@@ -77,6 +82,7 @@ class AsyncClient:
         edition: Edition = editions.DEFAULT,
         server_api: ServerApi | None = None,
         driver_info: DriverInfo | None = None,
+        log_document_length: int | None = None,
         listeners: Iterable[Listener] = (),
     ) -> None:
         self.options, ignored = ClientOptions.of_uri(uri, options)
@@ -99,7 +105,10 @@ class AsyncClient:
             else Authenticator(self.options.credential, self.rng.spawn("authentication"))
         )
         self._network = self._secured(network or TcpNetwork())
-        self._topology = self._new_topology()
+        topology_id = self.new_id()
+        configure_once()
+        self._log = ClientLog(topology_id, _document_length(log_document_length))
+        self._topology = self._new_topology(topology_id)
         self._executor = self._new_executor()
         self._closed = False
 
@@ -296,6 +305,7 @@ class AsyncClient:
     def _publish(self, event: DriverEvent) -> None:
         for listener in self._listeners:
             listener(event)
+        self._log.take(event)
 
     async def _end_sessions(self) -> None:
         """Sessions: endSessions, in batches; errors are ignored."""
@@ -322,7 +332,7 @@ class AsyncClient:
             api_fields=self._api_fields,
         )
 
-    def _new_topology(self) -> Topology:
+    def _new_topology(self, topology_id: ObjectId) -> Topology:
         options = self.options
         initial = transitions.initial(
             options.seeds,
@@ -350,7 +360,7 @@ class AsyncClient:
             make_monitor=lambda address: Monitor(address, monitor_ports),
             pool_options=_pool_options(options),
         )
-        return Topology(initial, ports, self.new_id())
+        return Topology(initial, ports, topology_id)
 
     def _new_executor(self) -> Executor:
         options = self.options
@@ -370,6 +380,7 @@ class AsyncClient:
             publish=self._publish,
             observed=bool(self._listeners),
             api_fields=self._api_fields,
+            log=self._log,
         )
 
     def _on_check(self, described: Any) -> None:
@@ -377,6 +388,10 @@ class AsyncClient:
 
     def _on_error(self, address: str, error: DriverError, generation: int) -> None:
         self._topology.on_error(address, error, generation, service_id=error.service_id)
+
+
+def _document_length(given: int | None) -> int:
+    return document_length(os.environ) if given is None else given
 
 
 def _pool_options(options: ClientOptions) -> PoolOptions:

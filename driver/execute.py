@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from driver.cmap.connection import Connection
     from driver.editions import Edition
     from driver.events import Listener
+    from driver.log.client_log import ClientLog
     from driver.options import ClientOptions
     from driver.policy.retry import RetryPolicy
     from driver.policy.token_bucket import NoBudget, TokenBucket
@@ -66,6 +67,7 @@ class Executor:
     publish: Listener
     observed: bool
     api_fields: Mapping[str, Any]
+    log: ClientLog
 
     async def execute(
         self,
@@ -150,7 +152,10 @@ class Executor:
         run.server = None
         deadline = min(run.deadline, after(self.clock.now(), self.options.server_selection_timeout))
         server = await self.topology.select(
-            run.choose, deadline=deadline, deprioritized=run.state.deprioritized
+            run.choose,
+            deadline=deadline,
+            deprioritized=run.state.deprioritized,
+            log=self.log.selection(run.operation.name, run.operation_id),
         )
         run.server = self.topology.description.servers[server.address]
         return server
@@ -267,7 +272,7 @@ class Executor:
     def _monitored(
         self, run: Run, request: OpMsg, request_id: int, connection: Connection
     ) -> Monitored | Unobserved:
-        if not self.observed:
+        if not self.observed and not self.log.shows_commands:
             return Unobserved()
         return Monitored.start(
             request,

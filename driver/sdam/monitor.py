@@ -52,6 +52,7 @@ class Monitor:
         self._times = RoundTripTimes()
         self._pinger = Pinger(address, ports, self._times)
         self._connection: Connection | None = None
+        self._number = 0
         self._more_to_come = False
         self._cancelled = False
         self._requested = asyncio.Event()
@@ -122,21 +123,36 @@ class Monitor:
         """Server Monitoring: one check, with its events. Never raises a DriverError."""
         awaited = self._more_to_come or (self._connection is not None and self._streams(previous))
         began = self._ports.clock.now()
-        self._ports.publish(events.ServerHeartbeatStartedEvent(self._address, awaited))
+        self._number += self._connection is None
+        self._ports.publish(
+            events.ServerHeartbeatStartedEvent(self._address, awaited, **self._connection_ids())
+        )
         try:
             hello = await self._hello(previous)
         except DriverError as error:
             return await self._failed(error, began, awaited=awaited)
         now = self._ports.clock.now()
-        self._ports.publish(events.ServerHeartbeatSucceededEvent(self._address, awaited, now - began, hello))
+        self._ports.publish(
+            events.ServerHeartbeatSucceededEvent(
+                self._address, awaited, now - began, hello, **self._connection_ids()
+            )
+        )
         return self._described(hello, now)
 
     async def _failed(self, error: DriverError, began: float, *, awaited: bool) -> ServerDescription:
+        ids = self._connection_ids()
         await self._drop_connection()
         self._times.reset()
         now = self._ports.clock.now()
-        self._ports.publish(events.ServerHeartbeatFailedEvent(self._address, awaited, now - began, error))
+        self._ports.publish(
+            events.ServerHeartbeatFailedEvent(self._address, awaited, now - began, error, **ids)
+        )
         return self._description.unknown(error, now=now)
+
+    def _connection_ids(self) -> dict[str, int | None]:
+        """Return how this driver and the server number the connection of a check."""
+        by_server = None if self._connection is None else self._connection.server_connection_id
+        return {"driver_connection_id": self._number, "server_connection_id": by_server}
 
     def _described(self, hello: dict[str, Any], now: float) -> ServerDescription:
         described = parse_hello(self._address, hello, now=now, round_trip_time=self._times.average)
@@ -154,7 +170,7 @@ class Monitor:
 
     async def _first_hello(self) -> dict[str, Any]:
         """Connect; the handshake is the check."""
-        self._connection = connection = await self._ports.handshake.open(self._address)
+        self._connection = connection = await self._ports.handshake.open(self._address, number=self._number)
         began = self._ports.clock.now()
         hello = await self._ports.handshake.greet(connection)
         self._times.add(self._ports.clock.now() - began)

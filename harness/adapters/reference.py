@@ -14,12 +14,14 @@ from driver.server_api import ServerApi
 from driver.transaction import TransactionOptions
 from harness.adapters.base import (
     EntityKind,
+    Event,
     Feature,
     OperationFailed,
     SessionState,
     TopologyReport,
     UnsupportedOperation,
 )
+from harness.adapters.reference_logs import DOCUMENT_LENGTH, LogCollector
 from harness.adapters.reference_operations import OPERATIONS, transaction_options
 from harness.adapters.reference_results import DRIVER_ERRORS, event_of, report
 
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from driver.editions import Edition
     from driver.events import DriverEvent
     from driver.session import ClientSession
-    from harness.adapters.base import ClientSpec, Event, Handle
+    from harness.adapters.base import ClientSpec, Handle
     from harness.unified.deployment import Deployment
 
 FEATURES: Final = frozenset(
@@ -39,6 +41,7 @@ FEATURES: Final = frozenset(
         Feature.COMMAND_EVENTS,
         Feature.POOL_EVENTS,
         Feature.SDAM_EVENTS,
+        Feature.LOG_MESSAGES,
         Feature.SESSIONS,
         Feature.CHANGE_STREAMS,
         Feature.TRANSACTIONS,
@@ -59,6 +62,7 @@ def make(deployment: Deployment, *, edition: str = DEFAULT.name) -> ReferenceAda
 @dataclass(slots=True)
 class _Client:
     client: AsyncClient
+    logs: LogCollector
     events: list[Event] = field(default_factory=list)
 
 
@@ -84,14 +88,25 @@ class ReferenceAdapter:
     async def create_client(self, spec: ClientSpec) -> Handle:
         """Create a client that observes what `spec` asks for, and let it begin to connect."""
         events: list[Event] = []
+        logs = self._listen(spec, events)
         try:
             client = self._new_client(spec, events)
+            logs.client = client.topology.id
             client.open()
         except DRIVER_ERRORS as error:
+            logs.close()
             raise OperationFailed(report(error)) from error
-        made = _Client(client, events)
+        made = _Client(client, logs, events)
         self._clients.append(made)
         return made
+
+    def _listen(self, spec: ClientSpec, events: list[Event]) -> LogCollector:
+        clock = self._deployment.clock
+
+        def deliver(kind: str, fields: dict[str, Any]) -> None:
+            events.append(Event(kind, fields, clock.now()))
+
+        return LogCollector(spec.observe_logs, deliver)
 
     async def create(self, kind: EntityKind, parent: Handle, spec: Mapping[str, Any]) -> Handle:
         """Create an entity below a client (databases, sessions) or a database (collections)."""
@@ -138,6 +153,7 @@ class ReferenceAdapter:
     async def close_client(self, client: Handle) -> None:
         """Close one client; closing twice is allowed."""
         await client.client.aclose()
+        client.logs.close()
 
     async def aclose(self) -> None:
         """Close every client that is still open."""
@@ -163,6 +179,7 @@ class ReferenceAdapter:
                     rng=self._deployment.rng.spawn(f"reference{next(self._numbers)}"),
                     edition=self._edition,
                     server_api=_server_api(spec.server_api),
+                    log_document_length=DOCUMENT_LENGTH,
                     listeners=[observe] if spec.observe_events else (),
                 )
             except OptionWarning as warning:
