@@ -34,9 +34,12 @@ from driver.transaction import TransactionState, label_within
 from mongowire.codes import Label
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from driver.cmap.connection import Connection
     from driver.editions import Edition
     from driver.events import Listener
+    from driver.log.client_log import ClientLog
     from driver.options import ClientOptions
     from driver.policy.retry import RetryPolicy
     from driver.policy.token_bucket import NoBudget, TokenBucket
@@ -63,6 +66,8 @@ class Executor:
     cluster_clock: ClusterClock
     publish: Listener
     observed: bool
+    api_fields: Mapping[str, Any]
+    log: ClientLog
 
     async def execute(
         self,
@@ -147,7 +152,10 @@ class Executor:
         run.server = None
         deadline = min(run.deadline, after(self.clock.now(), self.options.server_selection_timeout))
         server = await self.topology.select(
-            run.choose, deadline=deadline, deprioritized=run.state.deprioritized
+            run.choose,
+            deadline=deadline,
+            deprioritized=run.state.deprioritized,
+            log=self.log.selection(run.operation.name, run.operation_id),
         )
         run.server = self.topology.description.servers[server.address]
         return server
@@ -234,6 +242,7 @@ class Executor:
             server=run.server,
             topology=self.topology.description,
             edition=self.edition,
+            api_fields=self.api_fields,
             transaction=run.transaction,
             starts=bool(run.starts_transaction),
         )
@@ -263,7 +272,7 @@ class Executor:
     def _monitored(
         self, run: Run, request: OpMsg, request_id: int, connection: Connection
     ) -> Monitored | Unobserved:
-        if not self.observed:
+        if not self.observed and not self.log.shows_commands:
             return Unobserved()
         return Monitored.start(
             request,

@@ -20,7 +20,7 @@ from driver.errors import (
     WriteConcernError,
     is_overload,
 )
-from driver.operations.base import Command, Kind, Operation, fixed
+from driver.operations.base import Command, Kind, Operation, first_name, fixed
 from mongowire.codes import ErrorCode, Label
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ class Transaction:
 
 def _ending(command: Command, on_retry: Any) -> Operation:
     return replace(
-        Operation("admin", Kind.WRITE, fixed({})),
+        Operation("admin", Kind.WRITE, fixed({}), name=first_name(command.document)),
         prepare=lambda _server: command,
         ends_transaction=True,
         on_retry=on_retry,

@@ -62,6 +62,7 @@ class Command:
 class Operation:
     """What the executor needs to know. `prepare` makes the command once, for the first server.
 
+    `name` is the command's, as log messages and spans tell it before there is a command.
     `retryable_read` is true for reads that Retryable Reads supports. A `read_concern` of None is for commands
     that take none; a `read_preference` of None for those that go to a writable server.
     Those that end a transaction are retried whatever the options say; `on_retry` changes their command.
@@ -79,6 +80,7 @@ class Operation:
     raises_write_concern_error: bool = True
     ends_transaction: bool = False
     on_retry: Callable[[Command], Command] | None = None
+    name: str = ""
 
     def selector(self, topology: TopologyDescription) -> Selector:
         """Return what to ask server selection for."""
@@ -97,6 +99,11 @@ def fixed(document: Mapping[str, Any], *, retryable: bool = False) -> Callable[[
     """Return a `prepare` for a command that does not depend on the server."""
     command = Command(document, retryable=retryable)
     return lambda _server: command
+
+
+def first_name(command: Mapping[str, Any]) -> str:
+    """Return the name of a command: its first field."""
+    return next(iter(command))
 
 
 def without_none(document: Mapping[str, Any]) -> dict[str, Any]:

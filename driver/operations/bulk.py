@@ -171,7 +171,9 @@ class BulkWrite:
     async def _send(self, batch: Batch) -> None:
         """Send one command; a write concern error does not end the bulk write, a top-level error does."""
         acknowledged = self.target.acknowledged
-        operation = Operation(self.target.database, Kind.WRITE, batch.prepare, acknowledged=acknowledged)
+        operation = Operation(
+            self.target.database, Kind.WRITE, batch.prepare, acknowledged=acknowledged, name=batch.verb
+        )
         try:
             reply = await self.executor.execute(operation, self.session, operation_id=self.operation_id)
             document, self.tally.address = reply.document, reply.address

@@ -188,7 +188,7 @@ class ClientBulkWrite:
 
     async def _reply(self, batch: ClientBatch) -> Reply:
         acknowledged = self.tally.acknowledged
-        command = Operation("admin", Kind.WRITE, batch.prepare, acknowledged=acknowledged)
+        command = Operation("admin", Kind.WRITE, batch.prepare, acknowledged=acknowledged, name="bulkWrite")
         try:
             return await self.executor.execute(
                 command, self.session, operation_id=self.operation_id, opens_cursor=True

@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, Any, Final
 from driver.client import AsyncClient, OptionWarning
 from driver.concerns import ReadConcern, ReadPreference, WriteConcern
 from driver.editions import DEFAULT, EDITIONS
+from driver.server_api import ServerApi
 from driver.transaction import TransactionOptions
 from harness.adapters.base import (
     EntityKind,
+    Event,
     Feature,
     OperationFailed,
     SessionState,
     TopologyReport,
     UnsupportedOperation,
 )
+from harness.adapters.reference_logs import DOCUMENT_LENGTH, LogCollector
 from harness.adapters.reference_operations import OPERATIONS, transaction_options
 from harness.adapters.reference_results import DRIVER_ERRORS, event_of, report
 
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from driver.editions import Edition
     from driver.events import DriverEvent
     from driver.session import ClientSession
-    from harness.adapters.base import ClientSpec, Event, Handle
+    from harness.adapters.base import ClientSpec, Handle
     from harness.unified.deployment import Deployment
 
 FEATURES: Final = frozenset(
@@ -38,12 +41,14 @@ FEATURES: Final = frozenset(
         Feature.COMMAND_EVENTS,
         Feature.POOL_EVENTS,
         Feature.SDAM_EVENTS,
+        Feature.LOG_MESSAGES,
         Feature.SESSIONS,
         Feature.CHANGE_STREAMS,
         Feature.TRANSACTIONS,
         Feature.FIND_CURSORS,
         Feature.COMMAND_CURSORS,
         Feature.CLIENT_BULK_WRITE,
+        Feature.SERVER_API,
         Feature.VIRTUAL_TIME,
     }
 )
@@ -57,6 +62,7 @@ def make(deployment: Deployment, *, edition: str = DEFAULT.name) -> ReferenceAda
 @dataclass(slots=True)
 class _Client:
     client: AsyncClient
+    logs: LogCollector
     events: list[Event] = field(default_factory=list)
 
 
@@ -81,17 +87,26 @@ class ReferenceAdapter:
 
     async def create_client(self, spec: ClientSpec) -> Handle:
         """Create a client that observes what `spec` asks for, and let it begin to connect."""
-        if spec.server_api is not None:
-            raise UnsupportedOperation("the reference driver declares no server API version")
         events: list[Event] = []
+        logs = self._listen(spec, events)
         try:
             client = self._new_client(spec, events)
+            logs.client = client.topology.id
             client.open()
         except DRIVER_ERRORS as error:
+            logs.close()
             raise OperationFailed(report(error)) from error
-        made = _Client(client, events)
+        made = _Client(client, logs, events)
         self._clients.append(made)
         return made
+
+    def _listen(self, spec: ClientSpec, events: list[Event]) -> LogCollector:
+        clock = self._deployment.clock
+
+        def deliver(kind: str, fields: dict[str, Any]) -> None:
+            events.append(Event(kind, fields, clock.now()))
+
+        return LogCollector(spec.observe_logs, deliver)
 
     async def create(self, kind: EntityKind, parent: Handle, spec: Mapping[str, Any]) -> Handle:
         """Create an entity below a client (databases, sessions) or a database (collections)."""
@@ -138,6 +153,7 @@ class ReferenceAdapter:
     async def close_client(self, client: Handle) -> None:
         """Close one client; closing twice is allowed."""
         await client.client.aclose()
+        client.logs.close()
 
     async def aclose(self) -> None:
         """Close every client that is still open."""
@@ -162,10 +178,18 @@ class ReferenceAdapter:
                     clock=clock,
                     rng=self._deployment.rng.spawn(f"reference{next(self._numbers)}"),
                     edition=self._edition,
+                    server_api=_server_api(spec.server_api),
+                    log_document_length=DOCUMENT_LENGTH,
                     listeners=[observe] if spec.observe_events else (),
                 )
             except OptionWarning as warning:
                 raise UnsupportedOperation(f"the reference driver warns: {warning}") from warning
+
+
+def _server_api(given: Mapping[str, Any] | None) -> ServerApi | None:
+    if given is None:
+        return None
+    return ServerApi(given["version"], given.get("strict"), given.get("deprecationErrors"))
 
 
 def _concerns(options: Mapping[str, Any]) -> dict[str, Any]:
