@@ -75,6 +75,7 @@ class AsyncClient:
         listeners: Iterable[Listener] = (),
     ) -> None:
         self.options, ignored = ClientOptions.of_uri(uri, options)
+        self.options.refuse_unsupported()
         for warning in ignored:
             warnings.warn(warning, OptionWarning, stacklevel=2)
         self.edition = edition

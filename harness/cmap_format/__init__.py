@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
-from harness.cmap_format.model import CmapCase, MismatchError, load
+from harness.cmap_format.model import CmapCase, load
 from harness.cmap_format.on_pool import run_on_pool
 from harness.cmap_format.on_state import run_on_state
+from harness.formats.check import MismatchError
 
 __all__ = ["CmapCase", "MismatchError", "load", "run_on_pool", "run_on_state"]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from driver.cmap.state import PoolOptions
+from harness.formats.check import MismatchError
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import read
 
@@ -31,10 +32,6 @@ _FIELDS: Final[Mapping[str, str]] = {
     "connectionId": "connection_id",
     "interruptInUseConnections": "interrupt_in_use_connections",
 }
-
-
-class MismatchError(Exception):
-    """A pool did not do what a case expects: says what was expected and what happened."""
 
 
 @dataclass(frozen=True, slots=True)

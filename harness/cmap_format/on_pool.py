@@ -14,7 +14,8 @@ from driver.errors import DriverError
 from driver.request_ids import RequestIds
 from driver.sdam.description import ServerDescription
 from driver.sdam.error_handling import reaction
-from harness.cmap_format.model import CmapCase, MismatchError, name_of
+from harness.cmap_format.model import CmapCase, name_of
+from harness.formats.check import MismatchError
 from harness.unified.errors import ScenarioError
 
 if TYPE_CHECKING:

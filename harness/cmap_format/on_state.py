@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from driver.cmap.effects import Close, Establish, Grant, Publish, Refuse
 from driver.cmap.state import PoolState
 from driver.policy.deadline import after
-from harness.cmap_format.model import CmapCase, MismatchError, name_of
+from harness.cmap_format.model import CmapCase, name_of
+from harness.formats.check import MismatchError
 from harness.unified.errors import ScenarioError
 
 if TYPE_CHECKING:
