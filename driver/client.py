@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self
@@ -61,6 +62,17 @@ class AsyncClient:
 
     `options` has URI names and wins over the connection string. Raises ConfigurationError. The ports are the
     system's unless given; `listeners` are called with each event, at once.
+
+    **Threads.** A client belongs to the event loop in which it is first used, and its tasks may use it
+    concurrently: they are what CMAP calls threads. So do its pools, monitors and sessions; a session, a
+    cursor and a change stream serve one task at a time. From another thread, use
+    `asyncio.run_coroutine_threadsafe`. Safe in any thread are the retry budget (`executor.budget`) and
+    everything frozen: options, editions, concerns, events, and the descriptions of servers and topologies.
+
+    **Processes.** Connections are not fork-safe. A client that is used in a child process, in an event loop
+    of the child, resets itself: it closes the child's copies of the connections, forgets the server sessions
+    and discovers the deployment anew, and the parent's go on. Nothing else has to be called. Sessions,
+    cursors and change streams of the parent cannot be used in the child.
     """
 
     def __init__(
@@ -81,21 +93,37 @@ class AsyncClient:
         self.edition = edition
         self.clock: Clock = clock or SystemClock()
         self.rng: Rng = rng or fresh_rng("driver")
-        self.sessions = ServerSessionPool(self.clock, self.rng.spawn("sessions"))
         self.cluster_clock = ClusterClock()
-        self.transaction_rng = self.rng.spawn("transactions")
-        self._ids = self.rng.spawn("ids")
         self._listeners = tuple(listeners)
         self._request_ids = RequestIds()
+        self._network = self._secured(network or TcpNetwork())
+        self._closed = False
+        self._ancestors: list[Topology] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        """Make all that belongs to one process: what connects, and what makes ids."""
+        self.sessions = ServerSessionPool(self.clock, self.rng.spawn("sessions"))
+        self.transaction_rng = self.rng.spawn("transactions")
+        self._ids = self.rng.spawn("ids")
         self._authenticator = (
             None
             if self.options.credential is None
             else Authenticator(self.options.credential, self.rng.spawn("authentication"))
         )
-        self._network = self._secured(network or TcpNetwork())
         self._topology = self._new_topology()
         self._executor = self._new_executor()
-        self._closed = False
+
+    def _reset_after_fork(self) -> None:
+        """CMAP: Forking. Does nothing but in a child process, where it must come before anything else.
+
+        The parent's topology is kept: its tasks belong to a loop that will not run here, and would complain.
+        """
+        if self._topology.inherited:
+            self._topology.abandon()
+            self._ancestors.append(self._topology)
+            self.rng = self.rng.spawn(f"process {os.getpid()}")
+            self._begin()
 
     # --- views ---
 
@@ -119,12 +147,14 @@ class AsyncClient:
 
     def open(self) -> None:
         """Start discovering the deployment now rather than with the first operation."""
+        self._reset_after_fork()
         self._topology.open()
 
     async def aclose(self) -> None:
         """End the sessions and close everything. Closing twice is allowed."""
         if self._closed:
             return
+        self._reset_after_fork()
         self._closed = True
         await self._end_sessions()
         await self._topology.aclose()
@@ -225,6 +255,7 @@ class AsyncClient:
         """
         if self._closed:
             raise ClientClosedError("the client was closed")
+        self._reset_after_fork()
         if snapshot and causal_consistency:
             raise InvalidArgumentError("a session cannot have both snapshot and causalConsistency")
         if snapshot_time is not None and not snapshot:
@@ -241,6 +272,7 @@ class AsyncClient:
     @asynccontextmanager
     async def session_for(self, session: ClientSession | None) -> AsyncIterator[ClientSession]:
         """Use the explicit session, or an implicit one that ends with the block."""
+        self._reset_after_fork()
         if session is None:
             implicit = self.implicit_session()
             try:
@@ -249,11 +281,14 @@ class AsyncClient:
                 implicit.end()
         elif session.client is not self:
             raise InvalidArgumentError("a session belongs to the client that started it")
+        elif session.inherited:
+            raise InvalidArgumentError("a session of the parent process cannot be used in its child")
         else:
             yield session
 
     def implicit_session(self) -> ClientSession:
         """Return a session for a single operation; whoever asks for it ends it."""
+        self._reset_after_fork()
         return ClientSession(self, implicit=True)
 
     # --- for views and operations ---
@@ -265,6 +300,7 @@ class AsyncClient:
 
     def new_id(self) -> ObjectId:
         """Return a new ObjectId of this client's clock and dice."""
+        self._reset_after_fork()
         return object_id(self.clock, self._ids)
 
     def with_id(self, model: WriteModel) -> WriteModel:
@@ -336,7 +372,7 @@ class AsyncClient:
             make_monitor=lambda address: Monitor(address, monitor_ports),
             pool_options=_pool_options(options),
         )
-        return Topology(initial, ports, self.new_id())
+        return Topology(initial, ports, object_id(self.clock, self._ids))
 
     def _new_executor(self) -> Executor:
         options = self.options

@@ -135,6 +135,11 @@ class Pool:
             await asyncio.wait(self._tasks)
             self._tasks = {task for task in self._tasks if not task.done()}
 
+    def abandon(self) -> None:
+        """CMAP: Forking: let go of every connection in a child process, without a word to anybody."""
+        for connection in self._connections.values():
+            connection.abandon()
+
     # --- background ---
 
     async def _run(self) -> None:
