@@ -69,6 +69,17 @@ class AsyncClient:
     every command (Versioned API); `driver_info` names a library that wraps this driver.
     Documents in log messages are cut off after `log_document_length` characters, 1000 unless the environment
     says otherwise (Logging).
+
+    **Threads.** A client belongs to the event loop in which it is first used, and its tasks may use it
+    concurrently: they are what CMAP calls threads. So do its pools, monitors and sessions; a session, a
+    cursor and a change stream serve one task at a time. From another thread, use
+    `asyncio.run_coroutine_threadsafe`. Safe in any thread are the retry budget (`executor.budget`) and
+    everything frozen: options, editions, concerns, events, and the descriptions of servers and topologies.
+
+    **Processes.** Connections are not fork-safe. A client that is used in a child process, in an event loop
+    of the child, resets itself: it closes the child's copies of the connections, forgets the server sessions
+    and discovers the deployment anew, and the parent's go on. Nothing else has to be called. Sessions,
+    cursors and change streams of the parent cannot be used in the child.
     """
 
     def __init__(
@@ -86,6 +97,7 @@ class AsyncClient:
         listeners: Iterable[Listener] = (),
     ) -> None:
         self.options, ignored = ClientOptions.of_uri(uri, options)
+        self.options.refuse_unsupported()
         for warning in ignored:
             warnings.warn(warning, OptionWarning, stacklevel=2)
         self.edition = edition
@@ -93,24 +105,41 @@ class AsyncClient:
         self._api_fields = {} if server_api is None else server_api.fields()
         self.clock: Clock = clock or SystemClock()
         self.rng: Rng = rng or fresh_rng("driver")
-        self.sessions = ServerSessionPool(self.clock, self.rng.spawn("sessions"))
         self.cluster_clock = ClusterClock()
-        self.transaction_rng = self.rng.spawn("transactions")
-        self._ids = self.rng.spawn("ids")
         self._listeners = tuple(listeners)
         self._request_ids = RequestIds()
+        self._network = self._secured(network or TcpNetwork())
+        self._closed = False
+        self._ancestors: list[Topology] = []
+        configure_once()
+        self._log_document_length = _document_length(log_document_length)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Make all that belongs to one process: what connects, and what makes ids."""
+        self.sessions = ServerSessionPool(self.clock, self.rng.spawn("sessions"))
+        self.transaction_rng = self.rng.spawn("transactions")
+        self._ids = self.rng.spawn("ids")
         self._authenticator = (
             None
             if self.options.credential is None
             else Authenticator(self.options.credential, self.rng.spawn("authentication"))
         )
-        self._network = self._secured(network or TcpNetwork())
-        topology_id = self.new_id()
-        configure_once()
-        self._log = ClientLog(topology_id, _document_length(log_document_length))
+        topology_id = object_id(self.clock, self._ids)
+        self._log = ClientLog(topology_id, self._log_document_length)
         self._topology = self._new_topology(topology_id)
         self._executor = self._new_executor()
-        self._closed = False
+
+    def _reset_after_fork(self) -> None:
+        """CMAP: Forking. Does nothing but in a child process, where it must come before anything else.
+
+        The parent's topology is kept: its tasks belong to a loop that will not run here, and would complain.
+        """
+        if self._topology.inherited:
+            self._topology.abandon()
+            self._ancestors.append(self._topology)
+            self.rng = self.rng.spawn(f"process {os.getpid()}")
+            self._begin()
 
     # --- views ---
 
@@ -134,6 +163,7 @@ class AsyncClient:
 
     def open(self) -> None:
         """Start discovering the deployment now rather than with the first operation."""
+        self._reset_after_fork()
         self._topology.open()
 
     def append_metadata(self, driver_info: DriverInfo) -> None:
@@ -147,6 +177,7 @@ class AsyncClient:
         """End the sessions and close everything. Closing twice is allowed."""
         if self._closed:
             return
+        self._reset_after_fork()
         self._closed = True
         await self._end_sessions()
         await self._topology.aclose()
@@ -247,6 +278,7 @@ class AsyncClient:
         """
         if self._closed:
             raise ClientClosedError("the client was closed")
+        self._reset_after_fork()
         if snapshot and causal_consistency:
             raise InvalidArgumentError("a session cannot have both snapshot and causalConsistency")
         if snapshot_time is not None and not snapshot:
@@ -263,6 +295,7 @@ class AsyncClient:
     @asynccontextmanager
     async def session_for(self, session: ClientSession | None) -> AsyncIterator[ClientSession]:
         """Use the explicit session, or an implicit one that ends with the block."""
+        self._reset_after_fork()
         if session is None:
             implicit = self.implicit_session()
             try:
@@ -271,11 +304,14 @@ class AsyncClient:
                 implicit.end()
         elif session.client is not self:
             raise InvalidArgumentError("a session belongs to the client that started it")
+        elif session.inherited:
+            raise InvalidArgumentError("a session of the parent process cannot be used in its child")
         else:
             yield session
 
     def implicit_session(self) -> ClientSession:
         """Return a session for a single operation; whoever asks for it ends it."""
+        self._reset_after_fork()
         return ClientSession(self, implicit=True)
 
     # --- for views and operations ---
@@ -287,6 +323,7 @@ class AsyncClient:
 
     def new_id(self) -> ObjectId:
         """Return a new ObjectId of this client's clock and dice."""
+        self._reset_after_fork()
         return object_id(self.clock, self._ids)
 
     def with_id(self, model: WriteModel) -> WriteModel:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from driver.errors import InvalidArgumentError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -54,6 +56,16 @@ class ReadConcern:
 
     level: str | None = None
 
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any]) -> ReadConcern:
+        """Return the concern that a `readConcern` document describes."""
+        return cls(document.get("level"))
+
+    @property
+    def is_server_default(self) -> bool:
+        """Whether nothing is sent, so that the server decides."""
+        return self.level is None
+
     def to_document(self) -> dict[str, Any]:
         """Return the `readConcern` document, empty for the server's default."""
         return {} if self.level is None else {"level": self.level}
@@ -61,11 +73,21 @@ class ReadConcern:
 
 @dataclass(frozen=True, slots=True)
 class WriteConcern:
-    """How safe a write must be before it is acknowledged; `w=0` asks for no reply at all."""
+    """How safe a write must be before it is acknowledged; `w=0` asks for no reply at all.
+
+    Raises InvalidArgumentError for a negative number, and for `w=0` with `journal`.
+    """
 
     w: int | str | None = None
     journal: bool | None = None
     wtimeout_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, number in (("w", self.w), ("wtimeoutMS", self.wtimeout_ms)):
+            if isinstance(number, int) and number < 0:
+                raise InvalidArgumentError(f"{name} cannot be negative: {number}")
+        if self.w == 0 and self.journal:
+            raise InvalidArgumentError("w=0 cannot be used with journal=true")
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> WriteConcern:
@@ -76,7 +98,12 @@ class WriteConcern:
     @property
     def acknowledged(self) -> bool:
         """Whether the server replies."""
-        return self.w != 0 or bool(self.journal)
+        return self.w != 0
+
+    @property
+    def is_server_default(self) -> bool:
+        """Whether nothing is sent, so that the server decides."""
+        return self == WriteConcern()
 
     def to_document(self) -> dict[str, Any]:
         """Return the `writeConcern` document, empty for the server's default."""

@@ -96,6 +96,16 @@ def one_or_more(check: Callable[[str], Any]) -> Validator:
     return read
 
 
+def properties(value: Any) -> Mapping[str, str]:
+    """Return named properties, from `NAME:value` between commas; a value may hold colons, but no comma."""
+    if isinstance(value, dict):
+        return value
+    pairs = [pair.partition(":") for pair in text(value).split(",")]
+    if any(not name or not separator for name, separator, _ in pairs):
+        raise ValueError("expected properties such as SERVICE_NAME:other,SERVICE_HOST:example.com")
+    return {name: found for name, _, found in pairs}
+
+
 def tag_sets(value: Any) -> tuple[Mapping[str, str], ...]:
     """Return the tag sets of a repeated readPreferenceTags."""
     entries: Sequence[Any] = value if isinstance(value, list | tuple) else [value]

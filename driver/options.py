@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from driver import option_values as values
-from driver.auth.credential import Credential, credential_of
+from driver.auth.credential import SUPPORTED, Credential, credential_of
 from driver.concerns import Concerns, ReadConcern, ReadMode, ReadPreference, WriteConcern
 from driver.errors import ConfigurationError
 from driver.tls import TlsOptions
@@ -58,6 +58,8 @@ class ClientOptions:
     tls: TlsOptions | None = None
     concerns: Concerns = field(default_factory=Concerns)
     default_database: str | None = None
+    srv: bool = False
+    proxy_host: str | None = None
 
     @classmethod
     def of_uri(
@@ -65,32 +67,51 @@ class ClientOptions:
     ) -> tuple[ClientOptions, tuple[str, ...]]:
         """Return the options in a connection string, and warnings about what was ignored in it.
 
-        `overrides` has URI names too and wins over the string. Raises ConfigurationError.
+        `overrides` has URI names too and wins over the string. Raises ConfigurationError, but not yet for
+        what this driver lacks: see `refuse_unsupported`.
         """
-        parsed = parse_uri(uri)
-        given, warnings = _validated(parsed, overrides or {})
-        _refuse_contradictions(parsed, given)
-        _refuse_unsupported(parsed, given)
+        parsed, given, warnings = read_options(uri, overrides or {})
         fields = {FIELDS[name]: value for name, value in given.items() if name in FIELDS}
         concerns = _concerns(given)
         return (
             cls(
                 seeds=parsed.hosts,
                 default_database=parsed.database,
+                srv=parsed.srv,
                 credential=credential_of(parsed, given),
                 tls=TlsOptions.of(given),
                 concerns=concerns,
                 **fields,
             ),
-            (*parsed.warnings, *warnings),
+            warnings,
         )
+
+    def refuse_unsupported(self) -> None:
+        """Raise ConfigurationError for an option that is valid, but that this driver does nothing with."""
+        for message, applies in UNSUPPORTED:
+            if applies(self):
+                raise ConfigurationError(message)
+
+
+def read_options(
+    uri: str, overrides: Mapping[str, Any]
+) -> tuple[ParsedURI, Mapping[str, Any], tuple[str, ...]]:
+    """Return the parts of a connection string, its usable options by name, and warnings about the others.
+
+    Raises ConfigurationError for a string that is malformed or contradicts itself. Whether the options name
+    a user as its mechanism needs is for `ClientOptions` to say.
+    """
+    parsed = parse_uri(uri)
+    given, warnings = _validated(parsed, overrides)
+    _refuse_contradictions(parsed, given)
+    return parsed, given, (*parsed.warnings, *warnings)
 
 
 OPTIONS: dict[str, tuple[values.Validator, str | None]] = {
     "adaptiveRetries": (values.boolean, "adaptive_retries"),
     "appName": (values.text, "app_name"),
     "authMechanism": (values.text, None),
-    "authMechanismProperties": (values.text, None),
+    "authMechanismProperties": (values.properties, None),
     "authSource": (values.text, None),
     "compressors": (values.one_or_more(compression.Compressor.named), "compressors"),
     "connectTimeoutMS": (values.milliseconds, "connect_timeout"),
@@ -106,7 +127,7 @@ OPTIONS: dict[str, tuple[values.Validator, str | None]] = {
     "maxPoolSize": (values.at_least(0), "max_pool_size"),
     "maxStalenessSeconds": (values.staleness, None),
     "minPoolSize": (values.at_least(0), "min_pool_size"),
-    "proxyHost": (values.text, None),
+    "proxyHost": (values.text, "proxy_host"),
     "proxyPassword": (values.text, None),
     "proxyPort": (values.at_least(0), None),
     "proxyUsername": (values.text, None),
@@ -177,9 +198,10 @@ def _collected(parsed: ParsedURI) -> tuple[dict[str, Any], list[str]]:
             raw.setdefault(name, []).append(value)
         elif name in raw and name in NO_REPETITION:
             raise ConfigurationError(f"option {name} appears more than once")
-        elif name in raw and raw[name] != value:
-            if name in {"tls", "ssl"}:
+        elif name in raw and name in {"tls", "ssl"}:
+            if raw[name] != value:
                 raise ConfigurationError(f"option {name} appears with different values")
+        elif name in raw:
             warnings.append(f"option {name} appears more than once; the first value is used")
         else:
             raw[name] = value
@@ -269,17 +291,17 @@ def _refuse_contradictions(parsed: ParsedURI, given: Mapping[str, Any]) -> None:
             raise ConfigurationError(message)
 
 
-UNSUPPORTED: tuple[tuple[str, Check], ...] = (
-    ("this driver does not resolve mongodb+srv; list the hosts instead", lambda uri, _given: uri.srv),
-    ("this driver does not use proxies; leave out proxyHost", lambda _uri, given: "proxyHost" in given),
+UNSUPPORTED: tuple[tuple[str, Callable[[ClientOptions], object]], ...] = (
+    ("this driver does not resolve mongodb+srv; list the hosts instead", lambda options: options.srv),
+    ("this driver does not use proxies; leave out proxyHost", lambda options: options.proxy_host),
     (
         "this driver does not use Unix sockets; name a host and a port",
-        lambda uri, _given: any("/" in host for host in uri.hosts),
+        lambda options: any("/" in host for host in options.seeds),
+    ),
+    (
+        f"this driver authenticates by {', '.join(SUPPORTED)} only; use another authMechanism",
+        lambda options: (
+            options.credential is not None and options.credential.mechanism not in {None, *SUPPORTED}
+        ),
     ),
 )
-
-
-def _refuse_unsupported(parsed: ParsedURI, given: Mapping[str, Any]) -> None:
-    for message, applies in UNSUPPORTED:
-        if applies(parsed, given):
-            raise ConfigurationError(message)

@@ -136,6 +136,7 @@ class ClientSession:
     ended: bool = False
     transaction: Transaction = field(default_factory=Transaction)
     _server_session: ServerSession | None = None
+    _pool: ServerSessionPool | None = None
 
     @property
     def server_session(self) -> ServerSession:
@@ -143,8 +144,14 @@ class ClientSession:
         if self.ended:
             raise ClientClosedError("the session has ended")
         if self._server_session is None:
-            self._server_session = self.client.sessions.acquire(self.client.session_timeout_minutes)
+            self._pool = self.client.sessions
+            self._server_session = self._pool.acquire(self.client.session_timeout_minutes)
         return self._server_session
+
+    @property
+    def inherited(self) -> bool:
+        """Whether its server session is the parent process's, which a child must not use."""
+        return self._pool is not None and self._pool is not self.client.sessions
 
     @property
     def lsid(self) -> dict[str, Binary]:
@@ -257,8 +264,8 @@ class ClientSession:
             return
         self.ended = True
         self.transaction.unpin()
-        if self._server_session is not None:
-            self.client.sessions.release(self._server_session, self.client.session_timeout_minutes)
+        if self._server_session is not None and self._pool is not None:
+            self._pool.release(self._server_session, self.client.session_timeout_minutes)
 
     async def aclose(self) -> None:
         """Abort the transaction that is open, and end the session."""

@@ -60,6 +60,10 @@ class Stream(Protocol):
         """Close; `abort` discards what has not been sent and resets the peer. Closing twice is allowed."""
         ...
 
+    def abandon(self) -> None:
+        """Let go of it in a process that inherited it by a fork, unnoticed by its peer and by the parent."""
+        ...
+
 
 class Listener(Protocol):
     """An open port."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import struct
 from typing import cast
@@ -102,6 +103,17 @@ class StreamProtocol(asyncio.Protocol):
             self._live().close()
         assert self._closed is not None
         await asyncio.shield(self._closed)
+
+    def abandon(self) -> None:
+        """Replace the socket, in this process alone, by one that leads nowhere.
+
+        The transport cannot be closed: its event loop shares a selector with the parent process.
+        """
+        sock = self._live().get_extra_info("socket")
+        if sock is not None and sock.fileno() >= 0:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            os.dup2(nowhere, sock.fileno(), inheritable=False)
+            os.close(nowhere)
 
     def _live(self) -> asyncio.Transport:
         assert self._transport is not None, "the protocol has not been connected"

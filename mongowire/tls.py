@@ -141,6 +141,9 @@ class TlsStream:
                 abort = True
         await self._stream.aclose(abort=abort)
 
+    def abandon(self) -> None:
+        self._stream.abandon()
+
     async def _flush(self) -> None:
         data = self._session.pending()
         if data:

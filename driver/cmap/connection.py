@@ -143,6 +143,11 @@ class Connection:
         self.healthy = False
         await self._stream.aclose(abort=abort)
 
+    def abandon(self) -> None:
+        """CMAP: Forking: close the copy that a child process has, and leave the parent's alone."""
+        self.healthy = False
+        self._stream.abandon()
+
     async def interrupt(self) -> None:
         """Cancel what is under way: it fails with a PoolClearedError."""
         self.interrupted = True

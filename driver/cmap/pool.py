@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from driver.cmap.effects import Close, Establish, Grant, Interrupt, Publish, Refuse
 from driver.cmap.state import PoolMode, PoolState
-from driver.errors import DriverError
+from driver.errors import DriverError, PoolError
 from driver.policy.deadline import after
 
 if TYPE_CHECKING:
@@ -81,6 +81,8 @@ class Pool:
 
     def check_in(self, connection: Connection, error: Exception | None = None) -> None:
         """CMAP: Checking In a Connection. Raises PoolError for one that was not lent by this pool."""
+        if self._connections.get(connection.id) is not connection:  # another pool's may have the same number
+            raise PoolError(f"{connection.address}: the connection is not of this pool", address=self.address)
         errored = not connection.healthy
         self._perform(
             self.state.check_in(connection.id, self._now(), errored=errored, error=error if errored else None)
@@ -132,6 +134,11 @@ class Pool:
         while self._tasks:
             await asyncio.wait(self._tasks)
             self._tasks = {task for task in self._tasks if not task.done()}
+
+    def abandon(self) -> None:
+        """CMAP: Forking: let go of every connection in a child process, without a word to anybody."""
+        for connection in self._connections.values():
+            connection.abandon()
 
     # --- background ---
 

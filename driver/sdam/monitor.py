@@ -75,6 +75,12 @@ class Monitor:
             self._closing = asyncio.get_running_loop().create_task(self._connection.aclose(abort=True))
         self._requested.set()
 
+    def abandon(self) -> None:
+        """Let go of the connections in a child process."""
+        if self._connection is not None:
+            self._connection.abandon()
+        self._pinger.abandon()
+
     async def aclose(self) -> None:
         """Stop, and wait until nothing is left."""
         if self._task is not None:
@@ -232,6 +238,11 @@ class Pinger:
         """Start measuring, unless it has begun."""
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def abandon(self) -> None:
+        """Let go of the connection in a child process."""
+        if self._connection is not None:
+            self._connection.abandon()
 
     async def aclose(self) -> None:
         """Stop, and wait until nothing is left."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import isinf
@@ -73,6 +74,7 @@ class Topology:
         self._opened = False
         self._closed = False
         self._closing: set[asyncio.Task[None]] = set()
+        self._process = os.getpid()
 
     @property
     def _publish(self) -> Listener:
@@ -85,9 +87,14 @@ class Topology:
     # --- life ---
 
     def open(self) -> None:
-        """Publish the opening events and start monitoring. Raises ClientClosedError after `aclose`."""
+        """Publish the opening events and start monitoring.
+
+        Raises ClientClosedError after `aclose`, and in a child process, for what the parent has opened.
+        """
         if self._closed:
             raise ClientClosedError("the client was closed")
+        if self.inherited:
+            raise ClientClosedError("what the parent process has opened cannot be used in its child")
         if self._opened:
             return
         self._opened = True
@@ -97,6 +104,18 @@ class Topology:
         if self.description.type is TopologyType.LOAD_BALANCED:
             for address in self.description.servers:
                 self.apply(ServerDescription(address, ServerType.LOAD_BALANCER))
+
+    @property
+    def inherited(self) -> bool:
+        """Whether this process got it by a fork: its connections and tasks are the parent's."""
+        return os.getpid() != self._process
+
+    def abandon(self) -> None:
+        """CMAP: Forking: let go of every connection in a child process; the parent's go on."""
+        for server in self._servers.values():
+            server.pool.abandon()
+            if server.monitor is not None:
+                server.monitor.abandon()
 
     async def aclose(self) -> None:
         """Stop monitors and pools, and publish the closing events. Closing twice is allowed."""

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from driver.concerns import ReadMode
-from driver.errors import ConfigurationError
+from driver import AsyncClient
+from driver.concerns import ReadMode, WriteConcern
+from driver.errors import ConfigurationError, InvalidArgumentError
 from driver.options import OPTIONS, ClientOptions
 from driver.uri import parse_uri, split_address
 
@@ -73,6 +74,11 @@ def test_the_database_of_the_string_is_kept() -> None:
         ("readPreferenceTags=x", "option readPreferenceTags is ignored: expected tags such as dc:ny"),
         ("serverMonitoringMode=x", "option serverMonitoringMode is ignored: expected one of auto, stream"),
         ("appName=", "option appName is ignored: expected text, not ''"),
+        ("w=1&w=1", "option w appears more than once; the first value is used"),
+        (
+            "authMechanismProperties=x",
+            "option authMechanismProperties is ignored: expected properties such as",
+        ),
         ("w=1&w=2", "option w appears more than once; the first value is used"),
         ("maxStalenessSeconds=-2", "option maxStalenessSeconds is ignored: expected at least -1"),
         ("appName=a=b", "the value of option appName holds an unencoded '='"),
@@ -106,19 +112,70 @@ def test_an_option_that_cannot_be_used_is_left_out_with_a_warning(query: str, wa
         ("mongodb://a/?w=0&journal=true", "w=0 cannot be used with journal=true"),
         ("mongodb://a/?tls=true&ssl=false", "different values"),
         ("mongodb://a/?proxyPort=1", "need proxyHost"),
-        ("mongodb+srv://a", "does not resolve mongodb+srv"),
         ("mongodb+srv://a,b", "names one host"),
         ("mongodb+srv://a:1", "takes no port"),
-        ("mongodb://u:p@a/?authMechanism=PLAIN", "does not authenticate by PLAIN"),
         ("mongodb://u@a", "user 'u' has no password"),
         ("mongodb://a/?authMechanism=SCRAM-SHA-1", "SCRAM-SHA-1 needs a user name"),
         ("mongodb://a/?authSource=", "authSource is empty"),
         ("mongodb://u:p@a/?authMechanism=MONGODB-X509", "takes no password"),
         ("mongodb://u@a/?authMechanism=MONGODB-X509&authSource=b", "is $external, not b"),
-        ("mongodb://%2Ftmp%2Fa.sock", "does not use Unix sockets"),
+        ("mongodb://u:p@a/?authMechanism=MONGODB-CR", "is no mechanism of authentication"),
     ],
 )
 def test_what_cannot_be_used_at_all_is_refused_with_the_reason(uri: str, message: str) -> None:
+    with pytest.raises(ConfigurationError) as info:
+        ClientOptions.of_uri(uri)
+    assert message in str(info.value)
+
+
+@pytest.mark.parametrize(
+    ("uri", "message"),
+    [
+        ("mongodb+srv://a", "does not resolve mongodb+srv"),
+        ("mongodb://a/?proxyHost=b", "does not use proxies"),
+        ("mongodb://%2Ftmp%2Fa.sock", "does not use Unix sockets"),
+        ("mongodb://u:p@a/?authMechanism=PLAIN", "authenticates by SCRAM-SHA-1, SCRAM-SHA-256, MONGODB-X509"),
+    ],
+)
+def test_a_client_is_not_made_with_a_valid_option_that_this_driver_lacks(uri: str, message: str) -> None:
+    ClientOptions.of_uri(uri)
+    with pytest.raises(ConfigurationError) as info:
+        AsyncClient(uri)
+    assert message in str(info.value)
+
+
+@pytest.mark.parametrize("given", [{"w": -1}, {"wtimeout": -1}, {"w": 0, "j": True}])
+def test_a_write_concern_that_makes_no_sense_is_refused(given: dict[str, int]) -> None:
+    with pytest.raises(InvalidArgumentError):
+        WriteConcern.of_document(given)
+
+
+AZURE = "mongodb://u@a/?authMechanism=MONGODB-OIDC&authMechanismProperties=ENVIRONMENT:azure"
+
+
+def test_properties_of_a_mechanism_are_kept_with_colons_in_their_values() -> None:
+    credential = options(f"{AZURE},TOKEN_RESOURCE:mongodb://b").credential
+    assert credential is not None
+    assert credential.properties == {"ENVIRONMENT": "azure", "TOKEN_RESOURCE": "mongodb://b"}
+    assert credential.source == "$external"
+
+
+@pytest.mark.parametrize(
+    ("uri", "message"),
+    [
+        (AZURE, "needs a TOKEN_RESOURCE"),
+        (AZURE.replace("azure", "k8s"), "takes no user name"),
+        (AZURE.replace("azure", "moon"), "is one of azure, gcp, test, k8s"),
+        (f"{AZURE},TOKEN:b", "takes no authMechanismProperties named TOKEN"),
+        ("mongodb://u@a/?authMechanism=MONGODB-AWS", "a user name and a password, or neither"),
+        ("mongodb://a/?authMechanism=GSSAPI", "GSSAPI needs a user name"),
+        (
+            "mongodb://u@a/?authMechanism=GSSAPI&authMechanismProperties=CANONICALIZE_HOST_NAME:x",
+            "CANONICALIZE_HOST_NAME is one of",
+        ),
+    ],
+)
+def test_a_mechanism_is_refused_what_it_does_not_take(uri: str, message: str) -> None:
     with pytest.raises(ConfigurationError) as info:
         ClientOptions.of_uri(uri)
     assert message in str(info.value)

@@ -35,6 +35,7 @@ from driver.errors import (
     NetworkTimeoutError,
     OperationTimeoutError,
     PoolClearedError,
+    PoolError,
     ServerSelectionError,
     WaitQueueTimeoutError,
 )
@@ -137,6 +138,23 @@ def test_a_connection_granted_to_an_operation_that_was_just_cancelled_goes_back(
         assert "available=1" in repr(server.pool)
 
     play(scenario, "maxPoolSize=1")
+
+
+def test_a_connection_of_another_pool_is_refused_though_it_has_the_same_number() -> None:
+    async def scenario(stage: Stage) -> None:
+        await discovered(stage)
+        ours, theirs = (stage.client.topology.server(member.address) for member in stage.members)
+        assert ours is not None
+        assert theirs is not None
+        lent, foreign = await ours.pool.check_out(), await theirs.pool.check_out()
+        assert lent.id == foreign.id
+        with pytest.raises(PoolError, match="not of this pool"):
+            ours.pool.check_in(foreign)
+        assert ours.pool.state.in_use == 1
+        ours.pool.check_in(lent)
+        theirs.pool.check_in(foreign)
+
+    play(scenario)
 
 
 def test_the_pool_is_kept_at_its_minimum_in_the_background() -> None:

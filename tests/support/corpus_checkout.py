@@ -32,3 +32,13 @@ def _source(folder: Path) -> Path | None:
 
 def _is_complete(source: Path) -> bool:
     return (source / "unified-test-format" / "tests").is_dir()
+
+
+def corpus_files(*folders: str) -> list[Path]:
+    """Return the JSON files below folders of the checkout, in order; none where it is absent."""
+    source = find_corpus()
+    if source is None:
+        return []
+    found = [path for folder in folders for path in sorted((source / folder).rglob("*.json"))]
+    assert found
+    return found

@@ -1,0 +1,206 @@
+"""A case of the format on `PoolState` alone: no network, no clock, no tasks."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from math import inf
+from typing import TYPE_CHECKING, Any, Final
+
+from driver.cmap.effects import Close, Establish, Grant, Publish, Refuse
+from driver.cmap.state import PoolState
+from driver.policy.deadline import after
+from harness.cmap_format.model import CmapCase, name_of
+from harness.formats.check import MismatchError
+from harness.unified.errors import ScenarioError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from driver.cmap.effects import Effect
+    from driver.events import DriverEvent
+
+    Operation = Mapping[str, Any]
+
+ADDRESS: Final = "localhost:27017"
+PATIENCE: Final = 60.0
+"""Seconds of the pool's time after which an event that does not come is given up."""
+
+MAIN: Final = ""
+
+
+def run_on_state(case: CmapCase) -> list[DriverEvent]:
+    """Run a case and return the events. Raises MismatchError, ScenarioError."""
+    machine = _Machine(case)
+    error: Exception | None = None
+    try:
+        machine.play()
+    except _MainThreadError as raised:
+        error = raised.error
+    case.judge(machine.published, error)
+    return machine.published
+
+
+class _MainThreadError(Exception):
+    """What an operation raised in the main thread, or in a thread that it waited for."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+@dataclass(slots=True)
+class _Thread:
+    """A thread has operations to do, and may wait for a connection that it will call `label`."""
+
+    todo: deque[Operation] = field(default_factory=deque)
+    waiter: int | None = None
+    label: str | None = None
+    error: Exception | None = None
+
+
+class _Machine:
+    def __init__(self, case: CmapCase) -> None:
+        self.published: list[DriverEvent] = []
+        self._case = case
+        self._state = PoolState(ADDRESS, case.options)
+        self._now = 0.0
+        self._threads = {MAIN: _Thread()}
+        self._connections: dict[str, int] = {}
+        self._waiters = 0
+        self._establishing: deque[int] = deque()
+        self._perform(self._state.create())
+
+    def play(self) -> None:
+        """Perform the operations; the main thread waits for its own, and raises their errors."""
+        for operation in self._case.operations:
+            name = operation.get("thread", MAIN)
+            self._threads[name].todo.append(operation)
+            self._proceed(self._threads[name])
+            if name == MAIN:
+                self._wait_for_thread({"target": MAIN})
+
+    # --- threads ---
+
+    def _proceed(self, thread: _Thread) -> None:
+        """Let a thread do what it can; one that failed does nothing more."""
+        while thread.todo and thread.waiter is None and thread.error is None:
+            operation = thread.todo.popleft()
+            if operation["name"] == "checkOut":
+                self._check_out(thread, operation.get("label"))
+            else:
+                self._operation(operation["name"])(operation)
+            self._settle()
+
+    def _operation(self, name: str) -> Callable[[Operation], None]:
+        operations: dict[str, Callable[[Operation], None]] = {
+            "start": self._start,
+            "wait": self._wait,
+            "waitForThread": self._wait_for_thread,
+            "waitForEvent": self._wait_for_event,
+            "checkIn": self._check_in,
+            "clear": self._clear,
+            "close": lambda _: self._perform(self._state.close(self._now)),
+            "ready": lambda _: self._perform(self._state.ready()),
+        }
+        if name not in operations:
+            raise ScenarioError(f"{self._case.name}: the operation {name} is unknown")
+        return operations[name]
+
+    def _start(self, operation: Operation) -> None:
+        self._threads[operation["target"]] = _Thread()
+
+    def _wait(self, operation: Operation) -> None:
+        end = self._now + operation["ms"] / 1000
+        while self._now < end:
+            self._advance(end)
+
+    def _wait_for_thread(self, operation: Operation) -> None:
+        thread = self._threads[operation["target"]]
+        self._advance_until(lambda: thread.waiter is None, f"thread {operation['target'] or 'main'} to end")
+        if thread.error is not None:
+            raise _MainThreadError(thread.error)
+
+    def _wait_for_event(self, operation: Operation) -> None:
+        name, count = operation["event"], operation["count"]
+        self._advance_until(
+            lambda: sum(name_of(event) == name for event in self.published) >= count,
+            f"{count} of {name}",
+            operation.get("timeout", PATIENCE * 1000) / 1000,
+        )
+
+    # --- the pool ---
+
+    def _check_out(self, thread: _Thread, label: str | None) -> None:
+        self._waiters += 1
+        thread.waiter, thread.label = self._waiters, label
+        deadline = after(self._now, self._state.options.wait_queue_timeout)
+        self._perform(self._state.check_out(self._waiters, self._now, deadline=deadline))
+
+    def _check_in(self, operation: Operation) -> None:
+        self._perform(self._state.check_in(self._connections[operation["connection"]], self._now))
+
+    def _clear(self, operation: Operation) -> None:
+        interrupt = bool(operation.get("interruptInUseConnections"))
+        self._perform(self._state.clear(self._now, interrupt_in_use=interrupt))
+        self._tick()
+
+    def _perform(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Publish(event):
+                    self.published.append(event)
+                case Establish(number):
+                    self._establishing.append(number)
+                case Grant(waiter, number):
+                    self._served(waiter, number)
+                case Refuse(waiter, error):
+                    self._refused(waiter, error)
+                case Close(number) if number in self._establishing:
+                    self._establishing.remove(number)
+
+    def _served(self, waiter: int, number: int) -> None:
+        thread = self._owner(waiter)
+        thread.waiter = None
+        if thread.label is not None:
+            self._connections[thread.label] = number
+
+    def _refused(self, waiter: int, error: Exception) -> None:
+        thread = self._owner(waiter)
+        thread.waiter, thread.error = None, error
+
+    def _owner(self, waiter: int) -> _Thread:
+        return next(thread for thread in self._threads.values() if thread.waiter == waiter)
+
+    # --- time ---
+
+    def _settle(self) -> None:
+        """Establish what is to be established, and let every background run happen that is due."""
+        while True:
+            if self._establishing:
+                self._perform(self._state.established(self._establishing.popleft(), self._now))
+            elif self._next_run() <= self._now:
+                self._tick()
+            else:
+                break
+        for thread in self._threads.values():
+            self._proceed(thread)
+
+    def _tick(self) -> None:
+        if self._case.in_background:
+            self._perform(self._state.tick(self._now))
+
+    def _next_run(self) -> float:
+        return self._state.next_deadline(self._now) if self._case.in_background else inf
+
+    def _advance(self, end: float) -> None:
+        """Let time pass until something is due, at most until `end`."""
+        self._now = min(end, self._next_run())
+        self._settle()
+
+    def _advance_until(self, done: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:
+        end = self._now + patience
+        self._settle()
+        while not done():
+            if self._now >= end:
+                raise MismatchError(f"waited {patience} s for {what}")
+            self._advance(end)
