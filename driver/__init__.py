@@ -6,6 +6,7 @@ from driver.client import AsyncClient
 from driver.concerns import ReadConcern, ReadMode, ReadPreference, WriteConcern
 from driver.editions import EDITION_2026_02_20, EDITION_2026_07_08, Edition
 from driver.errors import DriverError
+from driver.gridfs.bucket import GridFSBucket
 
 __all__ = [
     "EDITION_2026_02_20",
@@ -13,6 +14,7 @@ __all__ = [
     "AsyncClient",
     "DriverError",
     "Edition",
+    "GridFSBucket",
     "ReadConcern",
     "ReadMode",
     "ReadPreference",
