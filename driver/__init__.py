@@ -7,6 +7,7 @@ from driver.cmap.metadata import DriverInfo
 from driver.concerns import ReadConcern, ReadMode, ReadPreference, WriteConcern
 from driver.editions import EDITION_2026_02_20, EDITION_2026_07_08, Edition
 from driver.errors import DriverError
+from driver.gridfs.bucket import GridFSBucket
 from driver.server_api import ServerApi
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "DriverError",
     "DriverInfo",
     "Edition",
+    "GridFSBucket",
     "ReadConcern",
     "ReadMode",
     "ReadPreference",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from driver.change_stream import ChangeStream
-from driver.concerns import WriteConcern
+from driver.concerns import Concerns, WriteConcern
 from driver.errors import ServerError, WriteConcernError
-from driver.operations import admin, bulk, reads, writes
+from driver.operations import admin, bulk, reads, search_indexes, writes
 from driver.operations.base import Target
 from driver.operations.models import (
     DeleteMany,
@@ -23,9 +24,8 @@ from driver.results import InsertManyResult, InsertOneResult
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from driver.concerns import Concerns
     from driver.cursor import Cursor
     from driver.database import Database
     from driver.operations.base import Operation
@@ -131,6 +131,19 @@ class Collection:
         operation = reads.distinct(self._target, field, filter_ or {}, options)
         values: list[Any] = (await self._client.run(operation, session))["values"]
         return values
+
+    async def map_reduce(
+        self,
+        map_: Any,
+        reduce: Any,
+        *,
+        session: ClientSession | None = None,
+        **options: Any,
+    ) -> list[dict[str, Any]]:
+        """Return what the two functions make of the collection. Deprecated by servers; never retried."""
+        operation = reads.map_reduce(self._target, map_, reduce, options)
+        results: list[dict[str, Any]] = (await self._client.run(operation, session))["results"]
+        return results
 
     # --- writing ---
 
@@ -272,16 +285,48 @@ class Collection:
 
     async def drop(self, *, session: ClientSession | None = None) -> None:
         """Drop the collection, if it exists."""
-        operation = admin.drop_collection(self._target)
-        try:
-            await self._client.run(operation, session)
-        except ServerError as error:
-            if error.code != ErrorCode.NAMESPACE_NOT_FOUND:
-                raise
+        with _ignoring_missing_namespace():
+            await self._client.run(admin.drop_collection(self._target), session)
 
     async def rename(self, to: str, *, session: ClientSession | None = None, **options: Any) -> None:
         """Give the collection another name in the same database."""
         await self._client.run(admin.rename(self._target, to, options), session)
+
+    async def create_search_index(self, model: Document, *, session: ClientSession | None = None) -> str:
+        """Begin to build a search index, and return its name."""
+        return (await self.create_search_indexes([model], session=session))[0]
+
+    async def create_search_indexes(
+        self, models: Sequence[Document], *, session: ClientSession | None = None
+    ) -> list[str]:
+        """Begin to build search indexes, and return their names.
+
+        A model has a `definition`, and may have a `name` and a `type`.
+        """
+        reply = await self._client.run(search_indexes.create(self._target, models), session)
+        return [index["name"] for index in reply["indexesCreated"]]
+
+    async def update_search_index(
+        self, name: str, definition: Document, *, session: ClientSession | None = None
+    ) -> None:
+        """Replace the definition of a search index."""
+        await self._client.run(search_indexes.update(self._target, name, definition), session)
+
+    async def drop_search_index(self, name: str, *, session: ClientSession | None = None) -> None:
+        """Drop a search index; that of a collection that does not exist needs no dropping."""
+        with _ignoring_missing_namespace():
+            await self._client.run(search_indexes.drop(self._target, name), session)
+
+    async def list_search_indexes(
+        self, name: str | None = None, *, session: ClientSession | None = None, **options: Any
+    ) -> Cursor:
+        """Return a cursor over a document for each search index, or that of one name.
+
+        Options are those of `aggregate`, without the collection's concerns.
+        """
+        plain = Concerns(read_preference=self.concerns.read_preference)
+        unconcerned = Collection(self.database, self.name, plain)
+        return await unconcerned.aggregate([search_indexes.stage(name)], session=session, **options)
 
     # --- shared ---
 
@@ -330,6 +375,15 @@ class Collection:
             return await bulk.bulk_write(
                 self._client.executor, self._target_in(session), ready, options, session=used, method=method
             )
+
+
+@contextmanager
+def _ignoring_missing_namespace() -> Iterator[None]:
+    try:
+        yield
+    except ServerError as error:
+        if error.code != ErrorCode.NAMESPACE_NOT_FOUND:
+            raise
 
 
 def _split(method: str, options: Document) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -17,9 +17,14 @@
     ├── ServerError                   the server replied, and the reply is an error
     │   ├── WriteError                writeErrors[0] of a single write
     │   └── WriteConcernError         writeConcernError of a command that was applied
-    └── BulkError                     a bulk write that did not run to its end, with its partial result
-        ├── BulkWriteError            of Collection.bulk_write and insert_many
-        └── ClientBulkWriteError      of AsyncClient.bulk_write
+    ├── BulkError                     a bulk write that did not run to its end, with its partial result
+    │   ├── BulkWriteError            of Collection.bulk_write and insert_many
+    │   └── ClientBulkWriteError      of AsyncClient.bulk_write
+    └── GridFSError                   of a bucket or one of its streams, found by the driver itself
+        ├── GridFSFileNotFoundError   no file has the id, or the name
+        ├── RevisionNotFoundError     the name has files, but not so many
+        ├── CorruptGridFSFileError    a chunk is missing or has not its size
+        └── GridFSStreamClosedError   the stream was closed or aborted, or has failed
 
 Every error carries `labels` (in order of arrival) and the `address` of the server that originated it.
 """
@@ -267,6 +272,36 @@ class BulkWriteError(BulkError):
 
 class ClientBulkWriteError(BulkError):
     """Raised by `AsyncClient.bulk_write` (Bulk Write: ClientBulkWriteException)."""
+
+
+class GridFSError(DriverError):
+    """GridFS: what a bucket finds to be wrong without a server's error."""
+
+
+class GridFSFileNotFoundError(GridFSError):
+    """No file has the id, or the name."""
+
+    @classmethod
+    def of_id(cls, file_id: Any) -> GridFSFileNotFoundError:
+        """Return the error for an id."""
+        return cls(f"there is no file with the id {file_id!r}")
+
+    @classmethod
+    def of_name(cls, filename: str) -> GridFSFileNotFoundError:
+        """Return the error for a name."""
+        return cls(f"there is no file named {filename!r}")
+
+
+class RevisionNotFoundError(GridFSError):
+    """There are files of this name, but not so many."""
+
+
+class CorruptGridFSFileError(GridFSError):
+    """A chunk is missing, or has not the size that the file's document tells."""
+
+
+class GridFSStreamClosedError(GridFSError):
+    """The stream was closed or aborted, or an earlier command of it failed."""
 
 
 UNSUPPORTED_STORAGE_ENGINE = (

@@ -31,6 +31,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "countDocuments": GENERIC | {"collation", "hint", "limit", "skip"},
     "estimatedDocumentCount": GENERIC,
     "distinct": GENERIC | {"collation", "hint"},
+    "mapReduce": GENERIC | {"collation", "limit", "query", "sort"},
     "insertOne": WRITES - {"let"},
     "insertMany": (WRITES - {"let"}) | {"ordered"},
     "updateOne": WRITES | {"arrayFilters", "collation", "hint", "sort", "upsert"},

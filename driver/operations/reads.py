@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from driver.operations.base import Kind, Operation, first_name, fixed
@@ -105,3 +106,10 @@ def distinct(target: Target, field: str, filter_: Document, options: Document) -
     """Return a `distinct`."""
     given = checked("distinct", options)
     return read(target, {"distinct": target.collection, "key": field, "query": filter_, **given})
+
+
+def map_reduce(target: Target, map_: Any, reduce: Any, options: Document) -> Operation:
+    """Return a `mapReduce` that replies with its results. Not a retryable read."""
+    functions = {"mapReduce": target.collection, "map": map_, "reduce": reduce, "out": {"inline": 1}}
+    operation = read(target, {**functions, **checked("mapReduce", options)})
+    return replace(operation, retryable_read=False)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from driver.client import AsyncClient, OptionWarning
 from driver.concerns import ReadConcern, ReadPreference, WriteConcern
 from driver.editions import DEFAULT, EDITIONS
+from driver.gridfs.bucket import GridFSBucket
 from driver.server_api import ServerApi
 from driver.transaction import TransactionOptions
 from harness.adapters.base import (
@@ -21,6 +22,7 @@ from harness.adapters.base import (
     TopologyReport,
     UnsupportedOperation,
 )
+from harness.adapters.reference_buckets import BUCKET, bucket_options
 from harness.adapters.reference_logs import DOCUMENT_LENGTH, LogCollector
 from harness.adapters.reference_operations import OPERATIONS, transaction_options
 from harness.adapters.reference_results import DRIVER_ERRORS, event_of, report
@@ -45,6 +47,7 @@ FEATURES: Final = frozenset(
         Feature.SESSIONS,
         Feature.CHANGE_STREAMS,
         Feature.TRANSACTIONS,
+        Feature.GRIDFS,
         Feature.FIND_CURSORS,
         Feature.COMMAND_CURSORS,
         Feature.CLIENT_BULK_WRITE,
@@ -109,7 +112,7 @@ class ReferenceAdapter:
         return LogCollector(spec.observe_logs, deliver)
 
     async def create(self, kind: EntityKind, parent: Handle, spec: Mapping[str, Any]) -> Handle:
-        """Create an entity below a client (databases, sessions) or a database (collections)."""
+        """Create an entity below a client (databases, sessions) or a database (collections, buckets)."""
         if kind not in _MAKERS:
             raise UnsupportedOperation(f"the reference driver does not create a {kind.value}")
         try:
@@ -121,7 +124,7 @@ class ReferenceAdapter:
         self, handle: Handle, kind: EntityKind, operation: str, arguments: Mapping[str, Any]
     ) -> Any:
         """Run an operation through the table."""
-        run = OPERATIONS.get(kind, {}).get(operation)
+        run = (BUCKET if kind is EntityKind.BUCKET else OPERATIONS.get(kind, {})).get(operation)
         if run is None:
             raise UnsupportedOperation(f"the reference driver has no {operation} on a {kind.value}")
         target = handle.client if kind is EntityKind.CLIENT else handle
@@ -215,6 +218,11 @@ def _collection(parent: Database, spec: Mapping[str, Any]) -> Collection:
     return parent.collection(spec["collectionName"], **_concerns(spec.get("collectionOptions", {})))
 
 
+def _bucket(parent: Database, spec: Mapping[str, Any]) -> GridFSBucket:
+    own, concerns = bucket_options(spec.get("bucketOptions", {}))
+    return GridFSBucket(parent, **own, **_concerns(concerns))
+
+
 _SESSION_OPTIONS: Final = {
     "causalConsistency": "causal_consistency",
     "snapshot": "snapshot",
@@ -236,4 +244,5 @@ _MAKERS: Final[Mapping[EntityKind, Callable[[Any, Mapping[str, Any]], Handle]]] 
     EntityKind.DATABASE: _database,
     EntityKind.COLLECTION: _collection,
     EntityKind.SESSION: _session,
+    EntityKind.BUCKET: _bucket,
 }

@@ -193,6 +193,21 @@ async def _rename(collection: Collection, given: Arguments) -> None:
     await collection.rename(**given)
 
 
+async def _list_search_indexes(collection: Collection, given: Arguments) -> Any:
+    _only(given, "name", "aggregationOptions")
+    options = given.get("aggregationOptions", {})
+    _only(options, *ALLOWED["aggregate"])
+    return await (await collection.list_search_indexes(given.get("name"), **options)).to_list()
+
+
+async def _map_reduce(collection: Collection, given: Arguments) -> Any:
+    _only(given, "map", "reduce", "out", "session", *ALLOWED["mapReduce"])
+    if given["out"] != {"inline": 1}:
+        raise UnsupportedOperation("the reference driver's map_reduce has its results inline")
+    rest = {name: value for name, value in given.items() if name not in ("map", "reduce", "out")}
+    return await collection.map_reduce(given["map"], given["reduce"], **rest)
+
+
 async def _end_session(session: ClientSession, given: Arguments) -> None:
     _only(given)
     await session.aclose()
@@ -296,12 +311,15 @@ COLLECTION: Final[Mapping[str, Handler]] = {
     "createChangeStream": Call(Collection.watch, "watch", ("pipeline",)),
     "createFindCursor": Call(Collection.find, "find", ("filter",), (), _itself),
     "createIndex": _create_index,
+    "createSearchIndex": Call(Collection.create_search_index, None, ("model",)),
+    "createSearchIndexes": Call(Collection.create_search_indexes, None, ("models",)),
     "deleteMany": Call(Collection.delete_many, "deleteMany", ("filter",), (), results.deleted),
     "deleteOne": Call(Collection.delete_one, "deleteOne", ("filter",), (), results.deleted),
     "distinct": Call(Collection.distinct, "distinct", ("fieldName",), ("filter",)),
     "drop": Call(Collection.drop),
     "dropIndex": Call(Collection.drop_index, "dropIndexes", ("name",)),
     "dropIndexes": Call(Collection.drop_indexes, "dropIndexes"),
+    "dropSearchIndex": Call(Collection.drop_search_index, None, ("name",)),
     "estimatedDocumentCount": Call(Collection.estimated_document_count, "estimatedDocumentCount"),
     "find": Call(Collection.find, "find", ("filter",)),
     "findOne": Call(Collection.find_one, "find", (), ("filter",)),
@@ -314,10 +332,13 @@ COLLECTION: Final[Mapping[str, Handler]] = {
     "insertOne": Call(Collection.insert_one, "insertOne", ("document",), (), results.inserted_one),
     "listIndexNames": Call(Collection.list_index_names, "listIndexes"),
     "listIndexes": Call(Collection.list_indexes, "listIndexes"),
+    "listSearchIndexes": _list_search_indexes,
+    "mapReduce": _map_reduce,
     "rename": _rename,
     "replaceOne": Call(Collection.replace_one, "replaceOne", ("filter", "replacement"), (), results.updated),
     "updateMany": Call(Collection.update_many, "updateMany", ("filter", "update"), (), results.updated),
     "updateOne": Call(Collection.update_one, "updateOne", ("filter", "update"), (), results.updated),
+    "updateSearchIndex": Call(Collection.update_search_index, None, ("name", "definition")),
 }
 
 SESSION: Final[Mapping[str, Handler]] = {

@@ -18,7 +18,8 @@ pytestmark = [pytest.mark.corpus, pytest.mark.slow]
 EDITIONS_DIFFER = ("causal-consistency", "client-backpressure")
 IN_VIRTUAL_TIME = (
     *((folder, edition) for folder in EDITIONS_DIFFER for edition in EDITIONS),
-    *((folder, "") for folder in ("collection-management", "crud", "read-write-concern", "retryable-reads")),
+    *((folder, "") for folder in ("collection-management", "crud", "gridfs", "index-management")),
+    *((folder, "") for folder in ("read-write-concern", "retryable-reads")),
 )
 NOTHING_APPLIES = {("causal-consistency", "single")}
 

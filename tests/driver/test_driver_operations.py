@@ -47,6 +47,8 @@ def plain(command: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in command.items() if name not in ADDED}
 
 
+SEARCH_INDEX = {"name": "s", "definition": {"mappings": {"dynamic": True}}}
+
 CASES: list[tuple[Callable[[Collection], Awaitable[Any]], dict[str, Any]]] = [
     (
         lambda c: c.find({"x": 1}, sort={"x": 1}, skip=2),
@@ -57,6 +59,15 @@ CASES: list[tuple[Callable[[Collection], Awaitable[Any]], dict[str, Any]]] = [
     (
         lambda c: c.find({}, cursorType="tailableAwait", maxAwaitTimeMS=5),
         {"find": "t", "filter": {}, "tailable": True, "awaitData": True},
+    ),
+    (
+        lambda c: c.update_search_index("s", {"x": 1}),
+        {"updateSearchIndex": "t", "name": "s", "definition": {"x": 1}},
+    ),
+    (lambda c: c.drop_search_index("s"), {"dropSearchIndex": "t", "name": "s"}),
+    (
+        lambda c: c.list_search_indexes("s", batchSize=3),
+        {"aggregate": "t", "pipeline": [{"$listSearchIndexes": {"name": "s"}}], "cursor": {"batchSize": 3}},
     ),
     (lambda c: c.find_one({"x": 1}), {"find": "t", "filter": {"x": 1}, "limit": 1, "singleBatch": True}),
     (
@@ -203,6 +214,40 @@ def test_counts_values_and_names_are_taken_from_the_replies() -> None:
         assert await collection.list_index_names() == ["t"]
         assert await collection.find_one({}) is None
         assert await collection.find_one_and_delete({}) is None
+
+    play(scenario)
+
+
+def test_search_indexes_are_told_by_their_names_and_know_no_concerns() -> None:
+    async def scenario(stage: Stage) -> None:
+        peer, database = stage.primary, stage.client.database("db")
+        read_concern, write_concern = ReadConcern("majority"), WriteConcern(w=2)
+        collection = database.collection("t", read_concern=read_concern, write_concern=write_concern)
+        peer.will("createSearchIndexes", {"ok": 1.0, "indexesCreated": [{"id": "1", "name": "s"}]})
+        peer.will("dropSearchIndex", error(26), error(13))
+        assert await collection.create_search_index(SEARCH_INDEX) == "s"
+        await collection.update_search_index("s", {})
+        await (await collection.list_search_indexes()).aclose()
+        await collection.drop_search_index("s")
+        with pytest.raises(ServerError):
+            await collection.drop_search_index("s")
+        commands = [plain(started.command) for started in stage.of_kind("commandStartedEvent")]
+        assert commands[0] == {"createSearchIndexes": "t", "indexes": [SEARCH_INDEX]}
+        for command in commands:
+            assert not {"readConcern", "writeConcern"} & set(command)
+
+    play(scenario)
+
+
+def test_the_results_of_map_reduce_are_returned_and_it_is_never_retried() -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.primary.will("mapReduce", {"ok": 1.0, "results": [{"_id": 0, "value": 6}]}, error(11600))
+        assert await stage.collection.map_reduce("m", "r", query={"x": 1}) == [{"_id": 0, "value": 6}]
+        with pytest.raises(ServerError):
+            await stage.collection.map_reduce("m", "r")
+        first, _ = (plain(started.command) for started in stage.of_kind("commandStartedEvent"))
+        functions = {"mapReduce": "things", "map": "m", "reduce": "r"}
+        assert first == {**functions, "out": {"inline": 1}, "query": {"x": 1}}
 
     play(scenario)
 

@@ -1,0 +1,1 @@
+"""GridFS: files of any size as chunks in two collections (GridFS)."""
