@@ -59,7 +59,7 @@ def _resident_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-async def _until_closed(pipe: Connection) -> None:
+async def until_closed(pipe: Connection) -> None:
     """Answer each message on `pipe` with what this process has used, until it is closed."""
     closed = asyncio.Event()
 
@@ -84,7 +84,7 @@ def serve_minimal(pipe: Connection) -> None:
         loop = asyncio.get_running_loop()
         listener = await loop.create_server(lambda: MinimalProtocol(server), "127.0.0.1", 0)
         pipe.send(listener.sockets[0].getsockname()[1])
-        await _until_closed(pipe)
+        await until_closed(pipe)
         listener.close()
 
     asyncio.run(main())
@@ -113,7 +113,7 @@ def serve(pipe: Connection, spec: fakeserver.ClusterSpec, engine: CannedEngine |
             if engine is not None:
                 cluster.catalog.engine = engine
             pipe.send(int(cluster.nodes[0].address.rpartition(":")[2]))
-            await _until_closed(pipe)
+            await until_closed(pipe)
 
     asyncio.run(main())
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from enum import Enum
+from heapq import heappop, heappush
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -81,6 +82,8 @@ class PoolState:
     _available: list[Member] = field(default_factory=list)
     _queue: OrderedDict[int, Waiter] = field(default_factory=OrderedDict)
     _bound: dict[int, Waiter] = field(default_factory=dict)
+    _deadlines: list[tuple[float, int]] = field(default_factory=list)
+    """When waiters give up, as a heap. Who has left the queue is dropped on coming to the top."""
     _last_id: int = 0
     _populate_after: float = -inf
 
@@ -144,10 +147,11 @@ class PoolState:
         """Return when `tick` has something to do: `now` if it has already, infinity if never."""
         if self._lacks_connections() and self._may_connect():
             return max(now, self._populate_after)
-        instants = [waiter.deadline for waiter in self._queue.values()]
-        if self.options.max_idle:
-            instants += [member.available_since + self.options.max_idle for member in self._available]
-        return min(instants, default=inf)
+        deadline = self._first_deadline()
+        if self.options.max_idle and self._available:
+            # The stack grows at its end, so that who was not used for the longest time is at its bottom.
+            return min(deadline, self._available[0].available_since + self.options.max_idle)
+        return deadline
 
     # --- life of the pool ---
 
@@ -213,7 +217,10 @@ class PoolState:
         if self.mode is PoolMode.PAUSED:
             cleared = PoolClearedError(self.address, self.cause)
             return [started, *self._refuse(waiter, now, cleared, "connectionError")]
-        return [started, *self._serve(now)]
+        effects = [started, *self._serve(now)]
+        if deadline < inf and waiter_id in self._queue:
+            heappush(self._deadlines, (deadline, waiter_id))
+        return effects
 
     def cancel(self, waiter_id: int, now: float) -> Sequence[Effect]:
         """Let a waiter go away. A connection being established for it will be anybody's."""
@@ -302,6 +309,12 @@ class PoolState:
         return not capped and self.pending < self.options.max_connecting
 
     # --- the wait queue ---
+
+    def _first_deadline(self) -> float:
+        """Return when the first waiter gives up, without a look at all the others."""
+        while self._deadlines and self._deadlines[0][1] not in self._queue:
+            heappop(self._deadlines)
+        return self._deadlines[0][0] if self._deadlines else inf
 
     def _serve(self, now: float) -> list[Effect]:
         """Serve waiters in the order they came, until one has to wait."""

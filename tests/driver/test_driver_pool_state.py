@@ -247,6 +247,21 @@ def test_a_stale_connection_is_closed_on_the_way_to_a_fresh_one() -> None:
     assert pool.closed == [1]
 
 
+def test_the_next_deadline_is_of_whoever_still_waits_and_gives_up_first() -> None:
+    pool = Driven(PoolOptions(max_size=1)).ready()
+    number = pool.lend(1)
+    for waiter, deadline in ((2, 5.0), (3, 4.0), (4, inf), (5, 3.0)):
+        pool.ask(waiter, deadline=deadline)
+    pool.do(pool.state.cancel(5, 0.0))
+    assert pool.state.next_deadline(0.0) == 4.0
+    pool.give_back(number)
+    assert pool.state.waiting == (3, 4)
+    pool.now = 4.0
+    pool.tick()
+    assert list(pool.refused) == [3]
+    assert pool.state.next_deadline(4.0) == inf
+
+
 def test_an_idle_connection_is_closed_at_its_time_and_before_it_is_lent() -> None:
     pool = Driven(PoolOptions(max_idle=10.0)).ready()
     pool.give_back(pool.lend(1))
@@ -421,6 +436,7 @@ class PoolMachine(RuleBasedStateMachine):
         super().__init__()
         self.pool = Driven(PoolOptions(max_size=3, min_size=1, max_connecting=2, max_idle=7.0))
         self.asked: list[int] = []
+        self.deadlines: dict[int, float] = {}
         self.withdrawn: set[int] = set()
 
     def do(self, effects: Iterable[Effect]) -> None:
@@ -442,7 +458,8 @@ class PoolMachine(RuleBasedStateMachine):
     def ask(self, patience: float) -> None:
         waiter = len(self.asked) + 1
         self.asked.append(waiter)
-        self.do(self.pool.state.check_out(waiter, self.pool.now, deadline=self.pool.now + patience))
+        self.deadlines[waiter] = deadline = self.pool.now + patience
+        self.do(self.pool.state.check_out(waiter, self.pool.now, deadline=deadline))
 
     @rule(seconds=st.sampled_from([0.5, 1.0, 8.0]))
     def pass_time(self, seconds: float) -> None:
@@ -490,6 +507,15 @@ class PoolMachine(RuleBasedStateMachine):
     @invariant()
     def the_wait_queue_keeps_its_order(self) -> None:
         assert list(self.pool.state.waiting) == sorted(self.pool.state.waiting)
+
+    @invariant()
+    def something_is_to_be_done_no_later_than_anything_is_due(self) -> None:
+        state, now = self.pool.state, self.pool.now
+        available = [m.available_since for m in state.members() if m.phase is Phase.AVAILABLE]
+        due = [*(self.deadlines[waiter] for waiter in state.waiting), *(since + 7.0 for since in available)]
+        lacking = state.next_deadline(now) < min(due, default=inf)
+        assert lacking <= (state.total < 1)
+        assert state.next_deadline(now) <= min(due, default=inf)
 
     @invariant()
     def nobody_waits_while_a_fresh_connection_is_available(self) -> None:
