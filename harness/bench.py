@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from harness.adapters.base import AdapterLost
+from harness.adapters.command import Children
 from harness.deployment import embedded
 from harness.registry import make_adapter
 from harness.report.journal import Timeline
@@ -40,6 +42,9 @@ if TYPE_CHECKING:
 
 JOURNAL_TAIL = 60
 """How many lines of a journal a failing result carries."""
+
+_CALL_SHARE = 0.75
+"""The part of a case's time that one call may take of an adapter that is a process of its own."""
 
 _VALUE_WIDTH = 2000
 _STATUSES = {
@@ -79,6 +84,7 @@ class Bench:
         self._rig = rig or Rig()
         self._real = asyncio.Runner()
         self._deployments: dict[str, tuple[RunningDeployment, AsyncExitStack]] = {}
+        self._children = Children(call_seconds=_CALL_SHARE * settings.case_timeout)
         self._cases = 0
 
     def __enter__(self) -> Self:
@@ -100,9 +106,9 @@ class Bench:
             return item.result(ResultStatus.FAILED, f"the case can never end: {stuck}")
 
     def close(self) -> None:
-        """Stop all deployments; the bench can be closed twice."""
+        """Stop all deployments and adapters; the bench can be closed twice."""
         if self._deployments:
-            self._real.run(self._close_deployments())
+            self._real.run(self._close_everything())
         self._real.close()
 
     async def _run_virtual(self, item: Item, world: World) -> Result:
@@ -141,19 +147,27 @@ class Bench:
         limit = self._settings.case_timeout
         timer = asyncio.timeout(limit)
         try:
+            adapter = await self._adapter(item, deployment)
             async with timer:
-                return await self._play(case, deployment, item)
+                return await self._play(case, deployment, adapter)
+        except AdapterLost as lost:
+            return Outcome(Status.FAILED, str(lost))
         except Exception:  # noqa: BLE001 - one broken case must not end the run
             if timer.expired():
                 return Outcome(Status.FAILED, f"the case did not end within {limit:g} seconds")
             return Outcome(Status.ERROR, f"the harness failed: {traceback.format_exc().strip()}")
 
-    async def _play(self, case: Case, deployment: Deployment, item: Item) -> Outcome:
-        adapter = self._rig.adapter(item.adapter, deployment, edition=item.edition)
+    async def _play(self, case: Case, deployment: Deployment, adapter: DriverAdapter) -> Outcome:
         try:
             return await self._rig.run_case(case, adapter=adapter, deployment=deployment)
         finally:
             await adapter.aclose()
+
+    async def _adapter(self, item: Item, deployment: Deployment) -> DriverAdapter:
+        command = self._settings.command(item.adapter)
+        if command is not None:
+            return await self._children.adapter(command, deployment.clock)
+        return self._rig.adapter(item.adapter, deployment, edition=item.edition)
 
     async def _deployment(self, target: str) -> RunningDeployment:
         if target not in self._deployments:
@@ -174,7 +188,8 @@ class Bench:
         _, stack = self._deployments.pop(target)
         await stack.aclose()
 
-    async def _close_deployments(self) -> None:
+    async def _close_everything(self) -> None:
+        await self._children.aclose()
         for target in tuple(self._deployments):
             await self._discard(target)
 

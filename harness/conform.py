@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness import expectations, keywords, targets
+from harness.adapters.base import AdapterLost
 from harness.discovery import BadInputError, bundled_root, discover
 from harness.expectations import SKIP, Expectations, ExpectationsError
 from harness.plan import Item, Load, Settings, load_all, plan
-from harness.registry import DRIVERS, EDITIONS
+from harness.registry import DRIVERS, EDITIONS, is_driver
+from harness.registry import drivers as drivers_of
 from harness.report import junit, terminal
 from harness.report.jsonl import JsonLines
 from harness.report.progress import progress
@@ -25,6 +27,8 @@ from mongowire.system import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from harness.registry import DriverInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +55,19 @@ class Options:
     durations: int
 
 
+class _Driver(click.ParamType[str]):
+    """The name of a driver, or the command line of an adapter."""
+
+    name = "NAME|cmd:COMMAND"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not is_driver(str(value)):
+            self.fail(
+                f"'{value}' is neither one of {', '.join(DRIVERS)} nor 'cmd:' and a command", param, ctx
+            )
+        return str(value)
+
+
 class _Jobs(click.ParamType[int | None]):
     """A number of processes, or `auto`."""
 
@@ -68,11 +85,12 @@ class _Jobs(click.ParamType[int | None]):
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
     "--adapter",
-    type=click.Choice(list(DRIVERS)),
+    type=_Driver(),
     multiple=True,
     default=("reference",),
     show_default=True,
-    help="The driver to run; give it again for another one.",
+    help=f"The driver to run: {', '.join(DRIVERS)}, or 'cmd:' and the command line of an adapter"
+    " (docs/WRITING-ADAPTERS.md); give it again for another one.",
 )
 @click.option(
     "--topology",
@@ -149,7 +167,8 @@ def command(**options: Any) -> ExitCode:
 
 
 def _run(options: Options) -> ExitCode:
-    settings, drivers = _settings(options), _drivers(options)
+    infos = _infos(options.adapter)
+    settings, drivers = _settings(options, infos), _editions(options, infos)
     wanted = _keyword(options.keyword)
     scenarios = load_all(_discovered(options.paths))
     if not scenarios.files:
@@ -161,20 +180,27 @@ def _run(options: Options) -> ExitCode:
     return _Conformance(options, settings, books).run(items, scenarios.complaints)
 
 
-def _settings(options: Options) -> Settings:
+def _infos(texts: Sequence[str]) -> dict[str, DriverInfo]:
+    try:
+        return drivers_of(texts)
+    except AdapterLost as lost:
+        raise click.ClickException(str(lost)) from lost
+
+
+def _settings(options: Options, infos: Mapping[str, DriverInfo]) -> Settings:
     return Settings(
         time="virtual" if options.time == "virtual" else "real",
         seed=options.seed,
         case_timeout=options.case_timeout,
         journal_dir=str(options.journal) if options.journal else "",
+        commands=tuple((name, info.command) for name, info in infos.items() if info.command),
     )
 
 
-def _drivers(options: Options) -> dict[str, str]:
+def _editions(options: Options, infos: Mapping[str, DriverInfo]) -> dict[str, str]:
     """Return the chosen drivers, each with the edition that it will follow."""
     chosen: dict[str, str] = {}
-    for name in options.adapter:
-        info = DRIVERS[name]
+    for name, info in infos.items():
         if options.time == "virtual" and not info.virtual_time:
             raise click.UsageError(
                 f"--time virtual: {name} has no clock but the wall's; run it with --time real"

@@ -25,17 +25,28 @@ class Settings:
     """What all items of a run share.
 
     `case_timeout` is in seconds of the clock that cases run on; `journal_dir` is empty when no journals are
-    wanted.
+    wanted. `commands` are pairs: the name of an adapter that is a process of its own, and its command line.
     """
 
     time: Time = "real"
     seed: int = 0
     case_timeout: float = 60.0
     journal_dir: str = ""
+    commands: tuple[tuple[str, str], ...] = ()
+
+    def command(self, adapter: str) -> str | None:
+        """Return the command line of an adapter that is a process of its own, or else None."""
+        return dict(self.commands).get(adapter)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a document of plain values."""
         return asdict(self)
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Settings:
+        """Return the settings that `to_dict` made a document of, also when it has been JSON since."""
+        commands = tuple((name, command) for name, command in document["commands"])
+        return cls(**{**document, "commands": commands})
 
 
 @dataclass(frozen=True, slots=True)

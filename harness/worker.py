@@ -20,10 +20,11 @@ def main() -> None:
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
     )  # the terminal interrupts its whole group; our parent decides
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that the bench is closed, and no adapter left
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever a driver prints must not be taken for a result
     questions = sys.stdin
-    with answers, Bench(Settings(**json.loads(questions.readline()))) as bench:
+    with answers, Bench(Settings.from_dict(json.loads(questions.readline()))) as bench:
         for line in questions:
             result = bench.run(Item(**json.loads(line)))
             answers.write(json.dumps(result.to_dict()) + "\n")

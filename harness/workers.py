@@ -28,6 +28,9 @@ _LINE_MAX = 64 * 1024 * 1024
 _START_GRACE = 30.0
 """Seconds that a worker may take for its start and for setting up a deployment, on top of its case."""
 
+_END_GRACE = 10.0
+"""Seconds that a worker may take to end the processes that it has started itself."""
+
 
 def worker_command() -> tuple[str, ...]:
     """Return the command line of a worker that imports from where this process does."""
@@ -112,7 +115,12 @@ class _Worker:
         return Result.from_dict(json.loads(answer))
 
     async def kill(self) -> None:
-        """End the process and wait until it is gone."""
+        """End the process and wait until it is gone: it may first end what it has started."""
+        with suppress(ProcessLookupError):
+            self._process.terminate()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_END_GRACE):
+                await self._process.wait()
         with suppress(ProcessLookupError):
             self._process.kill()
         await self._process.wait()

@@ -93,6 +93,10 @@ class UnsupportedOperation(Exception):  # noqa: N818  # an answer of the adapter
     """The adapter has no such operation or argument: the case is skipped with this reason, or is an error."""
 
 
+class AdapterLost(Exception):  # noqa: N818  # what became of the adapter
+    """The adapter itself is gone: it died, hung or talked nonsense. The case fails; the message says why."""
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """A driver's event under its specification's name (`commandStartedEvent`), fields in camel case.

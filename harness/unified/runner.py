@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from harness.adapters.base import EntityKind, OperationFailed, UnsupportedOperation
+from harness.adapters.base import AdapterLost, EntityKind, OperationFailed, UnsupportedOperation
 from harness.unified.creation import create_entity
 from harness.unified.errors import ScenarioError
 from harness.unified.event_matcher import match_events
@@ -68,6 +68,8 @@ async def _judged(work: Awaitable[None], case: Case) -> Outcome:
         return Outcome(Status.FAILED, failed.reason, failed.mismatch, place, failed.error)
     except OperationFailed as failed:
         return Outcome(Status.FAILED, failed.report.message, location=case.location, error=failed.report)
+    except AdapterLost as lost:
+        return Outcome(Status.FAILED, str(lost), location=case.location)
     except ScenarioError as error:
         place = error.location or case.location
         hint = f" ({error.fix})" if error.fix else ""

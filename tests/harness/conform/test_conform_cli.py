@@ -66,7 +66,8 @@ def test_an_unknown_subcommand_is_a_usage_error() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--adapter", "oracle"], "'oracle' is not one of"),
+        (["--adapter", "oracle"], "'oracle' is neither one of reference, pymongo, pymongo-async nor 'cmd:'"),
+        (["--adapter", "cmd: "], "nor 'cmd:' and a command"),
         (["--topology", "ring"], "'ring' is not one of 'single', 'replicaset', 'sharded', 'load-balanced'"),
         (["--adapter", "pymongo-async", "--time", "virtual"], "--time virtual: pymongo-async has no clock"),
         (["--adapter", "pymongo-async", "--edition", "2026-02-20"], "pymongo-async follows 2026-07-08"),

@@ -1,0 +1,193 @@
+"""An adapter's process: started, asked within deadlines, and ended with all that it has started.
+
+Whatever goes wrong with the process itself (it ends, hangs, or says what is no message) loses it for good:
+it is killed, and everything that waits for it gets the same reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import signal
+import sys
+from asyncio.subprocess import PIPE
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.adapters.base import AdapterLost
+from harness.adapters.lines import PROTOCOL, Answer, Hello, Message, ProtocolError, hello, message, request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+START_SECONDS: Final = 20.0
+"""How long a process may take to start and to answer hello."""
+
+CLOSE_SECONDS: Final = 5.0
+"""How long it may take to close what a case has left, and to end when its input does."""
+
+_BURY_SECONDS: Final = 0.5
+_LINE_MAX: Final = 64 * 1024 * 1024
+_TAIL: Final = 2000
+"""How many characters of standard error a reason ends with."""
+
+
+class Child:
+    """One process. `said` takes the messages that answer no request; `hello` is what it says of itself."""
+
+    hello: Hello
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.said: Callable[[Message], None] = lambda _: None
+        self.lost: AdapterLost | None = None
+        self._process = process
+        self._last = 0
+        self._waiting: dict[int, asyncio.Future[Answer]] = {}
+        self._doing: dict[int, str] = {}
+        self._complaints = ""
+        self._listening = asyncio.create_task(self._listen())
+        self._reading = asyncio.create_task(self._read())
+
+    @classmethod
+    async def start(cls, command: str, *, within: float = START_SECONDS) -> Child:
+        """Start a command line and let the process introduce itself. Raises `AdapterLost`."""
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *shlex.split(command),
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=PIPE,
+                limit=_LINE_MAX,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise AdapterLost(f"the adapter cannot be started: {error}: {command}") from error
+        child = cls(process)
+        try:
+            answer = await child.ask(child.number(), "hello", within=within, params={"protocol": PROTOCOL})
+            child.hello = child.understood(hello, answer.result)
+        except BaseException:
+            await child.aclose()
+            raise
+        return child
+
+    @property
+    def pid(self) -> int:
+        """The process's number."""
+        return self._process.pid
+
+    def number(self) -> int:
+        """Return the id of the next request."""
+        self._last += 1
+        return self._last
+
+    async def ask(
+        self,
+        number: int,
+        method: str,
+        *,
+        within: float,
+        on: int | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> Answer:
+        """Send a request and return its answer. Raises `AdapterLost`, also after `within` seconds."""
+        if self.lost is not None:
+            raise self.lost
+        waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = waiting
+        what = self._doing[number] = (params or {}).get("operation", method)
+        try:
+            async with asyncio.timeout(within):
+                await self._send(request(number, method, on, params))
+                return await waiting
+        except TimeoutError:
+            raise self.lose(f"the adapter did not answer {what} within {within:g} seconds") from None
+        finally:
+            del self._waiting[number], self._doing[number]
+            waiting.cancel()
+
+    def understood(self, parse: Callable[[Any], Any], result: Any) -> Any:
+        """Return a result, parsed. A result that makes no sense loses the process."""
+        try:
+            return parse(result)
+        except ProtocolError as error:
+            raise self.lose(str(error)) from None
+
+    def lose(self, reason: str) -> AdapterLost:
+        """Kill the process for a reason, tell all who wait, and return the error. The first reason counts."""
+        if self.lost is None:
+            doing = f" (asked for: {', '.join(self._doing.values())})" if self._doing else ""
+            self.lost = AdapterLost(f"{reason}{doing}\n{self._complaints}".strip())
+            for waiting in self._waiting.values():
+                if not waiting.done():
+                    waiting.set_exception(self.lost)
+            self._kill()
+        return self.lost
+
+    async def aclose(self) -> None:
+        """End the process: by the end of its input, or else by force. Returns when it is gone."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        if self.lost is None:
+            self.lost = AdapterLost("the adapter was closed")
+            await asyncio.wait({self._reading}, timeout=CLOSE_SECONDS)
+        self._kill()
+        await self._process.wait()
+        await asyncio.wait({self._reading, self._listening})
+
+    async def _send(self, line: bytes) -> None:
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError, ConnectionResetError):  # the end of its output says more
+            self._process.stdin.write(line)
+            await self._process.stdin.drain()
+
+    async def _read(self) -> None:
+        assert self._process.stdout is not None
+        try:
+            async for line in self._process.stdout:
+                self._take(message(line))
+        except ProtocolError as error:
+            self.lose(str(error))
+        except ValueError:
+            self.lose(f"the adapter wrote a line of more than {_LINE_MAX >> 20} MiB")
+        else:
+            await self._bury()
+
+    def _take(self, said: Message) -> None:
+        if not isinstance(said, Answer):
+            self.said(said)
+        elif not 0 < said.id <= self._last:
+            raise ProtocolError(f"the adapter answered request {said.id}, which was never made")
+        elif (waiting := self._waiting.get(said.id)) is not None and not waiting.done():
+            waiting.set_result(said)
+
+    async def _bury(self) -> None:
+        """Say how the process ended, which it does soon after its output, or is made to."""
+        await asyncio.wait({self._listening}, timeout=_BURY_SECONDS)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_BURY_SECONDS):
+                await self._process.wait()
+        code = self._process.returncode
+        if code is None:
+            self.lose("the adapter closed its standard output")
+        else:
+            self.lose(
+                f"the adapter's process ended ({f'signal {-code}' if code < 0 else f'exit code {code}'})"
+            )
+
+    async def _listen(self) -> None:
+        """Pass standard error on, and keep its tail."""
+        assert self._process.stderr is not None
+        while chunk := await self._process.stderr.read(65536):
+            text = chunk.decode(errors="replace")
+            self._complaints = (self._complaints + text)[-_TAIL:]
+            sys.stderr.write(text)
+
+    def _kill(self) -> None:
+        """End the process and whatever it has started in its group; what is gone already is no error."""
+        with suppress(ProcessLookupError):
+            if hasattr(os, "killpg"):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            else:
+                self._process.kill()
