@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from driver import editions
@@ -32,13 +33,14 @@ from driver.sdam.monitor import Monitor, MonitorPorts
 from driver.sdam.selection import Window
 from driver.sdam.topology import Topology, TopologyPorts
 from driver.session import ClientSession, ClusterClock, ServerSessionPool, SessionOptions
+from driver.tracing.options import TracingOptions
 from driver.transaction import TransactionOptions
 from mongowire.ids import object_id
 from mongowire.system import SystemClock, TcpNetwork, fresh_rng
 from mongowire.tls import TlsNetwork
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
     from types import TracebackType
 
     from bson import ObjectId, Timestamp
@@ -68,7 +70,8 @@ class AsyncClient:
     system's unless given; `listeners` are called with each event, at once. A `server_api` is declared with
     every command (Versioned API); `driver_info` names a library that wraps this driver.
     Documents in log messages are cut off after `log_document_length` characters, 1000 unless the environment
-    says otherwise (Logging).
+    says otherwise (Logging). Without `tracing` the environment decides whether operations have spans
+    (OpenTelemetry).
 
     **Threads.** A client belongs to the event loop in which it is first used, and its tasks may use it
     concurrently: they are what CMAP calls threads. So do its pools, monitors and sessions; a session, a
@@ -94,6 +97,7 @@ class AsyncClient:
         server_api: ServerApi | None = None,
         driver_info: DriverInfo | None = None,
         log_document_length: int | None = None,
+        tracing: TracingOptions | None = None,
         listeners: Iterable[Listener] = (),
     ) -> None:
         self.options, ignored = ClientOptions.of_uri(uri, options)
@@ -112,6 +116,7 @@ class AsyncClient:
         self._closed = False
         self._ancestors: list[Topology] = []
         configure_once()
+        self._tracing = (tracing or TracingOptions.of_environment(os.environ)).tracing()
         self._log_document_length = _document_length(log_document_length)
         self._begin()
 
@@ -332,6 +337,10 @@ class AsyncClient:
             return model
         return InsertOne(document=with_id(model.document, self.new_id), namespace=model.namespace)
 
+    def transaction_span(self) -> Any:
+        """Return the span of a transaction that begins, or None without tracing."""
+        return None if self._tracing is None else self._tracing.transaction()
+
     # --- making ---
 
     def _secured(self, network: Network) -> Network:
@@ -402,7 +411,7 @@ class AsyncClient:
     def _new_executor(self) -> Executor:
         options = self.options
         budget = TokenBucket() if options.adaptive_retries and self.edition.has_token_bucket else NoBudget()
-        return Executor(
+        return self._executor_kind()(
             topology=self._topology,
             options=options,
             edition=self.edition,
@@ -419,6 +428,13 @@ class AsyncClient:
             api_fields=self._api_fields,
             log=self._log,
         )
+
+    def _executor_kind(self) -> Callable[..., Executor]:
+        if self._tracing is None:
+            return Executor
+        from driver.tracing.executor import TracedExecutor  # noqa: PLC0415 - it needs OpenTelemetry
+
+        return partial(TracedExecutor, tracing=self._tracing)
 
     def _on_check(self, described: Any) -> None:
         self._topology.on_check(described)

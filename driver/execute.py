@@ -6,6 +6,7 @@ Every command of every operation goes through `Executor.execute`. What may be se
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -35,11 +36,13 @@ from mongowire.codes import Label
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from contextlib import AbstractContextManager
 
     from driver.cmap.connection import Connection
     from driver.editions import Edition
     from driver.events import Listener
     from driver.log.client_log import ClientLog
+    from driver.monitoring import Observer
     from driver.options import ClientOptions
     from driver.policy.retry import RetryPolicy
     from driver.policy.token_bucket import NoBudget, TokenBucket
@@ -98,6 +101,13 @@ class Executor:
             else:
                 self.budget.deposit(deposit_of_success(run.state))
                 return reply
+
+    def span(
+        self, name: str, database: str, collection: str | None, session: ClientSession | None
+    ) -> AbstractContextManager[Any]:
+        """Return what surrounds an operation of several commands: nothing, unless the client is traced."""
+        del name, database, collection, session
+        return nullcontext()
 
     # --- one attempt ---
 
@@ -269,9 +279,7 @@ class Executor:
             raise InvalidArgumentError("Unacknowledged writes cannot be used with an explicit session")
         return session
 
-    def _monitored(
-        self, run: Run, request: OpMsg, request_id: int, connection: Connection
-    ) -> Monitored | Unobserved:
+    def _monitored(self, run: Run, request: OpMsg, request_id: int, connection: Connection) -> Observer:
         if not self.observed and not self.log.shows_commands:
             return Unobserved()
         return Monitored.start(

@@ -97,6 +97,8 @@ class Transaction:
     lease: Lease | None = None
     recovery_token: Mapping[str, Any] | None = None
     commits: int = 0
+    span: Any = None
+    """What tracing knows it as."""
 
     @property
     def active(self) -> bool:
@@ -127,6 +129,12 @@ class Transaction:
         self.known = True
         if self.state is TransactionState.STARTING:
             self.state = TransactionState.IN_PROGRESS
+
+    def end_span(self) -> None:
+        """Let tracing know that it has ended, if it is traced. Ending twice is allowed."""
+        span, self.span = self.span, None
+        if span is not None:
+            span.end()
 
     # --- pinning ---
 

@@ -208,7 +208,9 @@ async def bulk_write(
         tally=Tally(target.acknowledged),
         operation_id=executor.request_ids.next_operation(),
     )
-    return await write.run(models)
+    name = "insert" if method == "insertMany" else "bulkWrite"
+    with executor.span(name, target.database, str(target.collection), session):
+        return await write.run(models)
 
 
 def _refuse_bad(models: Sequence[WriteModel]) -> None:

@@ -231,7 +231,8 @@ async def client_bulk_write(
         tally=ClientTally(models, verbose, target.acknowledged),
         operation_id=executor.request_ids.next_operation(),
     )
-    return await write.run()
+    with executor.span("bulkWrite", "admin", None, session):
+        return await write.run()
 
 
 def _refuse_bad(models: Sequence[WriteModel], *, ordered: bool, verbose: bool, acknowledged: bool) -> None:

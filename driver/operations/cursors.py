@@ -40,10 +40,13 @@ def get_more(
         read_preference=read_preference,
         address=address,
         name="getMore",
+        collection=collection,
     )
 
 
 def kill_cursors(database: str, collection: str, cursor_id: int, *, address: str) -> Operation:
     """Return a `killCursors`."""
     command = {"killCursors": collection, "cursors": [Int64(cursor_id)]}
-    return Operation(database, Kind.READ, fixed(command), address=address, name="killCursors")
+    return Operation(
+        database, Kind.READ, fixed(command), address=address, name="killCursors", collection=collection
+    )

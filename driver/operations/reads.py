@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from driver.operations.base import Kind, Operation, first_name, fixed
+from driver.operations.base import Kind, Operation, collection_of, first_name, fixed
 from driver.operations.options import checked
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def read(target: Target, command: Document, *, takes_read_concern: bool = True) 
         read_concern=target.concerns.read_concern if takes_read_concern else None,
         retryable_read=True,
         name=first_name(command),
+        collection=collection_of(command),
     )
 
 
@@ -80,6 +81,7 @@ def aggregate(target: Target, pipeline: Sequence[Document], options: Document) -
         read_concern=target.concerns.read_concern,
         writes_through_pipeline=True,
         name="aggregate",
+        collection=collection_of(command),
     )
 
 

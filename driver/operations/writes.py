@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from driver.errors import InvalidArgumentError, WriteConcernError, WriteError
-from driver.operations.base import Command, Kind, Operation, first_name, fixed
+from driver.operations.base import Command, Kind, Operation, collection_of, first_name, fixed
 from driver.operations.models import check_replacement, check_update, statement
 from driver.operations.options import checked
 from driver.results import DeleteResult, UpdateResult
@@ -35,6 +35,7 @@ def write(target: Target, command: Document, *, retryable: bool) -> Operation:
         fixed(document, retryable=retryable),
         acknowledged=target.acknowledged,
         name=first_name(command),
+        collection=collection_of(command),
     )
 
 
@@ -47,7 +48,14 @@ def single(target: Target, model: WriteModel, options: Document) -> Operation:
         check_size(sequence.documents[0], server)
         return Command(document, (sequence,), retryable=not model.multi)
 
-    return Operation(target.database, Kind.WRITE, prepare, acknowledged=target.acknowledged, name=model.verb)
+    return Operation(
+        target.database,
+        Kind.WRITE,
+        prepare,
+        acknowledged=target.acknowledged,
+        name=model.verb,
+        collection=collection_of(document),
+    )
 
 
 def check_size(encoded: bytes, server: ServerDescription) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.util import find_spec
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,8 +14,10 @@ from driver.concerns import ReadConcern, ReadPreference, WriteConcern
 from driver.editions import DEFAULT, EDITIONS
 from driver.gridfs.bucket import GridFSBucket
 from driver.server_api import ServerApi
+from driver.tracing.options import TracingOptions
 from driver.transaction import TransactionOptions
 from harness.adapters.base import (
+    SPAN,
     EntityKind,
     Event,
     Feature,
@@ -57,6 +61,15 @@ FEATURES: Final = frozenset(
 )
 
 
+@cache
+def _can_trace() -> bool:
+    """Return whether spans can be made and observed: what does that is an extra."""
+    try:
+        return find_spec("opentelemetry.sdk.trace") is not None
+    except ModuleNotFoundError:
+        return False
+
+
 def make(deployment: Deployment, *, edition: str = DEFAULT.name) -> ReferenceAdapter:
     """Return a new adapter that follows an edition. Raises KeyError for an unknown one."""
     return ReferenceAdapter(deployment, EDITIONS[edition])
@@ -86,14 +99,14 @@ class ReferenceAdapter:
         by_edition = (
             Feature.ADAPTIVE_RETRIES if self._edition.has_token_bucket else Feature.MAX_ADAPTIVE_RETRIES
         )
-        return FEATURES | {by_edition}
+        return FEATURES | {by_edition} | ({Feature.TRACING} if _can_trace() else set())
 
     async def create_client(self, spec: ClientSpec) -> Handle:
         """Create a client that observes what `spec` asks for, and let it begin to connect."""
         events: list[Event] = []
-        logs = self._listen(spec, events)
+        logs, spans = self._listen(spec, events), self._trace(spec, events)
         try:
-            client = self._new_client(spec, events)
+            client = self._new_client(spec, events, spans)
             logs.client = client.topology.id
             client.open()
         except DRIVER_ERRORS as error:
@@ -102,6 +115,17 @@ class ReferenceAdapter:
         made = _Client(client, logs, events)
         self._clients.append(made)
         return made
+
+    def _trace(self, spec: ClientSpec, events: list[Event]) -> TracingOptions:
+        if spec.observe_spans is None:
+            return TracingOptions(enabled=False)
+        from harness.adapters.reference_spans import tracing  # noqa: PLC0415 - it needs OpenTelemetry
+
+        clock, length = self._deployment.clock, DOCUMENT_LENGTH
+        return tracing(
+            lambda fields: events.append(Event(SPAN, fields, clock.now())),
+            query_text_length=length if spec.observe_spans.get("enableCommandPayload") else 0,
+        )
 
     def _listen(self, spec: ClientSpec, events: list[Event]) -> LogCollector:
         clock = self._deployment.clock
@@ -164,7 +188,7 @@ class ReferenceAdapter:
             await self.close_client(client)
         self._clients.clear()
 
-    def _new_client(self, spec: ClientSpec, events: list[Event]) -> AsyncClient:
+    def _new_client(self, spec: ClientSpec, events: list[Event], spans: TracingOptions) -> AsyncClient:
         """Make a client. An option that it would only warn of makes the case unsupported."""
         clock = self._deployment.clock
 
@@ -183,6 +207,7 @@ class ReferenceAdapter:
                     edition=self._edition,
                     server_api=_server_api(spec.server_api),
                     log_document_length=DOCUMENT_LENGTH,
+                    tracing=spans,
                     listeners=[observe] if spec.observe_events else (),
                 )
             except OptionWarning as warning:
