@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from driver.change_stream import ChangeStream
 from driver.concerns import WriteConcern
-from driver.errors import ServerError, WriteConcernError
+from driver.errors import DriverError, ServerError
 from driver.operations import admin, bulk, reads, writes
 from driver.operations.base import Target
 from driver.operations.models import (
@@ -270,9 +270,9 @@ class Collection:
         cursor = await self.list_indexes(session=session, **options)
         return [index["name"] for index in await cursor.to_list()]
 
-    async def drop(self, *, session: ClientSession | None = None) -> None:
+    async def drop(self, *, session: ClientSession | None = None, **options: Any) -> None:
         """Drop the collection, if it exists."""
-        operation = admin.drop_collection(self._target)
+        operation = admin.drop_collection(self._target, options)
         try:
             await self._client.run(operation, session)
         except ServerError as error:
@@ -305,8 +305,8 @@ class Collection:
         operation = writes.single(self._target_in(session), model, checked(method, options))
         try:
             reply = await self._client.run(operation, session)
-        except WriteConcernError as error:
-            raise writes.more_telling(error) from None
+        except DriverError as error:
+            raise writes.more_telling(error) from error.__cause__
         writes.refused(reply)
         return reply
 

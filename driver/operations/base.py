@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from driver.policy.deadline import NO_TIMEOUT
 from driver.sdam.selection import WRITABLE, Selector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from driver.concerns import Concerns, ReadConcern, ReadPreference
+    from driver.policy.deadline import Timeout
     from driver.sdam.description import ServerDescription, TopologyDescription
     from mongowire.messages import DocumentSequence
 
@@ -49,6 +51,17 @@ class Kind(Enum):
     GENERIC = "generic"
 
 
+class MaxTime(Enum):
+    """What a command's maxTimeMS is while timeoutMS is set (Client Side Operations Timeout).
+
+    The time that remains; nothing; or how long the server shall wait for data, at most what remains.
+    """
+
+    REMAINING = "remaining"
+    NONE = "none"
+    AWAITED = "awaited"
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
     """What one message says. `retryable` is true for supported writes in this very shape."""
@@ -65,6 +78,7 @@ class Operation:
     `retryable_read` is true for reads that Retryable Reads supports. A `read_concern` of None is for commands
     that take none; a `read_preference` of None for those that go to a writable server.
     Those that end a transaction are retried whatever the options say; `on_retry` changes their command.
+    `timeout` is what timeoutMS says, `max_time` what the server hears of it.
     """
 
     database: str
@@ -79,6 +93,8 @@ class Operation:
     raises_write_concern_error: bool = True
     ends_transaction: bool = False
     on_retry: Callable[[Command], Command] | None = None
+    timeout: Timeout = NO_TIMEOUT
+    max_time: MaxTime = MaxTime.REMAINING
 
     def selector(self, topology: TopologyDescription) -> Selector:
         """Return what to ask server selection for."""

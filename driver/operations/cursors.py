@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from bson import Int64
 
-from driver.operations.base import Kind, Operation, fixed, without_none
+from driver.operations.base import Kind, MaxTime, Operation, fixed, without_none
 
 if TYPE_CHECKING:
     from driver.concerns import ReadPreference
@@ -33,7 +33,14 @@ def get_more(
             "comment": comment,
         }
     )
-    return Operation(database, Kind.READ, fixed(command), read_preference=read_preference, address=address)
+    return Operation(
+        database,
+        Kind.READ,
+        fixed(command),
+        read_preference=read_preference,
+        address=address,
+        max_time=MaxTime.NONE if max_time_ms is None else MaxTime.AWAITED,
+    )
 
 
 def kill_cursors(database: str, collection: str, cursor_id: int, *, address: str) -> Operation:

@@ -9,7 +9,12 @@ from math import isinf
 from typing import TYPE_CHECKING, TypeAlias
 
 from driver import events
-from driver.errors import ClientClosedError, DriverError, ServerSelectionError
+from driver.errors import (
+    ClientClosedError,
+    DriverError,
+    ServerSelectionError,
+    ServerSelectionTimeoutError,
+)
 from driver.sdam import transitions
 from driver.sdam.description import (
     ServerDescription,
@@ -214,7 +219,9 @@ class Topology:
             if found:
                 return self._servers[self._chosen(found).address]
             if self._ports.clock.now() >= deadline:
-                raise ServerSelectionError(f"no server found for {selector} in time; {self.description}")
+                raise ServerSelectionTimeoutError(
+                    f"no server found for {selector} in time; {self.description}"
+                )
             self.request_checks()
             await self._changed(deadline)
 

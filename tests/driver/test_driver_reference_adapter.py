@@ -154,8 +154,8 @@ def test_what_the_driver_lacks_is_unsupported() -> None:
     async def scenario(scene: Scene) -> None:
         with pytest.raises(UnsupportedOperation, match="no mapReduce on a collection"):
             await scene.call("mapReduce", map="", reduce="", out="")
-        with pytest.raises(UnsupportedOperation, match="takes no timeoutMS here"):
-            await scene.call("find", filter={}, timeoutMS=5)
+        with pytest.raises(UnsupportedOperation, match="takes no timeout here"):
+            await scene.call("find", filter={}, timeout=5)
         with pytest.raises(UnsupportedOperation, match="does not create a bucket"):
             await scene.adapter.create(EntityKind.BUCKET, scene.client, {})
         with pytest.raises(UnsupportedOperation, match="no server API version"):
