@@ -8,6 +8,7 @@ from driver.cursor import Cursor, Paging
 from driver.errors import DriverError, InvalidArgumentError, InvalidReplyError
 from driver.operations.change_streams import ResumePoint, watch
 from driver.operations.options import checked
+from driver.operations.timeouts import TimeoutMode
 from driver.policy.classification import is_resumable
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from driver.client import AsyncClient
     from driver.operations.base import Target
+    from driver.policy.deadline import Deadline
     from driver.session import ClientSession
 
 
@@ -23,6 +25,10 @@ class ChangeStream:
     """An asynchronous iterator over changes, in their order, none twice and none left out.
 
     After a resumable error it opens a new cursor where it stood, once for each error. Close it in the end.
+
+    With timeoutMS, opening it and each call must be done in time, resuming included. After a call that was
+    not, call again, and the stream goes on where it stood; or close it. If it never brought an event, close
+    it and open another with a higher timeoutMS: the server has not the time to come to the end of its log.
     """
 
     def __init__(
@@ -46,9 +52,11 @@ class ChangeStream:
             options.get("batchSize"),
             max_await_time_ms=options.get("maxAwaitTimeMS"),
             comment=options.get("comment"),
-            tailable=True,
+            cursor_type="tailableAwait",
+            timeout_mode=TimeoutMode.ITERATION,
         )
         self._wire_version = 0
+        self._interrupted = False
         self._cursor: Cursor | None = None
 
     @classmethod
@@ -78,7 +86,7 @@ class ChangeStream:
     @property
     def alive(self) -> bool:
         """Whether another event may come."""
-        return self._cursor is not None and self._cursor.alive
+        return self._cursor is not None and (self._interrupted or self._cursor.alive)
 
     @property
     def resume_token(self) -> Mapping[str, Any] | None:
@@ -90,34 +98,56 @@ class ChangeStream:
 
     async def __anext__(self) -> dict[str, Any]:
         """Return the next event, however long it takes. Raises DriverError."""
+        event = await self.next()
+        if event is None:
+            await self.aclose()
+            raise StopAsyncIteration
+        return event
+
+    async def next(self) -> dict[str, Any] | None:
+        """Return the next event, however many requests it takes, or None at the end. Raises DriverError.
+
+        timeoutMS is for all of the requests together.
+        """
+        deadline = None if self._cursor is None else self._cursor.deadline_of_call()
         while self.alive:
-            event = await self.try_next()
+            event = await self.try_next(deadline=deadline)
             if event is not None:
                 return event
-        await self.aclose()
-        raise StopAsyncIteration
+        return None
 
-    async def try_next(self) -> dict[str, Any] | None:
+    async def try_next(self, *, deadline: Deadline | None = None) -> dict[str, Any] | None:
         """Return the next event, or None if the server has none within `maxAwaitTimeMS`.
 
         A resumable error is answered with a new cursor, whose first batch is looked at. Raises DriverError.
         """
         if self._cursor is None:
             return None
+        deadline = deadline or self._cursor.deadline_of_call()
+        if self._interrupted:
+            await self._resume(deadline)
         try:
-            event = await self._cursor.try_next()
+            event = await self._cursor.try_next(deadline=deadline)
         except DriverError as error:
-            if not is_resumable(error, self._wire_version):
-                await self.aclose()
-                raise
-            event = await self._resume()
+            event = await self._recover(error, deadline)
         return await self._note(event)
 
-    async def aclose(self) -> None:
+    async def _recover(self, error: DriverError, deadline: Deadline) -> dict[str, Any] | None:
+        """Answer an error of the cursor: with a new one now, or in the next call, or with the end."""
+        if error.timed_out:
+            self._interrupted = True
+            raise error
+        if not is_resumable(error, self._wire_version):
+            await self.aclose()
+            raise error
+        await self._resume(deadline)
+        return self._cursor.pop() if self._cursor is not None else None
+
+    async def aclose(self, *, timeout_ms: int | None = None) -> None:
         """Close the stream, here and on the server. Closing twice is allowed."""
         cursor, self._cursor = self._cursor, None
         if cursor is not None:
-            await cursor.aclose()
+            await cursor.aclose(timeout_ms=timeout_ms)
         self._end()
 
     async def __aenter__(self) -> Self:
@@ -128,24 +158,27 @@ class ChangeStream:
     ) -> None:
         await self.aclose()
 
-    async def _aggregate(self) -> None:
+    async def _aggregate(self, deadline: Deadline | None = None) -> None:
         """Open a cursor at the point that was reached."""
         client = self._client
         operation = watch(self._target, self._pipeline, self._point, everything=self._everything)
-        reply = await client.executor.execute(operation, self.session, opens_cursor=True)
+        reply = await client.executor.execute(operation, self.session, opens_cursor=True, deadline=deadline)
         self._wire_version = reply.wire_version
         self._point.opened(reply.document, self._wire_version)
         self._cursor = Cursor(client.executor, reply, self.session, self._paging, keeps_session=False)
 
-    async def _resume(self) -> dict[str, Any] | None:
+    async def _resume(self, deadline: Deadline) -> None:
+        """Open a new cursor within the call's deadline; if it is too late, the next call tries again."""
         if self._cursor is not None:
-            await self._cursor.aclose()
+            await self._cursor.aclose(deadline=deadline)
         try:
-            await self._aggregate()
-        except DriverError:
-            await self.aclose()
+            await self._aggregate(deadline)
+        except DriverError as error:
+            self._interrupted = error.timed_out
+            if not error.timed_out:
+                await self.aclose()
             raise
-        return self._cursor.pop() if self._cursor is not None else None
+        self._interrupted = False
 
     async def _note(self, event: dict[str, Any] | None) -> dict[str, Any] | None:
         cursor = self._cursor

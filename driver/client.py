@@ -24,7 +24,9 @@ from driver.operations import admin
 from driver.operations.base import Target
 from driver.operations.client_bulk import client_bulk_write
 from driver.operations.models import InsertOne, with_id
+from driver.operations.timeouts import seconds_of, timeout_of
 from driver.options import ClientOptions
+from driver.policy.deadline import Timeout
 from driver.policy.retry import RetryPolicy
 from driver.policy.token_bucket import NoBudget, TokenBucket
 from driver.request_ids import RequestIds
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from driver.events import DriverEvent, Listener
     from driver.operations.base import Operation
     from driver.operations.models import WriteModel
+    from driver.policy.deadline import Deadline
     from driver.results import BulkWriteResult
     from driver.run import Reply
     from driver.server_api import ServerApi
@@ -160,9 +163,12 @@ class AsyncClient:
         read_preference: ReadPreference | None = None,
         read_concern: ReadConcern | None = None,
         write_concern: WriteConcern | None = None,
+        timeout_ms: int | None = None,
     ) -> Database:
-        """Return a view of a database; what is not given is inherited."""
-        return Database(self, name, self.concerns.overridden(read_preference, read_concern, write_concern))
+        """Return a view of a database; what is not given is inherited. A `timeout_ms` of 0 is no limit."""
+        timeout = seconds_of(timeout_ms)
+        concerns = self.concerns.overridden(read_preference, read_concern, write_concern, timeout)
+        return Database(self, name, concerns)
 
     # --- life ---
 
@@ -214,19 +220,22 @@ class AsyncClient:
         *,
         session: ClientSession | None = None,
         read_preference: ReadPreference | None = None,
+        timeout_ms: int | None = None,
     ) -> dict[str, Any]:
         """Send a command as it is, and return the reply (Run Command). Raises DriverError.
 
-        It is retried on overload only, and only with both retryReads and retryWrites.
+        It is retried on overload only, and only with both retryReads and retryWrites. With timeoutMS, the
+        command's own maxTimeMS is replaced by what is left.
         """
-        reply = await self.run(admin.run_command(database, command, read_preference), session)
+        timeout = timeout_of(timeout_ms, self.concerns.timeout)
+        reply = await self.run(admin.run_command(database, command, read_preference, timeout), session)
         return reply.document
 
     async def list_databases(
         self, *, session: ClientSession | None = None, **options: Any
     ) -> list[dict[str, Any]]:
         """Return a document for each database (Enumerate Databases)."""
-        reply = await self.run(admin.list_databases(options), session)
+        reply = await self.run(admin.list_databases(Target("admin", 1, self.concerns), options), session)
         databases: list[dict[str, Any]] = reply["databases"]
         return databases
 
@@ -276,10 +285,12 @@ class AsyncClient:
         snapshot: bool = False,
         snapshot_time: Timestamp | None = None,
         default_transaction_options: TransactionOptions | None = None,
+        default_timeout_ms: int | None = None,
     ) -> ClientSession:
         """Return an explicit session (Sessions). Raises InvalidArgumentError and ClientClosedError.
 
         A `snapshot_time` has all its reads see that time; without one the first read fixes it.
+        `default_timeout_ms` is the timeoutMS of what begins and ends its transactions, else the client's.
         """
         if self._closed:
             raise ClientClosedError("the client was closed")
@@ -289,7 +300,8 @@ class AsyncClient:
         if snapshot_time is not None and not snapshot:
             raise InvalidArgumentError("a snapshotTime is for snapshot sessions")
         defaults = default_transaction_options or TransactionOptions()
-        options = SessionOptions(causal_consistency, snapshot, defaults)
+        timeout = seconds_of(default_timeout_ms)
+        options = SessionOptions(causal_consistency, snapshot, defaults, timeout)
         return ClientSession(self, options, snapshot_time=snapshot_time)
 
     @property
@@ -321,10 +333,16 @@ class AsyncClient:
 
     # --- for views and operations ---
 
-    async def run(self, operation: Operation, session: ClientSession | None = None) -> Reply:
-        """Run an operation in the given session, or in an implicit one."""
+    async def run(
+        self,
+        operation: Operation,
+        session: ClientSession | None = None,
+        *,
+        deadline: Deadline | None = None,
+    ) -> Reply:
+        """Run an operation in the given session, or in an implicit one, as part of a longer one or not."""
         async with self.session_for(session) as used:
-            return await self._executor.execute(operation, used)
+            return await self._executor.execute(operation, used, deadline=deadline)
 
     def new_id(self) -> ObjectId:
         """Return a new ObjectId of this client's clock and dice."""
@@ -360,7 +378,7 @@ class AsyncClient:
         while sessions and known:
             batch, sessions = sessions[:END_SESSIONS_BATCH], sessions[END_SESSIONS_BATCH:]
             try:
-                await self._executor.execute(admin.end_sessions(batch))
+                await self._executor.execute(admin.end_sessions(batch, Timeout(self.options.timeout)))
             except DriverError:
                 return
 
@@ -374,6 +392,7 @@ class AsyncClient:
             compressors=() if monitoring else self.options.compressors,
             load_balanced=self.options.load_balanced,
             connect_timeout=self.options.connect_timeout,
+            command_timeout=_handshake_timeout(self.options, monitoring=monitoring),
             authenticator=None if monitoring else self._authenticator,
             api_fields=self._api_fields,
         )
@@ -445,6 +464,15 @@ class AsyncClient:
 
 def _document_length(given: int | None) -> int:
     return document_length(os.environ) if given is None else given
+
+
+def _handshake_timeout(options: ClientOptions, *, monitoring: bool) -> float:
+    """Return the seconds for a handshake's command. Monitors know neither of the two options."""
+    if monitoring:
+        return options.connect_timeout
+    if options.timeout is not None:
+        return options.timeout
+    return options.socket_timeout or options.connect_timeout
 
 
 def _pool_options(options: ClientOptions) -> PoolOptions:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from driver.change_stream import ChangeStream
 from driver.concerns import Concerns, WriteConcern
-from driver.errors import ServerError, WriteConcernError
+from driver.errors import DriverError, ServerError
 from driver.operations import admin, bulk, reads, search_indexes, writes
 from driver.operations.base import Target
 from driver.operations.models import (
@@ -283,10 +283,10 @@ class Collection:
         cursor = await self.list_indexes(session=session, **options)
         return [index["name"] for index in await cursor.to_list()]
 
-    async def drop(self, *, session: ClientSession | None = None) -> None:
+    async def drop(self, *, session: ClientSession | None = None, **options: Any) -> None:
         """Drop the collection, if it exists."""
         with _ignoring_missing_namespace():
-            await self._client.run(admin.drop_collection(self._target), session)
+            await self._client.run(admin.drop_collection(self._target, options), session)
 
     async def rename(self, to: str, *, session: ClientSession | None = None, **options: Any) -> None:
         """Give the collection another name in the same database."""
@@ -324,7 +324,7 @@ class Collection:
 
         Options are those of `aggregate`, without the collection's concerns.
         """
-        plain = Concerns(read_preference=self.concerns.read_preference)
+        plain = Concerns(read_preference=self.concerns.read_preference, timeout=self.concerns.timeout)
         unconcerned = Collection(self.database, self.name, plain)
         return await unconcerned.aggregate([search_indexes.stage(name)], session=session, **options)
 
@@ -350,8 +350,8 @@ class Collection:
         operation = writes.single(self._target_in(session), model, checked(method, options))
         try:
             reply = await self._client.run(operation, session)
-        except WriteConcernError as error:
-            raise writes.more_telling(error) from None
+        except DriverError as error:
+            raise writes.more_telling(error) from error.__cause__
         writes.refused(reply)
         return reply
 

@@ -1,4 +1,4 @@
-"""Read preference, read concern and write concern: values that clients, databases and collections inherit."""
+"""Read preference, read and write concern, timeout: what clients, databases and collections inherit."""
 
 from __future__ import annotations
 
@@ -113,21 +113,27 @@ class WriteConcern:
 
 @dataclass(frozen=True, slots=True)
 class Concerns:
-    """The three together, as a client, a database or a collection has them."""
+    """All together, as a client, a database or a collection has them.
+
+    `timeout` is timeoutMS in seconds: None is unset, 0 is no limit.
+    """
 
     read_preference: ReadPreference = field(default_factory=ReadPreference)
     read_concern: ReadConcern = field(default_factory=ReadConcern)
     write_concern: WriteConcern = field(default_factory=WriteConcern)
+    timeout: float | None = None
 
     def overridden(
         self,
         read_preference: ReadPreference | None = None,
         read_concern: ReadConcern | None = None,
         write_concern: WriteConcern | None = None,
+        timeout: float | None = None,
     ) -> Concerns:
         """Return what a child has: what it was given, else what its parent has."""
         return Concerns(
             read_preference or self.read_preference,
             read_concern or self.read_concern,
             write_concern or self.write_concern,
+            self.timeout if timeout is None else timeout,
         )

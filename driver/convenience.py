@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from driver.client import AsyncClient
+    from driver.policy.deadline import Timeout
     from driver.session import ClientSession
 
 T = TypeVar("T")
@@ -32,13 +33,26 @@ class Convenience:
 
     session: ClientSession
     client: AsyncClient
+    timeout: Timeout
     deadline: float = 0.0
 
     async def run(self, callback: Callable[[ClientSession], Awaitable[T]], options: Mapping[str, Any]) -> T:
-        """Return what the callback returned in the transaction that was committed. Raises what ended it."""
-        timeout = self.client.options.timeout
-        limit = WITH_TRANSACTION_TIMEOUT if timeout is None else timeout
-        self.deadline = self.client.clock.now() + limit
+        """Return what the callback returned in the transaction that was committed. Raises what ended it.
+
+        The session carries the deadline to the operations of the callback; what is not set gives them none.
+        """
+        now = self.client.clock.now()
+        deadline = self.timeout.start(now)
+        self.deadline = deadline.at if deadline.is_set else now + WITH_TRANSACTION_TIMEOUT
+        outer, self.session.deadline = self.session.deadline, deadline
+        try:
+            return await self._until_committed(callback, options)
+        finally:
+            self.session.deadline = outer
+
+    async def _until_committed(
+        self, callback: Callable[[ClientSession], Awaitable[T]], options: Mapping[str, Any]
+    ) -> T:
         attempt = 0
         while True:
             self.session.start_transaction(**options)
@@ -56,7 +70,8 @@ class Convenience:
             return await callback(self.session)
         except BaseException as error:
             if self.session.in_transaction:
-                await self.session.abort_transaction()
+                refreshed = self.timeout.start(self.client.clock.now())
+                await self.session.abort_transaction(deadline=refreshed)
             if isinstance(error, DriverError) and error.has_label(Label.TRANSIENT_TRANSACTION):
                 self._again(error)
             raise
@@ -70,7 +85,7 @@ class Convenience:
                 await self.session.commit_transaction()
             except DriverError as error:
                 unknown = error.has_label(Label.UNKNOWN_TRANSACTION_COMMIT_RESULT)
-                if unknown and not is_max_time_expired(error):
+                if unknown and not is_max_time_expired(error) and not self._out_of_time(error):
                     self._check_time(error)
                     continue
                 if error.has_label(Label.TRANSIENT_TRANSACTION):
@@ -78,20 +93,25 @@ class Convenience:
                 raise
             return
 
+    def _out_of_time(self, error: DriverError) -> bool:
+        """Return whether the timeoutMS of the whole call ended a command, a little early perhaps."""
+        return error.timed_out and self.timeout.seconds is not None
+
     def _again(self, error: DriverError) -> NoReturn:
         self._check_time(error)
         raise _AgainError(error) from error
 
     def _check_time(self, error: DriverError, wait: float = 0.0) -> None:
-        if self.client.clock.now() + wait >= self.deadline:
+        if self._out_of_time(error) or self.client.clock.now() + wait >= self.deadline:
             self._give_up(error)
 
     def _give_up(self, error: DriverError) -> NoReturn:
-        """Raise the last error, wrapped in a timeout where the edition wants it so."""
-        if not self.client.edition.wraps_transaction_timeout:
+        """Raise the last error, wrapped in a timeout where timeoutMS or the edition wants it so."""
+        wraps = self.timeout.seconds is not None or self.client.edition.wraps_transaction_timeout
+        if error.timed_out or not wraps:
             raise error
         message = f"withTransaction ran out of time: {error}"
-        raise OperationTimeoutError(message, address=error.address, labels=error.labels) from error
+        raise OperationTimeoutError(message, cause=error, address=error.address, labels=error.labels)
 
     async def _back_off(self, attempt: int, error: DriverError) -> None:
         exponent = self.client.edition.first_transaction_exponent

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 from driver.cmap.lease import Use
 from driver.errors import DriverError, NetworkError, ServerError
 from driver.operations.cursors import get_more, kill_cursors
+from driver.operations.timeouts import NON_TAILABLE, TimeoutMode, timeout_of
+from driver.policy.deadline import earlier
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
     from driver.concerns import ReadPreference
     from driver.execute import Executor
+    from driver.policy.deadline import Deadline
     from driver.run import Reply
     from driver.session import ClientSession
 
@@ -25,21 +28,32 @@ CLOSED_BY_SERVER = frozenset({ErrorCode.CURSOR_NOT_FOUND, ErrorCode.CURSOR_KILLE
 
 @dataclass(frozen=True, slots=True)
 class Paging:
-    """What a cursor says when it asks for more; `limit` counts all documents, 0 for no limit."""
+    """What a cursor says when it asks for more; `limit` counts all documents, 0 for no limit.
+
+    `timeout_mode` says whether timeoutMS is for the cursor's life or for each call.
+    """
 
     read_preference: ReadPreference | None = None
     batch_size: int | None = None
     limit: int = 0
     max_await_time_ms: int | None = None
     comment: Any = None
-    tailable: bool = False
+    cursor_type: str = NON_TAILABLE
+    timeout_mode: TimeoutMode = TimeoutMode.LIFETIME
+
+    @property
+    def tailable(self) -> bool:
+        """Whether a cursor without a document may have one later."""
+        return self.cursor_type != NON_TAILABLE
 
 
 class Cursor:
     """An asynchronous iterator over the documents of a query. Close it, or read it to its end.
 
     The implicit session of the query stays with the cursor until then, unless others need it longer, and so
-    does its connection behind a load balancer (Load Balancers: Cursors), even after an error.
+    does its connection behind a load balancer (Load Balancers: Cursors), even after an error. After a
+    time-out nothing more is to be had of it, as what the server sent may be lost: close it, which begins
+    timeoutMS anew.
     """
 
     def __init__(
@@ -59,6 +73,8 @@ class Cursor:
         self._lease = reply.lease
         self._executor = executor
         self._keeps_session = keeps_session
+        self._deadline = reply.deadline
+        self._timed_out = False
         self._paging = paging or Paging()
         self.post_batch_resume_token: Mapping[str, Any] | None = cursor.get("postBatchResumeToken")
         self._batch: deque[dict[str, Any]] = deque(cursor["firstBatch"])
@@ -68,25 +84,41 @@ class Cursor:
     @property
     def alive(self) -> bool:
         """Whether another document may come."""
-        return bool(self._batch) or self.id != 0
+        return bool(self._batch) or (self.id != 0 and not self._timed_out)
 
     def __aiter__(self) -> Cursor:
         return self
 
     async def __anext__(self) -> dict[str, Any]:
         """Return the next document, asking for batches until there is one."""
-        while True:
-            document = await self.try_next()
+        document = await (self.try_next() if self._paging.tailable else self.next())
+        if document is None:
+            raise StopAsyncIteration
+        return document
+
+    async def next(self) -> dict[str, Any] | None:
+        """Return the next document, however many requests it takes, or None at the end.
+
+        timeoutMS is for all of the requests together.
+        """
+        deadline = self.deadline_of_call()
+        while self.alive:
+            document = await self.try_next(deadline=deadline)
             if document is not None:
                 return document
-            if not self.alive or self._paging.tailable:
-                raise StopAsyncIteration
+        return None
 
-    async def try_next(self) -> dict[str, Any] | None:
+    async def try_next(self, *, deadline: Deadline | None = None) -> dict[str, Any] | None:
         """Return the next document, or None after at most one request brought none."""
-        if not self._batch and self.id:
-            await self._more()
+        if not self._batch and self.alive:
+            await self._more(deadline or self.deadline_of_call())
         return self.pop()
+
+    def deadline_of_call(self) -> Deadline:
+        """Return when a call that begins now must be done (Client Side Operations Timeout: Cursors)."""
+        if self._paging.timeout_mode is TimeoutMode.LIFETIME:
+            return self._deadline
+        return earlier(self._deadline.refreshed(self._executor.clock.now()), self.session.deadline)
 
     @property
     def buffered(self) -> int:
@@ -104,12 +136,17 @@ class Cursor:
         finally:
             await self.aclose()
 
-    async def aclose(self) -> None:
-        """Forget the documents, and the cursor on the server. Errors of that are nobody's business."""
+    async def aclose(self, *, timeout_ms: int | None = None, deadline: Deadline | None = None) -> None:
+        """Forget the documents, and the cursor on the server. Errors of that are nobody's business.
+
+        timeoutMS begins anew, whether it is given here or was given to what opened the cursor, unless this is
+        part of a call with a `deadline`.
+        """
+        timeout = timeout_of(deadline or timeout_ms, self._deadline.timeout)
         self._batch.clear()
         cursor_id, self.id = self.id, 0
         if cursor_id:
-            await self._kill(cursor_id)
+            await self._kill(cursor_id, timeout.start(self._executor.clock.now()))
         self._release_when_done()
 
     async def __aenter__(self) -> Self:
@@ -120,7 +157,7 @@ class Cursor:
     ) -> None:
         await self.aclose()
 
-    async def _more(self) -> None:
+    async def _more(self, deadline: Deadline) -> None:
         operation = get_more(
             self.database,
             self.collection,
@@ -132,7 +169,9 @@ class Cursor:
             comment=self._paging.comment,
         )
         try:
-            reply = await self._executor.execute(operation, self.session, lease=self._lease)
+            reply = await self._executor.execute(
+                operation, self.session, lease=self._lease, deadline=deadline
+            )
         except DriverError as error:
             await self._after_error(error)
             raise
@@ -148,8 +187,12 @@ class Cursor:
     async def _after_error(self, error: DriverError) -> None:
         """Close a cursor that failed, here and, unless it is gone there already, on the server.
 
-        One that is pinned to a connection keeps it until whoever reads the cursor closes it.
+        One that is pinned to a connection keeps it until whoever reads the cursor closes it. There is no time
+        for it after a time-out: the caller gets control back.
         """
+        if error.timed_out:
+            self._timed_out = True
+            return
         gone = isinstance(error, NetworkError) or (
             isinstance(error, ServerError) and error.code in CLOSED_BY_SERVER
         )
@@ -165,10 +208,10 @@ class Cursor:
         left = limit - self._received
         return min(left, self._paging.batch_size) if self._paging.batch_size else left
 
-    async def _kill(self, cursor_id: int) -> None:
+    async def _kill(self, cursor_id: int, deadline: Deadline) -> None:
         operation = kill_cursors(self.database, self.collection, cursor_id, address=self.address)
         try:
-            await self._executor.execute(operation, self.session, lease=self._lease)
+            await self._executor.execute(operation, self.session, lease=self._lease, deadline=deadline)
         except DriverError:
             return
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from driver.change_stream import ChangeStream
@@ -10,6 +11,7 @@ from driver.concerns import ReadPreference
 from driver.cursor import Cursor, Paging
 from driver.operations import admin, reads
 from driver.operations.base import Target
+from driver.operations.timeouts import NON_TAILABLE, mode_of, opening, seconds_of, timeout_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,9 +37,12 @@ class Database:
         read_preference: ReadPreference | None = None,
         read_concern: ReadConcern | None = None,
         write_concern: WriteConcern | None = None,
+        timeout_ms: int | None = None,
     ) -> Collection:
-        """Return a view of a collection; what is not given is inherited."""
-        return Collection(self, name, self.concerns.overridden(read_preference, read_concern, write_concern))
+        """Return a view of a collection; what is not given is inherited. A `timeout_ms` of 0 is no limit."""
+        timeout = seconds_of(timeout_ms)
+        concerns = self.concerns.overridden(read_preference, read_concern, write_concern, timeout)
+        return Collection(self, name, concerns)
 
     async def command(
         self,
@@ -45,9 +50,12 @@ class Database:
         *,
         session: ClientSession | None = None,
         read_preference: ReadPreference | None = None,
+        timeout_ms: int | None = None,
     ) -> dict[str, Any]:
         """Send a command as it is, and return the reply. The read preference is not inherited."""
-        return await self.client.command(self.name, command, session=session, read_preference=read_preference)
+        timeout = timeout_of(timeout_ms, self.concerns.timeout)
+        operation = admin.run_command(self.name, command, read_preference, timeout)
+        return (await self.client.run(operation, session)).document
 
     async def cursor_command(
         self,
@@ -56,10 +64,20 @@ class Database:
         session: ClientSession | None = None,
         read_preference: ReadPreference | None = None,
         paging: Paging | None = None,
+        timeout_ms: int | None = None,
+        timeout_mode: str | None = None,
     ) -> Cursor:
         """Send a command that returns a cursor, and return that (Run Command: runCursorCommand)."""
-        operation = admin.run_command(self.name, command, read_preference)
-        return await self.open_cursor(operation, session, paging or Paging(read_preference))
+        chosen = paging or Paging(read_preference)
+        timeout = timeout_of(timeout_ms, self.concerns.timeout)
+        operation = opening(
+            admin.run_command(self.name, command, read_preference, timeout),
+            mode=timeout_mode,
+            cursor_type=chosen.cursor_type,
+            max_await_time_ms=chosen.max_await_time_ms,
+        )
+        mode = mode_of(timeout_mode, chosen.cursor_type)
+        return await self.open_cursor(operation, session, replace(chosen, timeout_mode=mode))
 
     async def aggregate(
         self, pipeline: Sequence[Mapping[str, Any]], *, session: ClientSession | None = None, **options: Any
@@ -91,24 +109,26 @@ class Database:
         """Change a collection's options."""
         await self.client.run(admin.modify_collection(self._target(name), options), session)
 
-    async def drop_collection(self, name: str, *, session: ClientSession | None = None) -> None:
+    async def drop_collection(
+        self, name: str, *, session: ClientSession | None = None, **options: Any
+    ) -> None:
         """Drop a collection, if it exists."""
-        await self.collection(name).drop(session=session)
+        await self.collection(name).drop(session=session, **options)
 
-    async def drop(self, *, session: ClientSession | None = None) -> None:
+    async def drop(self, *, session: ClientSession | None = None, **options: Any) -> None:
         """Drop the database."""
-        await self.client.run(admin.drop_database(self._target(1)), session)
+        await self.client.run(admin.drop_database(self._target(1), options), session)
 
     async def list_collections(self, *, session: ClientSession | None = None, **options: Any) -> Cursor:
         """Return a cursor over a document for each collection (Enumerate Collections)."""
-        operation = admin.list_collections(self.name, options, name_only=False)
+        operation = admin.list_collections(self._target(1), options, name_only=False)
         return await self.open_cursor(operation, session, self.paging(options, ReadPreference()))
 
     async def list_collection_names(
         self, *, session: ClientSession | None = None, **options: Any
     ) -> list[str]:
         """Return the name of each collection."""
-        operation = admin.list_collections(self.name, options, name_only=True)
+        operation = admin.list_collections(self._target(1), options, name_only=True)
         cursor = await self.open_cursor(operation, session, self.paging(options, ReadPreference()))
         return [described["name"] for described in await cursor.to_list()]
 
@@ -130,14 +150,15 @@ class Database:
 
     def paging(self, options: Mapping[str, Any], read_preference: ReadPreference | None = None) -> Paging:
         """Return how a cursor asks for more, from the options of its query."""
-        kind = options.get("cursorType", "nonTailable")
+        cursor_type = options.get("cursorType") or NON_TAILABLE
         return Paging(
             read_preference or self.concerns.read_preference,
             options.get("batchSize"),
             abs(options.get("limit") or 0),
             options.get("maxAwaitTimeMS"),
             options.get("comment"),
-            tailable=kind != "nonTailable",
+            cursor_type=cursor_type,
+            timeout_mode=mode_of(options.get("timeoutMode"), cursor_type),
         )
 
     def _target(self, collection: str | int) -> Target:

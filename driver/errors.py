@@ -5,7 +5,8 @@
     ├── InvalidArgumentError          an argument that no server should see
     ├── ClientClosedError             the client, or the session, was closed
     ├── InvalidReplyError             a reply without what the command should bring, such as a cursor
-    ├── ServerSelectionError          no suitable server within serverSelectionTimeoutMS
+    ├── ServerSelectionError          no suitable server
+    │   └── ServerSelectionTimeoutError   … within serverSelectionTimeoutMS
     ├── OperationTimeoutError         timeoutMS ran out (Client Side Operations Timeout)
     ├── NetworkError                  bytes were lost on the way: the fate of a command is unknown
     │   └── NetworkTimeoutError
@@ -45,11 +46,13 @@ class DriverError(Exception):
     """The root.
 
     `attempted` says whether the caller may infer that a command reached a server, `authenticating` that the
-    error came while a new connection was authenticated, to the service `service_id` of a load balancer.
+    error came while a new connection was authenticated, to the service `service_id` of a load balancer,
+    `timed_out` that timeoutMS ended the operation.
     """
 
     attempted = False
     authenticating = False
+    timed_out = False
     service_id: ObjectId | None = None
 
     def __init__(self, message: str, *, address: str | None = None, labels: Iterable[str] = ()) -> None:
@@ -90,11 +93,39 @@ class InvalidReplyError(DriverError):
 
 
 class ServerSelectionError(DriverError):
-    """No suitable server was found in time; the message describes the topology."""
+    """No suitable server was found; the message describes the topology."""
+
+
+class ServerSelectionTimeoutError(ServerSelectionError):
+    """No suitable server was found in time."""
 
 
 class OperationTimeoutError(DriverError):
-    """`timeoutMS` ran out."""
+    """`timeoutMS` ran out, or would have (Client Side Operations Timeout: Errors).
+
+    `cause` is the error that it was noticed by, or the last one before there was no time for another try.
+    """
+
+    timed_out = True
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        cause: DriverError | None = None,
+        address: str | None = None,
+        labels: Iterable[str] = (),
+    ) -> None:
+        super().__init__(message, address=address, labels=labels)
+        self.cause = cause
+        self.attempted = cause is not None and cause.attempted
+        self.__cause__ = cause
+
+    @classmethod
+    def of(cls, cause: DriverError) -> OperationTimeoutError:
+        """Return the error of an operation that an error ended because of timeoutMS."""
+        message = f"the operation's timeoutMS does not suffice: {cause}"
+        return cls(message, cause=cause, address=cause.address, labels=cause.labels)
 
 
 class NetworkError(DriverError):
@@ -249,12 +280,16 @@ class BulkError(DriverError):
         cause: DriverError | None = None,
         labels: Iterable[str] = (),
         address: str | None = None,
+        timed: bool = False,
     ) -> None:
         super().__init__(message, address=address, labels=labels)
         self.partial = partial
         self.write_errors = write_errors
         self.write_concern_errors = write_concern_errors
         self.cause = cause
+        parts = (*write_errors.values(), *write_concern_errors) if timed else ()
+        expired = any(part.get("code") == ErrorCode.MAX_TIME_MS_EXPIRED for part in parts)
+        self.timed_out = expired or (cause is not None and cause.timed_out)
 
     @property
     def code(self) -> int | None:
@@ -322,6 +357,19 @@ def actionable(error: DriverError) -> DriverError:
     ):
         error.message = UNSUPPORTED_STORAGE_ENGINE
     return error
+
+
+def is_timeout(error: DriverError) -> bool:
+    """Return whether an error tells of time that ran out (Error Transformations): here, or on the server."""
+    if isinstance(error, ServerError):
+        return error.code == ErrorCode.MAX_TIME_MS_EXPIRED
+    kinds = NetworkTimeoutError | WaitQueueTimeoutError | ServerSelectionTimeoutError
+    return error.timed_out or isinstance(error, kinds)
+
+
+def under_timeout(error: DriverError, *, timed: bool) -> DriverError:
+    """Return what is raised for an error of an operation: with timeoutMS, all time-outs are of one kind."""
+    return OperationTimeoutError.of(error) if timed and is_timeout(error) and not error.timed_out else error
 
 
 def is_overload(error: DriverError) -> bool:

@@ -23,11 +23,12 @@ from driver.errors import (
     actionable,
     is_overload,
     is_retryable_overload,
+    is_timeout,
 )
 from driver.monitoring import Monitored, Unobserved
 from driver.operations.base import Kind, Operation
 from driver.policy.classification import is_retryable_read, label_write_error
-from driver.policy.deadline import after
+from driver.policy.deadline import after, earlier
 from driver.policy.retry import Failure, GiveUp, RetryState, deposit_of_failure, deposit_of_success, worse
 from driver.run import Reply, RetryImpossibleError, Run
 from driver.sdam.description import ServerType, TopologyType
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from driver.log.client_log import ClientLog
     from driver.monitoring import Observer
     from driver.options import ClientOptions
+    from driver.policy.deadline import Deadline, Timeout
     from driver.policy.retry import RetryPolicy
     from driver.policy.token_bucket import NoBudget, TokenBucket
     from driver.request_ids import RequestIds
@@ -80,18 +82,21 @@ class Executor:
         operation_id: int | None = None,
         lease: Lease | None = None,
         opens_cursor: bool = False,
+        deadline: Deadline | None = None,
     ) -> Reply:
         """Run an operation to its reply. Raises DriverError: of several, the one that `worse` keeps.
 
         It runs on the connection of a `lease`, if one is given. A caller that says `opens_cursor` gets the
-        lease of the connection that the cursor is pinned to, and lets go of it.
+        lease of the connection that the cursor is pinned to, and lets go of it. A `deadline` is that of a
+        longer operation, which this one is a part of; otherwise the operation's timeout begins now.
         """
-        deadline = after(self.clock.now(), self.options.timeout)
+        if deadline is None:
+            deadline = self.deadline_of(operation.timeout, session)
         number = self.request_ids.next_operation() if operation_id is None else operation_id
         transaction = None if session is None else session.transaction_of(operation)
         if transaction is not None and not operation.ends_transaction:
             operation = transaction.adapt(operation)
-        run = Run(operation, session, number, deadline, RetryState.initial(deadline=deadline))
+        run = Run(operation, session, number, deadline, RetryState.initial(timed=deadline.is_set))
         run.transaction, run.lease, run.opens_cursor = transaction, lease, opens_cursor
         while True:
             try:
@@ -108,6 +113,19 @@ class Executor:
         """Return what surrounds an operation of several commands: nothing, unless the client is traced."""
         del name, database, collection, session
         return nullcontext()
+
+    def deadline_of(self, timeout: Timeout, session: ClientSession | None) -> Deadline:
+        """Return when an operation that begins now must be done (Validation and Overrides).
+
+        Within withTransaction that is when all of it must be. Raises InvalidArgumentError for an operation
+        that has a timeoutMS of its own there.
+        """
+        within = None if session is None else session.deadline
+        if within is None or not within.is_set:
+            return timeout.start(self.clock.now())
+        if timeout.own:
+            raise InvalidArgumentError("timeoutMS cannot be set on operations within withTransaction")
+        return earlier(within, timeout.shared)
 
     # --- one attempt ---
 
@@ -141,7 +159,8 @@ class Executor:
                 )
             lease = pinned.hold(Use.OPERATION)
         else:
-            lease = Lease(server.pool, await server.pool.check_out(deadline=run.deadline))
+            by = run.select_by if run.deadline.is_set else None
+            lease = Lease(server.pool, await server.pool.check_out(deadline=by))
         if self._balanced:
             run.server = replace(lease.connection.description, type=ServerType.LOAD_BALANCER)
         if run.within and run.transaction is not None and self._pins:
@@ -158,12 +177,16 @@ class Executor:
         return self.topology.description.type in (TopologyType.LOAD_BALANCED, TopologyType.SHARDED)
 
     async def _select(self, run: Run) -> Server:
-        """Select a server, away from those that failed."""
+        """Select a server, away from those that failed.
+
+        With timeoutMS, the connection must be there by the same instant as the server (Server Selection).
+        """
         run.server = None
-        deadline = min(run.deadline, after(self.clock.now(), self.options.server_selection_timeout))
+        timeout = after(self.clock.now(), self.options.server_selection_timeout)
+        run.select_by = min(run.deadline.at, timeout)
         server = await self.topology.select(
             run.choose,
-            deadline=deadline,
+            deadline=run.select_by,
             deprioritized=run.state.deprioritized,
             log=self.log.selection(run.operation.name, run.operation_id),
         )
@@ -205,10 +228,12 @@ class Executor:
             )
             raise
         cursor = lease.hold(Use.CURSOR) if self._balanced and run.leaves_cursor(document) else None
-        return Reply(document, connection.address, connection.description.max_wire_version, cursor)
+        version = connection.description.max_wire_version
+        return Reply(document, connection.address, version, cursor, run.deadline)
 
     async def _exchange(self, run: Run, connection: Connection) -> dict[str, Any]:
-        request = self._message(run)
+        max_time_ms = self._max_time_ms(run)
+        request = self._message(run, max_time_ms)
         if run.transaction is not None:
             run.transaction.sent()
         request_id = self.request_ids.next_request()
@@ -228,14 +253,28 @@ class Executor:
     async def _round_trip(
         self, run: Run, request: OpMsg, request_id: int, connection: Connection
     ) -> dict[str, Any]:
+        """Send and receive until the deadline; without timeoutMS, within socketTimeoutMS."""
         timeout = after(self.clock.now(), self.options.socket_timeout)
-        deadline = min(run.deadline, timeout)
+        deadline = run.deadline.at if run.deadline.is_set else timeout
         if run.operation.acknowledged:
             return await connection.round_trip(request, request_id, deadline=deadline)
         await connection.send(request, request_id, deadline=deadline)
         return {"ok": 1}
 
-    def _message(self, run: Run) -> OpMsg:
+    def _max_time_ms(self, run: Run) -> int | None:
+        """Return the time that the server has (Command Execution). Raises OperationTimeoutError for none."""
+        assert run.server is not None
+        now, way = self.clock.now(), run.server.min_round_trip_time
+        if not run.deadline.allows_round_trip(now, way):
+            left = max(0.0, run.deadline.at - now) * 1000
+            raise OperationTimeoutError(
+                f"remaining timeout less than round trip time: {left:.0f} ms of {run.deadline.timeout} s are "
+                f"left, and {run.server.address} is {way * 1000:.0f} ms away",
+                address=run.server.address,
+            )
+        return run.deadline.max_time_ms(now, way)
+
+    def _message(self, run: Run, max_time_ms: int | None) -> OpMsg:
         assert run.command is not None
         assert run.server is not None
         session = self._session_to_send(run)
@@ -255,6 +294,8 @@ class Executor:
             api_fields=self.api_fields,
             transaction=run.transaction,
             starts=bool(run.starts_transaction),
+            timed=run.deadline.is_set,
+            max_time_ms=max_time_ms,
         )
 
     @staticmethod
@@ -313,25 +354,23 @@ class Executor:
         failure = self._failure(run, error)
         self.budget.deposit(deposit_of_failure(run.state, failure))
         decision = self.policy.decide(
-            run.state, failure, now=self.clock.now(), deadline=run.deadline, jitter=self._jitter(failure)
+            run.state, failure, now=self.clock.now(), deadline=run.deadline.at, jitter=self._jitter(failure)
         )
-        if isinstance(decision, GiveUp) or not self.budget.consume(decision.cost):
-            self._raise(run, run.error)
+        if isinstance(decision, GiveUp):
+            self._raise(run, run.error, late=decision.late or is_timeout(error))
+        if not self.budget.consume(decision.cost):
+            self._raise(run, run.error, late=False)
         run.state = decision.state
         if run.operation.on_retry is not None and run.command is not None and not failure.overloaded:
             run.command = run.operation.on_retry(run.command)
         if decision.backoff:
             await self.clock.sleep_until(decision.when)
 
-    def _raise(self, run: Run, error: DriverError) -> NoReturn:
-        """Raise an error; one of our own that comes when timeoutMS is over is a timeout."""
-        if self.clock.now() >= run.deadline and not isinstance(error, ServerError):
-            seconds = self.options.timeout
-            raise OperationTimeoutError(
-                f"the operation took longer than {seconds} s: {error}",
-                address=error.address,
-                labels=error.labels,
-            ) from error
+    def _raise(self, run: Run, error: DriverError, *, late: bool) -> NoReturn:
+        """Raise an error; with timeoutMS, one that ended the operation for lack of time is a timeout."""
+        expired = run.deadline.expired(self.clock.now()) and not isinstance(error, ServerError)
+        if run.deadline.is_set and (late or expired) and not error.timed_out:
+            raise OperationTimeoutError.of(error)
         raise error
 
     def _label(self, run: Run, error: DriverError) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from driver.concerns import PRIMARY_PREFERRED, ReadMode
-from driver.operations.base import Kind
+from driver.operations.base import Kind, MaxTime
 from driver.sdam.description import MEMBER_TYPES, ServerType, TopologyDescription, TopologyType
 from driver.session import newer
 from mongowire.messages import OpMsg
@@ -35,12 +35,17 @@ def assemble(
     api_fields: Mapping[str, Any],
     transaction: Transaction | None = None,
     starts: bool = False,
+    timed: bool = False,
+    max_time_ms: int | None = None,
 ) -> OpMsg:
     """Return the message. It is made anew for each attempt, so that a retry gossips what was learnt.
 
-    `starts` says that the command is the first of its transaction.
+    `starts` says that the command is the first of its transaction, `timed` that timeoutMS is set, which
+    leaves the server `max_time_ms`.
     """
     document = dict(command.document)
+    if timed:
+        _limit(document, operation, max_time_ms)
     if transaction is not None and session is not None:
         read_concern = _in_transaction(document, operation, session, transaction, starts=starts)
     else:
@@ -58,6 +63,28 @@ def assemble(
     document["$db"] = operation.database
     document.update(_read_preference(operation, server, topology))
     return OpMsg.of(document, sequences=command.sequences, more_to_come=not operation.acknowledged)
+
+
+def _limit(document: dict[str, Any], operation: Operation, max_time_ms: int | None) -> None:
+    """Put what timeoutMS says in the place of the older options (Client Side Operations Timeout).
+
+    A command of the user's own stays as it is, except that it gets a maxTimeMS.
+    """
+    if operation.kind is not Kind.GENERIC:
+        _drop_older_limits(document, operation)
+    if max_time_ms is None or operation.max_time is MaxTime.NONE:
+        return
+    awaited = document.get("maxTimeMS", max_time_ms) if operation.max_time is MaxTime.AWAITED else max_time_ms
+    document["maxTimeMS"] = min(awaited, max_time_ms)
+
+
+def _drop_older_limits(document: dict[str, Any], operation: Operation) -> None:
+    if operation.max_time is not MaxTime.AWAITED:
+        document.pop("maxTimeMS", None)
+    if "writeConcern" in document:
+        concern = {name: value for name, value in document["writeConcern"].items() if name != "wtimeout"}
+        del document["writeConcern"]
+        document |= {"writeConcern": concern} if concern else {}
 
 
 def _in_transaction(

@@ -214,6 +214,7 @@ def _concerns(given: Mapping[str, Any]) -> Concerns:
         ReadPreference(mode, given.get("readPreferenceTags", ()), given.get("maxStalenessSeconds")),
         ReadConcern(given.get("readConcernLevel")),
         WriteConcern(given.get("w"), given.get("journal"), given.get("wTimeoutMS")),
+        given.get("timeoutMS"),
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from driver.errors import DriverError, InvalidReplyError
+from driver.policy.deadline import NEVER, UNSET
 from driver.sdam.selection import Selector
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from driver.cmap.lease import Lease
     from driver.operations.base import Command, Operation
+    from driver.policy.deadline import Deadline
     from driver.policy.retry import RetryState
     from driver.sdam.description import ServerDescription, TopologyDescription
     from driver.session import ClientSession
@@ -27,13 +29,15 @@ class RetryImpossibleError(DriverError):
 class Reply:
     """A reply with `ok: 1`, and the server that sent it, with its wire version.
 
-    `lease` holds the connection of a cursor that lives on one, for whoever asked for the cursor.
+    `lease` holds the connection of a cursor that lives on one, for whoever asked for the cursor. `deadline`
+    is that of the operation, which what follows from it may have to meet too.
     """
 
     document: dict[str, Any]
     address: str
     wire_version: int = 0
     lease: Lease | None = None
+    deadline: Deadline = UNSET
 
     def __getitem__(self, name: str) -> Any:
         """Return a field that the command must bring. Raises InvalidReplyError."""
@@ -46,13 +50,14 @@ class Reply:
 class Run:
     """One operation on its way: what stays the same over its attempts, and what they have come to.
 
-    `retries_writes` is decided when the first server is selected and never changes.
+    `retries_writes` is decided when the first server is selected and never changes. `select_by` is when the
+    attempt under way must have a server and a connection.
     """
 
     operation: Operation
     session: ClientSession | None
     operation_id: int
-    deadline: float
+    deadline: Deadline
     state: RetryState
     command: Command | None = None
     server: ServerDescription | None = None
@@ -63,6 +68,7 @@ class Run:
     starts_transaction: bool | None = None
     lease: Lease | None = None
     opens_cursor: bool = False
+    select_by: float = NEVER
 
     @property
     def within(self) -> bool:

@@ -10,6 +10,7 @@ from bson import Int64, Timestamp
 
 from driver.convenience import Convenience
 from driver.errors import ClientClosedError, DriverError, InvalidArgumentError
+from driver.operations.timeouts import timeout_of
 from driver.transaction import Transaction, TransactionOptions, label_commit
 from mongowire.ids import uuid
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from driver.client import AsyncClient
     from driver.concerns import ReadConcern, ReadPreference, WriteConcern
     from driver.operations.base import Operation
+    from driver.policy.deadline import Deadline, Timeout
     from mongowire.ports import Clock, Rng
 
 T = TypeVar("T")
@@ -107,11 +109,15 @@ def newer(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> Map
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """Sessions: SessionOptions. Causal consistency defaults to true, unless `snapshot` is."""
+    """Sessions: SessionOptions. Causal consistency defaults to true, unless `snapshot` is.
+
+    `default_timeout` is defaultTimeoutMS in seconds; None is the client's timeoutMS.
+    """
 
     causal_consistency: bool | None = None
     snapshot: bool = False
     default_transaction_options: TransactionOptions = field(default_factory=TransactionOptions)
+    default_timeout: float | None = None
 
     @property
     def causally_consistent(self) -> bool:
@@ -123,6 +129,7 @@ class SessionOptions:
 class ClientSession:
     """Sessions: ClientSession. An implicit one belongs to a single operation.
 
+    `deadline` is that of the withTransaction under way, and nobody else's to change.
     Its server session is taken when a connection has been checked out, so that operations that wait for
     connections hold no sessions.
     """
@@ -135,6 +142,7 @@ class ClientSession:
     snapshot_time: Timestamp | None = None
     ended: bool = False
     transaction: Transaction = field(default_factory=Transaction)
+    deadline: Deadline | None = None
     _server_session: ServerSession | None = None
     _pool: ServerSessionPool | None = None
 
@@ -227,40 +235,59 @@ class ClientSession:
         self.transaction.start(given.or_else(inherited), self.server_session.next_transaction_number())
         self.transaction.span = self.client.transaction_span()
 
-    async def commit_transaction(self) -> None:
+    def timeout(self, timeout_ms: int | None = None) -> Timeout:
+        """Return what timeoutMS says to the session's own operations (Client Side Operations Timeout)."""
+        default = self.options.default_timeout
+        return timeout_of(timeout_ms, self.client.options.timeout if default is None else default)
+
+    async def commit_transaction(self, *, timeout_ms: int | None = None) -> None:
         """Commit (Transactions: commitTransaction); it may be called again when the outcome is unknown.
 
         Raises DriverError, labelled UnknownTransactionCommitResult where the commit may have been applied.
         """
+        deadline = self.client.executor.deadline_of(self.timeout(timeout_ms), self)
         sends = self.transaction.prepare_commit()
         try:
             if sends:
-                await self.client.run(self.transaction.commit_operation(), self)
+                await self.client.run(self.transaction.commit_operation(), self, deadline=deadline)
         except DriverError as error:
             label_commit(error)
             raise
         finally:
             self.transaction.end_span()
 
-    async def abort_transaction(self) -> None:
+    async def abort_transaction(
+        self, *, timeout_ms: int | None = None, deadline: Deadline | None = None
+    ) -> None:
         """Abort (Transactions: abortTransaction); what the server says to it is ignored."""
+        if deadline is None:
+            deadline = self.client.executor.deadline_of(self.timeout(timeout_ms), self)
         sends = self.transaction.prepare_abort()
         try:
             with suppress(DriverError):
                 if sends:
-                    await self.client.run(self.transaction.abort_operation(), self)
+                    await self.client.run(self.transaction.abort_operation(), self, deadline=deadline)
         finally:
             self.transaction.end_span()
             self.transaction.unpin()
 
-    async def with_transaction(self, callback: Callable[[ClientSession], Awaitable[T]], **options: Any) -> T:
+    async def with_transaction(
+        self,
+        callback: Callable[[ClientSession], Awaitable[T]],
+        *,
+        timeout_ms: int | None = None,
+        **options: Any,
+    ) -> T:
         """Run a callback in a transaction and commit it (Convenient API for Transactions).
 
-        The callback, and the commit, run again after errors that allow it, for 120 seconds or the client's
-        timeoutMS: so it must be repeatable, and let the errors of its commands through. `options` are those
-        of `start_transaction`. Returns what the callback returned.
+        The callback, and the commit, run again after errors that allow it, for 120 seconds or timeoutMS: so
+        it must be repeatable, and let the errors of its commands through. `options` are those of
+        `start_transaction`. Returns what the callback returned.
+
+        With timeoutMS, all that the callback does with this session must be done by then, and a timeoutMS
+        of one of its operations is an error; operations without the session know nothing of it.
         """
-        return await Convenience(self, self.client).run(callback, options)
+        return await Convenience(self, self.client, self.timeout(timeout_ms)).run(callback, options)
 
     def end(self) -> None:
         """Give the server session back to the pool. Ending twice is allowed; a transaction is left open."""
@@ -272,10 +299,10 @@ class ClientSession:
         if self._server_session is not None and self._pool is not None:
             self._pool.release(self._server_session, self.client.session_timeout_minutes)
 
-    async def aclose(self) -> None:
+    async def aclose(self, *, timeout_ms: int | None = None) -> None:
         """Abort the transaction that is open, and end the session."""
         if self.transaction.active and not self.ended:
-            await self.abort_transaction()
+            await self.abort_transaction(timeout_ms=timeout_ms)
         self.end()
 
     async def __aenter__(self) -> Self:

@@ -257,7 +257,7 @@ def label_commit(error: DriverError) -> None:
 
 def leaves_commit_unknown(error: DriverError) -> bool:
     """Return whether a commit that met this error may have been applied or not."""
-    if isinstance(error, NetworkError | PoolClearedError | ServerSelectionError):
+    if error.timed_out or isinstance(error, NetworkError | PoolClearedError | ServerSelectionError):
         return True
     if isinstance(error, WriteConcernError):
         return error.code not in _CERTAIN_WRITE_CONCERN_FAILURES

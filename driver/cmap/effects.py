@@ -18,10 +18,14 @@ class Publish:
 
 @dataclass(frozen=True, slots=True)
 class Establish:
-    """Connect and shake hands, then report `established` or `failed`."""
+    """Connect and shake hands, until the `deadline` of whom it is for, then report `established` or `failed`.
+
+    Without a deadline the client's own time-outs hold.
+    """
 
     connection_id: int
     generation: int
+    deadline: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

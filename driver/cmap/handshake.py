@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Handshake:
-    """What every connection of a client needs to be established."""
+    """What every connection of a client needs to be established.
+
+    Without a deadline, connecting takes at most `connect_timeout`, and each command of the handshake at most
+    `command_timeout`: the client's timeoutMS (Background Connection Pooling), else socketTimeoutMS, else the
+    same. A timeout of 0 is none.
+    """
 
     network: Network
     clock: Clock
@@ -34,6 +39,7 @@ class Handshake:
     compressors: tuple[str, ...] = ()
     load_balanced: bool = False
     connect_timeout: float = 10.0
+    command_timeout: float = 10.0
     authenticator: Authenticator | None = None
     api_fields: Mapping[str, Any] = field(default_factory=dict)
 
@@ -65,14 +71,16 @@ class Handshake:
             return OpMsg.of({**document, "$db": "admin"})
         return OpQuery.of("admin", document)
 
-    async def establish(self, address: str, *, number: int = 0, generation: int = 0) -> Connection:
-        """Connect and shake hands (CMAP: Establishing a Connection).
+    async def establish(
+        self, address: str, *, number: int = 0, generation: int = 0, deadline: float | None = None
+    ) -> Connection:
+        """Connect and shake hands (CMAP: Establishing a Connection), until a deadline.
 
         Raises NetworkError, which an edition with backpressure labels as overload unless it came during
         authentication, ServerError and AuthenticationError.
         """
         try:
-            return await self._established(address, number, generation)
+            return await self._established(address, number, generation, deadline)
         except NetworkError as error:
             error.establishing, error.attempted = True, False
             unlabelled = error.authenticating or isinstance(error, (CertificateError, NameResolutionError))
@@ -84,20 +92,25 @@ class Handshake:
             error.attempted = False
             raise
 
-    async def open(self, address: str, *, number: int = 0, generation: int = 0) -> Connection:
+    async def open(
+        self, address: str, *, number: int = 0, generation: int = 0, deadline: float | None = None
+    ) -> Connection:
         """Connect only."""
         now = self.clock.now()
-        deadline = after(now, self.connect_timeout)
+        limit = after(now, self.connect_timeout)
+        by = limit if deadline is None else min(limit, deadline)
         return await Connection.open(
-            self.network, address, now=now, deadline=deadline, number=number, generation=generation
+            self.network, address, now=now, deadline=by, number=number, generation=generation
         )
 
-    async def greet(self, connection: Connection, attempt: Attempt | None = None) -> dict[str, Any]:
+    async def greet(
+        self, connection: Connection, attempt: Attempt | None = None, *, deadline: float | None = None
+    ) -> dict[str, Any]:
         """Exchange the handshake on an open connection, and return the reply. Raises ServerError."""
-        deadline = after(self.clock.now(), self.connect_timeout)
+        by = self._command_deadline(deadline)
         request_id = self.request_ids.next_request()
-        await connection.send(self.message(attempt), request_id, deadline=deadline, compressed=False)
-        reply, _ = await connection.receive(request_id, deadline=deadline)
+        await connection.send(self.message(attempt), request_id, deadline=by, compressed=False)
+        reply, _ = await connection.receive(request_id, deadline=by)
         if reply.get("ok") != 1:
             raise ServerError.of_reply(reply, connection.address)
         connection.describe(reply, now=self.clock.now())
@@ -105,27 +118,33 @@ class Handshake:
         connection.compressor = Compressor.named(agreed[0]) if agreed else None
         return reply
 
-    async def _established(self, address: str, number: int, generation: int) -> Connection:
-        connection = await self.open(address, number=number, generation=generation)
+    def _command_deadline(self, deadline: float | None) -> float:
+        return after(self.clock.now(), self.command_timeout) if deadline is None else deadline
+
+    async def _established(
+        self, address: str, number: int, generation: int, deadline: float | None
+    ) -> Connection:
+        connection = await self.open(address, number=number, generation=generation, deadline=deadline)
         try:
             attempt = None if self.authenticator is None else self.authenticator.attempt()
-            hello = await self.greet(connection, attempt)
+            hello = await self.greet(connection, attempt, deadline=deadline)
             if attempt is not None and not hello.get("arbiterOnly"):
-                await self._authenticate(connection, attempt, hello)
+                await self._authenticate(connection, attempt, hello, deadline)
         except BaseException:
             await connection.aclose(abort=True)
             raise
         return connection
 
-    async def _authenticate(self, connection: Connection, attempt: Attempt, hello: Mapping[str, Any]) -> None:
+    async def _authenticate(
+        self, connection: Connection, attempt: Attempt, hello: Mapping[str, Any], deadline: float | None
+    ) -> None:
         """Authenticate, after which the connection is established (Connection handshake)."""
-        deadline = after(self.clock.now(), self.connect_timeout)
 
         async def run(database: str, command: Mapping[str, Any]) -> dict[str, Any]:
             message = OpMsg.of({**command, **self.api_fields, "$db": database})
-            request_id = self.request_ids.next_request()
-            await connection.send(message, request_id, deadline=deadline, compressed=False)
-            reply, _ = await connection.receive(request_id, deadline=deadline)
+            request_id, by = self.request_ids.next_request(), self._command_deadline(deadline)
+            await connection.send(message, request_id, deadline=by, compressed=False)
+            reply, _ = await connection.receive(request_id, deadline=by)
             if reply.get("ok") != 1:
                 raise ServerError.of_reply(reply, connection.address)
             return reply

@@ -36,8 +36,12 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Waiter:
-    """A request for a connection: when it came, and when it gives up."""
+    """A request for a connection: when it came, and when it gives up.
+
+    `connect_by` is when a connection that is made for it must be established, None for the client's options.
+    """
 
     id: int
     started: float
     deadline: float
+    connect_by: float | None = None

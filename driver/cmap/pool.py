@@ -64,13 +64,16 @@ class Pool:
 
     # --- for operations ---
 
-    async def check_out(self, *, deadline: float = inf) -> Connection:
-        """CMAP: Checking Out a Connection. Raises PoolError, and what failed while establishing one."""
+    async def check_out(self, *, deadline: float | None = None) -> Connection:
+        """CMAP: Checking Out a Connection. Raises PoolError, and what failed while establishing one.
+
+        A `deadline` is for waiting and for establishing; without one, waitQueueTimeoutMS is for waiting.
+        """
         waiter, now = next(self._numbers), self._now()
         future: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
         self._waiters[waiter] = future
-        limit = min(deadline, after(now, self.state.options.wait_queue_timeout))
-        self._perform(self.state.check_out(waiter, now, deadline=limit))
+        limit = after(now, self.state.options.wait_queue_timeout) if deadline is None else deadline
+        self._perform(self.state.check_out(waiter, now, deadline=limit, connect_by=deadline))
         try:
             return await future
         except asyncio.CancelledError:
@@ -171,8 +174,8 @@ class Pool:
         match effect:
             case Publish(event):
                 self._ports.publish(event)
-            case Establish(number, generation):
-                self._establishing[number] = self._spawn(self._establish(number, generation))
+            case Establish(number, generation, deadline):
+                self._establishing[number] = self._spawn(self._establish(number, generation, deadline))
             case Grant(waiter, number):
                 self._grant(waiter, self._connections[number])
             case Refuse(waiter, error):
@@ -202,10 +205,10 @@ class Pool:
         if task is not None and task is not asyncio.current_task():
             task.cancel()
 
-    async def _establish(self, number: int, generation: int) -> None:
+    async def _establish(self, number: int, generation: int, deadline: float | None) -> None:
         try:
             connection = await self._ports.handshake.establish(
-                self.address, number=number, generation=generation
+                self.address, number=number, generation=generation, deadline=deadline
             )
         except DriverError as error:
             of_service = error.service_id is not None

@@ -207,9 +207,11 @@ class PoolState:
 
     # --- checking out and in ---
 
-    def check_out(self, waiter_id: int, now: float, *, deadline: float = inf) -> Sequence[Effect]:
+    def check_out(
+        self, waiter_id: int, now: float, *, deadline: float = inf, connect_by: float | None = None
+    ) -> Sequence[Effect]:
         """CMAP: Checking Out a Connection: enter the wait queue."""
-        waiter = Waiter(waiter_id, now, deadline)
+        waiter = Waiter(waiter_id, now, deadline, connect_by)
         self._queue[waiter_id] = waiter
         started = Publish(events.ConnectionCheckOutStartedEvent(self.address))
         if self.mode is PoolMode.CLOSED:
@@ -352,7 +354,7 @@ class PoolState:
             self._bound[waiter.id] = waiter
         return [
             Publish(events.ConnectionCreatedEvent(self.address, member.id)),
-            Establish(member.id, member.generation),
+            Establish(member.id, member.generation, None if waiter is None else waiter.connect_by),
         ]
 
     def _grant(self, waiter: Waiter, member: Member, now: float) -> list[Effect]:

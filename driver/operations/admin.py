@@ -9,18 +9,24 @@ from driver.concerns import PRIMARY_PREFERRED, Concerns, ReadPreference
 from driver.operations.base import Kind, Operation, Target, first_name, fixed
 from driver.operations.options import checked
 from driver.operations.reads import read
+from driver.operations.timeouts import opening
 from driver.operations.writes import write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from driver.policy.deadline import Timeout
+
     Document = Mapping[str, Any]
 
 
-def run_command(database: str, command: Document, read_preference: ReadPreference | None) -> Operation:
+def run_command(
+    database: str, command: Document, read_preference: ReadPreference | None, timeout: Timeout
+) -> Operation:
     """Return the user's command as it is (Run Command): not inspected, no concerns, no transaction id.
 
-    The read preference is not inherited: without one the command goes to a writable server.
+    The read preference is not inherited: without one the command goes to a writable server. Where timeoutMS
+    has a limit, the maxTimeMS made of it takes the place of one in the command.
     """
     return Operation(
         database,
@@ -29,25 +35,29 @@ def run_command(database: str, command: Document, read_preference: ReadPreferenc
         read_preference=read_preference or ReadPreference(),
         raises_write_concern_error=False,
         name=first_name(command),
+        timeout=timeout,
     )
 
 
-def list_databases(options: Document) -> Operation:
+def list_databases(target: Target, options: Document) -> Operation:
     """Return a `listDatabases`."""
-    return _listing("admin", {"listDatabases": 1, **checked("listDatabases", options)})
+    return _listing(target, {"listDatabases": 1, **checked("listDatabases", options)})
 
 
-def list_collections(database: str, options: Document, *, name_only: bool) -> Operation:
+def list_collections(target: Target, options: Document, *, name_only: bool) -> Operation:
     """Return a `listCollections`; names only cost the server no locks."""
     given = checked("listCollections", options)
-    names = {"nameOnly": True} if name_only else {}
-    return _listing(database, {"listCollections": 1, **_cursor_field(given), **names, **given})
+    names, mode = {"nameOnly": True} if name_only else {}, given.pop("timeoutMode", None)
+    command = {"listCollections": 1, **_cursor_field(given), **names, **given}
+    return opening(_listing(target, command), mode=mode)
 
 
 def list_indexes(target: Target, options: Document) -> Operation:
     """Return a `listIndexes`."""
     given = checked("listIndexes", options)
-    return _listing(target.database, {"listIndexes": target.collection, **_cursor_field(given), **given})
+    mode = given.pop("timeoutMode", None)
+    command = {"listIndexes": target.collection, **_cursor_field(given), **given}
+    return opening(_listing(target, command), mode=mode)
 
 
 def _cursor_field(given: dict[str, Any]) -> dict[str, Any]:
@@ -55,9 +65,10 @@ def _cursor_field(given: dict[str, Any]) -> dict[str, Any]:
     return {"cursor": {} if batch_size is None else {"batchSize": batch_size}}
 
 
-def _listing(database: str, command: Document) -> Operation:
+def _listing(target: Target, command: Document) -> Operation:
     """Return a list's command: it goes to the primary, and is a retryable read."""
-    return read(Target(database, 1, Concerns()), command, takes_read_concern=False)
+    concerns = Concerns(timeout=target.concerns.timeout)
+    return read(Target(target.database, 1, concerns), command, takes_read_concern=False)
 
 
 def create_index(target: Target, keys: Document, index: Document, options: Document) -> tuple[Operation, str]:
@@ -87,14 +98,14 @@ def modify_collection(target: Target, options: Document) -> Operation:
     return write(target, command, retryable=False)
 
 
-def drop_collection(target: Target) -> Operation:
+def drop_collection(target: Target, options: Document) -> Operation:
     """Return a `drop`."""
-    return write(target, {"drop": target.collection}, retryable=False)
+    return write(target, {"drop": target.collection, **checked("drop", options)}, retryable=False)
 
 
-def drop_database(target: Target) -> Operation:
+def drop_database(target: Target, options: Document) -> Operation:
     """Return a `dropDatabase`."""
-    return write(target, {"dropDatabase": 1}, retryable=False)
+    return write(target, {"dropDatabase": 1, **checked("dropDatabase", options)}, retryable=False)
 
 
 def rename(target: Target, new_name: str, options: Document) -> Operation:
@@ -107,7 +118,7 @@ def rename(target: Target, new_name: str, options: Document) -> Operation:
     return write(replace(target, database="admin"), command, retryable=False)
 
 
-def end_sessions(sessions: list[dict[str, Any]]) -> Operation:
+def end_sessions(sessions: list[dict[str, Any]], timeout: Timeout) -> Operation:
     """Return an `endSessions`, to any server that answers."""
     return Operation(
         "admin",
@@ -115,4 +126,5 @@ def end_sessions(sessions: list[dict[str, Any]]) -> Operation:
         fixed({"endSessions": sessions}),
         read_preference=PRIMARY_PREFERRED,
         name="endSessions",
+        timeout=timeout,
     )

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from driver.policy.deadline import NO_TIMEOUT
 from driver.sdam.selection import WRITABLE, Selector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from driver.concerns import Concerns, ReadConcern, ReadPreference
+    from driver.policy.deadline import Timeout
     from driver.sdam.description import ServerDescription, TopologyDescription
     from mongowire.messages import DocumentSequence
 
@@ -59,6 +61,17 @@ class Kind(Enum):
     GENERIC = "generic"
 
 
+class MaxTime(Enum):
+    """What a command's maxTimeMS is while timeoutMS is set (Client Side Operations Timeout).
+
+    The time that remains; nothing; or how long the server shall wait for data, at most what remains.
+    """
+
+    REMAINING = "remaining"
+    NONE = "none"
+    AWAITED = "awaited"
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
     """What one message says. `retryable` is true for supported writes in this very shape."""
@@ -77,6 +90,7 @@ class Operation:
     `retryable_read` is true for reads that Retryable Reads supports. A `read_concern` of None is for commands
     that take none; a `read_preference` of None for those that go to a writable server.
     Those that end a transaction are retried whatever the options say; `on_retry` changes their command.
+    `timeout` is what timeoutMS says, `max_time` what the server hears of it.
     """
 
     database: str
@@ -93,6 +107,8 @@ class Operation:
     on_retry: Callable[[Command], Command] | None = None
     name: str = ""
     collection: str | None = None
+    timeout: Timeout = NO_TIMEOUT
+    max_time: MaxTime = MaxTime.REMAINING
 
     def selector(self, topology: TopologyDescription) -> Selector:
         """Return what to ask server selection for."""

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import bson
 
-from driver.errors import BulkWriteError, DriverError, InvalidArgumentError, WriteConcernError
+from driver.errors import BulkWriteError, DriverError, InvalidArgumentError
 from driver.operations.base import Command, Kind, Operation
 from driver.operations.batches import fitting, runs
 from driver.operations.models import InsertOne, statement
 from driver.operations.options import checked
-from driver.operations.writes import STATEMENTS, check_size
+from driver.operations.timeouts import without_timeout
+from driver.operations.writes import STATEMENTS, check_size, concern_failure
 from driver.results import BulkWriteResult
 from mongowire.messages import DocumentSequence
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from driver.execute import Executor
     from driver.operations.base import Target
     from driver.operations.models import WriteModel
+    from driver.policy.deadline import Deadline
     from driver.sdam.description import ServerDescription
     from driver.session import ClientSession
 
@@ -31,6 +33,7 @@ class Tally:
     """What the commands of a bulk write have come to; indexes are those of the request."""
 
     acknowledged: bool
+    timed: bool = False
     counts: dict[str, int] = field(default_factory=dict)
     inserted_ids: dict[int, Any] = field(default_factory=dict)
     upserted_ids: dict[int, Any] = field(default_factory=dict)
@@ -90,6 +93,7 @@ class Tally:
             cause=cause,
             labels=dict.fromkeys(labels),
             address=self.address if cause is None else cause.address,
+            timed=self.timed,
         )
 
     def _message(self, cause: DriverError | None) -> str:
@@ -137,7 +141,7 @@ class Batch:
 
 @dataclass(slots=True)
 class BulkWrite:
-    """A bulk write on its way. All its commands share an operation id, whatever their number."""
+    """A bulk write on its way. All its commands share an operation id and a deadline, however many."""
 
     executor: Executor
     target: Target
@@ -146,6 +150,7 @@ class BulkWrite:
     ordered: bool
     tally: Tally
     operation_id: int
+    deadline: Deadline
 
     async def run(self, models: Sequence[WriteModel]) -> BulkWriteResult:
         """Send command after command. Raises BulkWriteError."""
@@ -175,14 +180,17 @@ class BulkWrite:
             self.target.database, Kind.WRITE, batch.prepare, acknowledged=acknowledged, name=batch.verb
         )
         try:
-            reply = await self.executor.execute(operation, self.session, operation_id=self.operation_id)
+            reply = await self.executor.execute(
+                operation, self.session, operation_id=self.operation_id, deadline=self.deadline
+            )
             document, self.tally.address = reply.document, reply.address
-        except WriteConcernError as error:
-            document, self.tally.address = dict(error.response), error.address
         except InvalidArgumentError:
             raise
         except DriverError as error:
-            raise self.tally.error(error) from error
+            failure = concern_failure(error)
+            if failure is None:
+                raise self.tally.error(error) from error
+            document, self.tally.address = dict(failure.response), failure.address
         self.tally.merge(batch, document)
 
 
@@ -196,17 +204,19 @@ async def bulk_write(
     method: str = "bulkWrite",
 ) -> BulkWriteResult:
     """Run a bulk write. Raises BulkWriteError, and InvalidArgumentError before anything is sent."""
-    given = checked(method, options)
+    given, timeout = without_timeout(checked(method, options), target.concerns.timeout)
     ordered = given.pop("ordered", True)
     _refuse_bad(models)
+    deadline = executor.deadline_of(timeout, session)
     write = BulkWrite(
         executor=executor,
         target=target,
         session=session,
         options=given,
         ordered=ordered,
-        tally=Tally(target.acknowledged),
+        tally=Tally(target.acknowledged, timed=deadline.is_set),
         operation_id=executor.request_ids.next_operation(),
+        deadline=deadline,
     )
     name = "insert" if method == "insertMany" else "bulkWrite"
     with executor.span(name, target.database, str(target.collection), session):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from driver.errors import InvalidReplyError
 from driver.operations.options import checked
 from driver.operations.reads import read
+from driver.operations.timeouts import check_await_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 OPERATION_TIME_WIRE_VERSION: Final = 7
 """Servers from 4.0 on can start at an operation time."""
 
-_OF_COMMAND: Final = frozenset({"batchSize", "collation", "comment", "maxAwaitTimeMS"})
+_OF_COMMAND: Final = frozenset({"batchSize", "collation", "comment", "maxAwaitTimeMS", "timeoutMS"})
 _STARTS: Final = frozenset({"resumeAfter", "startAfter", "startAtOperationTime"})
 
 
@@ -90,5 +91,7 @@ def watch(target: Target, pipeline: Sequence[Document], point: ResumePoint, *, e
         "pipeline": [{"$changeStream": stage}, *pipeline],
         "cursor": {name: given[name] for name in ("batchSize",) if name in given},
     }
-    command |= {name: given[name] for name in ("collation", "comment") if name in given}
-    return read(target, command)
+    command |= {name: given[name] for name in ("collation", "comment", "timeoutMS") if name in given}
+    operation = read(target, command)
+    check_await_time(operation.timeout, given.get("maxAwaitTimeMS"))
+    return operation

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import bson
 
 from driver.cursor import Cursor
-from driver.errors import ClientBulkWriteError, DriverError, InvalidArgumentError, WriteConcernError
+from driver.errors import ClientBulkWriteError, DriverError, InvalidArgumentError
 from driver.operations.base import Command, Kind, Operation
 from driver.operations.batches import fitting
 from driver.operations.models import DeleteOne, InsertOne, operation
 from driver.operations.options import checked
+from driver.operations.timeouts import without_timeout
+from driver.operations.writes import concern_failure
 from driver.results import BulkWriteResult, DeleteResult, InsertOneResult, UpdateResult
 from driver.run import Reply
 from mongowire.messages import DocumentSequence
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from driver.execute import Executor
     from driver.operations.base import Target
     from driver.operations.models import WriteModel
+    from driver.policy.deadline import Deadline
     from driver.sdam.description import ServerDescription
     from driver.session import ClientSession
 
@@ -43,6 +46,7 @@ class ClientTally:
     models: Sequence[WriteModel]
     verbose: bool
     acknowledged: bool
+    timed: bool = False
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTS.values(), 0))
     inserts: dict[int, InsertOneResult] = field(default_factory=dict)
     updates: dict[int, UpdateResult] = field(default_factory=dict)
@@ -104,6 +108,7 @@ class ClientTally:
             cause=cause,
             labels=dict.fromkeys(labels),
             address=None if cause is None else cause.address,
+            timed=self.timed,
         )
 
 
@@ -158,7 +163,7 @@ class ClientBatch:
 
 @dataclass(slots=True)
 class ClientBulkWrite:
-    """A client bulk write on its way. All its commands share an operation id."""
+    """A client bulk write on its way. All its commands share an operation id and a deadline."""
 
     executor: Executor
     session: ClientSession
@@ -166,6 +171,7 @@ class ClientBulkWrite:
     ordered: bool
     tally: ClientTally
     operation_id: int
+    deadline: Deadline
 
     async def run(self) -> BulkWriteResult:
         """Send command after command. Raises ClientBulkWriteError."""
@@ -191,14 +197,19 @@ class ClientBulkWrite:
         command = Operation("admin", Kind.WRITE, batch.prepare, acknowledged=acknowledged, name="bulkWrite")
         try:
             return await self.executor.execute(
-                command, self.session, operation_id=self.operation_id, opens_cursor=True
+                command,
+                self.session,
+                operation_id=self.operation_id,
+                opens_cursor=True,
+                deadline=self.deadline,
             )
-        except WriteConcernError as error:
-            return Reply(dict(error.response), str(error.address))
         except InvalidArgumentError:
             raise
         except DriverError as error:
-            raise self.tally.error(error) from error
+            failure = concern_failure(error)
+            if failure is None:
+                raise self.tally.error(error) from error
+            return Reply(dict(failure.response), str(failure.address), deadline=self.deadline)
 
     async def _read_results(self, reply: Reply, offset: int) -> None:
         """Read the cursor of results to its end; one that fails ends the bulk write."""
@@ -219,17 +230,19 @@ async def client_bulk_write(
     session: ClientSession,
 ) -> BulkWriteResult:
     """Run a client bulk write. Raises ClientBulkWriteError, InvalidArgumentError before anything is sent."""
-    given = checked("clientBulkWrite", options)
+    given, timeout = without_timeout(checked("clientBulkWrite", options), target.concerns.timeout)
     ordered, verbose = given.pop("ordered", True), given.pop("verboseResults", False)
     _refuse_bad(models, ordered=ordered, verbose=verbose, acknowledged=target.acknowledged)
+    deadline = executor.deadline_of(timeout, session)
     head = {"bulkWrite": 1, "errorsOnly": not verbose, "ordered": ordered, **given}
     write = ClientBulkWrite(
         executor=executor,
         session=session,
         head={**head, **target.write_concern_field()},
         ordered=ordered,
-        tally=ClientTally(models, verbose, target.acknowledged),
+        tally=ClientTally(models, verbose, target.acknowledged, timed=deadline.is_set),
         operation_id=executor.request_ids.next_operation(),
+        deadline=deadline,
     )
     with executor.span("bulkWrite", "admin", None, session):
         return await write.run()

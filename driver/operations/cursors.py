@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from bson import Int64
 
-from driver.operations.base import Kind, Operation, fixed, without_none
+from driver.operations.base import Kind, MaxTime, Operation, fixed, without_none
 
 if TYPE_CHECKING:
     from driver.concerns import ReadPreference
@@ -41,6 +41,7 @@ def get_more(
         address=address,
         name="getMore",
         collection=collection,
+        max_time=MaxTime.NONE if max_time_ms is None else MaxTime.AWAITED,
     )
 
 

@@ -12,15 +12,18 @@ if TYPE_CHECKING:
 GENERIC = frozenset({"comment", "rawData", "maxTimeMS"})
 WRITES = frozenset({"comment", "rawData", "let", "bypassDocumentValidation"})
 
-ALLOWED: dict[str, frozenset[str]] = {
+_ALLOWED: dict[str, frozenset[str]] = {
     "find": GENERIC
     | {
         *("allowDiskUse", "allowPartialResults", "batchSize", "collation", "cursorType", "hint", "let"),
         *("limit", "max", "maxAwaitTimeMS", "min", "noCursorTimeout", "projection", "returnKey"),
-        *("showRecordId", "skip", "sort"),
+        *("showRecordId", "skip", "sort", "timeoutMode"),
     },
     "aggregate": GENERIC
-    | {"allowDiskUse", "batchSize", "bypassDocumentValidation", "collation", "hint", "let", "maxAwaitTimeMS"},
+    | {
+        *("allowDiskUse", "batchSize", "bypassDocumentValidation", "collation", "hint", "let"),
+        *("maxAwaitTimeMS", "timeoutMode"),
+    },
     "watch": frozenset(
         {
             *("batchSize", "collation", "comment", "fullDocument", "fullDocumentBeforeChange"),
@@ -49,8 +52,8 @@ ALLOWED: dict[str, frozenset[str]] = {
     "bulkWrite": WRITES | {"ordered"},
     "clientBulkWrite": WRITES | {"ordered", "verboseResults"},
     "listDatabases": GENERIC | {"authorizedDatabases", "filter", "nameOnly"},
-    "listCollections": GENERIC | {"authorizedCollections", "batchSize", "filter"},
-    "listIndexes": GENERIC | {"batchSize"},
+    "listCollections": GENERIC | {"authorizedCollections", "batchSize", "filter", "timeoutMode"},
+    "listIndexes": GENERIC | {"batchSize", "timeoutMode"},
     "createIndexes": GENERIC | {"commitQuorum"},
     "dropIndexes": GENERIC,
     "createCollection": frozenset(
@@ -75,7 +78,10 @@ ALLOWED: dict[str, frozenset[str]] = {
         }
     ),
     "rename": frozenset({"comment", "dropTarget"}),
+    "drop": frozenset(),
+    "dropDatabase": frozenset(),
 }
+ALLOWED = {method: names | {"timeoutMS"} for method, names in _ALLOWED.items()}
 
 
 def checked(method: str, options: Mapping[str, Any]) -> dict[str, Any]:

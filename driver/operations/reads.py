@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from driver.operations.base import Kind, Operation, collection_of, first_name, fixed
 from driver.operations.options import checked
+from driver.operations.timeouts import NON_TAILABLE, opening, without_timeout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,18 +18,20 @@ if TYPE_CHECKING:
 
 WRITE_STAGES = frozenset({"$out", "$merge"})
 CURSOR_TYPES: dict[str, dict[str, bool]] = {
-    "nonTailable": {},
+    NON_TAILABLE: {},
     "tailable": {"tailable": True},
     "tailableAwait": {"tailable": True, "awaitData": True},
 }
 
 
 def read(target: Target, command: Document, *, takes_read_concern: bool = True) -> Operation:
-    """Return an operation that Retryable Reads supports."""
+    """Return an operation that Retryable Reads supports; a timeoutMS among its options is the driver's."""
+    document, timeout = without_timeout(command, target.concerns.timeout)
     return Operation(
         target.database,
         Kind.READ,
-        fixed(command),
+        fixed(document),
+        timeout=timeout,
         read_preference=target.concerns.read_preference,
         read_concern=target.concerns.read_concern if takes_read_concern else None,
         retryable_read=True,
@@ -40,14 +43,16 @@ def read(target: Target, command: Document, *, takes_read_concern: bool = True) 
 def find(target: Target, filter_: Document, options: Document) -> Operation:
     """Return a `find`. A negative limit asks for a single batch."""
     given = checked("find", options)
-    given.pop("maxAwaitTimeMS", None)
-    given.update(CURSOR_TYPES[given.pop("cursorType", "nonTailable")])
+    awaited, mode = given.pop("maxAwaitTimeMS", None), given.pop("timeoutMode", None)
+    cursor_type = given.pop("cursorType", NON_TAILABLE)
+    given.update(CURSOR_TYPES[cursor_type])
     limit = given.get("limit", 0)
     if limit < 0:
         given.update(limit=-limit, singleBatch=True)
     elif limit and given.get("batchSize") == limit:
         given["batchSize"] = limit + 1  # so that the server closes the cursor with the first batch
-    return read(target, {"find": target.collection, "filter": filter_, **given})
+    operation = read(target, {"find": target.collection, "filter": filter_, **given})
+    return opening(operation, mode=mode, cursor_type=cursor_type, max_await_time_ms=awaited)
 
 
 def find_one(target: Target, filter_: Document, options: Document) -> Operation:
@@ -66,22 +71,28 @@ def aggregate(target: Target, pipeline: Sequence[Document], options: Document) -
     One with a write stage is a write that is never retried as one (Retryable Writes: Unsupported).
     """
     given = checked("aggregate", options)
-    given.pop("maxAwaitTimeMS", None)
+    awaited, mode = given.pop("maxAwaitTimeMS", None), given.pop("timeoutMode", None)
     batch_size = given.pop("batchSize", None)
     writes = has_write_stage(pipeline)
     cursor = {} if batch_size is None or (writes and batch_size == 0) else {"batchSize": batch_size}
     command = {"aggregate": target.collection, "pipeline": list(pipeline), "cursor": cursor, **given}
-    if not writes:
-        return read(target, command)
+    operation = _writing(target, command) if writes else read(target, command)
+    return opening(operation, mode=mode, max_await_time_ms=awaited, writes=writes)
+
+
+def _writing(target: Target, command: Document) -> Operation:
+    """Return an `aggregate` with a write stage."""
+    document, timeout = without_timeout(command, target.concerns.timeout)
     return Operation(
         target.database,
         Kind.WRITE,
-        fixed({**command, **target.write_concern_field()}),
+        fixed({**document, **target.write_concern_field()}),
         read_preference=target.concerns.read_preference,
         read_concern=target.concerns.read_concern,
         writes_through_pipeline=True,
         name="aggregate",
         collection=collection_of(command),
+        timeout=timeout,
     )
 
 

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from driver.errors import InvalidArgumentError, WriteConcernError, WriteError
+from driver.errors import (
+    InvalidArgumentError,
+    OperationTimeoutError,
+    WriteConcernError,
+    WriteError,
+    under_timeout,
+)
 from driver.operations.base import Command, Kind, Operation, collection_of, first_name, fixed
 from driver.operations.models import check_replacement, check_update, statement
 from driver.operations.options import checked
+from driver.operations.timeouts import without_timeout
 from driver.results import DeleteResult, UpdateResult
 from mongowire.messages import DocumentSequence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from driver.errors import DriverError
     from driver.operations.base import Target
     from driver.operations.models import WriteModel
     from driver.run import Reply
@@ -28,7 +36,8 @@ MARGIN_OF_STATEMENTS = 16 * 1024
 
 def write(target: Target, command: Document, *, retryable: bool) -> Operation:
     """Return an operation that writes; `retryable` says that Retryable Writes supports it in this shape."""
-    document = {**command, **target.write_concern_field()}
+    given, timeout = without_timeout(command, target.concerns.timeout)
+    document = {**given, **target.write_concern_field()}
     return Operation(
         target.database,
         Kind.WRITE,
@@ -36,12 +45,14 @@ def write(target: Target, command: Document, *, retryable: bool) -> Operation:
         acknowledged=target.acknowledged,
         name=first_name(command),
         collection=collection_of(command),
+        timeout=timeout,
     )
 
 
 def single(target: Target, model: WriteModel, options: Document) -> Operation:
     """Return the command of one insert, update or delete: retryable unless it may hit many documents."""
-    document = {model.verb: target.collection, "ordered": True, **options, **target.write_concern_field()}
+    given, timeout = without_timeout(options, target.concerns.timeout)
+    document = {model.verb: target.collection, "ordered": True, **given, **target.write_concern_field()}
     sequence = DocumentSequence.of(STATEMENTS[model.verb], [statement(model)])
 
     def prepare(server: ServerDescription) -> Command:
@@ -55,6 +66,7 @@ def single(target: Target, model: WriteModel, options: Document) -> Operation:
         acknowledged=target.acknowledged,
         name=model.verb,
         collection=collection_of(document),
+        timeout=timeout,
     )
 
 
@@ -66,16 +78,23 @@ def check_size(encoded: bytes, server: ServerDescription) -> None:
 
 
 def refused(reply: Reply) -> None:
-    """Raise the first write error of a reply as WriteError."""
+    """Raise the first write error of a reply as WriteError, or as OperationTimeoutError."""
     if reply.document.get("writeErrors"):
-        raise WriteError.of_reply(reply.document, reply.address)
+        error = WriteError.of_reply(reply.document, reply.address)
+        raise under_timeout(error, timed=reply.deadline.is_set)
 
 
-def more_telling(error: WriteConcernError) -> WriteConcernError | WriteError:
+def more_telling(error: DriverError) -> DriverError:
     """Return what to raise for a reply that holds a write concern error: a write error comes first."""
-    if error.response.get("writeErrors"):
+    if isinstance(error, WriteConcernError) and error.response.get("writeErrors"):
         return WriteError.of_reply(error.response, error.address)
     return error
+
+
+def concern_failure(error: DriverError) -> WriteConcernError | None:
+    """Return the write concern error that an error is, or that made an OperationTimeoutError of it."""
+    failure = error.cause if isinstance(error, OperationTimeoutError) else error
+    return failure if isinstance(failure, WriteConcernError) else None
 
 
 def update_result(reply: Reply, *, acknowledged: bool) -> UpdateResult:

@@ -5,7 +5,7 @@ One policy joins Retryable Reads, Retryable Writes and Client Backpressure. It d
     failure ──> retryable? ──no──> GiveUp
                    │yes
                    v
-            retries left? ──no──> GiveUp        1 without a deadline, unlimited with one,
+            retries left? ──no──> GiveUp        1 without timeoutMS, unlimited with it,
                    │yes                         max_adaptive_retries once an overload was seen
                    v
             overloaded? ──no──> RetryAt(now)
@@ -56,9 +56,9 @@ class RetryState:
     deprioritized: tuple[str, ...] = ()
 
     @classmethod
-    def initial(cls, *, deadline: float) -> RetryState:
-        """Return the state before the first attempt: one retry, or as many as fit before a deadline."""
-        return cls(allowed=1 if deadline == inf else inf)
+    def initial(cls, *, timed: bool) -> RetryState:
+        """Return the state before the first attempt: one retry, with timeoutMS as many as fit."""
+        return cls(allowed=inf if timed else 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +73,10 @@ class RetryAt:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """Raise the error; `reason` is for the log."""
+    """Raise the error; `reason` is for the log. `late` says that there was no time for another attempt."""
 
     reason: str
+    late: bool = False
 
 
 Decision: TypeAlias = RetryAt | GiveUp
@@ -111,7 +112,8 @@ class RetryPolicy:
         if following.attempt > following.allowed:
             return GiveUp(f"{state.attempt} retries have been made")
         if not failure.overloaded:
-            return RetryAt(now, following) if now < deadline else GiveUp("the deadline has passed")
+            late = GiveUp("the deadline has passed", late=True)
+            return RetryAt(now, following) if now < deadline else late
         return self._after_backoff(following, failure, now, deadline, jitter)
 
     def _following(self, state: RetryState, failure: Failure) -> RetryState:
@@ -136,7 +138,7 @@ class RetryPolicy:
         base = failure.base_backoff if self.honours_base_backoff else None
         backoff = self.backoff.before(following.attempt, jitter, base=base)
         if now + backoff > deadline:
-            return GiveUp("the backoff ends after the deadline")
+            return GiveUp("the backoff ends after the deadline", late=True)
         return RetryAt(now + backoff, following, backoff=backoff, cost=1.0)
 
 

@@ -10,7 +10,12 @@ from math import isinf
 from typing import TYPE_CHECKING, TypeAlias
 
 from driver import events
-from driver.errors import ClientClosedError, DriverError, ServerSelectionError
+from driver.errors import (
+    ClientClosedError,
+    DriverError,
+    ServerSelectionError,
+    ServerSelectionTimeoutError,
+)
 from driver.sdam import transitions
 from driver.sdam.description import (
     ServerDescription,
@@ -256,7 +261,9 @@ class Topology:
                 return self._servers[self._chosen(found).address]
             now = self._ports.clock.now()
             if now >= deadline:
-                raise ServerSelectionError(f"no server found for {selector} in time; {self.description}")
+                raise ServerSelectionTimeoutError(
+                    f"no server found for {selector} in time; {self.description}"
+                )
             if log is not None:
                 log.waits(selector, self.description, deadline - now)
             self.request_checks()

@@ -257,9 +257,10 @@ def _take_events(cursor: Cursor, limit: int | None) -> list[Document]:
 def _wait_for_data(ctx: CommandContext, request: Mapping[str, Any]) -> None:
     """Have the command called again when something was written. Raises `Park` until the wait is over."""
     wait = request["maxTimeMS"] / 1000 if request.get("maxTimeMS") else _AWAIT_DATA_WAIT
-    until = ctx.request.arrived + wait
-    if ctx.now < until:
-        raise Park(ctx.node.oplog.grown, until)
+    if ctx.request.data_until is None:  # what blocked the command before does not count
+        ctx.request.data_until = ctx.now + wait
+    if ctx.now < ctx.request.data_until:
+        raise Park(ctx.node.oplog.grown, ctx.request.data_until)
 
 
 def _check_access(ctx: CommandContext, cursor: Cursor, ns: Namespace, request: Mapping[str, Any]) -> None:

@@ -56,6 +56,7 @@ FEATURES: Final = frozenset(
         Feature.COMMAND_CURSORS,
         Feature.CLIENT_BULK_WRITE,
         Feature.SERVER_API,
+        Feature.TIMEOUT_MS,
         Feature.VIRTUAL_TIME,
     }
 )
@@ -220,11 +221,13 @@ def _server_api(given: Mapping[str, Any] | None) -> ServerApi | None:
     return ServerApi(given["version"], given.get("strict"), given.get("deprecationErrors"))
 
 
-def _concerns(options: Mapping[str, Any]) -> dict[str, Any]:
+def _inherited(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a database or a collection."""
     readers: dict[str, tuple[str, Callable[[Any], Any]]] = {
         "readConcern": ("read_concern", lambda document: ReadConcern(document.get("level"))),
         "readPreference": ("read_preference", ReadPreference.of_document),
         "writeConcern": ("write_concern", WriteConcern.of_document),
+        "timeoutMS": ("timeout_ms", int),
     }
     given: dict[str, Any] = {}
     for name, document in options.items():
@@ -236,20 +239,21 @@ def _concerns(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _database(parent: _Client, spec: Mapping[str, Any]) -> Database:
-    return parent.client.database(spec["databaseName"], **_concerns(spec.get("databaseOptions", {})))
+    return parent.client.database(spec["databaseName"], **_inherited(spec.get("databaseOptions", {})))
 
 
 def _collection(parent: Database, spec: Mapping[str, Any]) -> Collection:
-    return parent.collection(spec["collectionName"], **_concerns(spec.get("collectionOptions", {})))
+    return parent.collection(spec["collectionName"], **_inherited(spec.get("collectionOptions", {})))
 
 
 def _bucket(parent: Database, spec: Mapping[str, Any]) -> GridFSBucket:
     own, concerns = bucket_options(spec.get("bucketOptions", {}))
-    return GridFSBucket(parent, **own, **_concerns(concerns))
+    return GridFSBucket(parent, **own, **_inherited(concerns))
 
 
 _SESSION_OPTIONS: Final = {
     "causalConsistency": "causal_consistency",
+    "defaultTimeoutMS": "default_timeout_ms",
     "snapshot": "snapshot",
     "snapshotTime": "snapshot_time",
 }

@@ -111,25 +111,33 @@ def _read_preference(given: Arguments) -> ReadPreference | None:
 
 
 async def _run_command(database: Database, given: Arguments) -> Any:
-    _only(given, "command", "commandName", "session", "readPreference")
+    _only(given, "command", "commandName", "session", "readPreference", "timeoutMS")
     return await database.command(
-        _named_first(given), session=given.get("session"), read_preference=_read_preference(given)
+        _named_first(given),
+        session=given.get("session"),
+        read_preference=_read_preference(given),
+        timeout_ms=given.get("timeoutMS"),
     )
 
 
 async def _create_command_cursor(database: Database, given: Arguments) -> Cursor:
     arguments = ("command", "commandName", "session", "readPreference")
-    _only(given, *arguments, "batchSize", "maxTimeMS", "comment", "cursorType")
+    _only(given, *arguments, "batchSize", "maxTimeMS", "comment", "cursorType", "timeoutMS", "timeoutMode")
     preference = _read_preference(given)
     paging = Paging(
         read_preference=preference,
         batch_size=given.get("batchSize"),
         max_await_time_ms=given.get("maxTimeMS"),
         comment=given.get("comment"),
-        tailable=given.get("cursorType", "nonTailable") != "nonTailable",
+        cursor_type=given.get("cursorType", "nonTailable"),
     )
     return await database.cursor_command(
-        _named_first(given), session=given.get("session"), read_preference=preference, paging=paging
+        _named_first(given),
+        session=given.get("session"),
+        read_preference=preference,
+        paging=paging,
+        timeout_ms=given.get("timeoutMS"),
+        timeout_mode=given.get("timeoutMode"),
     )
 
 
@@ -157,8 +165,9 @@ async def _bulk_write(collection: Collection, given: Arguments) -> Any:
 
 
 async def _drop_database(client: AsyncClient, given: Arguments) -> None:
-    _only(given, "database", "session")
-    await client.database(given["database"]).drop(session=given.get("session"))
+    _only(given, "database", "session", "timeoutMS")
+    options = {name: given[name] for name in ("session", "timeoutMS") if name in given}
+    await client.database(given["database"]).drop(**options)
 
 
 async def _close_client(client: AsyncClient, given: Arguments) -> None:
@@ -179,9 +188,8 @@ async def _create_collection(database: Database, given: Arguments) -> Collection
 
 async def _create_index(collection: Collection, given: Arguments) -> str:
     rest = {name: value for name, value in given.items() if name not in {"keys", "session", "maxTimeMS"}}
-    if "timeoutMS" in rest:
-        raise UnsupportedOperation("the reference driver takes no timeoutMS here")
-    options = {name: given[name] for name in ("maxTimeMS", "comment", "rawData") if name in given}
+    of_command = ("maxTimeMS", "comment", "rawData", "timeoutMS")
+    options = {name: given[name] for name in of_command if name in given}
     index = {name: value for name, value in rest.items() if name not in options}
     return await collection.create_index(
         given["keys"], session=given.get("session"), options=options, **index
@@ -230,13 +238,13 @@ async def _start_transaction(session: ClientSession, given: Arguments) -> None:
 
 
 async def _commit_transaction(session: ClientSession, given: Arguments) -> None:
-    _only(given)
-    await session.commit_transaction()
+    _only(given, "timeoutMS")
+    await session.commit_transaction(timeout_ms=given.get("timeoutMS"))
 
 
 async def _abort_transaction(session: ClientSession, given: Arguments) -> None:
-    _only(given)
-    await session.abort_transaction()
+    _only(given, "timeoutMS")
+    await session.abort_transaction(timeout_ms=given.get("timeoutMS"))
 
 
 async def _with_transaction(session: ClientSession, given: Arguments) -> None:
@@ -250,8 +258,10 @@ async def _with_transaction(session: ClientSession, given: Arguments) -> None:
                 raise failed.__cause__ from None
             raise
 
-    options = {name: value for name, value in given.items() if name != "callback"}
-    await session.with_transaction(callback, **transaction_options(options))
+    options = {name: value for name, value in given.items() if name not in ("callback", "timeoutMS")}
+    await session.with_transaction(
+        callback, timeout_ms=given.get("timeoutMS"), **transaction_options(options)
+    )
 
 
 async def _snapshot_time(session: ClientSession, given: Arguments) -> Any:
@@ -261,10 +271,9 @@ async def _snapshot_time(session: ClientSession, given: Arguments) -> Any:
 
 async def _iterate(cursor: Cursor | ChangeStream, given: Arguments) -> Any:
     _only(given)
-    while cursor.alive:
-        document = await cursor.try_next()
-        if document is not None:
-            return document
+    document = await cursor.next()
+    if document is not None:
+        return document
     raise OperationFailed(ErrorReport("the cursor has no more documents", is_client_error=True))
 
 
@@ -274,8 +283,8 @@ async def _iterate_once(cursor: Cursor | ChangeStream, given: Arguments) -> Any:
 
 
 async def _close_cursor(cursor: Cursor | ChangeStream, given: Arguments) -> None:
-    _only(given)
-    await cursor.aclose()
+    _only(given, "timeoutMS")
+    await cursor.aclose(timeout_ms=given.get("timeoutMS"))
 
 
 CLIENT: Final[Mapping[str, Handler]] = {
@@ -294,7 +303,7 @@ DATABASE: Final[Mapping[str, Handler]] = {
     "createChangeStream": Call(Database.watch, "watch", ("pipeline",)),
     "createCollection": _create_collection,
     "createCommandCursor": _create_command_cursor,
-    "dropCollection": Call(Database.drop_collection, None, ("collection",)),
+    "dropCollection": Call(Database.drop_collection, "drop", ("collection",)),
     "listCollectionNames": Call(Database.list_collection_names, "listCollections"),
     "listCollectionObjects": Call(Database.list_collections, "listCollections"),
     "listCollections": Call(Database.list_collections, "listCollections"),
@@ -316,7 +325,7 @@ COLLECTION: Final[Mapping[str, Handler]] = {
     "deleteMany": Call(Collection.delete_many, "deleteMany", ("filter",), (), results.deleted),
     "deleteOne": Call(Collection.delete_one, "deleteOne", ("filter",), (), results.deleted),
     "distinct": Call(Collection.distinct, "distinct", ("fieldName",), ("filter",)),
-    "drop": Call(Collection.drop),
+    "drop": Call(Collection.drop, "drop"),
     "dropIndex": Call(Collection.drop_index, "dropIndexes", ("name",)),
     "dropIndexes": Call(Collection.drop_indexes, "dropIndexes"),
     "dropSearchIndex": Call(Collection.drop_search_index, None, ("name",)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from bson.errors import BSONError
@@ -111,9 +111,18 @@ def report(error: Exception) -> ErrorReport:
         return _report_bulk(error)
     if isinstance(error, ServerError):
         return _report_server(error)
+    if isinstance(error, OperationTimeoutError):
+        return _report_timeout(error)
     labels = frozenset(error.labels) if isinstance(error, DriverError) else frozenset[str]()
-    timed_out = isinstance(error, OperationTimeoutError)
-    return ErrorReport(str(error), is_client_error=True, is_timeout_error=timed_out, labels=labels)
+    return ErrorReport(str(error), is_client_error=True, labels=labels)
+
+
+def _report_timeout(error: OperationTimeoutError) -> ErrorReport:
+    """Return what its cause says, and that it is a time-out."""
+    untold = ErrorReport(error.message, is_client_error=True)
+    told = untold if error.cause is None else report(error.cause)
+    labels = frozenset(error.labels)
+    return replace(told, message=error.message, is_timeout_error=True, labels=labels)
 
 
 def _report_server(error: ServerError) -> ErrorReport:
@@ -134,6 +143,7 @@ def _report_bulk(error: BulkError) -> ErrorReport:
     return ErrorReport(
         error.message,
         is_client_error=cause is not None and not isinstance(cause, ServerError),
+        is_timeout_error=error.timed_out,
         code=error.code,
         code_name=cause.code_name if isinstance(cause, ServerError) else None,
         labels=frozenset(error.labels),

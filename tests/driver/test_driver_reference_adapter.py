@@ -160,8 +160,8 @@ def test_what_the_driver_lacks_is_unsupported() -> None:
             await scene.call("createIndexes", models=[])
         with pytest.raises(UnsupportedOperation, match="has its results inline"):
             await scene.call("mapReduce", map="", reduce="", out="")
-        with pytest.raises(UnsupportedOperation, match="takes no timeoutMS here"):
-            await scene.call("find", filter={}, timeoutMS=5)
+        with pytest.raises(UnsupportedOperation, match="takes no timeout here"):
+            await scene.call("find", filter={}, timeout=5)
         with pytest.raises(UnsupportedOperation, match="does not create a clientEncryption"):
             await scene.adapter.create(EntityKind.CLIENT_ENCRYPTION, scene.client, {})
         with pytest.raises(UnsupportedOperation, match="the reference driver warns"):

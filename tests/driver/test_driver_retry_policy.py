@@ -50,7 +50,7 @@ def decide(
 
 def retried(policy: RetryPolicy, failures: list[Failure], *, deadline: float = inf) -> list[float] | str:
     """Return the backoffs of a chain of failures, or the reason to give up."""
-    state = RetryState.initial(deadline=deadline)
+    state = RetryState.initial(timed=deadline < inf)
     backoffs = []
     for failure in failures:
         decision = decide(policy, state, failure, deadline=deadline)
@@ -66,7 +66,7 @@ def test_an_error_that_is_not_retryable_is_never_retried() -> None:
 
 
 def test_without_a_deadline_one_retry_is_made_and_at_once() -> None:
-    decision = decide(OLD, RetryState.initial(deadline=inf), NETWORK)
+    decision = decide(OLD, RetryState.initial(timed=False), NETWORK)
     assert isinstance(decision, RetryAt)
     assert (decision.when, decision.backoff, decision.cost) == (100.0, 0.0, 0.0)
     assert retried(OLD, [NETWORK, NETWORK]) == "1 retries have been made"
@@ -74,7 +74,9 @@ def test_without_a_deadline_one_retry_is_made_and_at_once() -> None:
 
 def test_with_a_deadline_retries_go_on_until_it_has_passed() -> None:
     assert retried(OLD, [NETWORK] * 50, deadline=101.0) == [0.0] * 50
-    assert decide(OLD, RetryState(allowed=inf), NETWORK, deadline=100.0) == GiveUp("the deadline has passed")
+    assert decide(OLD, RetryState(allowed=inf), NETWORK, deadline=100.0) == GiveUp(
+        "the deadline has passed", late=True
+    )
 
 
 @pytest.mark.parametrize(
@@ -116,7 +118,7 @@ def test_an_overload_ends_the_unlimited_retries_of_a_deadline() -> None:
 
 def test_a_backoff_that_would_end_after_the_deadline_is_not_begun() -> None:
     late = decide(OLD, RetryState(allowed=inf), OVERLOAD, deadline=100.05)
-    assert late == GiveUp("the backoff ends after the deadline")
+    assert late == GiveUp("the backoff ends after the deadline", late=True)
 
 
 def test_only_overload_retries_cost_a_token() -> None:

@@ -23,6 +23,7 @@ from driver.errors import (
     DriverError,
     InvalidArgumentError,
     NetworkError,
+    OperationTimeoutError,
     ServerError,
     ServerSelectionError,
     WriteConcernError,
@@ -431,10 +432,11 @@ def test_with_a_timeout_retries_go_on_until_it_has_passed() -> None:
         stage.primary.will("insert", *[error(SHUTDOWN, "going", RETRYABLE)] * 30)
         await insert(stage)
 
-    scenario, kept = caught(fails, ServerError)
+    scenario, kept = caught(fails, OperationTimeoutError)
     stage = play(scenario, "timeoutMS=3000&heartbeatFrequencyMS=500")
     assert len(stage.primary.commands("insert")) > 2
-    assert kept[0].code == SHUTDOWN
+    assert kept[0].cause.code == SHUTDOWN
+    assert kept[0].has_label(RETRYABLE)
 
 
 # --- bulk writes that are interrupted ---

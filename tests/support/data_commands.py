@@ -142,7 +142,7 @@ class Server:
             now=self.clock.now(),
             catalog=self.catalog,
             cursors=self.cursors,
-            request=cast("Any", SimpleNamespace(arrived=self.clock.now(), has_autocommit=False)),
+            request=cast("Any", SimpleNamespace(has_autocommit=False, data_until=None)),
             session_id=session,
             statements=statements,
         )

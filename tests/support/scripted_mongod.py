@@ -32,7 +32,16 @@ class Silence:
     """Never answer."""
 
 
-Answer: TypeAlias = "Document | Drop | Silence | Callable[[Document], Document | Drop | Silence]"
+@dataclass(frozen=True)
+class Late:
+    """Answer after some seconds."""
+
+    seconds: float
+    answer: Document = field(default_factory=lambda: {"ok": 1.0})
+
+
+Said: TypeAlias = "Document | Drop | Silence | Late"
+Answer: TypeAlias = "Said | Callable[[Document], Said]"
 
 
 @dataclass
@@ -70,7 +79,7 @@ class ScriptedMongod:
     def commands(self, name: str) -> list[Document]:
         return [command for command in self.received if next(iter(command)) == name]
 
-    def answer(self, command: Document) -> Document | Drop | Silence:
+    def answer(self, command: Document) -> Said:
         name = next(iter(command))
         queue = self.script.get(name)
         answer: Answer = queue.popleft() if queue else self._default(name)
@@ -114,12 +123,17 @@ class Peer(asyncio.Protocol):
         answer = self._server.answer(command)
         if isinstance(answer, Drop):
             self.abort()
+        elif isinstance(answer, Late):
+            loop = asyncio.get_running_loop()
+            loop.call_later(answer.seconds, self._reply, answer.answer, request_id, message)
         elif isinstance(answer, dict) and not getattr(message, "more_to_come", False):
             self._reply(answer, request_id, message)
 
     def _reply(self, answer: Mapping[str, Any], request_id: int, message: OpMsg | OpQuery) -> None:
         reply = OpReply.of(answer) if isinstance(message, OpQuery) else OpMsg.of(answer)
         assert self._transport is not None
+        if self._transport.is_closing():
+            return
         self._transport.write(self._wire.send(reply, request_id=1, response_to=request_id))
 
 
