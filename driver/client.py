@@ -8,13 +8,12 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-from driver import editions
+from driver import editions, wiring
 from driver.auth.authenticator import Authenticator
 from driver.change_stream import ChangeStream
 from driver.cmap.handshake import Handshake
 from driver.cmap.metadata import Metadata
 from driver.cmap.pool import Pool, PoolPorts
-from driver.cmap.state import PoolOptions
 from driver.database import Database
 from driver.errors import ClientClosedError, DriverError, InvalidArgumentError
 from driver.execute import Executor
@@ -27,12 +26,8 @@ from driver.operations.models import InsertOne, with_id
 from driver.operations.timeouts import seconds_of, timeout_of
 from driver.options import ClientOptions
 from driver.policy.deadline import Timeout
-from driver.policy.retry import RetryPolicy
-from driver.policy.token_bucket import NoBudget, TokenBucket
 from driver.request_ids import RequestIds
-from driver.sdam import transitions
 from driver.sdam.monitor import Monitor, MonitorPorts
-from driver.sdam.selection import Window
 from driver.sdam.topology import Topology, TopologyPorts
 from driver.session import ClientSession, ClusterClock, ServerSessionPool, SessionOptions
 from driver.tracing.options import TracingOptions
@@ -120,7 +115,9 @@ class AsyncClient:
         self._ancestors: list[Topology] = []
         configure_once()
         self._tracing = (tracing or TracingOptions.of_environment(os.environ)).tracing()
-        self._log_document_length = _document_length(log_document_length)
+        self._log_document_length = (
+            document_length(os.environ) if log_document_length is None else log_document_length
+        )
         self._begin()
 
     def _begin(self) -> None:
@@ -392,19 +389,13 @@ class AsyncClient:
             compressors=() if monitoring else self.options.compressors,
             load_balanced=self.options.load_balanced,
             connect_timeout=self.options.connect_timeout,
-            command_timeout=_handshake_timeout(self.options, monitoring=monitoring),
+            command_timeout=wiring.handshake_timeout(self.options, monitoring=monitoring),
             authenticator=None if monitoring else self._authenticator,
             api_fields=self._api_fields,
         )
 
     def _new_topology(self, topology_id: ObjectId) -> Topology:
         options = self.options
-        initial = transitions.initial(
-            options.seeds,
-            set_name=options.replica_set,
-            direct=options.direct_connection,
-            load_balanced=options.load_balanced,
-        )
         for_pools, for_monitors = self._handshake(monitoring=False), self._handshake(monitoring=True)
         pool_ports = PoolPorts(self.clock, for_pools, self._publish, self._on_error)
         monitor_ports = MonitorPorts(
@@ -420,24 +411,21 @@ class AsyncClient:
             clock=self.clock,
             rng=self.rng.spawn("selection"),
             publish=self._publish,
-            window=Window(options.local_threshold, options.heartbeat_frequency),
+            window=wiring.window(options),
             make_pool=lambda address, pool: Pool(address, pool, pool_ports),
             make_monitor=lambda address: Monitor(address, monitor_ports),
-            pool_options=_pool_options(options),
+            pool_options=wiring.pool_options(options),
         )
-        return Topology(initial, ports, topology_id)
+        return Topology(wiring.initial_topology(options), ports, topology_id)
 
     def _new_executor(self) -> Executor:
         options = self.options
-        budget = TokenBucket() if options.adaptive_retries and self.edition.has_token_bucket else NoBudget()
         return self._executor_kind()(
             topology=self._topology,
             options=options,
             edition=self.edition,
-            policy=RetryPolicy.of(
-                self.edition, retries=options.max_adaptive_retries, retargeting=options.overload_retargeting
-            ),
-            budget=budget,
+            policy=wiring.retry_policy(options, self.edition),
+            budget=wiring.retry_budget(options, self.edition),
             clock=self.clock,
             rng=self.rng.spawn("jitter"),
             request_ids=self._request_ids,
@@ -460,27 +448,3 @@ class AsyncClient:
 
     def _on_error(self, address: str, error: DriverError, generation: int) -> None:
         self._topology.on_error(address, error, generation, service_id=error.service_id)
-
-
-def _document_length(given: int | None) -> int:
-    return document_length(os.environ) if given is None else given
-
-
-def _handshake_timeout(options: ClientOptions, *, monitoring: bool) -> float:
-    """Return the seconds for a handshake's command. Monitors know neither of the two options."""
-    if monitoring:
-        return options.connect_timeout
-    if options.timeout is not None:
-        return options.timeout
-    return options.socket_timeout or options.connect_timeout
-
-
-def _pool_options(options: ClientOptions) -> PoolOptions:
-    return PoolOptions(
-        max_size=options.max_pool_size,
-        min_size=options.min_pool_size,
-        max_connecting=options.max_connecting,
-        max_idle=options.max_idle_time,
-        wait_queue_timeout=options.wait_queue_timeout,
-        load_balanced=options.load_balanced,
-    )

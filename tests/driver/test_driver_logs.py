@@ -424,7 +424,7 @@ def test_a_selection_says_once_that_it_waits_and_then_why_it_failed(
         "Server selection failed",
     ]
     assert logged[1]["remainingTimeMS"] == 2000
-    assert "ServerSelectionError" in logged[2]["failure"]
+    assert "ServerSelectionTimeoutError" in logged[2]["failure"]
     levels_heard = [
         record.levelname
         for record in all_components.records
