@@ -52,6 +52,9 @@ class Collection:
     find_one_and_…; and each command of insert_many and bulk_write that holds no update_many and no
     delete_many. Never: update_many, delete_many, aggregate with `$out` or `$merge`, and any write with
     `w: 0`. All commands are retried when the server is overloaded and says that it is safe.
+
+    Every method takes `timeoutMS`, the milliseconds that all of it may take, 0 for no limit; or a
+    `driver.policy.deadline.Deadline` that several calls share. Raises OperationTimeoutError.
     """
 
     def __init__(self, database: Database, name: str, concerns: Concerns) -> None:

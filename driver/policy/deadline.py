@@ -2,6 +2,9 @@
 
 A deadline is an instant. The earliest of several wins, and none is infinity. What timeoutMS says is known
 long before the operation begins; `Timeout.start` makes a `Deadline` of it when it does.
+
+Not bound by it: monitors; `killCursors` when a cursor is closed, and the abort by which withTransaction ends,
+which have all of the timeout again. The commands of a handshake have a deadline but no maxTimeMS.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import fakeserver
 from driver import AsyncClient
 from driver.auth.scram import KeyCache, ScramClient, ScramError, secret_of
 from driver.editions import EDITION_2026_02_20, EDITION_2026_07_08
-from driver.errors import AuthenticationError, NetworkError, ServerError
+from driver.errors import AuthenticationError, DriverError, NetworkError, ServerError
 from driver.options import ClientOptions
 from fakeserver import ClusterSpec, UserSpec
 from harness.sim import run_virtual
@@ -196,6 +196,30 @@ def test_a_connection_lost_while_it_is_authenticated_is_no_sign_of_overload(edit
         await client.command("db", {"find": "c"})
 
     on_a_server(scenario, edition=edition)
+
+
+@pytest.mark.parametrize(
+    ("query", "seconds"),
+    [
+        ("timeoutMS=200&socketTimeoutMS=50", 0.2),
+        ("timeoutMS=2000&serverSelectionTimeoutMS=100", 0.1),
+        ("socketTimeoutMS=50", 0.05),
+    ],
+)
+def test_authenticating_is_part_of_what_an_operation_has_time_for(query: str, seconds: float) -> None:
+    async def scenario(client: AsyncClient, cluster: Cluster, events: list[DriverEvent]) -> None:
+        data = {"failCommands": ["saslContinue"], "blockConnection": True, "blockTimeMS": 900}
+        cluster.nodes[0].configure_fail_point("failCommand", mode="alwaysOn", data=data)
+        client.open()
+        await client.clock.sleep_until(client.clock.now() + 0.05)
+        began = client.clock.now()
+        with pytest.raises(DriverError) as info:
+            await client.command("db", {"find": "c"})
+        assert client.clock.now() - began == pytest.approx(seconds, abs=0.01)
+        assert info.value.timed_out is query.startswith("timeoutMS")
+        assert [event.kind for event in events].count("commandStartedEvent") == 0
+
+    on_a_server(scenario, query=query)
 
 
 def test_monitors_do_not_authenticate() -> None:
