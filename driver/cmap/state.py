@@ -397,7 +397,8 @@ class PoolState:
         if self._is_stale(member):
             return "stale"
         idle = self.options.max_idle
-        return "idle" if idle and now - member.available_since >= idle else None
+        # The same sum as in `next_deadline`: a difference may be rounded to just below the limit.
+        return "idle" if idle and now >= member.available_since + idle else None
 
     def _reason_to_close(self, member: Member, *, errored: bool) -> str | None:
         if self.mode is PoolMode.CLOSED:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from bson import ObjectId
-from hypothesis import given, settings
+from driven_pool import Driven
+from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from driver.cmap.effects import Close, Establish, Grant, Interrupt, Publish, Refuse
-from driver.cmap.member import Phase
-from driver.cmap.state import PoolMode, PoolOptions, PoolState
+from driver.cmap.state import PoolMode, PoolOptions
 from driver.errors import (
     NetworkError,
     PoolClearedError,
@@ -22,88 +18,6 @@ from driver.errors import (
     PoolError,
     WaitQueueTimeoutError,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from driver.cmap.effects import Effect
-
-
-@dataclass
-class Driven:
-    """A pool whose effects are noted; connections are established when a test says so."""
-
-    options: PoolOptions = field(default_factory=PoolOptions)
-    now: float = 0.0
-    events: list[str] = field(default_factory=list)
-    details: list[Any] = field(default_factory=list)
-    granted: dict[int, int] = field(default_factory=dict)
-    refused: dict[int, Exception] = field(default_factory=dict)
-    order: list[int] = field(default_factory=list)
-    establishing: list[int] = field(default_factory=list)
-    closed: list[int] = field(default_factory=list)
-    interrupted: list[int] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.state = PoolState("a:1", self.options)
-
-    def do(self, effects: Iterable[Effect]) -> None:
-        for effect in effects:
-            match effect:
-                case Publish(event):
-                    self.details.append(event)
-                    number = getattr(event, "connection_id", None)
-                    self.events.append(event.kind.removesuffix("Event") + (f"#{number}" if number else ""))
-                case Establish(number, _):
-                    self.establishing.append(number)
-                case Grant(waiter, number):
-                    assert waiter not in self.granted
-                    assert waiter not in self.refused
-                    self.granted[waiter] = number
-                    self.order.append(waiter)
-                case Refuse(waiter, error):
-                    assert waiter not in self.granted
-                    assert waiter not in self.refused
-                    self.refused[waiter] = error
-                case Close(number):
-                    self.closed.append(number)
-                    if number in self.establishing:
-                        self.establishing.remove(number)
-                case Interrupt(number):
-                    self.interrupted.append(number)
-
-    def ready(self) -> Driven:
-        self.do(self.state.ready())
-        return self
-
-    def ask(self, waiter: int, *, deadline: float = inf) -> None:
-        self.do(self.state.check_out(waiter, self.now, deadline=deadline))
-
-    def establish(self, number: int | None = None) -> None:
-        number = self.establishing[0] if number is None else number
-        self.establishing.remove(number)
-        self.do(self.state.established(number, self.now))
-
-    def fail(self, error: Exception) -> None:
-        self.do(self.state.failed(self.establishing.pop(0), self.now, error))
-
-    def lend(self, waiter: int) -> int:
-        self.ask(waiter)
-        if waiter not in self.granted:
-            self.establish()
-        return self.granted[waiter]
-
-    def give_back(self, number: int, *, errored: bool = False) -> None:
-        self.do(self.state.check_in(number, self.now, errored=errored))
-
-    def clear(self, *, interrupt: bool = False) -> None:
-        self.do(self.state.clear(self.now, cause=NetworkError("boom"), interrupt_in_use=interrupt))
-
-    def tick(self) -> None:
-        self.do(self.state.tick(self.now))
-
-    def reasons(self, kind: str) -> list[str]:
-        return [event.reason for event in self.details if event.kind == kind]
 
 
 def test_a_pool_starts_paused_and_says_so_to_who_checks_out() -> None:
@@ -271,6 +185,15 @@ def test_an_idle_connection_is_closed_at_its_time_and_before_it_is_lent() -> Non
     assert pool.reasons("connectionClosedEvent") == ["idle"]
 
 
+def test_an_idle_connection_is_closed_at_its_time_however_the_sum_is_rounded() -> None:
+    pool = Driven(PoolOptions(max_idle=5.3), now=0.48).ready()
+    pool.give_back(pool.lend(1))
+    pool.now = pool.state.next_deadline(pool.now)
+    assert pool.now - 0.48 < 5.3
+    pool.tick()
+    assert pool.reasons("connectionClosedEvent") == ["idle"]
+
+
 def test_a_broken_connection_is_closed_on_check_in() -> None:
     pool = Driven().ready()
     pool.give_back(pool.lend(1), errored=True)
@@ -427,109 +350,6 @@ def test_behind_a_load_balancer_a_clear_touches_one_service_and_pauses_nothing()
 def test_behind_a_load_balancer_a_clear_without_a_service_does_nothing() -> None:
     pool = Driven(PoolOptions(load_balanced=True)).ready()
     assert pool.state.clear(0.0) == []
-
-
-class PoolMachine(RuleBasedStateMachine):
-    """Whatever happens, in whatever order, a pool keeps its promises."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.pool = Driven(PoolOptions(max_size=3, min_size=1, max_connecting=2, max_idle=7.0))
-        self.asked: list[int] = []
-        self.deadlines: dict[int, float] = {}
-        self.withdrawn: set[int] = set()
-
-    def do(self, effects: Iterable[Effect]) -> None:
-        for effect in list(effects):
-            if isinstance(effect, Grant):
-                member = next(m for m in self.pool.state.members() if m.id == effect.connection_id)
-                assert member.generation == self.pool.state.generations.current
-            self.pool.do([effect])
-
-    @rule()
-    def ready(self) -> None:
-        self.do(self.pool.state.ready())
-
-    @rule(interrupt=st.booleans())
-    def clear(self, interrupt: bool) -> None:  # noqa: FBT001 - Hypothesis passes it by name
-        self.do(self.pool.state.clear(self.pool.now, interrupt_in_use=interrupt))
-
-    @rule(patience=st.sampled_from([1.0, 5.0, inf]))
-    def ask(self, patience: float) -> None:
-        waiter = len(self.asked) + 1
-        self.asked.append(waiter)
-        self.deadlines[waiter] = deadline = self.pool.now + patience
-        self.do(self.pool.state.check_out(waiter, self.pool.now, deadline=deadline))
-
-    @rule(seconds=st.sampled_from([0.5, 1.0, 8.0]))
-    def pass_time(self, seconds: float) -> None:
-        self.pool.now += seconds
-        self.do(self.pool.state.tick(self.pool.now))
-
-    @precondition(lambda self: self.pool.establishing)
-    @rule(works=st.booleans(), data=st.data())
-    def finish_establishing(self, works: bool, data: st.DataObject) -> None:  # noqa: FBT001 - as above
-        number = data.draw(st.sampled_from(self.pool.establishing))
-        self.pool.establishing.remove(number)
-        state, now = self.pool.state, self.pool.now
-        self.do(state.established(number, now) if works else state.failed(number, now, NetworkError("no")))
-
-    @precondition(lambda self: self.pool.state.in_use)
-    @rule(errored=st.booleans(), data=st.data())
-    def give_back(self, errored: bool, data: st.DataObject) -> None:  # noqa: FBT001 - as above
-        lent = [member.id for member in self.pool.state.members() if member.phase is Phase.IN_USE]
-        number = data.draw(st.sampled_from(lent))
-        self.do(self.pool.state.check_in(number, self.pool.now, errored=errored))
-
-    @precondition(lambda self: self.pool.state.waiting)
-    @rule(data=st.data())
-    def withdraw(self, data: st.DataObject) -> None:
-        waiter = data.draw(st.sampled_from(self.pool.state.waiting))
-        self.withdrawn.add(waiter)
-        self.do(self.pool.state.cancel(waiter, self.pool.now))
-
-    @invariant()
-    def the_pool_is_never_above_its_maximum(self) -> None:
-        assert self.pool.state.total <= 3
-
-    @invariant()
-    def no_more_than_max_connecting_are_pending(self) -> None:
-        assert self.pool.state.pending <= 2
-        assert self.pool.state.pending == len(self.pool.establishing)
-
-    @invariant()
-    def every_waiter_ends_exactly_once_or_still_waits(self) -> None:
-        bound = {member.waiter for member in self.pool.state.members()} - {None}
-        ended = {*self.pool.granted, *self.pool.refused, *self.withdrawn}
-        assert ended.isdisjoint(self.pool.state.waiting)
-        assert set(self.asked) == ended | set(self.pool.state.waiting) | bound
-
-    @invariant()
-    def the_wait_queue_keeps_its_order(self) -> None:
-        assert list(self.pool.state.waiting) == sorted(self.pool.state.waiting)
-
-    @invariant()
-    def something_is_to_be_done_no_later_than_anything_is_due(self) -> None:
-        state, now = self.pool.state, self.pool.now
-        available = [m.available_since for m in state.members() if m.phase is Phase.AVAILABLE]
-        due = [*(self.deadlines[waiter] for waiter in state.waiting), *(since + 7.0 for since in available)]
-        lacking = state.next_deadline(now) < min(due, default=inf)
-        assert lacking <= (state.total < 1)
-        assert state.next_deadline(now) <= min(due, default=inf)
-
-    @invariant()
-    def nobody_waits_while_a_fresh_connection_is_available(self) -> None:
-        if self.pool.state.mode is PoolMode.READY and self.pool.state.waiting:
-            assert self.pool.state.available == 0
-
-    @invariant()
-    def a_pool_that_is_not_ready_has_no_queue(self) -> None:
-        if self.pool.state.mode is not PoolMode.READY:
-            assert not self.pool.state.waiting
-
-
-TestPoolMachine = pytest.mark.slow(PoolMachine.TestCase)
-TestPoolMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=12))
