@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self
 
-from driver import editions
+from driver import editions, forking
 from driver.auth.authenticator import Authenticator
 from driver.change_stream import ChangeStream
 from driver.cmap.handshake import Handshake
@@ -61,6 +62,8 @@ class AsyncClient:
 
     `options` has URI names and wins over the connection string. Raises ConfigurationError. The ports are the
     system's unless given; `listeners` are called with each event, at once.
+
+    Obeys CMAP-5, CMAP-34, CMAP-107.
     """
 
     def __init__(
@@ -86,15 +89,13 @@ class AsyncClient:
         self._ids = self.rng.spawn("ids")
         self._listeners = tuple(listeners)
         self._request_ids = RequestIds()
-        self._authenticator = (
-            None
-            if self.options.credential is None
-            else Authenticator(self.options.credential, self.rng.spawn("authentication"))
-        )
+        self._authenticator = self._new_authenticator()
         self._network = self._secured(network or TcpNetwork())
         self._topology = self._new_topology()
         self._executor = self._new_executor()
         self._closed = False
+        self._inherited: list[Topology] = []
+        forking.watch(self)
 
     # --- views ---
 
@@ -135,6 +136,24 @@ class AsyncClient:
         self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+    def reset_after_fork(self) -> None:
+        """Begin anew in the child (`CMAP: Forking`): discovery, pools, sessions and dice are its own.
+
+        What the parent had is kept and never touched: closing it here would be noticed there.
+
+        Obeys CMAP-31, CMAP-98.
+        """
+        if self._closed:
+            return
+        self._inherited.append(self._topology)
+        self.rng = self.rng.spawn(f"process {os.getpid()}")
+        self.sessions = ServerSessionPool(self.clock, self.rng.spawn("sessions"))
+        self.transaction_rng = self.rng.spawn("transactions")
+        self._ids = self.rng.spawn("ids")
+        self._authenticator = self._new_authenticator()
+        self._topology = self._new_topology()
+        self._executor = self._new_executor()
 
     @property
     def topology(self) -> Topology:
@@ -307,6 +326,10 @@ class AsyncClient:
             authenticator=None if monitoring else self._authenticator,
         )
 
+    def _new_authenticator(self) -> Authenticator | None:
+        credential = self.options.credential
+        return None if credential is None else Authenticator(credential, self.rng.spawn("authentication"))
+
     def _new_topology(self) -> Topology:
         options = self.options
         initial = transitions.initial(
@@ -338,6 +361,10 @@ class AsyncClient:
         return Topology(initial, ports, self.new_id())
 
     def _new_executor(self) -> Executor:
+        """Return what runs operations, with a token bucket of its own if adaptive retries are on.
+
+        Obeys CB-7, CB-14, CB-15, CB-16.
+        """
         options = self.options
         budget = TokenBucket() if options.adaptive_retries and self.edition.has_token_bucket else NoBudget()
         return Executor(
@@ -364,6 +391,7 @@ class AsyncClient:
 
 
 def _pool_options(options: ClientOptions) -> PoolOptions:
+    """Return what every pool of the client has. Obeys CMAP-2, CMAP-15."""
     return PoolOptions(
         max_size=options.max_pool_size,
         min_size=options.min_pool_size,

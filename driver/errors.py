@@ -41,6 +41,8 @@ class DriverError(Exception):
 
     `attempted` says whether the caller may infer that a command reached a server, `authenticating` that the
     error came while a new connection was authenticated, to the service `service_id` of a load balancer.
+
+    Obeys RW-49.
     """
 
     attempted = False
@@ -118,7 +120,7 @@ class AuthenticationError(DriverError):
 
 
 class PoolError(DriverError):
-    """CMAP: Connection Pool Errors. No command was sent."""
+    """CMAP: Connection Pool Errors. No command was sent. Obeys CMAP-146, CMAP-147."""
 
 
 class PoolClosedError(PoolError):
@@ -129,7 +131,7 @@ class PoolClosedError(PoolError):
 
 
 class PoolClearedError(PoolError):
-    """The pool was cleared; retryable, and it marks no server Unknown."""
+    """The pool was cleared; retryable, and it marks no server Unknown. Obeys CMAP-67, CMAP-82."""
 
     def __init__(
         self, address: str, cause: BaseException | None = None, *, message: str | None = None
@@ -279,6 +281,8 @@ def actionable(error: DriverError) -> DriverError:
     """Replace the message of code 20 "Transaction numbers …" by one that says what to do.
 
     Retryable Writes: Supported Server Versions.
+
+    Obeys RW-8, RW-9, RW-50.
     """
     if (
         isinstance(error, ServerError)

@@ -77,6 +77,8 @@ class Executor:
 
         It runs on the connection of a `lease`, if one is given. A caller that says `opens_cursor` gets the
         lease of the connection that the cursor is pinned to, and lets go of it.
+
+        Obeys RW-44.
         """
         deadline = after(self.clock.now(), self.options.timeout)
         number = self.request_ids.next_operation() if operation_id is None else operation_id
@@ -97,18 +99,13 @@ class Executor:
     # --- one attempt ---
 
     async def _attempt(self, run: Run) -> Reply:
+        """Select, check out, send; the connection goes back at the end of the block. Obeys CMAP-106."""
         server = await self._select(run)
         self._prepare(run)
         server.operations += 1
         try:
-            lease = await self._lease(run, server)
-            try:
+            with await self._lease(run, server) as lease:
                 return await self._converse(run, lease)
-            except BaseException as error:
-                lease.error = error if isinstance(error, Exception) else None
-                raise
-            finally:
-                lease.release(Use.OPERATION)
         finally:
             server.operations -= 1
 
@@ -143,7 +140,7 @@ class Executor:
         return self.topology.description.type in (TopologyType.LOAD_BALANCED, TopologyType.SHARDED)
 
     async def _select(self, run: Run) -> Server:
-        """Select a server, away from those that failed."""
+        """Select a server, away from those that failed. Obeys RW-38, RW-45, RW-46, CB-3."""
         run.server = None
         deadline = min(run.deadline, after(self.clock.now(), self.options.server_selection_timeout))
         server = await self.topology.select(
@@ -156,6 +153,8 @@ class Executor:
         """Decide, with the first server, whether this is a retryable write (Retryable Writes: Executing).
 
         Raises RetryImpossibleError when the server of a retry does not support what the first did.
+
+        Obeys RW-10, RW-11, RW-16, RW-22, RW-33, RW-39, RW-40, RW-47.
         """
         assert run.server is not None
         supported = run.server.supports_retryable_writes
@@ -175,6 +174,8 @@ class Executor:
         """Send the command and take the reply in; what an error tells of the server is acted upon here.
 
         The connection is still checked out: pools are cleared before it goes back.
+
+        Obeys RW-43, RW-48.
         """
         connection = lease.connection
         try:
@@ -190,6 +191,10 @@ class Executor:
         return Reply(document, connection.address, connection.description.max_wire_version, cursor)
 
     async def _exchange(self, run: Run, connection: Connection) -> dict[str, Any]:
+        """Send the command and return its reply, between its events.
+
+        Obeys RW-54, RW-55, RW-56, CB-20, CB-21.
+        """
         request = self._message(run)
         if run.transaction is not None:
             run.transaction.sent()
@@ -218,6 +223,7 @@ class Executor:
         return {"ok": 1}
 
     def _message(self, run: Run) -> OpMsg:
+        """Make the message of one attempt; the transaction number is drawn once. Obeys RW-35, RW-51, CB-5."""
         assert run.command is not None
         assert run.server is not None
         session = self._session_to_send(run)
@@ -240,7 +246,10 @@ class Executor:
 
     @staticmethod
     def _join_transaction(run: Run, transaction: Transaction) -> None:
-        """Decide what the command says of its transaction; a retry starts it as the first try did."""
+        """Decide what the command says of its transaction; a retry starts it as the first try did.
+
+        Obeys CB-4.
+        """
         run.transaction_number = transaction.number
         if run.starts_transaction is None:
             run.starts_transaction = transaction.state is TransactionState.STARTING
@@ -318,6 +327,7 @@ class Executor:
         raise error
 
     def _label(self, run: Run, error: DriverError) -> None:
+        """Add the labels that are the driver's to add. Obeys RW-23."""
         if run.within:
             label_within(error)
             return
@@ -349,7 +359,10 @@ class Executor:
         )
 
     def _is_retryable(self, run: Run, error: DriverError) -> bool:
-        """Return whether any of the three policies allows another attempt after this error."""
+        """Return whether any of the three policies allows another attempt after this error.
+
+        Obeys RW-17, RW-24, RW-41, RW-42.
+        """
         operation = run.operation
         if not operation.acknowledged:
             return False
@@ -365,7 +378,7 @@ class Executor:
         return is_retryable_overload(error) and self._retries_overload(operation)
 
     def _retries_overload(self, operation: Operation) -> bool:
-        """Client Backpressure: Overload retry policy, rule 2.4."""
+        """Client Backpressure: Overload retry policy, rule 2.4. Obeys CB-1."""
         if operation.ends_transaction:
             return True
         match operation.kind:

@@ -38,6 +38,8 @@ def assemble(
     """Return the message. It is made anew for each attempt, so that a retry gossips what was learnt.
 
     `starts` says that the command is the first of its transaction.
+
+    Obeys RW-52.
     """
     document = dict(command.document)
     if transaction is not None and session is not None:

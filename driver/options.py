@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ClientOptions:
-    """Everything that a client was told; see URI Options for each name."""
+    """Everything that a client was told; see URI Options for each name. Obeys CMAP-14, RW-3, RW-5, RW-6."""
 
     seeds: tuple[str, ...] = ("localhost:27017",)
     app_name: str | None = None
@@ -66,6 +66,8 @@ class ClientOptions:
         """Return the options in a connection string, and warnings about what was ignored in it.
 
         `overrides` has URI names too and wins over the string. Raises ConfigurationError.
+
+        Obeys CMAP-16, CMAP-17, RW-2.
         """
         parsed = parse_uri(uri)
         given, warnings = _validated(parsed, overrides or {})

@@ -36,7 +36,10 @@ class Handshake:
     authenticator: Authenticator | None = None
 
     def document(self) -> dict[str, Any]:
-        """Return the hello command of a new connection; a legacy one asks whether `hello` is understood."""
+        """Return the hello command of a new connection; a legacy one asks whether `hello` is understood.
+
+        Obeys CB-18.
+        """
         name = {"hello": 1} if self.load_balanced else {"isMaster": 1, "helloOk": True}
         balanced = {"loadBalanced": True} if self.load_balanced else {}
         return {

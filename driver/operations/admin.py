@@ -21,6 +21,8 @@ def run_command(database: str, command: Document, read_preference: ReadPreferenc
     """Return the user's command as it is (Run Command): not inspected, no concerns, no transaction id.
 
     The read preference is not inherited: without one the command goes to a writable server.
+
+    Obeys RW-34.
     """
     return Operation(
         database,

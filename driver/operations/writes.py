@@ -35,7 +35,10 @@ def write(target: Target, command: Document, *, retryable: bool) -> Operation:
 
 
 def single(target: Target, model: WriteModel, options: Document) -> Operation:
-    """Return the command of one insert, update or delete: retryable unless it may hit many documents."""
+    """Return the command of one insert, update or delete: retryable unless it may hit many documents.
+
+    Obeys RW-18, RW-19.
+    """
     document = {model.verb: target.collection, "ordered": True, **options, **target.write_concern_field()}
     sequence = DocumentSequence.of(STATEMENTS[model.verb], [statement(model)])
 
@@ -54,7 +57,7 @@ def check_size(encoded: bytes, server: ServerDescription) -> None:
 
 
 def refused(reply: Reply) -> None:
-    """Raise the first write error of a reply as WriteError."""
+    """Raise the first write error of a reply as WriteError. Obeys RW-12."""
     if reply.document.get("writeErrors"):
         raise WriteError.of_reply(reply.document, reply.address)
 

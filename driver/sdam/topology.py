@@ -135,7 +135,10 @@ class Topology:
         self._notify()
 
     def on_check(self, described: ServerDescription) -> None:
-        """Take a monitor's report. A failed check clears the pool after the server was marked Unknown."""
+        """Take a monitor's report. A failed check clears the pool after the server was marked Unknown.
+
+        Obeys CMAP-149.
+        """
         self.apply(described)
         server = self._servers.get(described.address)
         if described.error is not None and server is not None:
