@@ -361,7 +361,7 @@ class AsyncClient:
         return Topology(initial, ports, self.new_id())
 
     def _new_executor(self) -> Executor:
-        """Return what runs operations, with a token bucket of its own if adaptive retries are on.
+        """Return what runs operations; with adaptiveRetries it has a token bucket of its own.
 
         Obeys CB-7, CB-14, CB-15, CB-16.
         """

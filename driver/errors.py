@@ -294,10 +294,10 @@ def actionable(error: DriverError) -> DriverError:
 
 
 def is_overload(error: DriverError) -> bool:
-    """Return whether the error says that the server is overloaded (Client Backpressure: Terms)."""
+    """Return whether the label SystemOverloadedError says that the server is overloaded."""
     return error.has_label(Label.SYSTEM_OVERLOADED)
 
 
 def is_retryable_overload(error: DriverError) -> bool:
-    """Return whether any command that met this error may be sent again after a backoff."""
+    """Return whether it is a Retryable Overload Error: any command may be sent again after a backoff."""
     return is_overload(error) and error.has_label(Label.RETRYABLE)

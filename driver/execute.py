@@ -378,7 +378,7 @@ class Executor:
         return is_retryable_overload(error) and self._retries_overload(operation)
 
     def _retries_overload(self, operation: Operation) -> bool:
-        """Client Backpressure: Overload retry policy, rule 2.4. Obeys CB-1."""
+        """Client Backpressure: Overload retry policy, rule 2.4: runCommand needs both options. Obeys CB-1."""
         if operation.ends_transaction:
             return True
         match operation.kind:

@@ -48,7 +48,7 @@ class ServerSession:
         return {"id": self.id}
 
     def next_transaction_number(self) -> Int64:
-        """Return a number larger than any used before (Retryable Writes: Generating Transaction IDs).
+        """Return a txnNumber larger than any before (Retryable Writes: Generating Transaction IDs).
 
         Obeys RW-32, RW-36.
         """

@@ -19,7 +19,10 @@ class Service:
 
 @dataclass(slots=True)
 class Generations:
-    """CMAP: Load Balancer Mode. Without services there is only the pool's own number. Obeys CMAP-94."""
+    """CMAP: Load Balancer Mode: from serviceId to generation and connection count, beside the pool's own.
+
+    Obeys CMAP-94.
+    """
 
     current: int = 0
     services: dict[ObjectId, Service] = field(default_factory=dict)

@@ -70,6 +70,8 @@ class Pool:
     async def check_out(self, *, deadline: float = inf) -> Connection:
         """CMAP: Checking Out a Connection. Raises PoolError, and what failed while establishing one.
 
+        Who waits gives up at the operation's deadline or after waitQueueTimeoutMS, whichever comes first.
+
         Obeys CMAP-12, CMAP-57, CMAP-58.
         """
         waiter, now = next(self._numbers), self._now()

@@ -101,7 +101,7 @@ class PoolState:
 
     @property
     def pending(self) -> int:
-        """PendingConnectionCount."""
+        """PendingConnectionCount, which maxConnecting limits."""
         return sum(member.phase is Phase.PENDING for member in self._members.values())
 
     @property
@@ -168,7 +168,8 @@ class PoolState:
     ) -> Sequence[Effect]:
         """CMAP: Clearing a Connection Pool. The caller lets a `tick` follow, which closes what is stale.
 
-        Obeys CMAP-77, CMAP-79, CMAP-80, CMAP-81, CMAP-83, CMAP-84, CMAP-85.
+        `interrupt_in_use` is interruptInUseConnections. Obeys CMAP-77, CMAP-79, CMAP-80, CMAP-81,
+        CMAP-83, CMAP-84, CMAP-85.
         """
         if self.mode is PoolMode.CLOSED:
             return []
@@ -298,7 +299,7 @@ class PoolState:
         return self.mode is PoolMode.READY and self.total < self.options.min_size
 
     def _may_connect(self) -> bool:
-        """Return whether both limits leave room for another connection (CMAP-38, CMAP-39)."""
+        """Return whether maxPoolSize and maxConnecting leave room for one more (CMAP-38, CMAP-39)."""
         capped = self.options.max_size and self.total >= self.options.max_size
         return not capped and self.pending < self.options.max_connecting
 
@@ -381,7 +382,7 @@ class PoolState:
         return member.generation != self.generations.of(member.service_id)
 
     def _perished(self, member: Member, now: float) -> str | None:
-        """CMAP: Perishable. Return why an available connection must be closed, or None."""
+        """CMAP: Perishable. Return why to close what is available, if so: stale, or maxIdleTimeMS is over."""
         if self._is_stale(member):
             return "stale"
         idle = self.options.max_idle

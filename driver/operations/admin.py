@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def run_command(database: str, command: Document, read_preference: ReadPreference | None) -> Operation:
-    """Return the user's command as it is (Run Command): not inspected, no concerns, no transaction id.
+    """Return the user's runCommand as it is: not inspected, no concerns, no transaction id.
 
     The read preference is not inherited: without one the command goes to a writable server.
 

@@ -110,7 +110,7 @@ def deserves_write_label(error: DriverError, server: ServerDescription) -> bool:
 
 
 def _has_retryable_code(error: ServerError, server: ServerDescription) -> bool:
-    """Codes of write errors never count, those of a mongos' write concern errors neither.
+    """Codes in writeErrors never count, that of a writeConcernError from a mongos neither.
 
     Obeys RW-29, RW-30.
     """

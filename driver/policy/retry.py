@@ -115,7 +115,7 @@ class RetryPolicy:
         return self._after_backoff(following, failure, now, deadline, jitter)
 
     def _following(self, state: RetryState, failure: Failure) -> RetryState:
-        """Return the state of the next attempt. Obeys CB-13."""
+        """Return the state of the next attempt; after an overload its limit is MAX_RETRIES. Obeys CB-13."""
         overload_seen = state.overload_seen or failure.overloaded
         return replace(
             state,
