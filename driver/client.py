@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 import warnings
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from driver import editions, forking
 from driver.auth.authenticator import Authenticator
 from driver.change_stream import ChangeStream
 from driver.cmap.handshake import Handshake
-from driver.cmap.metadata import client_metadata
+from driver.cmap.metadata import Metadata
 from driver.cmap.pool import Pool, PoolPorts
 from driver.cmap.state import PoolOptions
 from driver.database import Database
 from driver.errors import ClientClosedError, DriverError, InvalidArgumentError
 from driver.execute import Executor
+from driver.log.client_log import ClientLog
+from driver.log.components import configure_once, document_length
 from driver.operations import admin
 from driver.operations.base import Target
 from driver.operations.client_bulk import client_bulk_write
@@ -30,17 +33,19 @@ from driver.sdam.monitor import Monitor, MonitorPorts
 from driver.sdam.selection import Window
 from driver.sdam.topology import Topology, TopologyPorts
 from driver.session import ClientSession, ClusterClock, ServerSessionPool, SessionOptions
+from driver.tracing.options import TracingOptions
 from driver.transaction import TransactionOptions
 from mongowire.ids import object_id
 from mongowire.system import SystemClock, TcpNetwork, fresh_rng
 from mongowire.tls import TlsNetwork
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
     from types import TracebackType
 
     from bson import ObjectId, Timestamp
 
+    from driver.cmap.metadata import DriverInfo
     from driver.concerns import Concerns, ReadConcern, ReadPreference, WriteConcern
     from driver.editions import Edition
     from driver.events import DriverEvent, Listener
@@ -48,6 +53,7 @@ if TYPE_CHECKING:
     from driver.operations.models import WriteModel
     from driver.results import BulkWriteResult
     from driver.run import Reply
+    from driver.server_api import ServerApi
     from mongowire.ports import Clock, Network, Rng
 
 END_SESSIONS_BATCH = 10_000
@@ -61,7 +67,11 @@ class AsyncClient:
     """A client of one deployment. It connects when first used, and must be closed.
 
     `options` has URI names and wins over the connection string. Raises ConfigurationError. The ports are the
-    system's unless given; `listeners` are called with each event, at once.
+    system's unless given; `listeners` are called with each event, at once. A `server_api` is declared with
+    every command (Versioned API); `driver_info` names a library that wraps this driver.
+    Documents in log messages are cut off after `log_document_length` characters, 1000 unless the environment
+    says otherwise (Logging). Without `tracing` the environment decides whether operations have spans
+    (OpenTelemetry).
 
     Obeys CMAP-5, CMAP-34, CMAP-107.
     """
@@ -75,12 +85,18 @@ class AsyncClient:
         clock: Clock | None = None,
         rng: Rng | None = None,
         edition: Edition = editions.DEFAULT,
+        server_api: ServerApi | None = None,
+        driver_info: DriverInfo | None = None,
+        log_document_length: int | None = None,
+        tracing: TracingOptions | None = None,
         listeners: Iterable[Listener] = (),
     ) -> None:
         self.options, ignored = ClientOptions.of_uri(uri, options)
         for warning in ignored:
             warnings.warn(warning, OptionWarning, stacklevel=2)
         self.edition = edition
+        self._metadata = Metadata(self.options.app_name, driver_info)
+        self._api_fields = {} if server_api is None else server_api.fields()
         self.clock: Clock = clock or SystemClock()
         self.rng: Rng = rng or fresh_rng("driver")
         self.sessions = ServerSessionPool(self.clock, self.rng.spawn("sessions"))
@@ -91,7 +107,11 @@ class AsyncClient:
         self._request_ids = RequestIds()
         self._authenticator = self._new_authenticator()
         self._network = self._secured(network or TcpNetwork())
-        self._topology = self._new_topology()
+        topology_id = self.new_id()
+        configure_once()
+        self._log = ClientLog(topology_id, _document_length(log_document_length))
+        self._topology = self._new_topology(topology_id)
+        self._tracing = (tracing or TracingOptions.of_environment(os.environ)).tracing()
         self._executor = self._new_executor()
         self._closed = False
         self._inherited: list[Topology] = []
@@ -120,6 +140,13 @@ class AsyncClient:
     def open(self) -> None:
         """Start discovering the deployment now rather than with the first operation."""
         self._topology.open()
+
+    def append_metadata(self, driver_info: DriverInfo) -> None:
+        """Name one more library that wraps this driver (Handshake: Metadata Updates).
+
+        Connections that are made from now on say so; those that are open are left as they are.
+        """
+        self._metadata.append(driver_info)
 
     async def aclose(self) -> None:
         """End the sessions and close everything. Closing twice is allowed."""
@@ -152,7 +179,9 @@ class AsyncClient:
         self.transaction_rng = self.rng.spawn("transactions")
         self._ids = self.rng.spawn("ids")
         self._authenticator = self._new_authenticator()
-        self._topology = self._new_topology()
+        topology_id = self.new_id()
+        self._log = self._log.of_topology(topology_id)
+        self._topology = self._new_topology(topology_id)
         self._executor = self._new_executor()
 
     @property
@@ -291,6 +320,10 @@ class AsyncClient:
             return model
         return InsertOne(document=with_id(model.document, self.new_id), namespace=model.namespace)
 
+    def transaction_span(self) -> Any:
+        """Return the span of a transaction that begins, or None without tracing."""
+        return None if self._tracing is None else self._tracing.transaction()
+
     # --- making ---
 
     def _secured(self, network: Network) -> Network:
@@ -301,6 +334,7 @@ class AsyncClient:
     def _publish(self, event: DriverEvent) -> None:
         for listener in self._listeners:
             listener(event)
+        self._log.take(event)
 
     async def _end_sessions(self) -> None:
         """Sessions: endSessions, in batches; errors are ignored."""
@@ -319,18 +353,19 @@ class AsyncClient:
             clock=self.clock,
             edition=self.edition,
             request_ids=self._request_ids,
-            metadata=client_metadata(self.options.app_name),
+            metadata=self._metadata,
             compressors=() if monitoring else self.options.compressors,
             load_balanced=self.options.load_balanced,
             connect_timeout=self.options.connect_timeout,
             authenticator=None if monitoring else self._authenticator,
+            api_fields=self._api_fields,
         )
 
     def _new_authenticator(self) -> Authenticator | None:
         credential = self.options.credential
         return None if credential is None else Authenticator(credential, self.rng.spawn("authentication"))
 
-    def _new_topology(self) -> Topology:
+    def _new_topology(self, topology_id: ObjectId) -> Topology:
         options = self.options
         initial = transitions.initial(
             options.seeds,
@@ -358,7 +393,7 @@ class AsyncClient:
             make_monitor=lambda address: Monitor(address, monitor_ports),
             pool_options=_pool_options(options),
         )
-        return Topology(initial, ports, self.new_id())
+        return Topology(initial, ports, topology_id)
 
     def _new_executor(self) -> Executor:
         """Return what runs operations; with adaptiveRetries it has a token bucket of its own.
@@ -367,7 +402,7 @@ class AsyncClient:
         """
         options = self.options
         budget = TokenBucket() if options.adaptive_retries and self.edition.has_token_bucket else NoBudget()
-        return Executor(
+        return self._executor_kind()(
             topology=self._topology,
             options=options,
             edition=self.edition,
@@ -381,13 +416,26 @@ class AsyncClient:
             cluster_clock=self.cluster_clock,
             publish=self._publish,
             observed=bool(self._listeners),
+            api_fields=self._api_fields,
+            log=self._log,
         )
+
+    def _executor_kind(self) -> Callable[..., Executor]:
+        if self._tracing is None:
+            return Executor
+        from driver.tracing.executor import TracedExecutor  # noqa: PLC0415 - it needs OpenTelemetry
+
+        return partial(TracedExecutor, tracing=self._tracing)
 
     def _on_check(self, described: Any) -> None:
         self._topology.on_check(described)
 
     def _on_error(self, address: str, error: DriverError, generation: int) -> None:
         self._topology.on_error(address, error, generation, service_id=error.service_id)
+
+
+def _document_length(given: int | None) -> int:
+    return document_length(os.environ) if given is None else given
 
 
 def _pool_options(options: ClientOptions) -> PoolOptions:

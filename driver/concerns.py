@@ -30,9 +30,9 @@ class ReadPreference:
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> ReadPreference:
-        """Return the preference that a `$readPreference` document describes."""
-        tags = document.get("tags", document.get("tagSets", ()))
-        return cls(ReadMode(document["mode"]), tuple(tags), document.get("maxStalenessSeconds"))
+        """Return the preference that a `$readPreference` document describes; `Secondary` is `secondary`."""
+        mode, tags = document["mode"], document.get("tags", document.get("tagSets", ()))
+        return cls(ReadMode(mode[:1].lower() + mode[1:]), tuple(tags), document.get("maxStalenessSeconds"))
 
     def to_document(self) -> dict[str, Any]:
         """Return the `$readPreference` document (Server Selection: Passing read preference to servers)."""

@@ -241,10 +241,15 @@ class ServerDescriptionChangedEvent(ServerEvent):
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatEvent(DriverEvent):
-    """What the heartbeat events have in common; `awaited` is true in the streaming protocol."""
+    """What the heartbeat events have in common; `awaited` is true in the streaming protocol.
+
+    The server's number of the monitor's connection is known after the first reply.
+    """
 
     connection_id: str
     awaited: bool
+    driver_connection_id: int | None = field(default=None, kw_only=True)
+    server_connection_id: int | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

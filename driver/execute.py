@@ -6,6 +6,7 @@ Every command of every operation goes through `Executor.execute`. What may be se
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -34,9 +35,14 @@ from driver.transaction import TransactionState, label_within
 from mongowire.codes import Label
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
+
     from driver.cmap.connection import Connection
     from driver.editions import Edition
     from driver.events import Listener
+    from driver.log.client_log import ClientLog
+    from driver.monitoring import Observer
     from driver.options import ClientOptions
     from driver.policy.retry import RetryPolicy
     from driver.policy.token_bucket import NoBudget, TokenBucket
@@ -63,6 +69,8 @@ class Executor:
     cluster_clock: ClusterClock
     publish: Listener
     observed: bool
+    api_fields: Mapping[str, Any]
+    log: ClientLog
 
     async def execute(
         self,
@@ -95,6 +103,13 @@ class Executor:
             else:
                 self.budget.deposit(deposit_of_success(run.state))
                 return reply
+
+    def span(
+        self, name: str, database: str, collection: str | None, session: ClientSession | None
+    ) -> AbstractContextManager[Any]:
+        """Return what surrounds an operation of several commands: nothing, unless the client is traced."""
+        del name, database, collection, session
+        return nullcontext()
 
     # --- one attempt ---
 
@@ -144,7 +159,10 @@ class Executor:
         run.server = None
         deadline = min(run.deadline, after(self.clock.now(), self.options.server_selection_timeout))
         server = await self.topology.select(
-            run.choose, deadline=deadline, deprioritized=run.state.deprioritized
+            run.choose,
+            deadline=deadline,
+            deprioritized=run.state.deprioritized,
+            log=self.log.selection(run.operation.name, run.operation_id),
         )
         run.server = self.topology.description.servers[server.address]
         return server
@@ -240,6 +258,7 @@ class Executor:
             server=run.server,
             topology=self.topology.description,
             edition=self.edition,
+            api_fields=self.api_fields,
             transaction=run.transaction,
             starts=bool(run.starts_transaction),
         )
@@ -269,10 +288,8 @@ class Executor:
             raise InvalidArgumentError("Unacknowledged writes cannot be used with an explicit session")
         return session
 
-    def _monitored(
-        self, run: Run, request: OpMsg, request_id: int, connection: Connection
-    ) -> Monitored | Unobserved:
-        if not self.observed:
+    def _monitored(self, run: Run, request: OpMsg, request_id: int, connection: Connection) -> Observer:
+        if not self.observed and not self.log.shows_commands:
             return Unobserved()
         return Monitored.start(
             request,

@@ -1,4 +1,4 @@
-"""From an operation's command to a message: session, cluster time, concerns and read preference."""
+"""From an operation's command to a message: session, cluster time, concerns, API version, read preference."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ def assemble(
     server: ServerDescription,
     topology: TopologyDescription,
     edition: Edition,
+    api_fields: Mapping[str, Any],
     transaction: Transaction | None = None,
     starts: bool = False,
 ) -> OpMsg:
@@ -55,6 +56,7 @@ def assemble(
         document["txnNumber"] = transaction_number
     if cluster_time is not None and server.type is not ServerType.STANDALONE:
         document["$clusterTime"] = cluster_time
+    document.update(api_fields)
     document["$db"] = operation.database
     document.update(_read_preference(operation, server, topology))
     return OpMsg.of(document, sequences=command.sequences, more_to_come=not operation.acknowledged)

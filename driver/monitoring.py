@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from driver import events
 from driver.errors import ServerError
@@ -106,6 +106,16 @@ class Monitored:
             if name in error.response
         }
         return ServerError("", code=error.code, name=error.code_name, labels=error.labels, response=kept)
+
+
+class Observer(Protocol):
+    """Who is told how a command ended that was started."""
+
+    def succeed(self, reply: Mapping[str, Any]) -> None:
+        """Hear that the server replied with `ok: 1`."""
+
+    def fail(self, error: Exception) -> None:
+        """Hear that it did not."""
 
 
 class Unobserved:

@@ -224,28 +224,32 @@ class ClientSession:
         )
         self.transaction.check_start(given.or_else(inherited))
         self.transaction.start(given.or_else(inherited), self.server_session.next_transaction_number())
+        self.transaction.span = self.client.transaction_span()
 
     async def commit_transaction(self) -> None:
         """Commit (Transactions: commitTransaction); it may be called again when the outcome is unknown.
 
         Raises DriverError, labelled UnknownTransactionCommitResult where the commit may have been applied.
         """
-        if not self.transaction.prepare_commit():
-            return
+        sends = self.transaction.prepare_commit()
         try:
-            await self.client.run(self.transaction.commit_operation(), self)
+            if sends:
+                await self.client.run(self.transaction.commit_operation(), self)
         except DriverError as error:
             label_commit(error)
             raise
+        finally:
+            self.transaction.end_span()
 
     async def abort_transaction(self) -> None:
         """Abort (Transactions: abortTransaction); what the server says to it is ignored."""
-        if not self.transaction.prepare_abort():
-            return
+        sends = self.transaction.prepare_abort()
         try:
             with suppress(DriverError):
-                await self.client.run(self.transaction.abort_operation(), self)
+                if sends:
+                    await self.client.run(self.transaction.abort_operation(), self)
         finally:
+            self.transaction.end_span()
             self.transaction.unpin()
 
     async def with_transaction(self, callback: Callable[[ClientSession], Awaitable[T]], **options: Any) -> T:
@@ -262,6 +266,7 @@ class ClientSession:
         if self.ended:
             return
         self.ended = True
+        self.transaction.end_span()
         self.transaction.unpin()
         if self._server_session is not None:
             self.client.sessions.release(self._server_session, self.client.session_timeout_minutes)

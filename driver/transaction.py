@@ -20,7 +20,7 @@ from driver.errors import (
     WriteConcernError,
     is_overload,
 )
-from driver.operations.base import Command, Kind, Operation, fixed
+from driver.operations.base import Command, Kind, Operation, first_name, fixed
 from mongowire.codes import ErrorCode, Label
 
 if TYPE_CHECKING:
@@ -97,6 +97,8 @@ class Transaction:
     lease: Lease | None = None
     recovery_token: Mapping[str, Any] | None = None
     commits: int = 0
+    span: Any = None
+    """What tracing knows it as."""
 
     @property
     def active(self) -> bool:
@@ -127,6 +129,12 @@ class Transaction:
         self.known = True
         if self.state is TransactionState.STARTING:
             self.state = TransactionState.IN_PROGRESS
+
+    def end_span(self) -> None:
+        """Let tracing know that it has ended, if it is traced. Ending twice is allowed."""
+        span, self.span = self.span, None
+        if span is not None:
+            span.end()
 
     # --- pinning ---
 
@@ -218,7 +226,7 @@ class Transaction:
 
 def _ending(command: Command, on_retry: Any) -> Operation:
     return replace(
-        Operation("admin", Kind.WRITE, fixed({})),
+        Operation("admin", Kind.WRITE, fixed({}), name=first_name(command.document)),
         prepare=lambda _server: command,
         ends_transaction=True,
         on_retry=on_retry,

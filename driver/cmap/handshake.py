@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from driver.cmap.connection import CertificateError, Connection, NameResolutionError
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from driver.auth.authenticator import Attempt, Authenticator
+    from driver.cmap.metadata import Metadata
     from driver.editions import Edition
     from driver.request_ids import RequestIds
     from mongowire.ports import Clock, Network
@@ -29,25 +30,32 @@ class Handshake:
     clock: Clock
     edition: Edition
     request_ids: RequestIds
-    metadata: Mapping[str, Any]
+    metadata: Metadata
     compressors: tuple[str, ...] = ()
     load_balanced: bool = False
     connect_timeout: float = 10.0
     authenticator: Authenticator | None = None
+    api_fields: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def _speaks_hello(self) -> bool:
+        """Whether the server understands `hello` for sure: behind a load balancer, or with API versions."""
+        return self.load_balanced or bool(self.api_fields)
 
     def document(self) -> dict[str, Any]:
         """Return the hello command of a new connection; a legacy one asks whether `hello` is understood.
 
         Obeys CB-18.
         """
-        name = {"hello": 1} if self.load_balanced else {"isMaster": 1, "helloOk": True}
+        name = {"hello": 1} if self._speaks_hello else {"isMaster": 1, "helloOk": True}
         balanced = {"loadBalanced": True} if self.load_balanced else {}
         return {
             **name,
-            "client": dict(self.metadata),
+            "client": dict(self.metadata.document),
             "backpressure": self.edition.backpressure,
             "compression": list(negotiate(self.compressors, available())),
             **balanced,
+            **self.api_fields,
         }
 
     def message(self, attempt: Attempt | None = None) -> OpMsg | OpQuery:
@@ -56,7 +64,7 @@ class Handshake:
         It carries the first step of an attempt to authenticate.
         """
         document = self.document() | ({} if attempt is None else attempt.in_hello())
-        if self.load_balanced or self.edition.handshakes_by_op_msg:
+        if self._speaks_hello or self.edition.handshakes_by_op_msg:
             return OpMsg.of({**document, "$db": "admin"})
         return OpQuery.of("admin", document)
 
@@ -117,7 +125,7 @@ class Handshake:
         deadline = after(self.clock.now(), self.connect_timeout)
 
         async def run(database: str, command: Mapping[str, Any]) -> dict[str, Any]:
-            message = OpMsg.of({**command, "$db": database})
+            message = OpMsg.of({**command, **self.api_fields, "$db": database})
             request_id = self.request_ids.next_request()
             await connection.send(message, request_id, deadline=deadline, compressed=False)
             reply, _ = await connection.receive(request_id, deadline=deadline)

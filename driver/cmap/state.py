@@ -52,16 +52,20 @@ class PoolOptions:
     wait_queue_timeout: float = 0.0
     load_balanced: bool = False
 
+    def named(self) -> dict[str, int]:
+        """Return the options by URI name."""
+        return {
+            "maxPoolSize": self.max_size,
+            "minPoolSize": self.min_size,
+            "maxConnecting": self.max_connecting,
+            "maxIdleTimeMS": round(self.max_idle * 1000),
+            "waitQueueTimeoutMS": round(self.wait_queue_timeout * 1000),
+        }
+
     def non_default(self) -> dict[str, int]:
         """Return what PoolCreatedEvent reports: options that differ from their defaults, by URI name."""
-        named = {
-            "maxPoolSize": (self.max_size, 100),
-            "minPoolSize": (self.min_size, 0),
-            "maxConnecting": (self.max_connecting, 2),
-            "maxIdleTimeMS": (round(self.max_idle * 1000), 0),
-            "waitQueueTimeoutMS": (round(self.wait_queue_timeout * 1000), 0),
-        }
-        return {name: value for name, (value, default) in named.items() if value != default}
+        defaults = PoolOptions().named()
+        return {name: value for name, value in self.named().items() if value != defaults[name]}
 
 
 @dataclass(slots=True)

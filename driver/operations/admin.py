@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from driver.concerns import PRIMARY_PREFERRED, Concerns, ReadPreference
-from driver.operations.base import Kind, Operation, Target, fixed
+from driver.operations.base import Kind, Operation, Target, first_name, fixed
 from driver.operations.options import checked
 from driver.operations.reads import read
 from driver.operations.writes import write
@@ -30,6 +30,7 @@ def run_command(database: str, command: Document, read_preference: ReadPreferenc
         fixed(command),
         read_preference=read_preference or ReadPreference(),
         raises_write_concern_error=False,
+        name=first_name(command),
     )
 
 
@@ -111,5 +112,9 @@ def rename(target: Target, new_name: str, options: Document) -> Operation:
 def end_sessions(sessions: list[dict[str, Any]]) -> Operation:
     """Return an `endSessions`, to any server that answers."""
     return Operation(
-        "admin", Kind.GENERIC, fixed({"endSessions": sessions}), read_preference=PRIMARY_PREFERRED
+        "admin",
+        Kind.GENERIC,
+        fixed({"endSessions": sessions}),
+        read_preference=PRIMARY_PREFERRED,
+        name="endSessions",
     )

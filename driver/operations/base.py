@@ -18,6 +18,16 @@ if TYPE_CHECKING:
 SECONDARY_WRITES_WIRE_VERSION = 13
 """Servers from 5.0 on take aggregations with a write stage on secondaries."""
 
+ABOUT_COLLECTIONS = frozenset(
+    {
+        *("aggregate", "count", "distinct", "find", "mapReduce"),
+        *("insert", "update", "delete", "findAndModify", "killCursors"),
+        *("create", "collMod", "drop", "createIndexes", "dropIndexes", "listIndexes"),
+        *("createSearchIndexes", "updateSearchIndex", "dropSearchIndex"),
+    }
+)
+"""Commands whose name has a collection for its value."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -62,6 +72,8 @@ class Command:
 class Operation:
     """What the executor needs to know. `prepare` makes the command once, for the first server.
 
+    `name` is the command's, and `collection` what it is about, as log messages and spans tell them before
+    there is a command.
     `retryable_read` is true for reads that Retryable Reads supports. A `read_concern` of None is for commands
     that take none; a `read_preference` of None for those that go to a writable server.
     Those that end a transaction are retried whatever the options say; `on_retry` changes their command.
@@ -79,6 +91,8 @@ class Operation:
     raises_write_concern_error: bool = True
     ends_transaction: bool = False
     on_retry: Callable[[Command], Command] | None = None
+    name: str = ""
+    collection: str | None = None
 
     def selector(self, topology: TopologyDescription) -> Selector:
         """Return what to ask server selection for."""
@@ -97,6 +111,20 @@ def fixed(document: Mapping[str, Any], *, retryable: bool = False) -> Callable[[
     """Return a `prepare` for a command that does not depend on the server."""
     command = Command(document, retryable=retryable)
     return lambda _server: command
+
+
+def first_name(command: Mapping[str, Any]) -> str:
+    """Return the name of a command: its first field."""
+    return next(iter(command))
+
+
+def collection_of(command: Mapping[str, Any]) -> str | None:
+    """Return the collection that a command is about, or None for one that is about something else."""
+    name = first_name(command)
+    if name == "getMore":
+        return str(command["collection"])
+    value = command[name]
+    return value if name in ABOUT_COLLECTIONS and isinstance(value, str) else None
 
 
 def without_none(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -174,7 +174,9 @@ class BulkWrite:
     async def _send(self, batch: Batch) -> None:
         """Send one command; a write concern error does not end the bulk write, a top-level error does."""
         acknowledged = self.target.acknowledged
-        operation = Operation(self.target.database, Kind.WRITE, batch.prepare, acknowledged=acknowledged)
+        operation = Operation(
+            self.target.database, Kind.WRITE, batch.prepare, acknowledged=acknowledged, name=batch.verb
+        )
         try:
             reply = await self.executor.execute(operation, self.session, operation_id=self.operation_id)
             document, self.tally.address = reply.document, reply.address
@@ -209,7 +211,9 @@ async def bulk_write(
         tally=Tally(target.acknowledged),
         operation_id=executor.request_ids.next_operation(),
     )
-    return await write.run(models)
+    name = "insert" if method == "insertMany" else "bulkWrite"
+    with executor.span(name, target.database, str(target.collection), session):
+        return await write.run(models)
 
 
 def _refuse_bad(models: Sequence[WriteModel]) -> None:

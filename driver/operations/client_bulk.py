@@ -188,7 +188,7 @@ class ClientBulkWrite:
 
     async def _reply(self, batch: ClientBatch) -> Reply:
         acknowledged = self.tally.acknowledged
-        command = Operation("admin", Kind.WRITE, batch.prepare, acknowledged=acknowledged)
+        command = Operation("admin", Kind.WRITE, batch.prepare, acknowledged=acknowledged, name="bulkWrite")
         try:
             return await self.executor.execute(
                 command, self.session, operation_id=self.operation_id, opens_cursor=True
@@ -231,7 +231,8 @@ async def client_bulk_write(
         tally=ClientTally(models, verbose, target.acknowledged),
         operation_id=executor.request_ids.next_operation(),
     )
-    return await write.run()
+    with executor.span("bulkWrite", "admin", None, session):
+        return await write.run()
 
 
 def _refuse_bad(models: Sequence[WriteModel], *, ordered: bool, verbose: bool, acknowledged: bool) -> None:

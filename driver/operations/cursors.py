@@ -33,10 +33,20 @@ def get_more(
             "comment": comment,
         }
     )
-    return Operation(database, Kind.READ, fixed(command), read_preference=read_preference, address=address)
+    return Operation(
+        database,
+        Kind.READ,
+        fixed(command),
+        read_preference=read_preference,
+        address=address,
+        name="getMore",
+        collection=collection,
+    )
 
 
 def kill_cursors(database: str, collection: str, cursor_id: int, *, address: str) -> Operation:
     """Return a `killCursors`."""
     command = {"killCursors": collection, "cursors": [Int64(cursor_id)]}
-    return Operation(database, Kind.READ, fixed(command), address=address)
+    return Operation(
+        database, Kind.READ, fixed(command), address=address, name="killCursors", collection=collection
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from driver.operations.base import Kind, Operation, fixed
+from driver.operations.base import Kind, Operation, collection_of, first_name, fixed
 from driver.operations.options import checked
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ def read(target: Target, command: Document, *, takes_read_concern: bool = True) 
         read_preference=target.concerns.read_preference,
         read_concern=target.concerns.read_concern if takes_read_concern else None,
         retryable_read=True,
+        name=first_name(command),
+        collection=collection_of(command),
     )
 
 
@@ -77,6 +79,8 @@ def aggregate(target: Target, pipeline: Sequence[Document], options: Document) -
         read_preference=target.concerns.read_preference,
         read_concern=target.concerns.read_concern,
         writes_through_pipeline=True,
+        name="aggregate",
+        collection=collection_of(command),
     )
 
 

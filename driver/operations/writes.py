@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from driver.errors import InvalidArgumentError, WriteConcernError, WriteError
-from driver.operations.base import Command, Kind, Operation, fixed
+from driver.operations.base import Command, Kind, Operation, collection_of, first_name, fixed
 from driver.operations.models import check_replacement, check_update, statement
 from driver.operations.options import checked
 from driver.results import DeleteResult, UpdateResult
@@ -30,7 +30,12 @@ def write(target: Target, command: Document, *, retryable: bool) -> Operation:
     """Return an operation that writes; `retryable` says that Retryable Writes supports it in this shape."""
     document = {**command, **target.write_concern_field()}
     return Operation(
-        target.database, Kind.WRITE, fixed(document, retryable=retryable), acknowledged=target.acknowledged
+        target.database,
+        Kind.WRITE,
+        fixed(document, retryable=retryable),
+        acknowledged=target.acknowledged,
+        name=first_name(command),
+        collection=collection_of(command),
     )
 
 
@@ -46,7 +51,14 @@ def single(target: Target, model: WriteModel, options: Document) -> Operation:
         check_size(sequence.documents[0], server)
         return Command(document, (sequence,), retryable=not model.multi)
 
-    return Operation(target.database, Kind.WRITE, prepare, acknowledged=target.acknowledged)
+    return Operation(
+        target.database,
+        Kind.WRITE,
+        prepare,
+        acknowledged=target.acknowledged,
+        name=model.verb,
+        collection=collection_of(document),
+    )
 
 
 def check_size(encoded: bytes, server: ServerDescription) -> None:

@@ -19,7 +19,7 @@ from driver.sdam.round_trip import RoundTripTimes
 from mongowire.messages import OpMsg
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from driver.cmap.connection import Connection
     from driver.cmap.handshake import Handshake
@@ -52,6 +52,7 @@ class Monitor:
         self._times = RoundTripTimes()
         self._pinger = Pinger(address, ports, self._times)
         self._connection: Connection | None = None
+        self._number = 0
         self._more_to_come = False
         self._cancelled = False
         self._requested = asyncio.Event()
@@ -122,21 +123,36 @@ class Monitor:
         """Server Monitoring: one check, with its events. Never raises a DriverError."""
         awaited = self._more_to_come or (self._connection is not None and self._streams(previous))
         began = self._ports.clock.now()
-        self._ports.publish(events.ServerHeartbeatStartedEvent(self._address, awaited))
+        self._number += self._connection is None
+        self._ports.publish(
+            events.ServerHeartbeatStartedEvent(self._address, awaited, **self._connection_ids())
+        )
         try:
             hello = await self._hello(previous)
         except DriverError as error:
             return await self._failed(error, began, awaited=awaited)
         now = self._ports.clock.now()
-        self._ports.publish(events.ServerHeartbeatSucceededEvent(self._address, awaited, now - began, hello))
+        self._ports.publish(
+            events.ServerHeartbeatSucceededEvent(
+                self._address, awaited, now - began, hello, **self._connection_ids()
+            )
+        )
         return self._described(hello, now)
 
     async def _failed(self, error: DriverError, began: float, *, awaited: bool) -> ServerDescription:
+        ids = self._connection_ids()
         await self._drop_connection()
         self._times.reset()
         now = self._ports.clock.now()
-        self._ports.publish(events.ServerHeartbeatFailedEvent(self._address, awaited, now - began, error))
+        self._ports.publish(
+            events.ServerHeartbeatFailedEvent(self._address, awaited, now - began, error, **ids)
+        )
         return self._description.unknown(error, now=now)
+
+    def _connection_ids(self) -> dict[str, int | None]:
+        """Return how this driver and the server number the connection of a check."""
+        by_server = None if self._connection is None else self._connection.server_connection_id
+        return {"driver_connection_id": self._number, "server_connection_id": by_server}
 
     def _described(self, hello: dict[str, Any], now: float) -> ServerDescription:
         described = parse_hello(self._address, hello, now=now, round_trip_time=self._times.average)
@@ -154,7 +170,7 @@ class Monitor:
 
     async def _first_hello(self) -> dict[str, Any]:
         """Connect; the handshake is the check."""
-        self._connection = connection = await self._ports.handshake.open(self._address)
+        self._connection = connection = await self._ports.handshake.open(self._address, number=self._number)
         began = self._ports.clock.now()
         hello = await self._ports.handshake.greet(connection)
         self._times.add(self._ports.clock.now() - began)
@@ -164,9 +180,8 @@ class Monitor:
         streaming = self._streams(previous)
         request_id = self._ports.handshake.request_ids.next_request()
         began = self._ports.clock.now()
-        message = OpMsg.of(
-            hello_command(connection, self._stream_fields(previous)), exhaust_allowed=streaming
-        )
+        fields = {**self._stream_fields(previous), **self._ports.handshake.api_fields}
+        message = OpMsg.of(hello_command(connection, fields), exhaust_allowed=streaming)
         await connection.send(message, request_id, deadline=self._deadline(streaming=streaming))
         hello = await self._receive(connection, request_id, streaming=streaming)
         if not streaming:
@@ -246,7 +261,7 @@ class Pinger:
         request_id = self._ports.handshake.request_ids.next_request()
         timeout = self._ports.connect_timeout
         await self._connection.round_trip(
-            OpMsg.of(hello_command(self._connection)),
+            OpMsg.of(hello_command(self._connection, self._ports.handshake.api_fields)),
             request_id,
             deadline=began + timeout if timeout else NEVER,
         )
@@ -264,13 +279,13 @@ async def _end_of(*tasks: asyncio.Task[None] | None) -> None:
         await asyncio.wait(running)
 
 
-def hello_command(connection: Connection, fields: dict[str, Any] | None = None) -> dict[str, Any]:
+def hello_command(connection: Connection, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return a hello in the words that the server understands."""
     modern = (
         connection.description.hello.get("helloOk") or "isWritablePrimary" in connection.description.hello
     )
     name = {"hello": 1} if modern else {"isMaster": 1, "helloOk": True}
-    return {**name, **(fields or {}), "$db": "admin"}
+    return {**name, **fields, "$db": "admin"}
 
 
 def is_timeout(error: Exception | None) -> bool:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from driver.cmap.pool import Pool
     from driver.cmap.state import PoolOptions
     from driver.events import Listener
+    from driver.log.selection import SelectionLog
     from driver.sdam.selection import Selector, Window
     from mongowire.ports import Clock, Rng
 
@@ -204,11 +205,32 @@ class Topology:
 
     # --- selection ---
 
-    async def select(self, choose: Choose, *, deadline: float, deprioritized: Collection[str] = ()) -> Server:
+    async def select(
+        self,
+        choose: Choose,
+        *,
+        deadline: float,
+        deprioritized: Collection[str] = (),
+        log: SelectionLog | None = None,
+    ) -> Server:
         """Return a suitable server (Server Selection). Raises ServerSelectionError after the deadline.
 
         What is asked for may depend on what is known by then.
         """
+        if log is None:
+            return await self._select(choose, deadline, deprioritized, None)
+        log.started(choose(self.description), self.description)
+        try:
+            server = await self._select(choose, deadline, deprioritized, log)
+        except DriverError as error:
+            log.failed(choose(self.description), self.description, error)
+            raise
+        log.succeeded(choose(self.description), self.description, server.address)
+        return server
+
+    async def _select(
+        self, choose: Choose, deadline: float, deprioritized: Collection[str], log: SelectionLog | None
+    ) -> Server:
         while True:
             self.open()
             self._refuse_incompatible()
@@ -216,8 +238,11 @@ class Topology:
             found = suitable(self.description, selector, self._ports.window, deprioritized)
             if found:
                 return self._servers[self._chosen(found).address]
-            if self._ports.clock.now() >= deadline:
+            now = self._ports.clock.now()
+            if now >= deadline:
                 raise ServerSelectionError(f"no server found for {selector} in time; {self.description}")
+            if log is not None:
+                log.waits(selector, self.description, deadline - now)
             self.request_checks()
             await self._changed(deadline)
 

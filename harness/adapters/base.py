@@ -80,6 +80,13 @@ class ErrorReport:
 LOG_MESSAGE: Final = "logMessage"
 """The kind under which an adapter reports a log message; its fields are `level`, `component` and `data`."""
 
+SPAN: Final = "span"
+"""The kind under which an adapter reports a span that has ended.
+
+Its fields are `id`, `parent` (an id or None), `name`, `attributes`, and `order`, by which spans are sorted to
+when they began. An attribute that is a document is given as one.
+"""
+
 
 class OperationFailed(Exception):  # noqa: N818  # an answer of the driver, which a scenario may expect
     """An operation failed inside the driver: the only error that `expectError` may expect."""
@@ -112,13 +119,15 @@ class ClientSpec:
     `uri` is complete: the deployment's connection string with the entity's `uriOptions` merged in; `options`
     repeats those options as the file gives them. `observe_events` names the kinds of event that the adapter
     must collect; it may collect more. What the file wants ignored is left to the runner. `observe_logs` are
-    the components whose log messages must be collected too, at whatever level.
+    the components whose log messages must be collected too, at whatever level; with `observe_spans` (the body
+    of `observeTracingMessages`) so must be spans.
     """
 
     uri: str
     options: Mapping[str, Any] = field(default_factory=dict)
     observe_events: frozenset[str] = frozenset()
     observe_logs: frozenset[str] = frozenset()
+    observe_spans: Mapping[str, Any] | None = None
     server_api: Mapping[str, Any] | None = None
 
 

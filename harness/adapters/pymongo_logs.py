@@ -6,41 +6,34 @@ message carries.
 
 from __future__ import annotations
 
-import logging
 import os
 from typing import TYPE_CHECKING, Any, Final
 
 from bson import json_util
 
 from harness.adapters.base import LOG_MESSAGE
+from harness.adapters.logger_tap import LoggerTap
 
 if TYPE_CHECKING:
+    import logging
     from collections.abc import Callable, Iterable
-
-_levels: Final[dict[str, int]] = {}
-"""What the loggers that are listened to were set to before."""
 
 _LENGTH: Final = ("MONGOB_LOG_MAX_DOCUMENT_LENGTH", "2000")
 """Where PyMongo cuts documents off, unless the environment says otherwise; as in its own suite."""
 
 
-class LogCollector(logging.Handler):
+class LogCollector(LoggerTap):
     """Delivers what one client logs, on whichever thread it does so.
 
     A client logs before anybody can know its id: what came until `claim` is held back.
     """
 
     def __init__(self, components: Iterable[str], deliver: Callable[[str, dict[str, Any]], None]) -> None:
-        super().__init__(logging.DEBUG)
         os.environ.setdefault(*_LENGTH)
-        self._loggers = [logging.getLogger(f"pymongo.{component}") for component in components]
         self._deliver = deliver
         self._client: Any = None
         self._held: list[tuple[Any, dict[str, Any]]] = []
-        for logger in self._loggers:
-            _levels.setdefault(logger.name, logger.level)
-            logger.setLevel(logging.DEBUG)
-            logger.addHandler(self)
+        super().__init__(f"pymongo.{component}" for component in components)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Take a message; `logging` calls this with the handler's lock held."""
@@ -67,11 +60,3 @@ class LogCollector(logging.Handler):
             self._held.clear()
         finally:
             self.release()
-
-    def close(self) -> None:
-        """Stop listening, and leave the loggers as they were when nobody else listens; twice is allowed."""
-        for logger in self._loggers:
-            logger.removeHandler(self)
-            if not any(isinstance(handler, LogCollector) for handler in logger.handlers):
-                logger.setLevel(_levels.pop(logger.name, logger.level))
-        super().close()

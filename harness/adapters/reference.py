@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.util import find_spec
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from driver.client import AsyncClient, OptionWarning
 from driver.concerns import ReadConcern, ReadPreference, WriteConcern
 from driver.editions import DEFAULT, EDITIONS
+from driver.server_api import ServerApi
+from driver.tracing.options import TracingOptions
 from driver.transaction import TransactionOptions
 from harness.adapters.base import (
+    SPAN,
     EntityKind,
+    Event,
     Feature,
     OperationFailed,
     SessionState,
     TopologyReport,
     UnsupportedOperation,
 )
+from harness.adapters.reference_logs import DOCUMENT_LENGTH, LogCollector
 from harness.adapters.reference_operations import OPERATIONS, transaction_options
 from harness.adapters.reference_results import DRIVER_ERRORS, event_of, report
 
@@ -30,7 +37,7 @@ if TYPE_CHECKING:
     from driver.editions import Edition
     from driver.events import DriverEvent
     from driver.session import ClientSession
-    from harness.adapters.base import ClientSpec, Event, Handle
+    from harness.adapters.base import ClientSpec, Handle
     from harness.unified.deployment import Deployment
 
 FEATURES: Final = frozenset(
@@ -38,15 +45,26 @@ FEATURES: Final = frozenset(
         Feature.COMMAND_EVENTS,
         Feature.POOL_EVENTS,
         Feature.SDAM_EVENTS,
+        Feature.LOG_MESSAGES,
         Feature.SESSIONS,
         Feature.CHANGE_STREAMS,
         Feature.TRANSACTIONS,
         Feature.FIND_CURSORS,
         Feature.COMMAND_CURSORS,
         Feature.CLIENT_BULK_WRITE,
+        Feature.SERVER_API,
         Feature.VIRTUAL_TIME,
     }
 )
+
+
+@cache
+def _can_trace() -> bool:
+    """Return whether spans can be made and observed: what does that is an extra."""
+    try:
+        return find_spec("opentelemetry.sdk.trace") is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def make(deployment: Deployment, *, edition: str = DEFAULT.name) -> ReferenceAdapter:
@@ -57,6 +75,7 @@ def make(deployment: Deployment, *, edition: str = DEFAULT.name) -> ReferenceAda
 @dataclass(slots=True)
 class _Client:
     client: AsyncClient
+    logs: LogCollector
     events: list[Event] = field(default_factory=list)
 
 
@@ -77,21 +96,41 @@ class ReferenceAdapter:
         by_edition = (
             Feature.ADAPTIVE_RETRIES if self._edition.has_token_bucket else Feature.MAX_ADAPTIVE_RETRIES
         )
-        return FEATURES | {by_edition}
+        return FEATURES | {by_edition} | ({Feature.TRACING} if _can_trace() else set())
 
     async def create_client(self, spec: ClientSpec) -> Handle:
         """Create a client that observes what `spec` asks for, and let it begin to connect."""
-        if spec.server_api is not None:
-            raise UnsupportedOperation("the reference driver declares no server API version")
         events: list[Event] = []
+        logs, spans = self._listen(spec, events), self._trace(spec, events)
         try:
-            client = self._new_client(spec, events)
+            client = self._new_client(spec, events, spans)
+            logs.client = client.topology.id
             client.open()
         except DRIVER_ERRORS as error:
+            logs.close()
             raise OperationFailed(report(error)) from error
-        made = _Client(client, events)
+        made = _Client(client, logs, events)
         self._clients.append(made)
         return made
+
+    def _trace(self, spec: ClientSpec, events: list[Event]) -> TracingOptions:
+        if spec.observe_spans is None:
+            return TracingOptions(enabled=False)
+        from harness.adapters.reference_spans import tracing  # noqa: PLC0415 - it needs OpenTelemetry
+
+        clock, length = self._deployment.clock, DOCUMENT_LENGTH
+        return tracing(
+            lambda fields: events.append(Event(SPAN, fields, clock.now())),
+            query_text_length=length if spec.observe_spans.get("enableCommandPayload") else 0,
+        )
+
+    def _listen(self, spec: ClientSpec, events: list[Event]) -> LogCollector:
+        clock = self._deployment.clock
+
+        def deliver(kind: str, fields: dict[str, Any]) -> None:
+            events.append(Event(kind, fields, clock.now()))
+
+        return LogCollector(spec.observe_logs, deliver)
 
     async def create(self, kind: EntityKind, parent: Handle, spec: Mapping[str, Any]) -> Handle:
         """Create an entity below a client (databases, sessions) or a database (collections)."""
@@ -138,6 +177,7 @@ class ReferenceAdapter:
     async def close_client(self, client: Handle) -> None:
         """Close one client; closing twice is allowed."""
         await client.client.aclose()
+        client.logs.close()
 
     async def aclose(self) -> None:
         """Close every client that is still open."""
@@ -145,7 +185,7 @@ class ReferenceAdapter:
             await self.close_client(client)
         self._clients.clear()
 
-    def _new_client(self, spec: ClientSpec, events: list[Event]) -> AsyncClient:
+    def _new_client(self, spec: ClientSpec, events: list[Event], spans: TracingOptions) -> AsyncClient:
         """Make a client. An option that it would only warn of makes the case unsupported."""
         clock = self._deployment.clock
 
@@ -162,10 +202,19 @@ class ReferenceAdapter:
                     clock=clock,
                     rng=self._deployment.rng.spawn(f"reference{next(self._numbers)}"),
                     edition=self._edition,
+                    server_api=_server_api(spec.server_api),
+                    log_document_length=DOCUMENT_LENGTH,
+                    tracing=spans,
                     listeners=[observe] if spec.observe_events else (),
                 )
             except OptionWarning as warning:
                 raise UnsupportedOperation(f"the reference driver warns: {warning}") from warning
+
+
+def _server_api(given: Mapping[str, Any] | None) -> ServerApi | None:
+    if given is None:
+        return None
+    return ServerApi(given["version"], given.get("strict"), given.get("deprecationErrors"))
 
 
 def _concerns(options: Mapping[str, Any]) -> dict[str, Any]:

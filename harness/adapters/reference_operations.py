@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from driver.client import AsyncClient
+from driver.cmap.metadata import DriverInfo
 from driver.collection import MODEL_FIELDS, Collection
 from driver.concerns import ReadConcern, ReadPreference, WriteConcern
 from driver.cursor import Cursor, Paging
@@ -165,6 +166,11 @@ async def _close_client(client: AsyncClient, given: Arguments) -> None:
     await client.aclose()
 
 
+async def _append_metadata(client: AsyncClient, given: Arguments) -> None:
+    _only(given, "driverInfoOptions")
+    client.append_metadata(DriverInfo(**given["driverInfoOptions"]))
+
+
 async def _create_collection(database: Database, given: Arguments) -> Collection:
     _only(given, "collection", "session", *ALLOWED["createCollection"])
     rest = {name: value for name, value in given.items() if name != "collection"}
@@ -258,6 +264,7 @@ async def _close_cursor(cursor: Cursor | ChangeStream, given: Arguments) -> None
 
 
 CLIENT: Final[Mapping[str, Handler]] = {
+    "appendMetadata": _append_metadata,
     "clientBulkWrite": _client_bulk_write,
     "close": _close_client,
     "createChangeStream": Call(AsyncClient.watch, "watch", ("pipeline",)),

@@ -19,6 +19,8 @@ from harness.unified.model import (
     ExpectedEvents,
     ExpectedLog,
     ExpectedLogs,
+    ExpectedSpan,
+    ExpectedSpans,
     Operation,
     Requirement,
     TestFile,
@@ -88,7 +90,7 @@ def _case(case: Marked, index: int, name: str, shared: Mapping[str, Any]) -> Cas
         operations=_each(case["operations"], operation),
         expected_events=_each(case.get("expectEvents"), _expected_events),
         expected_logs=_each(case.get("expectLogMessages"), _expected_logs),
-        expected_spans=_each(case.get("expectTracingMessages"), decoded),
+        expected_spans=_each(case.get("expectTracingMessages"), _expected_spans),
         outcome=_each(case.get("outcome"), _collection_data),
         **shared,
     )
@@ -219,6 +221,24 @@ def _expected_log(item: Marked) -> ExpectedLog:
         component=item.value["component"],
         data=decoded(item["data"]),
         failure_is_redacted=item.value.get("failureIsRedacted"),
+        location=item.location,
+    )
+
+
+def _expected_spans(item: Marked) -> ExpectedSpans:
+    return ExpectedSpans(
+        client=item.value["client"],
+        spans=_each(item["spans"], _expected_span),
+        ignore_extra=bool(item.value.get("ignoreExtraSpans")),
+        location=item.location,
+    )
+
+
+def _expected_span(item: Marked) -> ExpectedSpan:
+    return ExpectedSpan(
+        name=item.value["name"],
+        attributes=decoded(item["attributes"]),
+        nested=_each(item.get("nested"), _expected_span),
         location=item.location,
     )
 

@@ -45,6 +45,7 @@ async def _client(context: Context, spec: EntitySpec) -> None:
             options=body.get("uriOptions", {}),
             observe_events=observed | ALWAYS,
             observe_logs=frozenset(logs),
+            observe_spans=body.get("observeTracingMessages"),
             server_api=body.get("serverApi"),
         )
     )

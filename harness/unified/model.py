@@ -153,6 +153,26 @@ class ExpectedLogs:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpectedSpan:
+    """One span, with assertions on its attributes and the spans within it."""
+
+    name: str
+    attributes: Mapping[str, Any]
+    nested: tuple[ExpectedSpan, ...]
+    location: Location
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedSpans:
+    """`expectedTracingMessagesForClient`: the spans of a client that are within no other, in order."""
+
+    client: str
+    spans: tuple[ExpectedSpan, ...]
+    ignore_extra: bool
+    location: Location
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """One test of a file, with all that it inherits from the file.
 
@@ -174,7 +194,7 @@ class Case:
     operations: tuple[Operation, ...]
     expected_events: tuple[ExpectedEvents, ...]
     expected_logs: tuple[ExpectedLogs, ...]
-    expected_spans: tuple[Mapping[str, Any], ...]
+    expected_spans: tuple[ExpectedSpans, ...]
     outcome: tuple[CollectionData, ...]
 
     @property

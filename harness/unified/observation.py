@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from harness.adapters.base import LOG_MESSAGE
+from harness.adapters.base import LOG_MESSAGE, SPAN
 from harness.unified.schema.events import COMMAND_EVENTS, LOG_LEVELS, POOL_EVENTS, SDAM_EVENTS
 
 if TYPE_CHECKING:
@@ -66,6 +66,12 @@ def logged(client: ClientEntity) -> tuple[Event, ...]:
         and (least := client.observed_logs.get(event.fields["component"])) is not None
         and LOG_LEVELS.index(event.fields["level"]) <= LOG_LEVELS.index(least)
     )
+
+
+def traced(client: ClientEntity) -> tuple[Event, ...]:
+    """Return the spans that have ended, in the order in which they began (observeTracingMessages)."""
+    spans = [event for event in client.read()[client.skipped :] if event.kind == SPAN]
+    return tuple(sorted(spans, key=lambda span: span.fields["order"]))
 
 
 def _hidden(event: Event, client: ClientEntity, secret: frozenset[object]) -> bool:

@@ -16,11 +16,12 @@ from harness.unified.errors import ScenarioError
 from harness.unified.event_matcher import match_events
 from harness.unified.execution import execute
 from harness.unified.log_matcher import match_logs
-from harness.unified.observation import logged, observed
+from harness.unified.observation import logged, observed, traced
 from harness.unified.operations.cursor import CURSORS
 from harness.unified.operations.spec import Context
 from harness.unified.outcome import CaseFailedError, CaseSkippedError, Outcome, Status
 from harness.unified.requirements import skip_reason
+from harness.unified.span_matcher import match_spans
 from harness.unified.state import (
     check_outcome,
     disable_fail_points,
@@ -88,6 +89,7 @@ async def _perform(context: Context) -> None:
     await disable_fail_points(context)
     _check_events(context)
     _check_logs(context)
+    _check_spans(context)
     await check_outcome(context)
 
 
@@ -96,6 +98,7 @@ def _freeze_events(context: Context) -> None:
     for client in context.entities.of(EntityKind.CLIENT):
         context.events.setdefault(client.id, observed(client.value))
         context.logs.setdefault(client.id, logged(client.value))
+        context.spans.setdefault(client.id, traced(client.value))
 
 
 async def _check_threads(context: Context) -> None:
@@ -123,6 +126,16 @@ def _check_logs(context: Context) -> None:
         if found is not None:
             mismatch, location = found
             reason = f"client {expected.client!r} logged something else: {mismatch}"
+            raise CaseFailedError(reason, location=location, mismatch=mismatch)
+
+
+def _check_spans(context: Context) -> None:
+    for expected in context.case.expected_spans:
+        context.entities.client(expected.client)
+        found = match_spans(expected, context.spans[expected.client], entities=context.entities)
+        if found is not None:
+            mismatch, location = found
+            reason = f"client {expected.client!r} has other spans: {mismatch}"
             raise CaseFailedError(reason, location=location, mismatch=mismatch)
 
 

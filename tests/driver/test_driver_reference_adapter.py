@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from bson import Int64
 from driven_client import Stage, staged
 from scripted_mongod import Drop, error, replica_set
 
 from driver.editions import EDITIONS
 from harness.adapters.base import (
+    LOG_MESSAGE,
+    SPAN,
     ClientSpec,
     EntityKind,
     Feature,
@@ -158,12 +162,12 @@ def test_what_the_driver_lacks_is_unsupported() -> None:
             await scene.call("find", filter={}, timeoutMS=5)
         with pytest.raises(UnsupportedOperation, match="does not create a bucket"):
             await scene.adapter.create(EntityKind.BUCKET, scene.client, {})
-        with pytest.raises(UnsupportedOperation, match="no server API version"):
-            await scene.adapter.create_client(ClientSpec("mongodb://a", server_api={"version": "1"}))
         with pytest.raises(UnsupportedOperation, match="the reference driver warns"):
             await scene.adapter.create_client(ClientSpec("mongodb://a/?nonsense=1"))
         with pytest.raises(OperationFailed, match="begins with mongodb"):
             await scene.adapter.create_client(ClientSpec("http://a"))
+        with pytest.raises(OperationFailed, match="unknown server API version"):
+            await scene.adapter.create_client(ClientSpec("mongodb://a", server_api={"version": "9"}))
 
     act(scenario)
 
@@ -177,6 +181,47 @@ def test_events_have_the_format_s_names_and_only_those_asked_for() -> None:
         assert seen["connectionReadyEvent"].fields["durationMS"] > 0
         changed = seen["topologyDescriptionChangedEvent"].fields
         assert changed["newDescription"]["type"] == "ReplicaSetWithPrimary"
+
+    act(scenario)
+
+
+def test_log_messages_are_those_of_the_client_and_loggers_are_left_as_they_were() -> None:
+    async def scenario(scene: Scene) -> None:
+        logger = logging.getLogger("pushbackd.command")
+        before = (logger.level, list(logger.handlers))
+        spec = ClientSpec("mongodb://localhost:1/?directConnection=true", observe_logs=frozenset({"command"}))
+        client = await scene.adapter.create_client(spec)
+        scene.stage.primary.will("listDatabases", {"ok": 1.0, "databases": []})
+        await scene.call("insertOne", document={"_id": 1})
+        await scene.adapter.call(client, EntityKind.CLIENT, "listDatabaseNames", {})
+        logs = [event.fields for event in scene.adapter.events(client) if event.kind == LOG_MESSAGE]
+        assert [log["data"]["commandName"] for log in logs] == ["listDatabases", "listDatabases"]
+        assert {(log["component"], log["level"]) for log in logs} == {("command", "debug")}
+        await scene.adapter.close_client(client)
+        await scene.adapter.close_client(client)
+        assert (logger.level, logger.handlers) == before
+
+    act(scenario)
+
+
+@pytest.mark.parametrize("payload", [True, False])
+def test_spans_are_the_client_s_and_session_ids_in_them_are_documents(payload: bool) -> None:  # noqa: FBT001 - a case
+    async def scenario(scene: Scene) -> None:
+        spec = ClientSpec(
+            "mongodb://localhost:1/?directConnection=true", observe_spans={"enableCommandPayload": payload}
+        )
+        client = await scene.adapter.create_client(spec)
+        database = await scene.adapter.create(EntityKind.DATABASE, client, {"databaseName": "db"})
+        await scene.call("insertOne", document={"_id": 1})
+        arguments = {"commandName": "ping", "command": {"ping": 1}}
+        await scene.adapter.call(database, EntityKind.DATABASE, "runCommand", arguments)
+        command, operation = [event.fields for event in scene.adapter.events(client) if event.kind == SPAN]
+        assert (command["name"], operation["name"]) == ("ping", "ping db")
+        assert command["parent"] == operation["id"]
+        assert operation["order"] < command["order"]
+        assert command["attributes"]["db.mongodb.lsid"].keys() == {"id"}
+        assert isinstance(command["attributes"]["server.port"], Int64)
+        assert ("db.query.text" in command["attributes"]) is payload
 
     act(scenario)
 

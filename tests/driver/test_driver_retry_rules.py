@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import time
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from driven_client import Stage, play
-from scripted_mongod import Drop, ScriptedMongod, error, member_hello
+from driven_client import Stage, discovered, play
+from scripted_mongod import NO_DOCUMENTS, Drop, ScriptedMongod, error, member_hello, mongos_hello
 
-from driver import AsyncClient
+from driver import AsyncClient, ReadMode, ReadPreference
 from driver.collection import Collection
 from driver.database import Database
 from driver.errors import DriverError, InvalidArgumentError, NetworkError, ServerError
-from driver.operations.models import DeleteOne, InsertOne
+from driver.operations.models import DeleteOne, InsertOne, UpdateMany, UpdateOne
 from driver.options import ClientOptions
 from driver.policy.token_bucket import TokenBucket
 from mongowire.codes import Label
@@ -86,6 +88,81 @@ def test_the_retry_goes_to_whoever_is_writable_by_then() -> None:
     assert [len(member.commands("insert")) for member in stage.members] == [1, 1]
 
 
+@pytest.mark.spec("RW-46", "CB-3")
+@pytest.mark.parametrize("answer", [OVERLOADED, error(262, "busy", Label.RETRYABLE_WRITE)])
+def test_a_retry_never_asks_the_mongos_that_failed_again(answer: dict[str, Any]) -> None:
+    inserts = 6
+    refused: list[int] = []
+
+    def once_each(command: dict[str, Any]) -> dict[str, Any]:
+        number = command["documents"][0]["_id"]
+        if number in refused:
+            return {"ok": 1.0, "n": 1}
+        refused.append(number)
+        return answer
+
+    async def scenario(stage: Stage) -> None:
+        for mongos in stage.members:
+            mongos.will("insert", *[once_each] * inserts * 2)
+        for number in range(inserts):
+            await stage.collection.insert_one({"_id": number})
+
+    stage = play(
+        scenario, "localThresholdMS=1000", members=[ScriptedMongod(p, mongos_hello()) for p in (1, 2)]
+    )
+    asked = [event.connection_id for event in stage.of_kind("commandStartedEvent")][: 2 * inserts]
+    assert all(first != second for first, second in zip(asked[::2], asked[1::2], strict=True))
+
+
+@pytest.mark.spec("CB-3")
+def test_after_overload_a_read_goes_to_another_member() -> None:
+    async def scenario(stage: Stage) -> None:
+        await discovered(stage)
+        nearest = ReadPreference(ReadMode.NEAREST)
+        collection = stage.client.database("db").collection("things", read_preference=nearest)
+        for _ in range(8):
+            refused.clear()
+            for member in stage.members:
+                member.script["find"] = deque([once] * 2)
+            await collection.find_one({})
+
+    refused: list[dict[str, Any]] = []
+
+    def once(command: dict[str, Any]) -> dict[str, Any]:
+        refused.append(command)
+        return OVERLOADED if len(refused) == 1 else dict(NO_DOCUMENTS)
+
+    started = play(scenario, "localThresholdMS=1000").of_kind("commandStartedEvent")
+    asked = [event.connection_id for event in started if event.command_name == "find"]
+    assert len(asked) == 16
+    assert all(first != second for first, second in zip(asked[::2], asked[1::2], strict=True))
+
+
+@pytest.mark.spec("RW-13", "RW-20")
+def test_a_command_is_judged_by_what_it_carries_after_the_split() -> None:
+    async def scenario(stage: Stage) -> None:
+        change = {"$set": {"x": 1}}
+        await stage.collection.bulk_write(
+            [UpdateOne(filter={}, update=change), UpdateMany(filter={}, update=change)]
+        )
+
+    one_by_one = [ScriptedMongod(1, member_hello([1], 1, primary=1, maxWriteBatchSize=1))]
+    sent = play(scenario, members=one_by_one).primary.commands("update")
+    assert [command.get("txnNumber") for command in sent] == [1, None]
+
+
+@pytest.mark.spec("RW-22")
+def test_a_labelled_error_within_a_transaction_is_not_retried() -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.primary.will("insert", GOING)
+        async with stage.client.start_session() as session:
+            session.start_transaction()
+            with pytest.raises(ServerError):
+                await stage.collection.insert_one({}, session=session)
+
+    assert len(play(scenario).primary.commands("insert")) == 1
+
+
 @pytest.mark.spec("RW-57")
 def test_the_commands_of_a_bulk_write_share_an_operation_id_that_is_not_their_transaction_number() -> None:
     async def scenario(stage: Stage) -> None:
@@ -147,19 +224,31 @@ def test_each_client_has_a_bucket_of_its_own_for_its_whole_life() -> None:
     assert buckets[0] is not buckets[1]
 
 
+class Unhurried(float):
+    """A number that lets other threads run between the reading of a sum and its writing."""
+
+    def __radd__(self, other: float) -> float:
+        time.sleep(0)
+        return other + float(self)
+
+    def __rsub__(self, other: float) -> float:
+        time.sleep(0)
+        return other - float(self)
+
+
 @pytest.mark.spec("CB-17")
 @pytest.mark.slow
 def test_sixteen_threads_lose_and_invent_no_token() -> None:
-    threads, rounds = 16, 4000
-    bucket, together = TokenBucket(capacity=threads * rounds * 2.0), Barrier(threads)
+    threads, rounds = 16, 50
+    bucket, together, one = TokenBucket(capacity=1e6), Barrier(threads), Unhurried(1)
     bucket.tokens = float(threads)
 
     def spend(_thread: int) -> int:
         together.wait()
         taken = 0
         for _ in range(rounds):
-            taken += bucket.consume(1)
-            bucket.deposit(1)
+            taken += bucket.consume(one)
+            bucket.deposit(one)
         return taken
 
     with ThreadPoolExecutor(threads) as pool:

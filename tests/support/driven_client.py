@@ -54,19 +54,22 @@ async def staged(
     *,
     edition: Edition = EDITION_2026_02_20,
     seed: str = "client",
+    credentials: str = "",
+    **given: Any,
 ) -> AsyncIterator[Stage]:
-    """Start the members and connect a client that names them all."""
+    """Start the members and connect a client that names them all; what else is given is the client's."""
     for member in members:
         await member.start(world.network)
     hosts = ",".join(member.address for member in members)
     events: list[DriverEvent] = []
     client = AsyncClient(
-        f"mongodb://{hosts}/?{options}",
+        f"mongodb://{credentials}{hosts}/?{options}",
         network=world.network,
         clock=world.clock,
         rng=world.rng.spawn(seed),
         edition=edition,
         listeners=[events.append],
+        **given,
     )
     try:
         async with client:
@@ -88,12 +91,13 @@ def play(
     *,
     members: Sequence[ScriptedMongod] | None = None,
     edition: Edition = EDITION_2026_02_20,
+    **given: Any,
 ) -> Stage:
     """Run a scenario against a replica set of two, or against the members given."""
     chosen = replica_set([1, 2]) if members is None else members
 
     async def main(world: World) -> Stage:
-        async with staged(world, chosen, options, edition=edition) as stage:
+        async with staged(world, chosen, options, edition=edition, **given) as stage:
             await scenario(stage)
             stage.ended = world.clock.now()
         return stage

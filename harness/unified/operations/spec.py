@@ -40,6 +40,8 @@ class Context:
     """What each client had observed when the operations had ended."""
     logs: dict[str, tuple[Event, ...]] = field(default_factory=dict)
     """What each client had logged by then."""
+    spans: dict[str, tuple[Event, ...]] = field(default_factory=dict)
+    """The spans of each client that had ended by then."""
     unsaved: list[tuple[EntityKind, Handle]] = field(default_factory=list)
     cluster_time: Mapping[str, Any] | None = None
 

@@ -10,6 +10,7 @@ from scripted import ScriptedAdapter, ScriptedDeployment
 
 from harness.adapters.base import (
     LOG_MESSAGE,
+    SPAN,
     ErrorReport,
     Event,
     Feature,
@@ -49,7 +50,7 @@ class World:
         body = f"    operations:\n{indented}" if indented.strip() else "    operations: []\n"
         path = self.folder / "case.yml"
         path.write_text(
-            f'description: d\nschemaVersion: "1.26"\n{head}tests:\n  - description: one\n{body}{more}'
+            f'description: d\nschemaVersion: "1.27"\n{head}tests:\n  - description: one\n{body}{more}'
         )
         return path
 
@@ -472,6 +473,19 @@ class TestEvents:
             assert outcome.status is status
         assert "messages[0].data.message: expected 'bye', got 'hello'" in outcome.reason
         assert world.adapter.clients[0].spec.observe_logs == {"command"}
+
+    def test_expected_spans_are_compared(self, world: World) -> None:
+        tracing = "observeTracingMessages: {enableCommandPayload: true}"
+        head = f"createEntities: [{{client: {{id: client0, {tracing}}}}}]\n"
+        close = "- {object: client0, name: close}"
+        expect = "    expectTracingMessages: [{client: client0, spans: [{name: bye, attributes: {x: 1}}]}]\n"
+        for number, status in ((1, Status.PASSED), (2, Status.FAILED)):
+            fields = {"id": 1, "parent": None, "name": "bye", "attributes": {"x": number}, "order": 0}
+            world.adapter.logs_at_close = [Event(SPAN, fields)]
+            outcome = world.run(close, expect, head)
+            assert outcome.status is status, outcome.reason
+        assert "[0].attributes.x: expected 1, got 2" in outcome.reason
+        assert world.adapter.clients[0].spec.observe_spans == {"enableCommandPayload": True}
 
     @pytest.mark.parametrize(
         ("lsids", "holds"),

@@ -1,0 +1,1 @@
+"""Spans of operations and commands (`OpenTelemetry`), for those who ask for them."""
