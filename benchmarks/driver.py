@@ -26,8 +26,8 @@ import pymongo
 from benchmarks.instant_server import serve_instantly
 from driver import AsyncClient
 from driver.cmap.connection import Connection
+from driver.cmap.options import PoolOptions
 from driver.cmap.pool import Pool, PoolPorts
-from driver.cmap.state import PoolOptions
 from mongowire.system import SystemClock
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from driver.auth.authenticator import Authenticator
 from driver.change_stream import ChangeStream
 from driver.cmap.handshake import Handshake
 from driver.cmap.metadata import Metadata
-from driver.cmap.pool import Pool, PoolPorts
+from driver.cmap.pool import PoolPorts
 from driver.database import Database
 from driver.errors import ClientClosedError, DriverError, InvalidArgumentError
 from driver.execute import Executor
@@ -27,8 +27,7 @@ from driver.operations.timeouts import seconds_of, timeout_of
 from driver.options import ClientOptions
 from driver.policy.deadline import Timeout
 from driver.request_ids import RequestIds
-from driver.sdam.monitor import Monitor, MonitorPorts
-from driver.sdam.topology import Topology, TopologyPorts
+from driver.sdam.topology import Topology
 from driver.session import ClientSession, ClusterClock, ServerSessionPool, SessionOptions
 from driver.tracing.options import TracingOptions
 from driver.transaction import TransactionOptions
@@ -81,6 +80,8 @@ class AsyncClient:
     of the child, resets itself: it closes the child's copies of the connections, forgets the server sessions
     and discovers the deployment anew, and the parent's go on. Nothing else has to be called. Sessions,
     cursors and change streams of the parent cannot be used in the child.
+
+    Obeys CMAP-5, CMAP-34, CMAP-107.
     """
 
     def __init__(
@@ -125,11 +126,7 @@ class AsyncClient:
         self.sessions = ServerSessionPool(self.clock, self.rng.spawn("sessions"))
         self.transaction_rng = self.rng.spawn("transactions")
         self._ids = self.rng.spawn("ids")
-        self._authenticator = (
-            None
-            if self.options.credential is None
-            else Authenticator(self.options.credential, self.rng.spawn("authentication"))
-        )
+        self._authenticator = self._new_authenticator()
         topology_id = object_id(self.clock, self._ids)
         self._log = ClientLog(topology_id, self._log_document_length)
         self._topology = self._new_topology(topology_id)
@@ -139,6 +136,8 @@ class AsyncClient:
         """CMAP: Forking. Does nothing but in a child process, where it must come before anything else.
 
         The parent's topology is kept: its tasks belong to a loop that will not run here, and would complain.
+
+        Obeys CMAP-31, CMAP-98.
         """
         if self._topology.inherited:
             self._topology.abandon()
@@ -394,27 +393,26 @@ class AsyncClient:
             api_fields=self._api_fields,
         )
 
+    def _new_authenticator(self) -> Authenticator | None:
+        credential = self.options.credential
+        return None if credential is None else Authenticator(credential, self.rng.spawn("authentication"))
+
     def _new_topology(self, topology_id: ObjectId) -> Topology:
         options = self.options
-        for_pools, for_monitors = self._handshake(monitoring=False), self._handshake(monitoring=True)
-        pool_ports = PoolPorts(self.clock, for_pools, self._publish, self._on_error)
-        monitor_ports = MonitorPorts(
-            clock=self.clock,
-            handshake=for_monitors,
+        monitor_ports = wiring.monitor_ports(
+            options,
+            self.clock,
+            self._handshake(monitoring=True),
             publish=self._publish,
             report=self._on_check,
-            heartbeat_frequency=options.heartbeat_frequency,
-            connect_timeout=options.connect_timeout,
-            mode=options.server_monitoring_mode,
         )
-        ports = TopologyPorts(
-            clock=self.clock,
-            rng=self.rng.spawn("selection"),
+        ports = wiring.topology_ports(
+            options,
+            self.clock,
+            self.rng.spawn("selection"),
             publish=self._publish,
-            window=wiring.window(options),
-            make_pool=lambda address, pool: Pool(address, pool, pool_ports),
-            make_monitor=lambda address: Monitor(address, monitor_ports),
-            pool_options=wiring.pool_options(options),
+            for_pools=PoolPorts(self.clock, self._handshake(monitoring=False), self._publish, self._on_error),
+            for_monitors=monitor_ports,
         )
         return Topology(wiring.initial_topology(options), ports, topology_id)
 

@@ -48,6 +48,8 @@ class DriverError(Exception):
     `attempted` says whether the caller may infer that a command reached a server, `authenticating` that the
     error came while a new connection was authenticated, to the service `service_id` of a load balancer,
     `timed_out` that timeoutMS ended the operation.
+
+    Obeys RW-49.
     """
 
     attempted = False
@@ -154,7 +156,7 @@ class AuthenticationError(DriverError):
 
 
 class PoolError(DriverError):
-    """CMAP: Connection Pool Errors. No command was sent."""
+    """CMAP: Connection Pool Errors. No command was sent. Obeys CMAP-146, CMAP-147."""
 
 
 class PoolClosedError(PoolError):
@@ -165,7 +167,7 @@ class PoolClosedError(PoolError):
 
 
 class PoolClearedError(PoolError):
-    """The pool was cleared; retryable, and it marks no server Unknown."""
+    """The pool was cleared; retryable, and it marks no server Unknown. Obeys CMAP-67, CMAP-82."""
 
     def __init__(
         self, address: str, cause: BaseException | None = None, *, message: str | None = None
@@ -349,6 +351,8 @@ def actionable(error: DriverError) -> DriverError:
     """Replace the message of code 20 "Transaction numbers …" by one that says what to do.
 
     Retryable Writes: Supported Server Versions.
+
+    Obeys RW-8, RW-9, RW-50.
     """
     if (
         isinstance(error, ServerError)
@@ -373,10 +377,10 @@ def under_timeout(error: DriverError, *, timed: bool) -> DriverError:
 
 
 def is_overload(error: DriverError) -> bool:
-    """Return whether the error says that the server is overloaded (Client Backpressure: Terms)."""
+    """Return whether the label SystemOverloadedError says that the server is overloaded."""
     return error.has_label(Label.SYSTEM_OVERLOADED)
 
 
 def is_retryable_overload(error: DriverError) -> bool:
-    """Return whether any command that met this error may be sent again after a backoff."""
+    """Return whether it is a Retryable Overload Error: any command may be sent again after a backoff."""
     return is_overload(error) and error.has_label(Label.RETRYABLE)

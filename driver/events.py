@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DriverEvent:
-    """The root of all events."""
+    """The root of all events. Obeys CMAP-109."""
 
     kind: ClassVar[str] = ""
 
@@ -129,7 +129,7 @@ class ConnectionCreatedEvent(ConnectionEvent):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionReadyEvent(ConnectionEvent):
-    """A connection finished its handshake."""
+    """A connection finished its handshake. Obeys CMAP-110."""
 
     kind: ClassVar[str] = "connectionReadyEvent"
     duration: float
@@ -163,7 +163,7 @@ class ConnectionCheckOutFailedEvent(PoolEvent):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionCheckedOutEvent(ConnectionEvent):
-    """An operation got a connection."""
+    """An operation got a connection. Obeys CMAP-113."""
 
     kind: ClassVar[str] = "connectionCheckedOutEvent"
     duration: float

@@ -89,6 +89,8 @@ class Executor:
         It runs on the connection of a `lease`, if one is given. A caller that says `opens_cursor` gets the
         lease of the connection that the cursor is pinned to, and lets go of it. A `deadline` is that of a
         longer operation, which this one is a part of; otherwise the operation's timeout begins now.
+
+        Obeys RW-44.
         """
         if deadline is None:
             deadline = self.deadline_of(operation.timeout, session)
@@ -130,18 +132,13 @@ class Executor:
     # --- one attempt ---
 
     async def _attempt(self, run: Run) -> Reply:
+        """Select, check out, send; the connection goes back at the end of the block. Obeys CMAP-106."""
         server = await self._select(run)
         self._prepare(run)
         server.operations += 1
         try:
-            lease = await self._lease(run, server)
-            try:
+            with await self._lease(run, server) as lease:
                 return await self._converse(run, lease)
-            except BaseException as error:
-                lease.error = error if isinstance(error, Exception) else None
-                raise
-            finally:
-                lease.release(Use.OPERATION)
         finally:
             server.operations -= 1
 
@@ -180,6 +177,8 @@ class Executor:
         """Select a server, away from those that failed.
 
         With timeoutMS, the connection must be there by the same instant as the server (Server Selection).
+
+        Obeys RW-38, RW-45, RW-46, CB-3.
         """
         run.server = None
         timeout = after(self.clock.now(), self.options.server_selection_timeout)
@@ -197,6 +196,8 @@ class Executor:
         """Decide, with the first server, whether this is a retryable write (Retryable Writes: Executing).
 
         Raises RetryImpossibleError when the server of a retry does not support what the first did.
+
+        Obeys RW-10, RW-11, RW-16, RW-22, RW-33, RW-39, RW-40, RW-47.
         """
         assert run.server is not None
         supported = run.server.supports_retryable_writes
@@ -216,6 +217,8 @@ class Executor:
         """Send the command and take the reply in; what an error tells of the server is acted upon here.
 
         The connection is still checked out: pools are cleared before it goes back.
+
+        Obeys RW-43, RW-48.
         """
         connection = lease.connection
         try:
@@ -232,6 +235,7 @@ class Executor:
         return Reply(document, connection.address, version, cursor, run.deadline)
 
     async def _exchange(self, run: Run, connection: Connection) -> dict[str, Any]:
+        """Send the command and return its reply, between events. Obeys RW-54, RW-55, RW-56, CB-20, CB-21."""
         max_time_ms = self._max_time_ms(run)
         request = self._message(run, max_time_ms)
         if run.transaction is not None:
@@ -275,6 +279,7 @@ class Executor:
         return run.deadline.max_time_ms(now, way)
 
     def _message(self, run: Run, max_time_ms: int | None) -> OpMsg:
+        """Make the message of one attempt; the transaction number is drawn once. Obeys RW-35, RW-51, CB-5."""
         assert run.command is not None
         assert run.server is not None
         session = self._session_to_send(run)
@@ -300,7 +305,7 @@ class Executor:
 
     @staticmethod
     def _join_transaction(run: Run, transaction: Transaction) -> None:
-        """Decide what the command says of its transaction; a retry starts it as the first try did."""
+        """Decide what the command says of its transaction; a retry starts it as the first did. Obeys CB-4."""
         run.transaction_number = transaction.number
         if run.starts_transaction is None:
             run.starts_transaction = transaction.state is TransactionState.STARTING
@@ -374,6 +379,7 @@ class Executor:
         raise error
 
     def _label(self, run: Run, error: DriverError) -> None:
+        """Add the labels that are the driver's to add. Obeys RW-23."""
         if run.within:
             label_within(error)
             return
@@ -405,7 +411,10 @@ class Executor:
         )
 
     def _is_retryable(self, run: Run, error: DriverError) -> bool:
-        """Return whether any of the three policies allows another attempt after this error."""
+        """Return whether any of the three policies allows another attempt after this error.
+
+        Obeys RW-17, RW-24, RW-41, RW-42.
+        """
         operation = run.operation
         if not operation.acknowledged:
             return False
@@ -421,7 +430,7 @@ class Executor:
         return is_retryable_overload(error) and self._retries_overload(operation)
 
     def _retries_overload(self, operation: Operation) -> bool:
-        """Client Backpressure: Overload retry policy, rule 2.4."""
+        """Client Backpressure: Overload retry policy, rule 2.4: runCommand needs both options. Obeys CB-1."""
         if operation.ends_transaction:
             return True
         match operation.kind:

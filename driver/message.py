@@ -42,6 +42,8 @@ def assemble(
 
     `starts` says that the command is the first of its transaction, `timed` that timeoutMS is set, which
     leaves the server `max_time_ms`.
+
+    Obeys RW-52.
     """
     document = dict(command.document)
     if timed:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ClientOptions:
-    """Everything that a client was told; see URI Options for each name."""
+    """Everything that a client was told; see URI Options for each name. Obeys CMAP-14, RW-3, RW-5, RW-6."""
 
     seeds: tuple[str, ...] = ("localhost:27017",)
     app_name: str | None = None
@@ -69,6 +69,8 @@ class ClientOptions:
 
         `overrides` has URI names too and wins over the string. Raises ConfigurationError, but not yet for
         what this driver lacks: see `refuse_unsupported`.
+
+        Obeys CMAP-16, CMAP-17, RW-2.
         """
         parsed, given, warnings = read_options(uri, overrides or {})
         fields = {FIELDS[name]: value for name, value in given.items() if name in FIELDS}

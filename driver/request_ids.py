@@ -15,9 +15,9 @@ class RequestIds:
         self._operations = count(1)
 
     def next_request(self) -> int:
-        """Return an id that no recent message had."""
+        """Return a requestId that no recent message had."""
         return (next(self._requests) - 1) % MAX_INT32 + 1
 
     def next_operation(self) -> int:
-        """Return an id that links the events of one operation, over all its attempts."""
+        """Return an operationId, which links the events of one operation over all its attempts."""
         return next(self._operations)

@@ -34,7 +34,10 @@ EXPIRY_MARGIN = 60.0
 
 @dataclass(slots=True)
 class ServerSession:
-    """Sessions: Server Session. The transaction number stays with it from one client session to the next."""
+    """Sessions: Server Session. The transaction number stays with it from one client session to the next.
+
+    Obeys RW-31.
+    """
 
     id: Binary
     last_use: float
@@ -47,7 +50,10 @@ class ServerSession:
         return {"id": self.id}
 
     def next_transaction_number(self) -> Int64:
-        """Return a number larger than any used before (Retryable Writes: Generating Transaction IDs)."""
+        """Return a txnNumber larger than any before (Retryable Writes: Generating Transaction IDs).
+
+        Obeys RW-32, RW-36.
+        """
         self.transaction_number += 1
         return Int64(self.transaction_number)
 

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from driver.cmap.state import PoolOptions
+from driver.cmap.options import PoolOptions
+from driver.cmap.pool import Pool
 from driver.policy.retry import RetryPolicy
 from driver.policy.token_bucket import NoBudget, TokenBucket
 from driver.sdam import transitions
+from driver.sdam.monitor import Monitor, MonitorPorts
 from driver.sdam.selection import Window
+from driver.sdam.topology import TopologyPorts
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from driver.cmap.handshake import Handshake
+    from driver.cmap.pool import PoolPorts
     from driver.editions import Edition
+    from driver.events import DriverEvent
     from driver.options import ClientOptions
     from driver.sdam.description import TopologyDescription
+    from mongowire.ports import Clock, Rng
 
 
 def initial_topology(options: ClientOptions) -> TopologyDescription:
@@ -26,11 +35,6 @@ def initial_topology(options: ClientOptions) -> TopologyDescription:
     )
 
 
-def window(options: ClientOptions) -> Window:
-    """Return how near a server must be (Server Selection: localThresholdMS)."""
-    return Window(options.local_threshold, options.heartbeat_frequency)
-
-
 def handshake_timeout(options: ClientOptions, *, monitoring: bool) -> float:
     """Return the seconds for a handshake's command. Monitors know neither of the two options."""
     if monitoring:
@@ -41,7 +45,7 @@ def handshake_timeout(options: ClientOptions, *, monitoring: bool) -> float:
 
 
 def pool_options(options: ClientOptions) -> PoolOptions:
-    """Return what each server's pool is set to (CMAP: Connection Pool Options)."""
+    """Return what each server's pool is set to (CMAP: Connection Pool Options). Obeys CMAP-2, CMAP-15."""
     return PoolOptions(
         max_size=options.max_pool_size,
         min_size=options.min_pool_size,
@@ -49,6 +53,47 @@ def pool_options(options: ClientOptions) -> PoolOptions:
         max_idle=options.max_idle_time,
         wait_queue_timeout=options.wait_queue_timeout,
         load_balanced=options.load_balanced,
+    )
+
+
+def monitor_ports(
+    options: ClientOptions,
+    clock: Clock,
+    handshake: Handshake,
+    *,
+    publish: Callable[[DriverEvent], None],
+    report: Callable[[Any], None],
+) -> MonitorPorts:
+    """Return what the monitors have in common (Server Monitoring)."""
+    return MonitorPorts(
+        clock=clock,
+        handshake=handshake,
+        publish=publish,
+        report=report,
+        heartbeat_frequency=options.heartbeat_frequency,
+        connect_timeout=options.connect_timeout,
+        mode=options.server_monitoring_mode,
+    )
+
+
+def topology_ports(
+    options: ClientOptions,
+    clock: Clock,
+    rng: Rng,
+    *,
+    publish: Callable[[DriverEvent], None],
+    for_pools: PoolPorts,
+    for_monitors: MonitorPorts,
+) -> TopologyPorts:
+    """Return what the topology makes its servers with: a pool and a monitor each."""
+    return TopologyPorts(
+        clock=clock,
+        rng=rng,
+        publish=publish,
+        window=Window(options.local_threshold, options.heartbeat_frequency),
+        make_pool=lambda address, pool: Pool(address, pool, for_pools),
+        make_monitor=lambda address: Monitor(address, for_monitors),
+        pool_options=pool_options(options),
     )
 
 
@@ -60,5 +105,8 @@ def retry_policy(options: ClientOptions, edition: Edition) -> RetryPolicy:
 
 
 def retry_budget(options: ClientOptions, edition: Edition) -> TokenBucket | NoBudget:
-    """Return what pays for retries: with adaptiveRetries a token bucket of the client's own."""
+    """Return what pays for retries: with adaptiveRetries a token bucket of the client's own.
+
+    Obeys CB-7, CB-14, CB-15, CB-16.
+    """
     return TokenBucket() if options.adaptive_retries and edition.has_token_bucket else NoBudget()

@@ -43,6 +43,8 @@ class Connection:
 
     `healthy` is false while a request is under way and stays so when its reply was lost: such a connection
     must not be used again.
+
+    Obeys CMAP-18, CMAP-19, CMAP-21, CMAP-24.
     """
 
     def __init__(self, address: str, stream: Stream, *, number: int = 0, generation: int = 0) -> None:
@@ -55,6 +57,9 @@ class Connection:
         self.interrupted = False
         self._stream = stream
         self._wire = WireConnection()
+
+    def __repr__(self) -> str:
+        return f"<Connection {self.id} to {self.address}>"
 
     @classmethod
     async def open(
@@ -103,7 +108,10 @@ class Connection:
     async def round_trip(
         self, message: OpMsg | OpQuery, request_id: int, *, deadline: float
     ) -> dict[str, Any]:
-        """Send a request and return the reply's document. Raises NetworkError and NetworkTimeoutError."""
+        """Send a request and return the reply's document. Raises NetworkError and NetworkTimeoutError.
+
+        Obeys CMAP-22, CMAP-23.
+        """
         await self.send(message, request_id, deadline=deadline)
         document, _ = await self.receive(request_id, deadline=deadline)
         return document
@@ -139,7 +147,7 @@ class Connection:
         return document, envelope.more_to_come
 
     async def aclose(self, *, abort: bool = False) -> None:
-        """Close the socket. Closing twice is allowed."""
+        """Close the socket. Closing twice is allowed. Obeys CMAP-20."""
         self.healthy = False
         await self._stream.aclose(abort=abort)
 
@@ -149,7 +157,7 @@ class Connection:
         self._stream.abandon()
 
     async def interrupt(self) -> None:
-        """Cancel what is under way: it fails with a PoolClearedError."""
+        """Cancel what is under way: it fails with a PoolClearedError. Obeys CMAP-89, CMAP-90."""
         self.interrupted = True
         await self.aclose(abort=True)
 

@@ -19,7 +19,10 @@ class Service:
 
 @dataclass(slots=True)
 class Generations:
-    """CMAP: Load Balancer Mode. Without services there is only the pool's own number."""
+    """CMAP: Load Balancer Mode: from serviceId to generation and connection count, beside the pool's own.
+
+    Obeys CMAP-94.
+    """
 
     current: int = 0
     services: dict[ObjectId, Service] = field(default_factory=dict)
@@ -32,20 +35,20 @@ class Generations:
         return service.generation if service else 0
 
     def advance(self, service_id: ObjectId | None = None) -> None:
-        """Make every connection stale, or every connection of one service."""
+        """Make every connection stale, or every connection of one service. Obeys CMAP-91."""
         if service_id is None:
             self.current += 1
         elif service_id in self.services:
             self.services[service_id].generation += 1
 
     def join(self, service_id: ObjectId) -> int:
-        """Count a connection of a service, and return its generation."""
+        """Count a connection of a service, and return its generation. Obeys CMAP-96."""
         service = self.services.setdefault(service_id, Service())
         service.connections += 1
         return service.generation
 
     def forget(self, service_id: ObjectId | None) -> None:
-        """Count a connection no more: a service without connections is removed."""
+        """Count a connection no more: a service without connections is removed. Obeys CMAP-95."""
         if service_id is None or service_id not in self.services:
             return
         service = self.services[service_id]

@@ -49,7 +49,10 @@ class Handshake:
         return self.load_balanced or bool(self.api_fields)
 
     def document(self) -> dict[str, Any]:
-        """Return the hello command of a new connection; a legacy one asks whether `hello` is understood."""
+        """Return the hello command of a new connection; a legacy one asks whether `hello` is understood.
+
+        Obeys CB-18.
+        """
         name = {"hello": 1} if self._speaks_hello else {"isMaster": 1, "helloOk": True}
         balanced = {"loadBalanced": True} if self.load_balanced else {}
         return {

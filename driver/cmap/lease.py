@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import TracebackType
 
     from driver.cmap.connection import Connection
     from driver.cmap.pool import Pool
@@ -33,7 +34,10 @@ class Lease:
     """A connection and those who hold it; when the last one lets go, it is checked in.
 
     Behind a load balancer a transaction and its cursors hold the one that their first command was sent on.
-    They take turns: like a session, a lease is not for concurrent use.
+    They take turns: like a session, a lease is not for concurrent use. As a context manager it is held by the
+    command under way, which lets go of it at the end of the block (`CMAP: withConnection`).
+
+    Obeys CMAP-105.
     """
 
     __slots__ = ("_holders", "_pool", "connection", "error")
@@ -45,6 +49,17 @@ class Lease:
         """What the command failed with that was last sent on it."""
         self._pool = pool
         self._holders = [Use.OPERATION]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        """Let the command go, and keep in mind what it failed with."""
+        if error is not None:
+            self.error = error if isinstance(error, Exception) else None
+        self.release(Use.OPERATION)
 
     def hold(self, use: Use) -> Lease:
         """Hold it for one more, who lets go of it with `release`."""

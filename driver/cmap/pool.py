@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from driver.cmap.connection import Connection
     from driver.cmap.effects import Effect
     from driver.cmap.handshake import Handshake
-    from driver.cmap.state import PoolOptions
+    from driver.cmap.options import PoolOptions
     from driver.events import Listener
     from mongowire.ports import Clock
 
@@ -38,7 +38,10 @@ class PoolPorts:
 
 
 class Pool:
-    """CMAP: Connection Pool. Must be created, used and closed within one running event loop."""
+    """CMAP: Connection Pool. Must be created, used and closed within one running event loop.
+
+    Obeys CMAP-1, CMAP-3, CMAP-4, CMAP-32, CMAP-99.
+    """
 
     def __init__(self, address: str, options: PoolOptions, ports: PoolPorts) -> None:
         self.address = address
@@ -68,6 +71,8 @@ class Pool:
         """CMAP: Checking Out a Connection. Raises PoolError, and what failed while establishing one.
 
         A `deadline` is for waiting and for establishing; without one, waitQueueTimeoutMS is for waiting.
+
+        Obeys CMAP-12, CMAP-57, CMAP-58.
         """
         waiter, now = next(self._numbers), self._now()
         future: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
@@ -83,7 +88,10 @@ class Pool:
             self._waiters.pop(waiter, None)
 
     def check_in(self, connection: Connection, error: Exception | None = None) -> None:
-        """CMAP: Checking In a Connection. Raises PoolError for one that was not lent by this pool."""
+        """CMAP: Checking In a Connection. Raises PoolError for one that was not lent by this pool.
+
+        Obeys CMAP-74, CMAP-75.
+        """
         if self._connections.get(connection.id) is not connection:  # another pool's may have the same number
             raise PoolError(f"{connection.address}: the connection is not of this pool", address=self.address)
         errored = not connection.healthy
@@ -114,7 +122,10 @@ class Pool:
         interrupt_in_use: bool = False,
         service_id: ObjectId | None = None,
     ) -> None:
-        """CMAP: Clearing a Connection Pool; a background run follows at once."""
+        """CMAP: Clearing a Connection Pool; a background run follows at once.
+
+        Obeys CMAP-36, CMAP-78, CMAP-87, CMAP-102.
+        """
         self._perform(
             self.state.clear(
                 self._now(), cause=cause, interrupt_in_use=interrupt_in_use, service_id=service_id
@@ -126,6 +137,8 @@ class Pool:
         """CMAP: Closing a Connection Pool, and wait until nothing is left of it.
 
         What is checked out is cut off; its operations fail and check it in.
+
+        Obeys CMAP-35.
         """
         self._perform(self.state.close(self._now()))
         for connection in self._connections.values():
@@ -146,7 +159,10 @@ class Pool:
     # --- background ---
 
     async def _run(self) -> None:
-        """CMAP: Background Thread: run when something changed and at the state's next deadline."""
+        """CMAP: Background Thread: run when something changed and at the state's next deadline.
+
+        Obeys CMAP-51, CMAP-100, CMAP-101.
+        """
         while True:
             self._next_tick = -inf
             self._perform(self.state.tick(self._now()))
@@ -165,12 +181,17 @@ class Pool:
         return self._ports.clock.now()
 
     def _perform(self, effects: Iterable[Effect]) -> None:
+        """Do what the state asks for, in its order; no other coroutine comes between, as nothing is awaited.
+
+        Obeys CMAP-30, CMAP-33, CMAP-108.
+        """
         for effect in effects:
             self._perform_one(effect)
         if self.state.next_deadline(self._now()) < self._next_tick:
             self._wake.set()
 
     def _perform_one(self, effect: Effect) -> None:
+        """Do what one effect says; what takes time goes into a task. Obeys CMAP-86."""
         match effect:
             case Publish(event):
                 self._ports.publish(event)
@@ -198,6 +219,7 @@ class Pool:
             future.set_exception(error)
 
     def _close(self, number: int) -> None:
+        """CMAP: Closing a Connection: the socket, which nobody waits for. Obeys CMAP-48."""
         connection = self._connections.pop(number, None)
         if connection is not None:
             self._spawn(connection.aclose(abort=not connection.healthy))
@@ -206,6 +228,10 @@ class Pool:
             task.cancel()
 
     async def _establish(self, number: int, generation: int, deadline: float | None) -> None:
+        """CMAP: Establishing a Connection, in a task of its own; discovery hears of a failure first.
+
+        Obeys CMAP-26, CMAP-53, CMAP-69, CMAP-72.
+        """
         try:
             connection = await self._ports.handshake.establish(
                 self.address, number=number, generation=generation, deadline=deadline

@@ -21,6 +21,7 @@ from driver.cmap.effects import Close, Establish, Grant, Interrupt, Publish, Ref
 from driver.cmap.generations import Generations
 from driver.cmap.lease import Use, counted
 from driver.cmap.member import Member, Phase, Waiter
+from driver.cmap.options import PoolOptions
 from driver.errors import PoolClearedError, PoolClosedError, PoolError, WaitQueueTimeoutError
 
 if TYPE_CHECKING:
@@ -35,43 +36,16 @@ POPULATION_PAUSE = 1.0
 
 
 class PoolMode(Enum):
-    """CMAP: Connection Pool, `state`."""
+    """CMAP: Connection Pool, `state`. Obeys CMAP-37."""
 
     PAUSED = "paused"
     READY = "ready"
     CLOSED = "closed"
 
 
-@dataclass(frozen=True, slots=True)
-class PoolOptions:
-    """CMAP: Connection Pool Options. Times are in seconds; a `max_size` or `max_idle` of 0 has no limit."""
-
-    max_size: int = 100
-    min_size: int = 0
-    max_connecting: int = 2
-    max_idle: float = 0.0
-    wait_queue_timeout: float = 0.0
-    load_balanced: bool = False
-
-    def named(self) -> dict[str, int]:
-        """Return the options by URI name."""
-        return {
-            "maxPoolSize": self.max_size,
-            "minPoolSize": self.min_size,
-            "maxConnecting": self.max_connecting,
-            "maxIdleTimeMS": round(self.max_idle * 1000),
-            "waitQueueTimeoutMS": round(self.wait_queue_timeout * 1000),
-        }
-
-    def non_default(self) -> dict[str, int]:
-        """Return what PoolCreatedEvent reports: options that differ from their defaults, by URI name."""
-        defaults = PoolOptions().named()
-        return {name: value for name, value in self.named().items() if value != defaults[name]}
-
-
 @dataclass(slots=True)
 class PoolState:
-    """One pool. Each method takes the instant `now` and returns effects in the order to perform them."""
+    """One pool (CMAP-40). Each method takes the instant `now` and returns effects in the order to perform."""
 
     address: str
     options: PoolOptions = field(default_factory=PoolOptions)
@@ -103,12 +77,12 @@ class PoolState:
 
     @property
     def available(self) -> int:
-        """AvailableConnectionCount."""
+        """AvailableConnectionCount. Obeys CMAP-50."""
         return len(self._available)
 
     @property
     def pending(self) -> int:
-        """PendingConnectionCount."""
+        """PendingConnectionCount, which maxConnecting limits."""
         return sum(member.phase is Phase.PENDING for member in self._members.values())
 
     @property
@@ -160,7 +134,7 @@ class PoolState:
         return [Publish(events.PoolCreatedEvent(self.address, self.options.non_default()))]
 
     def ready(self) -> Sequence[Effect]:
-        """CMAP: Marking a Connection Pool as Ready. The caller lets a `tick` follow."""
+        """CMAP: Marking a Connection Pool as Ready (CMAP-45, CMAP-46). The caller lets a `tick` follow."""
         if self.mode is not PoolMode.PAUSED:
             return []
         self.mode, self.cause, self._populate_after = PoolMode.READY, None, -inf
@@ -174,7 +148,11 @@ class PoolState:
         interrupt_in_use: bool = False,
         service_id: ObjectId | None = None,
     ) -> Sequence[Effect]:
-        """CMAP: Clearing a Connection Pool. The caller lets a `tick` follow, which closes what is stale."""
+        """CMAP: Clearing a Connection Pool. The caller lets a `tick` follow, which closes what is stale.
+
+        `interrupt_in_use` is interruptInUseConnections. Obeys CMAP-77, CMAP-79, CMAP-80, CMAP-81,
+        CMAP-83, CMAP-84, CMAP-85.
+        """
         if self.mode is PoolMode.CLOSED:
             return []
         if self.options.load_balanced:
@@ -191,7 +169,7 @@ class PoolState:
         return effects
 
     def close(self, now: float) -> Sequence[Effect]:
-        """CMAP: Closing a Connection Pool. Connections in use are closed when they are checked in."""
+        """CMAP: Closing a Connection Pool (CMAP-42). What is in use is closed when it is checked in."""
         if self.mode is PoolMode.CLOSED:
             return []
         self.mode = PoolMode.CLOSED
@@ -210,7 +188,7 @@ class PoolState:
     def check_out(
         self, waiter_id: int, now: float, *, deadline: float = inf, connect_by: float | None = None
     ) -> Sequence[Effect]:
-        """CMAP: Checking Out a Connection: enter the wait queue."""
+        """CMAP: Checking Out a Connection: enter the wait queue. Obeys CMAP-44, CMAP-66."""
         waiter = Waiter(waiter_id, now, deadline, connect_by)
         self._queue[waiter_id] = waiter
         started = Publish(events.ConnectionCheckOutStartedEvent(self.address))
@@ -238,7 +216,7 @@ class PoolState:
     def check_in(
         self, connection_id: int, now: float, *, errored: bool = False, error: Exception | None = None
     ) -> Sequence[Effect]:
-        """CMAP: Checking In a Connection. Raises PoolError for a connection that this pool did not lend."""
+        """CMAP: Checking In a Connection (CMAP-63, CMAP-71). Raises PoolError for one that is not lent."""
         member = self._members.get(connection_id)
         if member is None or member.phase is not Phase.IN_USE:
             raise PoolError(
@@ -257,7 +235,7 @@ class PoolState:
     def established(
         self, connection_id: int, now: float, *, service_id: ObjectId | None = None
     ) -> Sequence[Effect]:
-        """CMAP: Establishing a Connection, when it succeeded. One that became stale meanwhile is closed."""
+        """CMAP: Establishing a Connection, with success (CMAP-56, CMAP-68). A stale one is closed."""
         member = self._members.get(connection_id)
         if member is None:
             return []
@@ -288,7 +266,7 @@ class PoolState:
     # --- background ---
 
     def tick(self, now: float) -> Sequence[Effect]:
-        """CMAP: Background Thread, one run: time out waiters, close perished connections, populate."""
+        """One run of the Background Thread (CMAP-103, CMAP-104). Waiters time out here (CMAP-29)."""
         effects: list[Effect] = []
         for waiter in [waiter for waiter in self._queue.values() if waiter.deadline <= now]:
             effects += self._refuse(waiter, now, WaitQueueTimeoutError(self.address, self.uses()), "timeout")
@@ -299,14 +277,16 @@ class PoolState:
         return [*effects, *self._populate(now)]
 
     def _populate(self, now: float) -> Iterator[Effect]:
-        """CMAP: Populating the Pool with a Connection, as many as may be established now."""
+        """CMAP: Populating the Pool with a Connection, as many as limits allow (CMAP-8, CMAP-54)."""
         while self._lacks_connections() and self._populate_after <= now and self._may_connect():
             yield from self._connect(now, None)
 
     def _lacks_connections(self) -> bool:
+        """Return whether minPoolSize asks for another connection. Obeys CMAP-41, CMAP-52, CMAP-55."""
         return self.mode is PoolMode.READY and self.total < self.options.min_size
 
     def _may_connect(self) -> bool:
+        """Return whether maxPoolSize and maxConnecting leave room for one more (CMAP-38, CMAP-39)."""
         capped = self.options.max_size and self.total >= self.options.max_size
         return not capped and self.pending < self.options.max_connecting
 
@@ -319,7 +299,7 @@ class PoolState:
         return self._deadlines[0][0] if self._deadlines else inf
 
     def _serve(self, now: float) -> list[Effect]:
-        """Serve waiters in the order they came, until one has to wait."""
+        """Serve waiters in their order until one has to wait (CMAP-27, CMAP-61, CMAP-62, CMAP-64)."""
         effects: list[Effect] = []
         while self._queue and self.mode is PoolMode.READY:
             waiter = next(iter(self._queue.values()))
@@ -333,7 +313,7 @@ class PoolState:
         return effects
 
     def _take_available(self, now: float, effects: list[Effect]) -> Member | None:
-        """Return the connection that was used last, closing perished ones on the way."""
+        """Return the connection used last, closing perished ones on the way (CMAP-59, CMAP-60)."""
         while self._available:
             member = self._available[-1]
             reason = self._perished(member, now)
@@ -344,7 +324,7 @@ class PoolState:
         return None
 
     def _connect(self, now: float, waiter: Waiter | None) -> list[Effect]:
-        """CMAP: Creating a Connection, for a waiter or for the pool."""
+        """CMAP: Creating a Connection, for a waiter or for the pool. Obeys CMAP-25."""
         self._last_id += 1
         member = Member(self._last_id, self.generations.current, now)
         self._members[member.id] = member
@@ -358,6 +338,7 @@ class PoolState:
         ]
 
     def _grant(self, waiter: Waiter, member: Member, now: float) -> list[Effect]:
+        """Lend an established connection. Obeys CMAP-70."""
         self._leave(waiter)
         member.phase, member.waiter, member.use = Phase.IN_USE, None, Use.OPERATION
         checked_out = events.ConnectionCheckedOutEvent(self.address, member.id, now - waiter.started)
@@ -386,6 +367,7 @@ class PoolState:
         return [member for member in self._members.values() if member.phase is Phase.PENDING]
 
     def _make_available(self, member: Member, now: float) -> None:
+        """CMAP: Marking a Connection as Available. Obeys CMAP-49."""
         member.phase, member.available_since, member.waiter = Phase.AVAILABLE, now, None
         self._available.append(member)
 
@@ -393,7 +375,7 @@ class PoolState:
         return member.generation != self.generations.of(member.service_id)
 
     def _perished(self, member: Member, now: float) -> str | None:
-        """CMAP: Perishable. Return why an available connection must be closed, or None."""
+        """CMAP: Perishable. Return why to close what is available, if so: stale, or maxIdleTimeMS is over."""
         if self._is_stale(member):
             return "stale"
         idle = self.options.max_idle
@@ -401,6 +383,7 @@ class PoolState:
         return "idle" if idle and now >= member.available_since + idle else None
 
     def _reason_to_close(self, member: Member, *, errored: bool) -> str | None:
+        """Return why a connection that comes back must be closed, or None. Obeys CMAP-43, CMAP-76."""
         if self.mode is PoolMode.CLOSED:
             return "poolClosed"
         if errored:
@@ -408,7 +391,7 @@ class PoolState:
         return "stale" if self._is_stale(member) else None
 
     def _drop(self, member: Member, reason: str, error: Exception | None = None) -> list[Effect]:
-        """CMAP: Closing a Connection."""
+        """CMAP: Closing a Connection. Obeys CMAP-47."""
         del self._members[member.id]
         if member.phase is Phase.AVAILABLE:
             self._available.remove(member)
@@ -422,7 +405,7 @@ class PoolState:
         return effects + self._refuse_bound(member, now, cleared, "connectionError")
 
     def _interrupt(self, now: float) -> list[Effect]:
-        """Interrupt every connection that the clear made stale, in use or being established."""
+        """Interrupt what the clear made stale, in use or being established (CMAP-88)."""
         effects: list[Effect] = []
         for member in [member for member in self._members.values() if self._is_stale(member)]:
             if member.phase is Phase.IN_USE:
@@ -442,7 +425,7 @@ class PoolState:
             member.generation = self.generations.join(service_id)
 
     def _clear_service(self, service_id: ObjectId | None) -> list[Effect]:
-        """CMAP: Clearing a load balanced pool: neither pause nor empty the wait queue."""
+        """CMAP: Clearing a load balanced pool: no pause, and the wait queue stays (CMAP-92, CMAP-93)."""
         if service_id is None:
             return []
         self.generations.advance(service_id)

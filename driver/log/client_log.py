@@ -9,7 +9,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from driver import events
-from driver.cmap.state import PoolOptions
+from driver.cmap.options import PoolOptions
 from driver.log.components import Component
 from driver.log.message import LogMessage, document_text, error_text
 from driver.log.selection import SelectionLog
@@ -36,7 +36,10 @@ class ClientLog:
         return _COMMAND.isEnabledFor(logging.DEBUG)
 
     def take(self, event: events.DriverEvent) -> None:
-        """Log an event, if its specification has a message for it."""
+        """Log an event, if its specification has a message for it: pool events as they are published.
+
+        Obeys CMAP-115, CMAP-116, CMAP-117, CMAP-118.
+        """
         found = _MESSAGES.get(type(event))
         if found is None:
             return
@@ -62,11 +65,13 @@ _SELECTION: Final = Component.SERVER_SELECTION.logger
 
 
 def _at(address: str) -> dict[str, Any]:
+    """Return the fields of every message. Obeys CMAP-120, CMAP-121."""
     host, port = split_address(address)
     return {"serverHost": host, "serverPort": port}
 
 
 def _milliseconds(seconds: float) -> float:
+    """Return a duration in the unit of its name, as a float. Obeys CMAP-119."""
     return round(seconds * 1000, 3)
 
 
@@ -120,34 +125,41 @@ _CHECK_OUT_FAILED: Final = {
 
 
 def _pool(event: events.PoolEvent, _limit: int) -> dict[str, Any]:
+    """Return the fields of a pool's message. Obeys CMAP-124, CMAP-128, CMAP-137."""
     return _at(event.address)
 
 
 def _pool_created(event: events.PoolCreatedEvent, _limit: int) -> dict[str, Any]:
+    """Return the options too, which a pool has from its user or by default. Obeys CMAP-122."""
     return {**_at(event.address), **PoolOptions().named(), **event.options}
 
 
 def _pool_cleared(event: events.PoolClearedEvent, _limit: int) -> dict[str, Any]:
+    """Return the service too, behind a load balancer. Obeys CMAP-126."""
     return {**_at(event.address), "serviceId": _hex(event.service_id)}
 
 
 def _connection(event: events.ConnectionEvent, _limit: int) -> dict[str, Any]:
+    """Return the fields of a connection's message. Obeys CMAP-130, CMAP-144."""
     return {"driverConnectionId": event.connection_id, **_at(event.address)}
 
 
 def _timed_connection(
     event: events.ConnectionReadyEvent | events.ConnectionCheckedOutEvent, limit: int
 ) -> dict[str, Any]:
+    """Return how long it took, too. Obeys CMAP-132, CMAP-142."""
     return {**_connection(event, limit), "durationMS": _milliseconds(event.duration)}
 
 
 def _connection_closed(event: events.ConnectionClosedEvent, limit: int) -> dict[str, Any]:
+    """Return the reason too, in the specified words. Obeys CMAP-134, CMAP-135."""
     shown = event.error if event.reason == "error" else None
     error = None if shown is None else error_text(shown, limit)
     return {**_connection(event, limit), "reason": _CLOSED[event.reason], "error": error}
 
 
 def _check_out_failed(event: events.ConnectionCheckOutFailedEvent, limit: int) -> dict[str, Any]:
+    """Return the reason, in the specified words, and how long it took. Obeys CMAP-139, CMAP-140."""
     shown = event.error if event.reason == "connectionError" else None
     return {
         **_at(event.address),

@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 def run_command(
     database: str, command: Document, read_preference: ReadPreference | None, timeout: Timeout
 ) -> Operation:
-    """Return the user's command as it is (Run Command): not inspected, no concerns, no transaction id.
+    """Return the user's runCommand as it is (Run Command): not inspected, no concerns, no transaction id.
 
     The read preference is not inherited: without one the command goes to a writable server. Where timeoutMS
     has a limit, the maxTimeMS made of it takes the place of one in the command.
+
+    Obeys RW-34.
     """
     return Operation(
         database,

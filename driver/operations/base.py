@@ -74,7 +74,7 @@ class MaxTime(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What one message says. `retryable` is true for supported writes in this very shape."""
+    """What one message says. `retryable` is true for supported writes in this very shape. Obeys RW-21."""
 
     document: Mapping[str, Any]
     sequences: tuple[DocumentSequence, ...] = ()

@@ -22,6 +22,8 @@ def runs(models: Sequence[WriteModel], *, ordered: bool) -> Iterator[list[tuple[
 
     An ordered bulk write keeps the order, so a run ends where the kind changes; an unordered one has at most
     three runs. Whether a model is retryable plays no part.
+
+    Obeys RW-14.
     """
     indexed = list(enumerate(models))
     if not ordered:

@@ -116,7 +116,10 @@ class Batch:
         self._ordered = ordered
 
     def prepare(self, server: ServerDescription) -> Command:
-        """Take what fits, and return the command: retryable if none of it may hit many documents."""
+        """Take what fits, and return the command: retryable if none of it may hit many documents.
+
+        Obeys RW-13, RW-20, RW-37.
+        """
         head_size = len(bson.encode(self._head))
         encoded = [
             bson.encode(statement(model)) for _, model in self._run[: server.limits.max_write_batch_size]
@@ -141,7 +144,10 @@ class Batch:
 
 @dataclass(slots=True)
 class BulkWrite:
-    """A bulk write on its way. All its commands share an operation id and a deadline, however many."""
+    """A bulk write on its way. All its commands share an operation id and a deadline, however many.
+
+    Obeys RW-57.
+    """
 
     executor: Executor
     target: Target

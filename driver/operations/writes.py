@@ -50,7 +50,10 @@ def write(target: Target, command: Document, *, retryable: bool) -> Operation:
 
 
 def single(target: Target, model: WriteModel, options: Document) -> Operation:
-    """Return the command of one insert, update or delete: retryable unless it may hit many documents."""
+    """Return the command of one insert, update or delete: retryable unless it may hit many documents.
+
+    Obeys RW-18, RW-19.
+    """
     given, timeout = without_timeout(options, target.concerns.timeout)
     document = {model.verb: target.collection, "ordered": True, **given, **target.write_concern_field()}
     sequence = DocumentSequence.of(STATEMENTS[model.verb], [statement(model)])
@@ -78,7 +81,10 @@ def check_size(encoded: bytes, server: ServerDescription) -> None:
 
 
 def refused(reply: Reply) -> None:
-    """Raise the first write error of a reply as WriteError, or as OperationTimeoutError."""
+    """Raise the first write error of a reply as WriteError, or as OperationTimeoutError.
+
+    Obeys RW-12.
+    """
     if reply.document.get("writeErrors"):
         error = WriteError.of_reply(reply.document, reply.address)
         raise under_timeout(error, timed=reply.deadline.is_set)

@@ -15,6 +15,8 @@ class Backoff:
     """Exponential backoff with full jitter, in seconds (Client Backpressure: Overload retry policy, rule 3).
 
     Before retry n (the first is 1) it is `jitter · min(maximum, base · 2^(n - 1 + first_exponent))`.
+
+    Obeys CB-2.
     """
 
     base: float = BASE_BACKOFF

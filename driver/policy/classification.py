@@ -97,6 +97,8 @@ def deserves_write_label(error: DriverError, server: ServerDescription) -> bool:
     """Return whether the driver labels this error of a write RetryableWriteError.
 
     Retryable Writes: RetryableWriteError Labels. The caller has checked that retryWrites is enabled.
+
+    Obeys RW-25, RW-26, RW-27, RW-28.
     """
     if isinstance(error, NetworkError):
         return error.establishing or server.supports_retryable_writes
@@ -108,7 +110,10 @@ def deserves_write_label(error: DriverError, server: ServerDescription) -> bool:
 
 
 def _has_retryable_code(error: ServerError, server: ServerDescription) -> bool:
-    """Codes of write errors never count, those of a mongos' write concern errors neither."""
+    """Codes in writeErrors never count, that of a writeConcernError from a mongos neither.
+
+    Obeys RW-29, RW-30.
+    """
     if isinstance(error, WriteError):
         return False
     if isinstance(error, WriteConcernError) and server.type is ServerType.MONGOS:

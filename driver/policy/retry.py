@@ -105,7 +105,7 @@ class RetryPolicy:
     def decide(
         self, state: RetryState, failure: Failure, *, now: float, deadline: float, jitter: float
     ) -> Decision:
-        """Return what to do about the failure of attempt `state.attempt`."""
+        """Return what to do about the failure of attempt `state.attempt`. Obeys CB-12."""
         if not failure.retryable:
             return GiveUp("the error is not retryable")
         following = self._following(state, failure)
@@ -117,6 +117,7 @@ class RetryPolicy:
         return self._after_backoff(following, failure, now, deadline, jitter)
 
     def _following(self, state: RetryState, failure: Failure) -> RetryState:
+        """Return the state of the next attempt; after an overload its limit is MAX_RETRIES. Obeys CB-13."""
         overload_seen = state.overload_seen or failure.overloaded
         return replace(
             state,
@@ -135,6 +136,7 @@ class RetryPolicy:
     def _after_backoff(
         self, following: RetryState, failure: Failure, now: float, deadline: float, jitter: float
     ) -> Decision:
+        """Wait, if there is time for it, and pay. Obeys CB-11."""
         base = failure.base_backoff if self.honours_base_backoff else None
         backoff = self.backoff.before(following.attempt, jitter, base=base)
         if now + backoff > deadline:
@@ -143,7 +145,10 @@ class RetryPolicy:
 
 
 def deposit_of_success(state: RetryState) -> float:
-    """Return the tokens that a successful attempt earns (Adaptive retry policy, rules 1 and 2)."""
+    """Return the tokens that a successful attempt earns (Adaptive retry policy, rules 1 and 2).
+
+    Obeys CB-8, CB-9.
+    """
     return RETRY_TOKEN_RETURN_RATE + (1 if state.attempt > 0 else 0)
 
 
@@ -151,6 +156,8 @@ def deposit_of_failure(state: RetryState, failure: Failure) -> float:
     """Return the tokens that a failed attempt earns (Adaptive retry policy, rule 3).
 
     A retry that failed for another reason than overload shows a server healthy enough to answer.
+
+    Obeys CB-10.
     """
     return 1.0 if state.attempt > 0 and not failure.overloaded else 0.0
 
@@ -161,6 +168,8 @@ def worse(previous: DriverError | None, current: DriverError) -> DriverError:
     The newer one, unless it would hide that a write may have been applied: an error that lets the caller
     infer no attempt, or one labelled NoWritesPerformed, leaves the earlier error standing. If all are
     labelled so, the first stands.
+
+    Obeys CB-6.
     """
     if previous is None:
         return current

@@ -12,6 +12,8 @@ class TokenBucket:
     """A counter with a ceiling; it starts full (Client Backpressure: Token Bucket).
 
     Time does not refill it: only commands that succeed do. Threads may share it.
+
+    Obeys CB-17.
     """
 
     def __init__(self, capacity: float = RETRY_TOKEN_CAPACITY) -> None:

@@ -157,7 +157,10 @@ class ServerDescription:
 
     @property
     def supports_retryable_writes(self) -> bool:
-        """Retryable Writes: Supported Server Versions."""
+        """Retryable Writes: Supported Server Versions: wire version, logicalSessionTimeoutMinutes, type.
+
+        Obeys RW-7.
+        """
         if self.type is ServerType.LOAD_BALANCER:
             return True
         return (

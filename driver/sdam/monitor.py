@@ -43,7 +43,7 @@ class MonitorPorts:
 
 
 class Monitor:
-    """Server Monitoring: Multi-threaded or asynchronous monitoring."""
+    """Server Monitoring: Multi-threaded or asynchronous monitoring. Obeys CMAP-150."""
 
     def __init__(self, address: str, ports: MonitorPorts) -> None:
         self._address = address

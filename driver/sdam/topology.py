@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from bson import ObjectId
 
+    from driver.cmap.options import PoolOptions
     from driver.cmap.pool import Pool
-    from driver.cmap.state import PoolOptions
     from driver.events import Listener
     from driver.log.selection import SelectionLog
     from driver.sdam.selection import Selector, Window
@@ -160,7 +160,10 @@ class Topology:
         self._notify()
 
     def on_check(self, described: ServerDescription) -> None:
-        """Take a monitor's report. A failed check clears the pool after the server was marked Unknown."""
+        """Take a monitor's report. A failed check clears the pool after the server was marked Unknown.
+
+        Obeys CMAP-149.
+        """
         self.apply(described)
         server = self._servers.get(described.address)
         if described.error is not None and server is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from driver.cmap.state import PoolOptions
+from driver.cmap.options import PoolOptions
 from harness.formats.check import MismatchError
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import read

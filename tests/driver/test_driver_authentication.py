@@ -135,6 +135,7 @@ def names(cluster: Cluster) -> list[str]:
     return [name for name in seen if name.startswith("sasl")]
 
 
+@pytest.mark.spec("CMAP-26")
 @pytest.mark.parametrize("query", ["", "authMechanism=SCRAM-SHA-1", "authMechanism=SCRAM-SHA-256"])
 @pytest.mark.parametrize("edition", [EDITION_2026_02_20, EDITION_2026_07_08])
 def test_a_connection_is_authenticated_in_its_handshake_and_one_step_more(

@@ -73,6 +73,7 @@ def test_an_overload_error_without_the_retryable_label_is_not_retried(operation:
     assert attempts(operation, answer=NOT_RETRYABLE_OVERLOAD)[0] == 1
 
 
+@pytest.mark.spec("CB-1")
 @pytest.mark.parametrize(
     ("operation", "options", "sent"),
     [
@@ -94,6 +95,7 @@ def test_max_adaptive_retries_is_an_option_of_the_newer_edition() -> None:
     assert attempts("find", "maxAdaptiveRetries=1")[0] == 6
 
 
+@pytest.mark.spec("CB-2", "CB-12")
 def test_the_backoff_is_spent_between_attempts() -> None:
     _, once = attempts("insert", times=0)
     _, thrice = attempts("insert", times=2)
@@ -117,6 +119,7 @@ def test_a_backoff_beyond_the_deadline_is_not_begun() -> None:
     assert stage.ended < 0.2
 
 
+@pytest.mark.spec("CB-7", "CB-11")
 def test_overload_retries_pay_from_the_bucket_and_stop_when_it_is_empty() -> None:
     async def scenario(stage: Stage) -> None:
         budget = stage.client.executor.budget
@@ -130,6 +133,7 @@ def test_overload_retries_pay_from_the_bucket_and_stop_when_it_is_empty() -> Non
     assert len(play(scenario, "adaptiveRetries=true").primary.commands("find")) == 3
 
 
+@pytest.mark.spec("CB-7", "CB-8", "CB-9", "CB-10")
 def test_successes_and_other_errors_fill_the_bucket() -> None:
     async def scenario(stage: Stage) -> None:
         budget = stage.client.executor.budget
@@ -148,6 +152,7 @@ def test_successes_and_other_errors_fill_the_bucket() -> None:
     play(scenario, "adaptiveRetries=true")
 
 
+@pytest.mark.spec("CB-14")
 def test_the_bucket_is_off_by_default_and_unknown_to_the_newer_edition() -> None:
     async def scenario(stage: Stage) -> None:
         assert not isinstance(stage.client.executor.budget, TokenBucket)
@@ -156,6 +161,7 @@ def test_the_bucket_is_off_by_default_and_unknown_to_the_newer_edition() -> None
     play(scenario, "adaptiveRetries=true", edition=EDITION_2026_07_08)
 
 
+@pytest.mark.spec("CB-3")
 def test_an_overloaded_member_is_avoided_by_the_retry() -> None:
     refused: list[str] = []
 
@@ -189,6 +195,7 @@ def test_an_overload_while_establishing_clears_no_pool_and_is_retried() -> None:
     assert failure.has_label(Label.RETRYABLE)
 
 
+@pytest.mark.spec("CB-18")
 def test_the_handshake_says_that_the_client_knows_backpressure() -> None:
     async def scenario(stage: Stage) -> None:
         await stage.client.command("admin", {"ping": 1})
@@ -249,6 +256,7 @@ def test_a_get_more_is_retried_on_overload_and_then_its_cursor_is_killed() -> No
     assert stage.primary.commands("killCursors")[0]["cursors"] == [5]
 
 
+@pytest.mark.spec("RW-17")
 def test_an_unacknowledged_write_is_never_retried() -> None:
     async def scenario(stage: Stage) -> None:
         await discovered(stage)

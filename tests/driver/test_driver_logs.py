@@ -236,6 +236,7 @@ def test_nothing_is_made_of_messages_that_nobody_asked_for(monkeypatch: pytest.M
 # --- connections ---
 
 
+@pytest.mark.spec("CMAP-33", "CMAP-34", "CMAP-115", "CMAP-117", "CMAP-118")
 def test_a_pool_tells_its_life_in_the_words_of_the_specification(
     all_components: pytest.LogCaptureFixture,
 ) -> None:
@@ -270,6 +271,7 @@ def test_a_pool_tells_its_life_in_the_words_of_the_specification(
     assert "error" not in logged[-2]
 
 
+@pytest.mark.spec("CMAP-79", "CMAP-117")
 def test_a_connection_that_cannot_be_made_is_told_of_after_the_clear(
     all_components: pytest.LogCaptureFixture,
 ) -> None:

@@ -369,6 +369,7 @@ def test_a_drop_of_nothing_succeeds_and_other_errors_are_raised() -> None:
     play(scenario)
 
 
+@pytest.mark.spec("RW-12")
 def test_a_refused_write_is_a_write_error_of_its_server() -> None:
     async def scenario(stage: Stage) -> None:
         refused = {"index": 0, "code": 11000, "errmsg": "E11000 duplicate"}
@@ -481,6 +482,7 @@ def test_a_command_s_own_cursor_can_be_read_and_must_be_there() -> None:
 # --- splitting ---
 
 
+@pytest.mark.spec("RW-14")
 def test_an_ordered_bulk_write_keeps_its_order_and_an_unordered_one_groups() -> None:
     models: list[WriteModel] = [
         InsertOne(document={}),

@@ -16,7 +16,8 @@ from stateful import thorough
 
 from driver.cmap.effects import Grant
 from driver.cmap.member import Phase
-from driver.cmap.state import PoolMode, PoolOptions
+from driver.cmap.options import PoolOptions
+from driver.cmap.state import PoolMode
 from driver.errors import NetworkError
 
 if TYPE_CHECKING:

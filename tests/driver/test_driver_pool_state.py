@@ -10,7 +10,8 @@ from driven_pool import Driven
 from hypothesis import given
 from hypothesis import strategies as st
 
-from driver.cmap.state import PoolMode, PoolOptions
+from driver.cmap.options import PoolOptions
+from driver.cmap.state import PoolMode
 from driver.errors import (
     NetworkError,
     PoolClearedError,
@@ -20,6 +21,7 @@ from driver.errors import (
 )
 
 
+@pytest.mark.spec("CMAP-37", "CMAP-40", "CMAP-66")
 def test_a_pool_starts_paused_and_says_so_to_who_checks_out() -> None:
     pool = Driven()
     pool.ask(1)
@@ -28,6 +30,7 @@ def test_a_pool_starts_paused_and_says_so_to_who_checks_out() -> None:
     assert pool.reasons("connectionCheckOutFailedEvent") == ["connectionError"]
 
 
+@pytest.mark.spec("CMAP-33", "CMAP-49", "CMAP-61", "CMAP-108", "CMAP-110", "CMAP-113")
 def test_a_checkout_of_a_new_connection_is_started_created_ready_and_checked_out() -> None:
     pool = Driven().ready()
     pool.ask(1)
@@ -57,22 +60,26 @@ def test_the_created_event_reports_options_that_are_not_the_defaults() -> None:
     assert pool.details[0].options == {"maxPoolSize": 50, "minPoolSize": 5, "maxIdleTimeMS": 100}
 
 
+@pytest.mark.spec("CMAP-45")
 def test_ready_is_said_once() -> None:
     pool = Driven().ready().ready()
     assert pool.events == ["poolReady"]
 
 
+@pytest.mark.spec("CMAP-3", "CMAP-57", "CMAP-59", "CMAP-74")
 def test_a_returned_connection_is_used_again() -> None:
     pool = Driven().ready()
     pool.give_back(pool.lend(1))
     assert pool.lend(2) == 1
 
 
+@pytest.mark.spec("CMAP-24", "CMAP-25")
 def test_ids_count_from_one_in_the_order_of_creation() -> None:
     pool = Driven().ready()
     assert [pool.lend(1), pool.lend(2), pool.lend(3)] == [1, 2, 3]
 
 
+@pytest.mark.spec("CMAP-27", "CMAP-64")
 def test_waiters_are_served_in_the_order_in_which_they_came() -> None:
     pool = Driven(PoolOptions(max_size=1)).ready()
     number = pool.lend(1)
@@ -83,6 +90,7 @@ def test_waiters_are_served_in_the_order_in_which_they_came() -> None:
     assert pool.order == [1, 2, 3, 4]
 
 
+@pytest.mark.spec("CMAP-39", "CMAP-62")
 def test_no_more_than_max_connecting_are_established_at_a_time() -> None:
     pool = Driven().ready()
     for waiter in (1, 2, 3):
@@ -92,6 +100,7 @@ def test_no_more_than_max_connecting_are_established_at_a_time() -> None:
     assert pool.establishing == [2, 3]
 
 
+@pytest.mark.spec("CMAP-62", "CMAP-63", "CMAP-71")
 def test_who_waits_for_max_connecting_takes_a_connection_that_is_returned() -> None:
     pool = Driven().ready()
     number = pool.lend(1)
@@ -101,6 +110,7 @@ def test_who_waits_for_max_connecting_takes_a_connection_that_is_returned() -> N
     assert pool.granted[4] == number
 
 
+@pytest.mark.spec("CMAP-29")
 def test_a_waiter_leaves_at_its_deadline_and_not_before() -> None:
     pool = Driven(PoolOptions(max_size=1)).ready()
     pool.lend(1)
@@ -115,6 +125,7 @@ def test_a_waiter_leaves_at_its_deadline_and_not_before() -> None:
     assert pool.reasons("connectionCheckOutFailedEvent") == ["timeout"]
 
 
+@pytest.mark.spec("CMAP-36", "CMAP-37", "CMAP-78", "CMAP-79", "CMAP-81", "CMAP-84")
 def test_clearing_refuses_all_waiters_after_the_event_and_pauses() -> None:
     pool = Driven(PoolOptions(max_size=1)).ready()
     pool.lend(1)
@@ -128,6 +139,7 @@ def test_clearing_refuses_all_waiters_after_the_event_and_pauses() -> None:
     )
 
 
+@pytest.mark.spec("CMAP-80")
 def test_clearing_a_paused_pool_says_nothing_and_still_makes_connections_stale() -> None:
     pool = Driven()
     pool.clear()
@@ -135,6 +147,7 @@ def test_clearing_a_paused_pool_says_nothing_and_still_makes_connections_stale()
     assert pool.state.generations.current == 1
 
 
+@pytest.mark.spec("CMAP-76", "CMAP-78")
 def test_a_stale_connection_is_closed_when_it_comes_back() -> None:
     pool = Driven().ready()
     number = pool.lend(1)
@@ -152,6 +165,7 @@ def test_the_run_after_a_clear_closes_available_stale_connections() -> None:
     assert pool.reasons("connectionClosedEvent") == ["stale"]
 
 
+@pytest.mark.spec("CMAP-60")
 def test_a_stale_connection_is_closed_on_the_way_to_a_fresh_one() -> None:
     pool = Driven().ready()
     pool.give_back(pool.lend(1))
@@ -176,6 +190,7 @@ def test_the_next_deadline_is_of_whoever_still_waits_and_gives_up_first() -> Non
     assert pool.state.next_deadline(4.0) == inf
 
 
+@pytest.mark.spec("CMAP-60", "CMAP-101")
 def test_an_idle_connection_is_closed_at_its_time_and_before_it_is_lent() -> None:
     pool = Driven(PoolOptions(max_idle=10.0)).ready()
     pool.give_back(pool.lend(1))
@@ -194,6 +209,7 @@ def test_an_idle_connection_is_closed_at_its_time_however_the_sum_is_rounded() -
     assert pool.reasons("connectionClosedEvent") == ["idle"]
 
 
+@pytest.mark.spec("CMAP-76")
 def test_a_broken_connection_is_closed_on_check_in() -> None:
     pool = Driven().ready()
     pool.give_back(pool.lend(1), errored=True)
@@ -210,6 +226,7 @@ def test_a_failure_to_establish_reaches_the_waiter_it_was_for() -> None:
     assert pool.state.total == 0
 
 
+@pytest.mark.spec("CMAP-81")
 def test_a_connection_that_became_stale_while_it_was_established_is_never_lent() -> None:
     pool = Driven().ready()
     pool.ask(1)
@@ -219,6 +236,7 @@ def test_a_connection_that_became_stale_while_it_was_established_is_never_lent()
     assert pool.reasons("connectionClosedEvent") == ["stale"]
 
 
+@pytest.mark.spec("CMAP-85", "CMAP-90")
 def test_an_interrupting_clear_cuts_off_what_is_in_use_and_abandons_what_is_pending() -> None:
     pool = Driven().ready()
     pool.lend(1)
@@ -229,6 +247,7 @@ def test_an_interrupting_clear_cuts_off_what_is_in_use_and_abandons_what_is_pend
     assert pool.details[-3].interrupt_in_use_connections is True
 
 
+@pytest.mark.spec("CMAP-8", "CMAP-41", "CMAP-52", "CMAP-54", "CMAP-55")
 def test_the_pool_is_populated_when_ready_and_never_before() -> None:
     pool = Driven(PoolOptions(min_size=3))
     pool.tick()
@@ -243,6 +262,7 @@ def test_the_pool_is_populated_when_ready_and_never_before() -> None:
     assert (pool.state.available, pool.establishing) == (1, [2, 3])
 
 
+@pytest.mark.spec("CMAP-56")
 def test_waiters_take_what_was_established_to_populate_the_pool() -> None:
     pool = Driven(PoolOptions(min_size=2)).ready()
     pool.tick()
@@ -270,6 +290,7 @@ def test_who_waits_is_not_kept_waiting_by_a_failure_to_populate() -> None:
     assert pool.lend(1) == 2
 
 
+@pytest.mark.spec("CMAP-35", "CMAP-42", "CMAP-43", "CMAP-76")
 def test_closing_closes_available_connections_before_it_says_so() -> None:
     pool = Driven().ready()
     pool.lend(1)
@@ -281,6 +302,7 @@ def test_closing_closes_available_connections_before_it_says_so() -> None:
     assert pool.reasons("connectionClosedEvent") == ["poolClosed", "poolClosed"]
 
 
+@pytest.mark.spec("CMAP-44", "CMAP-66")
 def test_nothing_can_be_checked_out_of_a_closed_pool() -> None:
     pool = Driven().ready()
     pool.do(pool.state.close(0.0))
@@ -318,6 +340,7 @@ def test_a_waiter_that_was_served_cannot_be_cancelled() -> None:
     assert pool.state.cancel(1, 0.0) == []
 
 
+@pytest.mark.spec("CMAP-75")
 def test_a_foreign_connection_cannot_be_checked_in() -> None:
     pool = Driven().ready()
     with pytest.raises(PoolError, match="not checked out of this pool"):
@@ -333,6 +356,7 @@ def test_what_arrives_for_a_forgotten_connection_is_ignored() -> None:
 SERVICES = [ObjectId(f"{n:024x}") for n in (1, 2)]
 
 
+@pytest.mark.spec("CMAP-77", "CMAP-91", "CMAP-93", "CMAP-94", "CMAP-95")
 def test_behind_a_load_balancer_a_clear_touches_one_service_and_pauses_nothing() -> None:
     pool = Driven(PoolOptions(load_balanced=True)).ready()
     for waiter, service in enumerate(SERVICES, 1):
@@ -347,6 +371,7 @@ def test_behind_a_load_balancer_a_clear_touches_one_service_and_pauses_nothing()
     assert list(pool.state.generations.services) == [SERVICES[1]]
 
 
+@pytest.mark.spec("CMAP-77")
 def test_behind_a_load_balancer_a_clear_without_a_service_does_nothing() -> None:
     pool = Driven(PoolOptions(load_balanced=True)).ready()
     assert pool.state.clear(0.0) == []

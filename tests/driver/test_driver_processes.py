@@ -72,6 +72,7 @@ def lsids(client: AsyncClient) -> list[str]:
 
 
 @forking
+@pytest.mark.spec("CMAP-31", "CMAP-98")
 def test_a_child_begins_anew_and_the_parent_keeps_its_connections(uri: str) -> None:
     async def main() -> None:
         async with AsyncClient(uri) as client:
@@ -137,6 +138,7 @@ def test_sessions_and_cursors_of_the_parent_are_refused_in_the_child(uri: str) -
 
 
 @forking
+@pytest.mark.spec("CMAP-31")
 def test_a_child_lets_go_of_the_sockets_that_it_inherited(uri: str) -> None:
     async def main() -> None:
         async with AsyncClient(uri) as client:

@@ -79,6 +79,7 @@ def test_with_a_deadline_retries_go_on_until_it_has_passed() -> None:
     )
 
 
+@pytest.mark.spec("CB-2", "CB-13")
 @pytest.mark.parametrize(
     ("policy", "backoffs"),
     [(OLD, [0.1, 0.2, 0.4, 0.8, 1.6]), (NEW, [0.2, 0.4])],
@@ -91,6 +92,7 @@ def test_overload_errors_back_off_exponentially_up_to_the_edition_s_maximum(
     assert retried(policy, [OVERLOAD] * (len(backoffs) + 1)) == f"{len(backoffs)} retries have been made"
 
 
+@pytest.mark.spec("CB-2")
 def test_jitter_scales_the_backoff_from_nothing_to_all() -> None:
     none, all_ = (decide(OLD, RetryState(), OVERLOAD, jitter=jitter) for jitter in (0.0, 1.0))
     assert isinstance(none, RetryAt)
@@ -98,6 +100,7 @@ def test_jitter_scales_the_backoff_from_nothing_to_all() -> None:
     assert (none.when, all_.when) == (100.0, 100.1)
 
 
+@pytest.mark.spec("CB-2")
 def test_the_backoff_never_exceeds_ten_seconds() -> None:
     assert [Backoff().before(retry, 1.0) for retry in (50, 5000)] == [10.0, 10.0]
 
@@ -107,11 +110,13 @@ def test_an_overload_after_another_error_raises_the_limit_and_counts_that_attemp
     assert retried(OLD, [NETWORK, *[OVERLOAD] * 5]) == "5 retries have been made"
 
 
+@pytest.mark.spec("CB-12", "CB-13")
 def test_once_an_overload_was_seen_the_maximum_holds_for_other_errors_too() -> None:
     assert retried(OLD, [OVERLOAD, *[NETWORK] * 4]) == pytest.approx([0.1, 0.0, 0.0, 0.0, 0.0])
     assert retried(OLD, [OVERLOAD, *[NETWORK] * 5]) == "5 retries have been made"
 
 
+@pytest.mark.spec("CB-13")
 def test_an_overload_ends_the_unlimited_retries_of_a_deadline() -> None:
     assert retried(OLD, [OVERLOAD] * 6, deadline=1000.0) == "5 retries have been made"
 
@@ -121,6 +126,7 @@ def test_a_backoff_that_would_end_after_the_deadline_is_not_begun() -> None:
     assert late == GiveUp("the backoff ends after the deadline", late=True)
 
 
+@pytest.mark.spec("CB-11")
 def test_only_overload_retries_cost_a_token() -> None:
     costs = [decide(OLD, RetryState(), failure) for failure in (NETWORK, OVERLOAD)]
     assert [decision.cost for decision in costs if isinstance(decision, RetryAt)] == [0.0, 1.0]
@@ -174,6 +180,7 @@ def test_max_adaptive_retries_can_be_set_in_the_edition_that_has_it_only() -> No
     assert retried(none, [OVERLOAD]) == "0 retries have been made"
 
 
+@pytest.mark.spec("CB-8", "CB-9")
 @pytest.mark.parametrize(
     ("attempt", "deposit"), [(0, 0.1), (1, 1.1), (4, 1.1)], ids=["first", "a retry", "a late retry"]
 )
@@ -181,6 +188,7 @@ def test_a_success_returns_tokens(attempt: int, deposit: float) -> None:
     assert deposit_of_success(RetryState(attempt=attempt)) == pytest.approx(deposit)
 
 
+@pytest.mark.spec("CB-10")
 @pytest.mark.parametrize(
     ("attempt", "failure", "deposit"),
     [(0, NETWORK, 0.0), (0, OVERLOAD, 0.0), (1, OVERLOAD, 0.0), (1, NETWORK, 1.0), (1, FATAL, 1.0)],
@@ -224,6 +232,7 @@ CLEARED = PoolClearedError("a:1")
 NO_SERVER = ServerSelectionError("none")
 
 
+@pytest.mark.spec("CB-6")
 @pytest.mark.parametrize(
     ("errors", "survivor"),
     [
@@ -267,6 +276,7 @@ OLD_PRIMARY, NEW_PRIMARY, OLD_MONGOS = server(8), server(9), server(8, ServerTyp
 REFUSED = {"writeErrors": [{"code": 91}]}
 
 
+@pytest.mark.spec("RW-25", "RW-26", "RW-27", "RW-28", "RW-29", "RW-30")
 @pytest.mark.parametrize(
     ("error", "known", "labelled"),
     [

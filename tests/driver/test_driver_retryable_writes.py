@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
     from driver.collection import Collection
 
+GUIDE = Path(__file__).parents[2] / "docs" / "DRIVER.md"
 NOT_PRIMARY = 10107
 SHUTDOWN = 91
 RETRYABLE = Label.RETRYABLE_WRITE
@@ -94,6 +97,7 @@ UNSUPPORTED: dict[str, Callable[[Collection], Awaitable[Any]]] = {
 }
 
 
+@pytest.mark.spec("RW-24", "RW-26", "RW-33", "RW-35", "RW-36", "RW-40", "RW-44", "RW-51")
 @pytest.mark.parametrize("method", SUPPORTED)
 def test_supported_writes_carry_a_transaction_id_and_are_retried_once(method: str) -> None:
     async def scenario(stage: Stage) -> None:
@@ -108,6 +112,7 @@ def test_supported_writes_carry_a_transaction_id_and_are_retried_once(method: st
     assert first["lsid"] == second["lsid"]
 
 
+@pytest.mark.spec("RW-18", "RW-19", "RW-21")
 @pytest.mark.parametrize("method", UNSUPPORTED)
 def test_other_writes_carry_no_transaction_id_and_are_not_retried(method: str) -> None:
     async def fails(stage: Stage) -> None:
@@ -123,6 +128,14 @@ def test_other_writes_carry_no_transaction_id_and_are_not_retried(method: str) -
     assert kept[0].has_label(RETRYABLE)
 
 
+@pytest.mark.spec("RW-15")
+def test_the_guide_names_the_writes_that_are_retried_and_those_that_are_not() -> None:
+    rows = re.findall(r"^\| `(.+?)` \| (yes|no)", GUIDE.read_text(), re.MULTILINE)
+    assert {name for name, retried in rows if retried == "yes"} == SUPPORTED.keys()
+    assert {name for name, retried in rows if retried == "no"} == UNSUPPORTED.keys()
+
+
+@pytest.mark.spec("RW-16")
 def test_an_unacknowledged_write_has_no_transaction_id_no_session_and_no_retry() -> None:
     async def scenario(stage: Stage) -> None:
         unacknowledged = stage.client.database("db").collection("things", write_concern=WriteConcern(0))
@@ -137,6 +150,7 @@ def test_an_unacknowledged_write_has_no_transaction_id_no_session_and_no_retry()
     assert stage.of_kind("commandSucceededEvent")[0].reply == {"ok": 1}
 
 
+@pytest.mark.spec("RW-34")
 def test_run_command_is_sent_as_it_is() -> None:
     async def fails(stage: Stage) -> None:
         stage.primary.will("insert", Drop())
@@ -148,6 +162,7 @@ def test_run_command_is_sent_as_it_is() -> None:
     assert "txnNumber" not in stage.primary.commands("insert")[0]
 
 
+@pytest.mark.spec("RW-2", "RW-39")
 def test_with_retry_writes_off_nothing_is_added_nothing_retried_and_nothing_labelled() -> None:
     async def fails(stage: Stage) -> None:
         stage.primary.will("insert", Drop())
@@ -160,6 +175,7 @@ def test_with_retry_writes_off_nothing_is_added_nothing_retried_and_nothing_labe
     assert not kept[0].has_label(RETRYABLE)
 
 
+@pytest.mark.spec("RW-7", "RW-10", "RW-11", "RW-39")
 @pytest.mark.parametrize(
     "hello",
     [
@@ -180,6 +196,7 @@ def test_a_first_server_without_support_gets_the_plain_write_once(hello: dict[st
     assert not kept[0].has_label(RETRYABLE)
 
 
+@pytest.mark.spec("RW-38")
 def test_a_selection_error_of_the_first_attempt_is_raised() -> None:
     lonely = ScriptedMongod(2, member_hello([1, 2], 2, primary=None))
     scenario, kept = caught(insert, ServerSelectionError)
@@ -187,6 +204,7 @@ def test_a_selection_error_of_the_first_attempt_is_raised() -> None:
     assert "no server found for a writable server in time" in str(kept[0])
 
 
+@pytest.mark.spec("RW-31", "RW-32", "RW-37")
 def test_transaction_numbers_grow_with_each_command_and_stay_with_the_server_session() -> None:
     async def scenario(stage: Stage) -> None:
         await insert(stage)
@@ -199,6 +217,7 @@ def test_transaction_numbers_grow_with_each_command_and_stay_with_the_server_ses
     assert len({c["lsid"]["id"] for c in writes}) == 1
 
 
+@pytest.mark.spec("RW-13", "RW-14", "RW-18", "RW-20")
 def test_each_command_of_a_bulk_write_is_judged_by_itself() -> None:
     async def scenario(stage: Stage) -> None:
         await stage.collection.bulk_write(
@@ -216,6 +235,7 @@ def test_each_command_of_a_bulk_write_is_judged_by_itself() -> None:
     assert numbers == [("insert", 1), ("update", None), ("delete", None), ("insert", 2)]
 
 
+@pytest.mark.spec("RW-28", "RW-41", "RW-42")
 def test_only_labelled_errors_of_new_servers_are_retried() -> None:
     async def fails(stage: Stage) -> None:
         stage.primary.will("insert", error(NOT_PRIMARY, "not primary"))
@@ -227,6 +247,7 @@ def test_only_labelled_errors_of_new_servers_are_retried() -> None:
     assert not kept[0].has_label(RETRYABLE)
 
 
+@pytest.mark.spec("RW-52", "RW-56", "RW-57")
 def test_a_retry_is_a_new_message_with_the_newest_cluster_time() -> None:
     def at(seconds: int) -> dict[str, Any]:
         return {
@@ -247,6 +268,7 @@ def test_a_retry_is_a_new_message_with_the_newest_cluster_time() -> None:
     assert started[0].operation_id == started[1].operation_id
 
 
+@pytest.mark.spec("RW-54", "RW-55")
 def test_every_attempt_has_its_started_and_its_ended_event() -> None:
     async def scenario(stage: Stage) -> None:
         stage.primary.will("insert", Drop())
@@ -275,6 +297,7 @@ def test_a_write_concern_error_without_the_label_is_raised() -> None:
     assert (kept[0].code, kept[0].message) == (64, "not safe")
 
 
+@pytest.mark.spec("RW-29")
 @pytest.mark.parametrize("code", [11600, 11602, 10107, 13435, 13436, 189, 91, 7, 6, 89, 9001, 262])
 def test_the_driver_labels_the_listed_codes_of_servers_before_4_4(code: int) -> None:
     async def fails(stage: Stage) -> None:
@@ -287,6 +310,7 @@ def test_the_driver_labels_the_listed_codes_of_servers_before_4_4(code: int) -> 
     assert kept[0].has_label(RETRYABLE)
 
 
+@pytest.mark.spec("RW-29", "RW-30")
 @pytest.mark.parametrize(
     ("answer", "hello", "attempts"),
     [
@@ -314,6 +338,7 @@ def test_where_the_code_stands_decides_before_4_4(
     assert len(stage.primary.commands("insert")) == attempts
 
 
+@pytest.mark.spec("RW-8", "RW-9", "RW-50")
 def test_code_20_about_transaction_numbers_tells_what_to_do() -> None:
     async def fails(stage: Stage) -> None:
         stage.primary.will("insert", error(20, "Transaction numbers are only allowed on a replica set"))
@@ -351,6 +376,7 @@ def test_the_first_error_stands_when_the_retry_wrote_nothing() -> None:
     assert kept[0].code == SHUTDOWN
 
 
+@pytest.mark.spec("RW-49")
 def test_the_last_error_stands_otherwise() -> None:
     async def fails(stage: Stage) -> None:
         stage.primary.will("insert", error(SHUTDOWN, "a", RETRYABLE), error(NOT_PRIMARY, "b", RETRYABLE))
@@ -362,6 +388,7 @@ def test_the_last_error_stands_otherwise() -> None:
     assert kept[0].address == stage.primary.address
 
 
+@pytest.mark.spec("RW-47")
 def test_when_no_server_can_be_selected_for_the_retry_the_first_error_stands() -> None:
     async def fails(stage: Stage) -> None:
         await stage.client.command("admin", {"ping": 1})
@@ -374,6 +401,7 @@ def test_when_no_server_can_be_selected_for_the_retry_the_first_error_stands() -
     assert kept[0].code == NOT_PRIMARY
 
 
+@pytest.mark.spec("RW-47")
 def test_when_the_server_of_the_retry_has_no_support_the_first_error_stands() -> None:
     async def fails(stage: Stage) -> None:
         await stage.client.command("admin", {"ping": 1})
@@ -388,6 +416,7 @@ def test_when_the_server_of_the_retry_has_no_support_the_first_error_stands() ->
     assert len(stage.primary.commands("insert")) == 1
 
 
+@pytest.mark.spec("RW-46", "RW-49")
 def test_in_a_sharded_cluster_the_retry_goes_to_another_mongos() -> None:
     async def scenario(stage: Stage) -> None:
         for mongos in stage.members:
@@ -401,6 +430,7 @@ def test_in_a_sharded_cluster_the_retry_goes_to_another_mongos() -> None:
     assert [len(mongos.commands("insert")) for mongos in stage.members] == [1, 1]
 
 
+@pytest.mark.spec("RW-25")
 def test_a_network_error_of_the_handshake_is_labelled_and_retried() -> None:
     async def scenario(stage: Stage) -> None:
         await discovered(stage)
@@ -427,6 +457,7 @@ def test_a_session_that_met_a_network_error_is_dirty_and_never_used_again() -> N
     assert lsids[0] == lsids[1] != lsids[2]
 
 
+@pytest.mark.spec("RW-44")
 def test_with_a_timeout_retries_go_on_until_it_has_passed() -> None:
     async def fails(stage: Stage) -> None:
         stage.primary.will("insert", *[error(SHUTDOWN, "going", RETRYABLE)] * 30)

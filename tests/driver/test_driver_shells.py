@@ -79,6 +79,7 @@ def test_who_is_cancelled_while_a_client_closes_hears_of_it(turns: int) -> None:
 # --- pools ---
 
 
+@pytest.mark.spec("CMAP-1", "CMAP-30", "CMAP-38", "CMAP-62")
 def test_operations_wait_for_connections_and_are_served_in_turn() -> None:
     async def scenario(stage: Stage) -> None:
         await asyncio.gather(*(ping(stage) for _ in range(10)))
@@ -88,6 +89,7 @@ def test_operations_wait_for_connections_and_are_served_in_turn() -> None:
     assert len(stage.of_kind("connectionCheckedOutEvent")) == 11
 
 
+@pytest.mark.spec("CMAP-12", "CMAP-29")
 def test_the_wait_queue_has_its_own_timeout() -> None:
     async def scenario(stage: Stage) -> None:
         stage.primary.will("ping", Silence())
@@ -157,6 +159,7 @@ def test_a_connection_of_another_pool_is_refused_though_it_has_the_same_number()
     play(scenario)
 
 
+@pytest.mark.spec("CMAP-8", "CMAP-54", "CMAP-99", "CMAP-100")
 def test_the_pool_is_kept_at_its_minimum_in_the_background() -> None:
     async def scenario(stage: Stage) -> None:
         await discovered(stage)
@@ -169,6 +172,7 @@ def test_the_pool_is_kept_at_its_minimum_in_the_background() -> None:
     play(scenario, "minPoolSize=3")
 
 
+@pytest.mark.spec("CMAP-101")
 def test_idle_connections_are_closed_in_the_background() -> None:
     async def scenario(stage: Stage) -> None:
         await ping(stage)
@@ -178,6 +182,7 @@ def test_idle_connections_are_closed_in_the_background() -> None:
     play(scenario, "maxIdleTimeMS=5000")
 
 
+@pytest.mark.spec("CMAP-53")
 def test_a_failure_to_populate_is_told_to_discovery_before_the_connection_is_closed() -> None:
     async def scenario(stage: Stage) -> None:
         stage.client.open()
@@ -370,6 +375,7 @@ def test_a_lost_server_is_checked_again_at_once_and_its_pool_cleared() -> None:
     ]
 
 
+@pytest.mark.spec("CMAP-85", "CMAP-89", "CMAP-90", "CMAP-149")
 def test_a_check_that_times_out_interrupts_what_is_in_use() -> None:
     async def scenario(stage: Stage) -> None:
         await ping(stage)

@@ -169,6 +169,7 @@ def test_a_command_that_is_never_sent_does_not_start_the_transaction() -> None:
     assert [command.get("startTransaction") for command in within(play(scenario))] == [True, None]
 
 
+@pytest.mark.spec("RW-22", "RW-23")
 @pytest.mark.parametrize("command", ["insert", "find"])
 def test_nothing_within_is_retried_after_a_lost_connection_which_is_transient(command: str) -> None:
     async def scenario(stage: Stage) -> None:
@@ -183,6 +184,7 @@ def test_nothing_within_is_retried_after_a_lost_connection_which_is_transient(co
     assert len(play(scenario).primary.commands(command)) == 1
 
 
+@pytest.mark.spec("CB-4")
 def test_an_overloaded_first_command_starts_the_transaction_again() -> None:
     async def scenario(stage: Stage) -> None:
         stage.primary.will("insert", OVERLOADED)
@@ -195,6 +197,7 @@ def test_an_overloaded_first_command_starts_the_transaction_again() -> None:
     assert sent == [("insert", True), ("insert", True), ("commitTransaction", None)]
 
 
+@pytest.mark.spec("RW-22")
 def test_a_commit_is_retried_once_with_a_majority_whatever_the_options_say() -> None:
     async def scenario(stage: Stage) -> None:
         stage.primary.will("commitTransaction", Drop())

@@ -7,7 +7,8 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from driver.cmap.effects import Close, Establish, Grant, Interrupt, Publish, Refuse
-from driver.cmap.state import PoolOptions, PoolState
+from driver.cmap.options import PoolOptions
+from driver.cmap.state import PoolState
 from driver.errors import NetworkError
 
 if TYPE_CHECKING:

@@ -16,9 +16,11 @@ from driven_pool import Driven
 from hypothesis import strategies as st
 from scripted_mongod import standalone_hello
 
+from driver.cmap.effects import Establish
 from driver.cmap.handshake import Handshake
+from driver.cmap.metadata import Metadata
+from driver.cmap.options import PoolOptions
 from driver.cmap.pool import Pool, PoolPorts
-from driver.cmap.state import PoolOptions
 from driver.editions import DEFAULT
 from driver.errors import DriverError, NetworkError
 from driver.request_ids import RequestIds
@@ -105,6 +107,8 @@ class _Machine:
         self._pool = Driven(trace.options)
         self._told: list[Told] = []
         self._due: dict[int, float] = {}
+        self._limits: dict[int, float] = {}
+        """Until when connections may be established, by number."""
         self._asked = 0
 
     def play(self) -> list[Told]:
@@ -125,7 +129,8 @@ class _Machine:
                 self._do(state.tick(now))
             case ("ask", patience):
                 self._asked += 1
-                self._do(state.check_out(self._asked, now, deadline=now + patience))
+                until = now + patience
+                self._do(state.check_out(self._asked, now, deadline=until, connect_by=until))
             case ("give", place, broken):
                 self._give(place, broken=broken)
             case ("withdraw", place):
@@ -148,7 +153,7 @@ class _Machine:
     def _let_pass(self, end: float) -> None:
         """Let time pass up to an instant, from one thing that is due to the next."""
         while True:
-            self._due = {n: self._due.get(n, self._pool.now + self._trace.delay(n)) for n in self._alive()}
+            self._due = {n: self._due[n] for n in self._alive()}
             run = self._pool.state.next_deadline(self._pool.now)
             number = min(self._due, key=self._due.__getitem__, default=None)
             at = inf if number is None else self._due[number]
@@ -167,17 +172,22 @@ class _Machine:
     def _finish(self, number: int) -> None:
         self._pool.establishing.remove(number)
         del self._due[number]
-        if self._trace.fails(number):
+        if self._trace.fails(number) or self._pool.now >= self._limits[number]:
             self._do(self._pool.state.failed(number, self._pool.now, NetworkError("lost")))
         else:
             self._do(self._pool.state.established(number, self._pool.now))
 
     def _do(self, effects: Any) -> None:
         heard = len(self._pool.details)
+        effects = list(effects)
+        for effect in effects:
+            if isinstance(effect, Establish):
+                self._limits[effect.connection_id] = inf if effect.deadline is None else effect.deadline
         self._pool.do(effects)
         self._told += [told(self._pool.now, event) for event in self._pool.details[heard:]]
         new = (n for n in self._alive() if n not in self._due)
-        self._due.update({n: self._pool.now + self._trace.delay(n) for n in new})
+        now = self._pool.now
+        self._due.update({n: min(now + self._trace.delay(n), self._limits[n]) for n in new})
 
 
 # --- the shell ---
@@ -204,7 +214,7 @@ class _Shell:
         self._trace = trace
         self._clock = world.clock
         self._told: list[Told] = []
-        handshake = Handshake(world.network, world.clock, DEFAULT, RequestIds(), {})
+        handshake = Handshake(world.network, world.clock, DEFAULT, RequestIds(), Metadata(None))
         ports = PoolPorts(world.clock, handshake, self._hear, lambda *_: None)
         self._pool = Pool(f"localhost:{PORT}", trace.options, ports)
         self._asking: list[asyncio.Task[None]] = []

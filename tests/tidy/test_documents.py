@@ -32,7 +32,7 @@ def programs() -> list[tuple[Path, str]]:
         (path, code)
         for path in DOCUMENTS
         for code in CODE.findall(path.read_text())
-        if "asyncio.run(" in code
+        if "asyncio.run(" in code or "run_virtual(" in code
     ]
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from driver.editions import EDITION_2026_02_20
+from driver.policy.retry import RetryPolicy
 from fakeserver import pytest_plugin as fixture_plugin
 from harness import expectations
 from harness import pytest_plugin as scenario_plugin
@@ -61,3 +63,37 @@ def test_the_guide_to_pytest_has_every_option_with_its_meaning_and_default() -> 
     rows = ROW.findall((DOCS / "PYTEST.md").read_text())
     assert {name: (meaning, default) for name, _, meaning, default in rows} == declared.options
     assert {flag for _, flag, _, _ in rows if flag} == declared.flags
+
+
+def chapter(path: Path, heading: str) -> str:
+    """Return the text below a heading, to the next one."""
+    return path.read_text().split(f"\n## {heading}\n", 1)[1].split("\n#", 1)[0]
+
+
+@pytest.mark.spec("CMAP-97")
+def test_the_driver_s_guide_says_what_a_fork_does_to_connections() -> None:
+    told = chapter(DOCS / "DRIVER.md", "Forks")
+    assert "Connections do not survive a fork" in told
+    assert "resets itself in the child" in told
+
+
+@pytest.mark.spec("CB-22")
+def test_the_driver_s_guide_has_the_number_and_the_waits_of_overload_retries() -> None:
+    told = chapter(DOCS / "DRIVER.md", "When the server is overloaded")
+    policy = RetryPolicy.of(EDITION_2026_02_20)
+    waits = [policy.backoff.before(retry, 1.0) for retry in range(1, policy.max_adaptive_retries + 1)]
+    assert policy.max_adaptive_retries == 5
+    assert "Every command" in told
+    assert "at most five times" in told
+    assert [float(wait) for wait in re.findall(r"(\d+\.\d+) s\b", told)] == waits
+
+
+@pytest.mark.spec("CB-23", "CB-24", "CB-25")
+def test_users_are_told_to_look_after_loops_of_their_own_and_to_use_a_driver_that_knows_backpressure() -> (
+    None
+):
+    released = (DOCS.parent / "CHANGELOG.md").read_text().split("\n### ", 1)[0]
+    assert "a loop of its own around operations" in released
+    told = chapter(DOCS / "DRIVER.md", "Servers that limit their clients")
+    assert "Use a driver that knows backpressure" in told
+    assert "has to expect more of them" in told

@@ -1,0 +1,32 @@
+"""What a pool is set to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class PoolOptions:
+    """Connection Pool Options (CMAP-6). Times are in seconds; `max_size` and `max_idle` of 0 are no limit."""
+
+    max_size: int = 100
+    min_size: int = 0
+    max_connecting: int = 2
+    max_idle: float = 0.0
+    wait_queue_timeout: float = 0.0
+    load_balanced: bool = False
+
+    def named(self) -> dict[str, int]:
+        """Return the options by URI name."""
+        return {
+            "maxPoolSize": self.max_size,
+            "minPoolSize": self.min_size,
+            "maxConnecting": self.max_connecting,
+            "maxIdleTimeMS": round(self.max_idle * 1000),
+            "waitQueueTimeoutMS": round(self.wait_queue_timeout * 1000),
+        }
+
+    def non_default(self) -> dict[str, int]:
+        """Return what PoolCreatedEvent reports: options that differ from their defaults, by URI name."""
+        defaults = PoolOptions().named()
+        return {name: value for name, value in self.named().items() if value != defaults[name]}
