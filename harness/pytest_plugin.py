@@ -14,17 +14,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from harness.bench import Bench
     from harness.expectations import Expectations
-    from harness.plan import Item, Settings
+    from harness.plan import Item, Settings, Time
+    from harness.registry import DriverInfo
     from harness.result import Result
 
 _NAME = "harness.pytest_plugin"
 _SUFFIXES = (".yml", ".yaml", ".json")
 _OPTIONS = {
-    "adapter": ("a driver to run: reference, pymongo, pymongo-async", ["reference"]),
+    "adapter": ("a driver to run: reference, pymongo, pymongo-async, or cmd: and a command", ["reference"]),
     "topology": (
         "where to run: single, replicaset, sharded, load-balanced (each also with +auth), all, matrix",
         ["replicaset"],
@@ -172,6 +173,7 @@ class _Session:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._benches: dict[Settings, Bench] = {}
+        self._infos: Mapping[str, DriverInfo] | None = None
         self._expectations: dict[str, Expectations] = {}
         self._opted_in: frozenset[Path] | None = None
 
@@ -192,24 +194,39 @@ class _Session:
     def runs(self) -> Iterator[tuple[dict[str, str], Settings]]:
         """Yield the drivers (with their editions) and the settings of each kind of time."""
         from harness.plan import Settings  # noqa: PLC0415 - see pytest_collect_file
-        from harness.registry import DRIVERS  # noqa: PLC0415 - see pytest_collect_file
 
-        adapters = _chosen("adapter", self.values("adapter"), DRIVERS)
+        infos = self._drivers()
+        commands = tuple((name, info.command) for name, info in infos.items() if info.command)
         times = _chosen("time", self.values("time"), ("real", "virtual"))
         seed = _number("seed", self.values("seed")[-1])
         for time in dict.fromkeys((*times, "real")):
             drivers = {
-                name: self._edition(name)
-                for name in adapters
-                if (time in times if DRIVERS[name].virtual_time else time == "real")
+                name: self._edition(info)
+                for name, info in infos.items()
+                if (time in times if info.virtual_time else time == "real")
             }
             if drivers:
-                yield drivers, Settings(time="virtual" if time == "virtual" else "real", seed=seed)
+                kind: Time = "virtual" if time == "virtual" else "real"
+                yield drivers, Settings(time=kind, seed=seed, commands=commands)
 
-    def _edition(self, adapter: str) -> str:
-        from harness.registry import DRIVERS, EDITIONS  # noqa: PLC0415 - see pytest_collect_file
+    def _drivers(self) -> Mapping[str, DriverInfo]:
+        """Return the chosen drivers by name; adapters of the user's introduce themselves once."""
+        from harness.adapters.base import AdapterLost  # noqa: PLC0415 - see pytest_collect_file
+        from harness.registry import DRIVERS, drivers, is_driver  # noqa: PLC0415 - see pytest_collect_file
 
-        follows = DRIVERS[adapter].editions
+        if self._infos is None:
+            texts = self.values("adapter")
+            _chosen("adapter", texts, [*DRIVERS, *filter(is_driver, texts)])
+            try:
+                self._infos = drivers(texts)
+            except AdapterLost as lost:
+                raise pytest.UsageError(f"pushbackd adapter: {lost}") from lost
+        return self._infos
+
+    def _edition(self, info: DriverInfo) -> str:
+        from harness.registry import EDITIONS  # noqa: PLC0415 - see pytest_collect_file
+
+        follows = info.editions
         asked = _chosen("edition", self.values("edition"), EDITIONS)
         return next((edition for edition in asked if edition in follows), follows[0])
 

@@ -150,7 +150,7 @@ def _command(result: Result, settings: Settings) -> str:
         "conform",
         shown(result.file),
         "--adapter",
-        result.adapter,
+        f"cmd:{command}" if (command := settings.command(result.adapter)) else result.adapter,
         "--topology",
         result.topology,
     ]

@@ -26,7 +26,12 @@ CHILD = Path(adapter_child.__file__)
 COMMAND = shlex.join([sys.executable, str(CHILD), "pymongo-async"])
 
 
-def run(check: Callable[[CommandAdapter, Deployment], Coroutine[Any, Any, None]] | Check) -> None:
+EXAMPLE = shlex.join([sys.executable, str(Path(__file__).parents[3] / "examples/adapters/python/adapter.py")])
+
+
+def run(
+    check: Callable[[CommandAdapter, Deployment], Coroutine[Any, Any, None]] | Check, command: str = COMMAND
+) -> None:
     """Run a check against a replica set on loopback. Whatever is left open is an error."""
 
     async def scenario() -> None:
@@ -34,7 +39,7 @@ def run(check: Callable[[CommandAdapter, Deployment], Coroutine[Any, Any, None]]
         children = Children(call_seconds=30)
         try:
             async with embedded(Topology.REPLICA_SET, virtual=False, **ports) as deployment:
-                adapter = await children.adapter(COMMAND, deployment.clock)
+                adapter = await children.adapter(command, deployment.clock)
                 await check(adapter, deployment)
                 await adapter.aclose()
         finally:
@@ -48,6 +53,12 @@ def run(check: Callable[[CommandAdapter, Deployment], Coroutine[Any, Any, None]]
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_the_contract_of_adapters(check: Check) -> None:
     run(check)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_the_example_in_python_keeps_the_contract(check: Check) -> None:
+    run(check, EXAMPLE)
 
 
 async def in_transaction(adapter: CommandAdapter, session: Handle, callback: Any) -> None:

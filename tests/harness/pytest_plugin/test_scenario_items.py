@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
 
+import adapter_child
 import pytest
 from scenario_files import scenario_text
 
@@ -66,6 +69,22 @@ def test_the_ini_file_names_folders_or_globs(project: pytest.Pytester, pattern: 
     write(project, "b", path="elsewhere/other.yml")
     found = collected(project, "-p", "harness.pytest_plugin", "-o", f"pushbackd_scenarios={pattern}", ".")
     assert found == ["elsewhere/other.yml::b[reference-replicaset-real]"]
+
+
+@pytest.mark.slow
+def test_an_adapter_of_the_users_goes_by_the_name_that_it_says(project: pytest.Pytester) -> None:
+    write(project, "a")
+    command = shlex.join([sys.executable, str(Path(adapter_child.__file__)), "pymongo-async"])
+    done = project.runpytest_inprocess("scenarios", "-v", f"--pushbackd-adapter=cmd:{command}")
+    done.assert_outcomes(passed=1)
+    assert "scenarios/tiny.yml::a[child-replicaset-real]" in done.stdout.str()
+
+
+def test_an_adapter_that_cannot_be_started_is_a_usage_error(project: pytest.Pytester) -> None:
+    write(project, "a")
+    done = project.runpytest_inprocess("scenarios", "--pushbackd-adapter=cmd:/no/such/program")
+    assert "pushbackd adapter: the adapter cannot be started" in done.stdout.str() + done.stderr.str()
+    assert done.ret != pytest.ExitCode.OK
 
 
 def test_a_json_twin_is_not_collected(project: pytest.Pytester) -> None:

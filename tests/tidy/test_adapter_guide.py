@@ -1,0 +1,70 @@
+"""The guide to adapters tells of every method, feature and deadline, and its session is what happens."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bson import json_util
+from served import DEPLOYMENTS, served
+
+from harness.adapters.base import Feature
+from harness.adapters.child import CLOSE_SECONDS, START_SECONDS
+from harness.adapters.lines import METHODS, PROTOCOL, Answer, Observed, error_report, message
+
+ROOT = Path(__file__).parents[2]
+GUIDE = (ROOT / "docs" / "WRITING-ADAPTERS.md").read_text()
+(SESSION,) = re.findall(r"^```session\n(.*?)^```$", GUIDE, re.DOTALL | re.MULTILINE)
+EXAMPLE = ROOT / "examples" / "adapters" / "python" / "adapter.py"
+
+
+def test_the_table_has_every_method_in_order() -> None:
+    table = GUIDE.partition("## Requests")[2].partition("## Answers")[0]
+    assert tuple(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == METHODS
+
+
+def test_every_feature_that_an_adapter_can_have_is_named() -> None:
+    told = GUIDE.partition("## Features")[2].partition("## Versions")[0]
+    named = set(re.findall(r"\b[A-Z]{3,}(?:_[A-Z]+)*\b", told)) - {"NAME"}
+    assert named == set(Feature.__members__) - {Feature.VIRTUAL_TIME.name}
+
+
+def test_every_part_of_an_error_is_named() -> None:
+    (row,) = re.findall(r'^\| `"error": \{…\}` \| (.*) \|$', GUIDE, re.MULTILINE)
+    for name in re.findall(r"`(\w+)`", row):
+        if name != "message":
+            error_report({"message": "x", name: None})
+
+
+def test_the_deadlines_and_the_version_are_those_of_the_program() -> None:
+    assert f"until `hello` is answered | {START_SECONDS:g} seconds |" in GUIDE
+    assert f"after its input has ended | {CLOSE_SECONDS:g} seconds |" in GUIDE
+    assert f"This is protocol {PROTOCOL}," in GUIDE
+
+
+@pytest.mark.slow
+def test_the_session_is_what_the_example_says() -> None:
+    """Of an event's fields, the guide shows some."""
+    lines = SESSION.splitlines()
+    asked = "\n".join(line[2:] for line in lines if line.startswith("→")) + "\n"
+    expected = [message(line[2:].encode()) for line in lines if line.startswith("←")]
+    with served(*DEPLOYMENTS["replica_set"]) as uri:
+        given = asked.replace("mongodb://localhost:27017", uri)
+        done = subprocess.run(
+            [sys.executable, str(EXAMPLE)], input=given, capture_output=True, text=True, check=True
+        )
+    told: list[Any] = [message(line.encode()) for line in done.stdout.splitlines()]
+    for shown, said in zip(expected, told, strict=True):
+        if isinstance(shown, Observed):
+            assert (said.client, said.kind) == (shown.client, shown.kind)
+            assert shown.fields.items() <= said.fields.items()
+        else:
+            assert isinstance(shown, Answer)
+            assert said == shown
+    assert json.loads(asked.splitlines()[0])["id"] == 1
+    assert json_util.loads(lines[0][2:])["params"] == {"protocol": PROTOCOL}
