@@ -23,6 +23,7 @@ class _Subcommand(NamedTuple):
 SUBCOMMANDS: Final[Mapping[str, _Subcommand]] = {
     "certs": _Subcommand("harness.certs", "Make throw-away certificates for tests with TLS."),
     "conform": _Subcommand("harness.conform", "Run scenarios against a driver and report what conforms."),
+    "lint": _Subcommand("harness.lint.command", "Check scenarios without running them."),
     "serve": _Subcommand("harness.serve", "Serve a fake MongoDB deployment (takes the options of mongod)."),
 }
 
