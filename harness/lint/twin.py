@@ -24,6 +24,12 @@ def twin_of(path: Path) -> Path | None:
 
 def difference(value: Any, twin: Any) -> Steps | None:
     """Return the path to the first difference, or None. JSON knows one kind of number: 1.0 is 1."""
+    if json.dumps(value, sort_keys=True) == json.dumps(twin, sort_keys=True):  # nearly always, and fast
+        return None
+    return _first_difference(value, twin)
+
+
+def _first_difference(value: Any, twin: Any) -> Steps | None:
     if isinstance(value, dict) and isinstance(twin, dict):
         return _of_members(value, twin)
     if isinstance(value, list) and isinstance(twin, list):
@@ -36,7 +42,7 @@ def _of_members(value: dict[str, Any], twin: dict[str, Any]) -> Steps | None:
     for name, member in value.items():
         if name not in twin:
             return (name,)
-        below = difference(member, twin[name])
+        below = _first_difference(member, twin[name])
         if below is not None:
             return (name, *below)
     return None if len(value) == len(twin) else ()
@@ -44,7 +50,7 @@ def _of_members(value: dict[str, Any], twin: dict[str, Any]) -> Steps | None:
 
 def _of_elements(value: list[Any], twin: list[Any]) -> Steps | None:
     for index, (member, other) in enumerate(zip(value, twin, strict=False)):
-        below = difference(member, other)
+        below = _first_difference(member, other)
         if below is not None:
             return (index, *below)
     return None if len(value) == len(twin) else ()

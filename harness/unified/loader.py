@@ -138,15 +138,20 @@ def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _read_yaml(text: str, path: Path) -> tuple[Marked, Sequence[Anchor]]:
     """Try the C scanner, then the pure one (it has other bugs), then without colons in names of anchors."""
-    attempts = ((text, _FAST), (text, _PURE), (_COLON_ANCHOR.sub(_plain_anchor, text), _PURE))
     failure: yaml.YAMLError | None = None
-    for attempt, scanner in attempts:
+    for attempt, scanner in _attempts(text):
         try:
             return _compose(attempt, path, scanner)
         except yaml.YAMLError as error:
             failure = failure if attempt is not text else error
     assert failure is not None
     raise _syntax_error(failure, path, text) from failure
+
+
+def _attempts(text: str) -> Iterator[tuple[str, Any]]:
+    yield text, _FAST
+    yield text, _PURE
+    yield _COLON_ANCHOR.sub(_plain_anchor, text), _PURE
 
 
 def _plain_anchor(found: re.Match[str]) -> str:

@@ -6,6 +6,7 @@ Unified Test Format: Executing an Operation, Special Operators for Matching Asse
 from __future__ import annotations
 
 from difflib import get_close_matches
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from bson.errors import BSONError
@@ -17,7 +18,6 @@ from harness.unified.errors import ScenarioError
 from harness.unified.matcher import OPERATORS, match
 from harness.unified.operations import OPERATIONS, look_up
 from harness.unified.operations.models import check_client_models, check_models
-from mongowire.codes import Label
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -118,8 +118,9 @@ def _strange_labels(scenario: Scenario, field: str) -> Iterator[Problem]:
         expected = step.item.get("expectError")
         labels = expected.get(field) if expected else None
         for label in labels.items() if labels else ():
-            if label.value not in _LABELS and label.value not in sent:
-                hint = _nearest(label.value, _LABELS) or f"labels: {', '.join(_LABELS)}"
+            known = _known_labels()
+            if label.value not in known and label.value not in sent:
+                hint = _nearest(label.value, known) or f"labels: {', '.join(known)}"
                 yield Problem(label.location, f"nobody gives the label {label.value!r}", hint)
 
 
@@ -142,7 +143,13 @@ def _operators(scenario: Scenario) -> Iterator[Operator]:
     return (operator for test in scenario.tests for operator in test.operators)
 
 
-_LABELS: Final = tuple(label.value for label in Label)
+@cache
+def _known_labels() -> tuple[str, ...]:
+    from mongowire.codes import Label  # noqa: PLC0415 - a table of all codes, which few files need
+
+    return tuple(label.value for label in Label)
+
+
 _NOBODY_KNOWS: Final = EntityKind.DOCUMENT
 
 
