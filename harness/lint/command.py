@@ -76,7 +76,7 @@ def _report(findings: Sequence[Finding], files: int, *, as_json: bool) -> None:
     if findings:
         click.echo("\n".join(map(str, findings)))
         unusable = f"; {refused} cannot be used" if refused else ""
-        click.echo(f"{len(findings)} findings in {files} files{unusable}", err=True)
+        click.echo(f"findings: {len(findings)}; files: {files}{unusable}", err=True)
 
 
 def _exit_code(findings: Sequence[Finding]) -> ExitCode:

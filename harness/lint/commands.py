@@ -106,8 +106,11 @@ def commands_of(step: Step) -> frozenset[str] | None:
     return frozenset(_COMMANDS[step.name].split()) if step.name in _COMMANDS else None
 
 
-def _of_models(models: Any) -> frozenset[str]:
-    return frozenset(_WRITES[kind] for model in models for kind in model)
+def _of_models(models: Any) -> frozenset[str] | None:
+    """Return the commands of a bulk write. In a skipped case its models may have any shape."""
+    if not isinstance(models, list) or not all(isinstance(model, dict) for model in models):
+        return None
+    return frozenset(_WRITES[kind] for model in models for kind in model if kind in _WRITES)
 
 
 def _of_command(command: Any) -> frozenset[str] | None:

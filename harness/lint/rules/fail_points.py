@@ -40,8 +40,10 @@ def _failing(step: Step) -> frozenset[str]:
     data = command.get("data")
     if command.get("configureFailPoint") != "failCommand" or not isinstance(data, dict):
         return frozenset()
-    names = data.get("failCommands", ())
-    return frozenset(name for name in names if isinstance(name, str))
+    names = data.get("failCommands")
+    return (
+        frozenset(name for name in names if isinstance(name, str)) if isinstance(names, list) else frozenset()
+    )
 
 
 def _sent(steps: Sequence[Step]) -> frozenset[str] | None:

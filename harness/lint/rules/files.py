@@ -58,7 +58,7 @@ def _drift(scenario: Scenario) -> Iterator[Problem]:
         return
     try:
         twin = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         yield Problem(scenario.document.location, f"its twin {path.name} cannot be read: {error}")
         return
     steps = difference(scenario.document.value, twin)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import indent
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.lint.engine import REFUSING, lint_file
 from harness.lint.rules import READING, RULES
@@ -295,3 +299,83 @@ def test_of_a_file_that_cannot_be_used_only_the_reasons_for_that_are_told(write:
 def test_a_case_that_is_skipped_makes_no_file_unusable(write: Write) -> None:
     path = write(text(INSERT.replace("insertOne", "insertTwo"), more="skipReason: later\n"))
     assert [(finding.rule, finding.refused) for finding in lint_file(path)] == [("unknown-operation", False)]
+
+
+NAMES = st.sampled_from(
+    [
+        "client",
+        "session",
+        "object",
+        "thread",
+        "id",
+        "event",
+        "operation",
+        "operations",
+        "callback",
+        "entities",
+        "failPoint",
+        "command",
+        "requests",
+        "models",
+        "data",
+        "mode",
+        "failCommands",
+        "errorLabels",
+        "configureFailPoint",
+        "document",
+        "count",
+        "ms",
+        "$$type",
+        "$$exists",
+        "$$matchesEntity",
+        "insertOne",
+        "$oid",
+    ]
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | NAMES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=12,
+)
+OPERATIONS = st.sampled_from(
+    [
+        "failPoint",
+        "runOnThread",
+        "createEntities",
+        "waitForEvent",
+        "recordTopologyDescription",
+        "loop",
+        "wait",
+    ]
+)
+
+
+@pytest.mark.slow
+@given(
+    st.dictionaries(NAMES, VALUES, max_size=4),
+    OPERATIONS | st.sampled_from(["bulkWrite", "runCommand"]),
+    VALUES,
+)
+def test_no_arguments_make_lint_fall_over(
+    tmp_path_factory: Any, arguments: dict[str, Any], name: str, expected: Any
+) -> None:
+    operation = {"name": name, "object": "testRunner", "arguments": arguments, "expectResult": expected}
+    on_collection = {**operation, "object": "collection"}
+    case = {"description": "a", "operations": [operation, on_collection]}
+    skipped = {**case, "description": "b", "skipReason": "later"}
+    entities = [
+        {"client": {"id": "client"}},
+        {"database": {"id": "database", "client": "client", "databaseName": "shop"}},
+        {"collection": {"id": "collection", "database": "database", "collectionName": "stock"}},
+    ]
+    document = {
+        "description": "x",
+        "schemaVersion": "1.0",
+        "createEntities": entities,
+        "tests": [case, skipped],
+    }
+    path = tmp_path_factory.getbasetemp() / "fuzzed.json"
+    path.write_text(json.dumps(document))
+    assert all(finding.line for finding in lint_file(path))
+    path.write_text(json.dumps({**document, "tests": [skipped]}))
+    assert all(finding.line for finding in lint_file(path))
