@@ -24,7 +24,11 @@ SUBCOMMANDS: Final[Mapping[str, _Subcommand]] = {
     "certs": _Subcommand("harness.certs", "Make throw-away certificates for tests with TLS."),
     "conform": _Subcommand("harness.conform", "Run scenarios against a driver and report what conforms."),
     "govern": _Subcommand("harness.govern", "Have a policy set a running server's request rate limiter."),
+    "lint": _Subcommand("harness.lint.command", "Check scenarios without running them."),
+    "new": _Subcommand("harness.authoring.new", "Write a commented scenario to start from."),
+    "schema": _Subcommand("harness.authoring.schema", "Print the JSON Schema of scenarios, for editors."),
     "serve": _Subcommand("harness.serve", "Serve a fake MongoDB deployment (takes the options of mongod)."),
+    "to-json": _Subcommand("harness.authoring.to_json", "Write the JSON twins of YAML scenarios."),
 }
 
 

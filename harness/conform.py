@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from harness.registry import DriverInfo
+    from harness.unified.model import TestFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,10 +171,10 @@ def _run(options: Options) -> ExitCode:
     infos = _infos(options.adapter)
     settings, drivers = _settings(options, infos), _editions(options, infos)
     wanted = _keyword(options.keyword)
-    scenarios = load_all(_discovered(options.paths))
+    books = {adapter: _book(adapter, options.expectations) for adapter in drivers}
+    scenarios = _without_flawed(load_all(_discovered(options.paths)), books)
     if not scenarios.files:
         raise click.ClickException("\n".join(scenarios.complaints))
-    books = {adapter: _book(adapter, options.expectations) for adapter in drivers}
     _refuse_unmatched(books, scenarios, everywhere=options.expectations is not None)
     on = targets.targets(options.topology, auth=options.auth)
     items = plan(scenarios.cases, drivers=drivers, topologies=on, wanted=wanted)
@@ -235,6 +236,22 @@ def _book(adapter: str, given: Path | None) -> Expectations:
         return expectations.of_adapter(adapter, given)
     except ExpectationsError as error:
         raise click.ClickException(str(error)) from error
+
+
+def _without_flawed(scenarios: Load, books: Mapping[str, Expectations]) -> Load:
+    """Refuse files that can only fail, unless each of their cases is expected to do just that."""
+    kept: list[TestFile] = []
+    refused: list[str] = []
+    for file in scenarios.files:
+        if file.path in scenarios.flaws and not _is_expected(file, books):
+            refused.append(scenarios.flaws[file.path])
+        else:
+            kept.append(file)
+    return Load(tuple(kept), (*scenarios.complaints, *refused))
+
+
+def _is_expected(file: TestFile, books: Mapping[str, Expectations]) -> bool:
+    return all(book.speaks_of(case.id) for book in books.values() for case in file.cases)
 
 
 def _refuse_unmatched(books: Mapping[str, Expectations], scenarios: Load, *, everywhere: bool) -> None:

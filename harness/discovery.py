@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,8 @@ class BadInputError(Exception):
 
 def bundled_root() -> Path:
     """Return the folder of the scenarios that are installed with the harness."""
+    from importlib import resources  # noqa: PLC0415 - brings archives and temporary files along
+
     return Path(str(resources.files("spec_tests")))
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from harness.lint.engine import flaws
 from harness.result import Result, ResultStatus
+from harness.unified.build import build
 from harness.unified.errors import ScenarioError
-from harness.unified.loader import load
+from harness.unified.loader import read
 from harness.unified.model import Operation
+from harness.unified.schema import check
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -85,6 +88,8 @@ class Load:
 
     files: tuple[TestFile, ...]
     complaints: tuple[str, ...]
+    flaws: Mapping[Path, str] = field(default_factory=dict)
+    """Why no run of a file can go well, for those files of which that is certain."""
 
     @property
     def cases(self) -> Iterable[Case]:
@@ -92,22 +97,31 @@ class Load:
         return (case for file in self.files for case in file.cases)
 
 
-@cache
 def loaded(path: str) -> TestFile:
     """Return a scenario file, read once in each process. Raises `ScenarioError`."""
-    return load(Path(path))
+    return _loaded(path)[0]
+
+
+@cache
+def _loaded(path: str) -> tuple[TestFile, str]:
+    """Return a scenario file with its flaws."""
+    document = read(Path(path))
+    check(document)
+    return build(document), "\n".join(map(str, flaws(document)))
 
 
 def load_all(paths: Iterable[Path]) -> Load:
     """Read all files; one that is broken does not hide the others."""
     files: list[TestFile] = []
     complaints: list[str] = []
+    flawed: dict[Path, str] = {}
     for path in paths:
         try:
-            files.append(loaded(str(path)))
+            file, flawed[path] = _loaded(str(path))
+            files.append(file)
         except ScenarioError as error:
             complaints.append(str(error))
-    return Load(tuple(files), tuple(complaints))
+    return Load(tuple(files), tuple(complaints), {path: why for path, why in flawed.items() if why})
 
 
 def plan(

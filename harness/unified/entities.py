@@ -6,7 +6,6 @@ opaque handle, what belongs to the scenario is a document or a thread of ours.
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +16,7 @@ from harness.adapters.base import EntityKind
 from harness.unified.errors import EntityError
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
     from harness.adapters.base import Event, Handle
@@ -81,6 +81,8 @@ class ThreadEntity:
 
     def run(self, work: Callable[[], Awaitable[None]]) -> None:
         """Start `work` after what was started before; it does not start if that failed."""
+        import asyncio  # noqa: PLC0415 - half of what the operations take to import, and only runs need it
+
         self.last = asyncio.get_running_loop().create_task(self._after(self.last, work))
 
     @staticmethod
@@ -104,6 +106,8 @@ class ThreadEntity:
         """Stop what is still running; nothing is raised."""
         if self.last is not None:
             self.last.cancel()
+            import asyncio  # noqa: PLC0415 - see above
+
             await asyncio.gather(self.last, return_exceptions=True)
 
 

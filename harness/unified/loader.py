@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -22,7 +23,7 @@ from harness.unified.model import Location
 from harness.unified.schema import check
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from harness.unified.model import TestFile
 
@@ -51,6 +52,15 @@ _TAGS: Final = frozenset(
 _COLON_ANCHOR = re.compile(r"(?<=[\s\[{,])[&*][\w.-]+(?::[\w.-]+)+")
 
 
+@dataclass(slots=True)
+class Anchor:
+    """An anchor of a YAML file, where it is defined, and whether an alias of it follows."""
+
+    name: str
+    location: Location
+    used: bool = False
+
+
 def load(path: Path | str) -> TestFile:
     """Read, check and build a scenario file. Raises `ScenarioError`, also when the file cannot be read."""
     document = read(Path(path))
@@ -60,9 +70,14 @@ def load(path: Path | str) -> TestFile:
 
 def read(path: Path) -> Marked:
     """Read a YAML or JSON file into plain values with their places. Raises `ScenarioError`."""
+    return read_with_anchors(path)[0]
+
+
+def read_with_anchors(path: Path) -> tuple[Marked, Sequence[Anchor]]:
+    """Read a file as `read` does; also return its anchors in their order. Raises `ScenarioError`."""
     text = _text(path)
     if path.suffix == ".json":
-        return _read_json(text, path)
+        return _read_json(text, path), ()
     return _read_yaml(text, path)
 
 
@@ -72,17 +87,23 @@ def _text(path: Path) -> str:
     except OSError as error:
         raise ScenarioError(f"cannot be read: {error.strerror}", location=Location(path)) from error
     if len(data) > BYTES_MAX:
-        raise ScenarioError(f"is larger than {BYTES_MAX} bytes", location=Location(path))
+        raise ScenarioError(f"is larger than {BYTES_MAX} bytes", location=Location(path, 1, 1))
     if b"\0" in data:
-        raise ScenarioError("is binary, not text", location=Location(path), fix="a scenario is YAML or JSON")
+        place = _place_of(data, data.index(b"\0"), path)
+        raise ScenarioError("is binary, not text", location=place, fix="a scenario is YAML or JSON")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise ScenarioError("is not UTF-8", location=Location(path, line), fix="save it as UTF-8") from error
+        place = _place_of(data, error.start, path)
+        raise ScenarioError("is not UTF-8", location=place, fix="save it as UTF-8") from error
     if not text.strip():
-        raise ScenarioError("is empty", location=Location(path), fix="a scenario has at least one test")
+        raise ScenarioError("is empty", location=Location(path, 1, 1), fix="a scenario has at least one test")
     return text
+
+
+def _place_of(data: bytes, offset: int, path: Path) -> Location:
+    before = data[:offset]
+    return Location(path, before.count(b"\n") + 1, offset - before.rfind(b"\n"))
 
 
 def _read_json(text: str, path: Path) -> Marked:
@@ -91,11 +112,13 @@ def _read_json(text: str, path: Path) -> Marked:
     except json.JSONDecodeError as error:
         raise ScenarioError(error.msg, location=Location(path, error.lineno, error.colno)) from error
     except _DuplicateKeyError as error:
-        raise ScenarioError(str(error), location=Location(path)) from error
+        with suppress(yaml.YAMLError):  # as YAML it is refused for the same reason, with its place
+            _compose(text, path, _FAST)
+        raise ScenarioError(str(error), location=Location(path, 1, 1)) from error
     except RecursionError as error:
-        raise ScenarioError("is nested too deeply", location=Location(path)) from error
+        raise ScenarioError("is nested too deeply", location=Location(path, 1, 1)) from error
     try:
-        marks = _compose(text, path, _FAST).mark
+        marks = _compose(text, path, _FAST)[0].mark
     except (yaml.YAMLError, ScenarioError):  # JSON that is not YAML: surrogate escapes, tabs
         marks = Mark()
     return Marked(value, marks, path)
@@ -113,11 +136,10 @@ def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return document
 
 
-def _read_yaml(text: str, path: Path) -> Marked:
+def _read_yaml(text: str, path: Path) -> tuple[Marked, Sequence[Anchor]]:
     """Try the C scanner, then the pure one (it has other bugs), then without colons in names of anchors."""
-    attempts = ((text, _FAST), (text, _PURE), (_COLON_ANCHOR.sub(_plain_anchor, text), _PURE))
     failure: yaml.YAMLError | None = None
-    for attempt, scanner in attempts:
+    for attempt, scanner in _attempts(text):
         try:
             return _compose(attempt, path, scanner)
         except yaml.YAMLError as error:
@@ -126,25 +148,39 @@ def _read_yaml(text: str, path: Path) -> Marked:
     raise _syntax_error(failure, path, text) from failure
 
 
+def _attempts(text: str) -> Iterator[tuple[str, Any]]:
+    yield text, _FAST
+    yield text, _PURE
+    yield _COLON_ANCHOR.sub(_plain_anchor, text), _PURE
+
+
 def _plain_anchor(found: re.Match[str]) -> str:
     return found[0].replace(":", "-")
 
 
 def _syntax_error(error: yaml.YAMLError, path: Path, text: str) -> ScenarioError:
-    mark = getattr(error, "problem_mark", None)
+    mark = _mark_of(error)
     location = Location(path, mark.line + 1, mark.column + 1) if mark else Location(path)
     problem = getattr(error, "problem", None) or str(getattr(error, "reason", error))
-    line = text.splitlines()[mark.line] if mark and mark.line < text.count("\n") + 1 and text else ""
+    line = next(iter(text.splitlines()[mark.line :]), "") if mark else ""
     fix = (
         "YAML indents with spaces" if "\t" in line else "check the indentation and the quotes near this line"
     )
     return ScenarioError(f"is not YAML: {problem}", location=location, fix=fix)
 
 
-def _compose(text: str, path: Path, scanner: Any) -> Marked:
+def _mark_of(error: yaml.YAMLError) -> Any:
+    """Return where it went wrong: of what the file does not close, where it was opened."""
+    mark = getattr(error, "problem_mark", None)
+    opened = getattr(error, "context_mark", None)
+    return opened if opened and "end of stream" in str(getattr(error, "problem", "")) else mark
+
+
+def _compose(text: str, path: Path, scanner: Any) -> tuple[Marked, Sequence[Anchor]]:
     events = iter(yaml.parse(text, Loader=scanner))
-    root = _Composer(path).document(events)
-    return Marked(root.value, root.mark, path)
+    composer = _Composer(path)
+    root = composer.document(events)
+    return Marked(root.value, root.mark, path), composer.defined
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +196,8 @@ class _Composer:
 
     path: Path
     anchors: dict[str, _Node | None] = field(default_factory=dict)
+    defined: list[Anchor] = field(default_factory=list)
+    newest: dict[str, Anchor] = field(default_factory=dict)
     depth: int = 0
 
     def document(self, events: Iterator[yaml.Event]) -> _Node:
@@ -167,6 +205,8 @@ class _Composer:
         for event in events:
             if isinstance(event, (yaml.StreamStartEvent, yaml.DocumentStartEvent)):
                 continue
+            if isinstance(event, yaml.StreamEndEvent):  # comments, and nothing else
+                return _Node(None, Mark(1, 1))
             root = self._node(event, events)
             break
         self._expect_end(events)
@@ -182,7 +222,7 @@ class _Composer:
             return self._alias(event)
         name: str | None = getattr(event, "anchor", None)
         if name is not None:
-            self.anchors[name] = None
+            self._define(name, event)
         self._check_tag(event)
         node = self._anchorable(event, events)
         if node.mark.size > VALUES_MAX:
@@ -190,6 +230,11 @@ class _Composer:
         if name is not None:
             self.anchors[name] = node
         return node
+
+    def _define(self, name: str, event: yaml.Event) -> None:
+        self.anchors[name] = None
+        self.newest[name] = Anchor(name, Location(self.path, *_position(event)))
+        self.defined.append(self.newest[name])
 
     def _anchorable(self, event: yaml.Event, events: Iterator[yaml.Event]) -> _Node:
         if isinstance(event, yaml.ScalarEvent):
@@ -212,6 +257,7 @@ class _Composer:
             raise self._error(
                 event, f"anchor &{event.anchor} contains itself", "use an alias of another value"
             )
+        self.newest[event.anchor].used = True
         line, column = _position(event)
         return replace(target, mark=replace(target.mark, line=line, column=column), merge=False)
 

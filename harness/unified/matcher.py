@@ -104,9 +104,9 @@ def _run_operator(
 ) -> Mismatch | None:
     if name == "$$placeholder":
         raise ScenarioError("$$placeholder stands where a value is compared", fix="only options may have it")
-    if name not in _OPERATORS:
-        raise ScenarioError(f"unknown special operator {name}", fix=f"one of {', '.join(_OPERATORS)}")
-    return _OPERATORS[name](argument, actual, entities, root=root)
+    if name not in OPERATORS:
+        raise ScenarioError(f"unknown special operator {name}", fix=f"one of {', '.join(OPERATORS)}")
+    return OPERATORS[name](argument, actual, entities, root=root)
 
 
 def _match_document(
@@ -318,7 +318,7 @@ class _Operator(Protocol):
     def __call__(self, argument: Any, actual: Any, entities: Entities, *, root: bool) -> Mismatch | None: ...
 
 
-_OPERATORS: Final[Mapping[str, _Operator]] = {
+OPERATORS: Final[Mapping[str, _Operator]] = {
     "$$exists": _exists,
     "$$type": _type,
     "$$matchesEntity": _matches_entity,

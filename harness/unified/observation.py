@@ -29,7 +29,7 @@ READY: Final = "connectionReadyEvent"
 ALWAYS: Final = frozenset({CHECKED_OUT, CHECKED_IN, READY})
 """Events that the runner itself counts, whether or not the scenario observes them."""
 
-_SENSITIVE: Final = frozenset(
+SENSITIVE: Final = frozenset(
     {
         "authenticate",
         "saslstart",
@@ -82,7 +82,7 @@ def _hidden(event: Event, client: ClientEntity, secret: frozenset[object]) -> bo
         return True
     if client.observe_sensitive:
         return False
-    return name.lower() in _SENSITIVE or event.fields.get("requestId") in secret
+    return name.lower() in SENSITIVE or event.fields.get("requestId") in secret
 
 
 def _redacted_requests(events: Sequence[Event]) -> frozenset[object]:

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
 CODE = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-COMMAND = re.compile(r"^\$ pushbackd (\w+)([^\n]*)$", re.MULTILINE)
+COMMAND = re.compile(r"^\$ pushbackd ([\w-]+)([^\n]*)$", re.MULTILINE)
 OPTION = re.compile(r"(?<!\S)--[a-zA-Z-]+")
 
 

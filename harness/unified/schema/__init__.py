@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left
 from difflib import get_close_matches
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
@@ -52,7 +53,7 @@ def _declared_minor(document: Marked) -> int:
     """Unified Test Format: Test Runner Support. Return the minor version that a file asks for."""
     if not isinstance(document.value, dict):
         raise ScenarioError(
-            f"is {_article(document.value)}, not a mapping",
+            "is empty" if document.value is None else f"is {_article(document.value)}, not a mapping",
             location=document.location,
             fix="a scenario has description, schemaVersion and tests",
         )
@@ -81,6 +82,11 @@ def _part_validator(name: str) -> jsonschema_rs.Draft202012Validator:
 def _first_valid_minor(value: Any, declared: int) -> int | None:
     later = range(declared + 1, MINOR_MAX + 1)
     return next((minor for minor in later if _validator(minor).is_valid(value)), None)
+
+
+def lowest_minor(value: Any) -> int:
+    """Return the first minor version of the format in which a valid file would be valid."""
+    return bisect_left(range(MINOR_MAX), 1, key=lambda minor: int(_validator(minor).is_valid(value)))
 
 
 def _explain(

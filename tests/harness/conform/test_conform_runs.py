@@ -21,6 +21,10 @@ from harness.result import ExitCode
 if TYPE_CHECKING:
     from scenario_files import WriteScenario
 
+FAILS = (
+    "[{name: assertCollectionExists, object: testRunner,"
+    " arguments: {databaseName: shop, collectionName: nowhere}}]"
+)
 NOT_AN_OPERATION = "[{name: frobnicate, object: testRunner}]"
 LONG = "[{name: wait, object: testRunner, arguments: {ms: 600000}}]"
 WAITS = "[{name: wait, object: testRunner, arguments: {ms: 1000}}]"
@@ -50,12 +54,21 @@ def test_a_run_in_which_all_cases_pass_ends_with_0(write_scenario: WriteScenario
 def test_a_case_that_fails_is_shown_with_its_line_and_ends_the_run_with_1(
     write_scenario: WriteScenario,
 ) -> None:
-    scenario = write_scenario("a", operations=NOT_AN_OPERATION)
+    scenario = write_scenario("a", operations=FAILS)
     done = conform(scenario)
     assert done.exit_code == ExitCode.FAILED
     assert f"  at {scenario}:5" in done.stdout
-    assert "frobnicate" in done.stdout
+    assert "nowhere" in done.stdout
     assert "1 failed" in done.stdout.splitlines()[-1]
+
+
+def test_a_file_of_which_every_run_would_fail_is_refused(write_scenario: WriteScenario) -> None:
+    scenario = write_scenario("a", operations=NOT_AN_OPERATION)
+    done = conform(scenario.parent, write_scenario("b", name="sound"), "--json")
+    assert done.exit_code == ExitCode.BAD_INPUT
+    assert f"{scenario}:5:25: tests[0].operations[0].name: a testRunner has no operation" in done.stderr
+    assert [line["id"] for line in json_lines(done)[:-1]] == ["spec/sound::b"]
+    assert json_lines(done)[-1]["summary"]["unusable-files"] == 1
 
 
 def test_cases_that_cannot_run_here_are_counted_by_reason_and_nothing_ran(

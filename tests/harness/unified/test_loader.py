@@ -128,9 +128,9 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("content", "message", "line"),
         [
-            (b"", "empty", 0),
-            (b"  \n\n", "empty", 0),
-            (b"a: \0", "binary", 0),
+            (b"", "empty", 1),
+            (b"  \n\n", "empty", 1),
+            (b"a: \0", "binary", 1),
             (b"a: b\nc: \xff", "UTF-8", 2),
             (b"a: 1\n\tb: 2\n", "not YAML", 2),
             (b"a: [1, 2\nb: 3\n", "not YAML", 2),

@@ -1,0 +1,1 @@
+"""Static checks of scenario files: what is wrong, suspicious or left over, without a run."""

@@ -1,0 +1,119 @@
+"""Which server commands an operation may send, for the rules about fail points."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from harness.lint.scenario import Step
+
+BACKGROUND: Final = frozenset(
+    {"hello", "isMaster", "ismaster", "ping", "saslStart", "saslContinue", "authenticate", "endSessions"}
+)
+"""Commands that drivers send when nobody asks."""
+
+_MODIFY: Final = "findAndModify"
+_CURSOR: Final = "getMore killCursors"
+
+_COMMANDS: Final[Mapping[str, str]] = {
+    "abortTransaction": "abortTransaction",
+    "aggregate": f"aggregate {_CURSOR}",
+    "clientBulkWrite": f"bulkWrite {_CURSOR}",
+    "close": f"{_CURSOR} abortTransaction",
+    "commitTransaction": "commitTransaction",
+    "count": "count",
+    "countDocuments": f"aggregate {_CURSOR}",
+    "createChangeStream": f"aggregate {_CURSOR}",
+    "createCollection": "create createIndexes",
+    "createFindCursor": f"find {_CURSOR}",
+    "createIndex": "createIndexes",
+    "createIndexes": "createIndexes",
+    "createSearchIndex": "createSearchIndexes",
+    "createSearchIndexes": "createSearchIndexes",
+    "delete": "delete",
+    "deleteByName": f"find delete {_CURSOR}",
+    "deleteMany": "delete",
+    "deleteOne": "delete",
+    "distinct": "distinct",
+    "download": f"find {_CURSOR}",
+    "downloadByName": f"find {_CURSOR}",
+    "drop": "drop",
+    "dropCollection": "drop",
+    "dropDatabase": "dropDatabase",
+    "dropIndex": "dropIndexes",
+    "dropIndexes": "dropIndexes",
+    "dropSearchIndex": "dropSearchIndex",
+    "endSession": "abortTransaction",
+    "estimatedDocumentCount": "count aggregate",
+    "find": f"find {_CURSOR}",
+    "findOne": f"find {_CURSOR}",
+    "findOneAndDelete": _MODIFY,
+    "findOneAndReplace": _MODIFY,
+    "findOneAndUpdate": _MODIFY,
+    "insertMany": "insert",
+    "insertOne": "insert",
+    "iterateOnce": f"aggregate find {_CURSOR}",
+    "iterateUntilDocumentOrError": f"aggregate find {_CURSOR}",
+    "listCollectionNames": f"listCollections {_CURSOR}",
+    "listCollectionObjects": f"listCollections {_CURSOR}",
+    "listCollections": f"listCollections {_CURSOR}",
+    "listDatabaseNames": "listDatabases",
+    "listDatabaseObjects": "listDatabases",
+    "listDatabases": "listDatabases",
+    "listIndexNames": f"listIndexes {_CURSOR}",
+    "listIndexes": f"listIndexes {_CURSOR}",
+    "listSearchIndexes": f"aggregate {_CURSOR}",
+    "mapReduce": f"mapReduce mapreduce {_CURSOR}",
+    "modifyCollection": "collMod",
+    "rename": "renameCollection update",
+    "renameByName": f"find update {_CURSOR}",
+    "replaceOne": "update",
+    "startTransaction": "",
+    "updateMany": "update",
+    "updateOne": "update",
+    "updateSearchIndex": "updateSearchIndex",
+    "upload": "insert find createIndexes listIndexes delete",
+    "uploadWithId": "insert find createIndexes listIndexes delete",
+    "withTransaction": "commitTransaction abortTransaction",
+}
+
+_WRITES: Final[Mapping[str, str]] = {
+    "insertOne": "insert",
+    "updateOne": "update",
+    "updateMany": "update",
+    "replaceOne": "update",
+    "deleteOne": "delete",
+    "deleteMany": "delete",
+}
+
+_NOTHING: Final[frozenset[str]] = frozenset()
+
+
+def commands_of(step: Step) -> frozenset[str] | None:
+    """Return the commands that an operation may send, or None when nobody can know.
+
+    The runner's own operations send none that count: a fail point is set by one, and assertions are made by
+    another client.
+    """
+    if step.on_runner:
+        return _NOTHING
+    if step.name == "bulkWrite":
+        return _of_models(step.arguments.get("requests"))
+    if step.name in ("runCommand", "runCursorCommand", "createCommandCursor"):
+        return _of_command(step.arguments.get("command"))
+    return frozenset(_COMMANDS[step.name].split()) if step.name in _COMMANDS else None
+
+
+def _of_models(models: Any) -> frozenset[str] | None:
+    """Return the commands of a bulk write. In a skipped case its models may have any shape."""
+    if not isinstance(models, list) or not all(isinstance(model, dict) for model in models):
+        return None
+    return frozenset(_WRITES[kind] for model in models for kind in model if kind in _WRITES)
+
+
+def _of_command(command: Any) -> frozenset[str] | None:
+    if not isinstance(command, dict) or not command:
+        return None
+    return frozenset({next(iter(command)), *_CURSOR.split()})

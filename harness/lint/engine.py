@@ -1,0 +1,102 @@
+"""Runs rules over files: one after the other, or spread over processes when there are many."""
+
+from __future__ import annotations
+
+import gc
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from harness.lint.findings import Finding, Problem
+from harness.lint.rules import RULES
+from harness.lint.scenario import Scenario
+from harness.unified.build import build
+from harness.unified.errors import ScenarioError
+from harness.unified.loader import read_with_anchors
+from harness.unified.model import Location
+from harness.unified.schema import check
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from harness.unified.marks import Marked
+
+ALL: Final = frozenset(rule.id for rule in RULES)
+
+REFUSING: Final = frozenset(rule.id for rule in RULES if rule.refuses)
+
+_SHARE: Final = 40
+"""How many files are worth a process."""
+
+
+def lint_file(path: Path, rules: frozenset[str] = ALL) -> list[Finding]:
+    """Return what the rules of these ids find in a file, by lines.
+
+    Of a file that cannot be used only the reasons for that: all else may follow from them.
+    """
+    try:
+        document, anchors = read_with_anchors(path)
+    except ScenarioError as error:
+        return [_refusal(error, path, "syntax")]
+    try:
+        check(document)
+        build(document)  # which also checks the parts inside arguments
+    except ScenarioError as error:
+        return [_refusal(error, path, "schema")]
+    scenario = Scenario(document, anchors)
+    refused = [each for each in _findings(scenario, rules & REFUSING) if each.refused]
+    return sorted(refused or _findings(scenario, rules))
+
+
+def flaws(document: Marked) -> list[Finding]:
+    """Return what makes a valid document unusable: every run of it would fail, whatever the driver."""
+    return sorted(each for each in _findings(Scenario(document), REFUSING) if each.refused)
+
+
+def _findings(scenario: Scenario, rules: frozenset[str]) -> Iterator[Finding]:
+    for rule in RULES:
+        if rule.id in rules:
+            for problem in rule.find(scenario):
+                refused = rule.refuses and scenario.runs(problem.location)
+                yield Finding.of(problem, rule.id, refused=refused)
+
+
+def _refusal(error: ScenarioError, path: Path, rule: str) -> Finding:
+    problem = Problem(error.location or Location(path), error.message, error.fix)
+    return Finding.of(problem, rule, refused=True)
+
+
+def lint_files(
+    paths: Sequence[Path], rules: frozenset[str] = ALL, *, jobs: int | None = None
+) -> list[Finding]:
+    """Return the findings of all files, in the order of the files.
+
+    Without `jobs`, as many processes as there are processors and enough files for.
+    """
+    wanted = jobs or min(os.cpu_count() or 1, 1 + len(paths) // _SHARE)
+    if wanted == 1:
+        return _in_this_process(paths, rules)
+    from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415 - one file is linted without it
+
+    shares = [paths[start : start + _SHARE] for start in range(0, len(paths), _SHARE)]
+    with ProcessPoolExecutor(wanted) as pool:
+        found = pool.map(_in_this_process, shares, [rules] * len(shares))
+        return [finding for share in found for finding in share]
+
+
+def _in_this_process(paths: Iterable[Path], rules: frozenset[str]) -> list[Finding]:
+    with _without_collector():
+        return [finding for path in paths for finding in lint_file(path, rules)]
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Spare the garbage collector a search through documents that hold no cycles."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

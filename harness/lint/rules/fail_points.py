@@ -1,0 +1,88 @@
+"""Rules about fail points: what is set should be hit, and nothing should be left behind.
+
+Unified Test Format: failPoint.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.lint.commands import BACKGROUND, commands_of
+from harness.lint.findings import Problem, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from harness.lint.scenario import Scenario, Step
+
+
+def _never_hit(scenario: Scenario) -> Iterator[Problem]:
+    for test in scenario.tests:
+        for index, step in enumerate(test.steps):
+            failing = _failing(step)
+            if not failing or failing & BACKGROUND:
+                continue
+            sent = _sent(test.steps[index + 1 :])
+            if sent is not None and not failing & sent:
+                names = ", ".join(sorted(failing))
+                yield Problem(
+                    step.place_of("failPoint"),
+                    f"nothing after this fail point sends {names}",
+                    f"what is sent: {', '.join(sorted(sent)) or 'nothing'}",
+                )
+
+
+def _failing(step: Step) -> frozenset[str]:
+    """Return the commands that an operation makes fail, none when it sets no such fail point."""
+    command = step.arguments.get("failPoint")
+    if step.name not in ("failPoint", "targetedFailPoint") or not isinstance(command, dict):
+        return frozenset()
+    data = command.get("data")
+    if command.get("configureFailPoint") != "failCommand" or not isinstance(data, dict):
+        return frozenset()
+    names = data.get("failCommands")
+    return (
+        frozenset(name for name in names if isinstance(name, str)) if isinstance(names, list) else frozenset()
+    )
+
+
+def _sent(steps: Sequence[Step]) -> frozenset[str] | None:
+    """Return what operations may send, or None when nobody can know."""
+    sent: set[str] = set()
+    for step in steps:
+        commands = commands_of(step)
+        if commands is None:
+            return None
+        sent |= commands
+    return frozenset(sent)
+
+
+def _left_on(scenario: Scenario) -> Iterator[Problem]:
+    for test in scenario.tests:
+        on: dict[str, Step] = {}
+        for step in test.steps:
+            name, mode = _set_by_command(step)
+            if name and mode == "off":
+                on.pop(name, None)
+            elif name:
+                on[name] = step
+        for name, step in on.items():
+            yield Problem(
+                step.place_of("command"),
+                f"runCommand sets the fail point {name}, and nobody turns it off after the case",
+                "use the operation failPoint, which is undone, or set mode off at the end",
+            )
+
+
+def _set_by_command(step: Step) -> tuple[str, Any]:
+    """Return the name and the mode of the fail point that a `runCommand` sets, if it does."""
+    command = step.arguments.get("command")
+    if step.name != "runCommand" or not isinstance(command, dict):
+        return "", None
+    return str(command.get("configureFailPoint", "")), command.get("mode")
+
+
+RULES: Final = (
+    Rule("unhit-fail-point", "A later operation sends a command that the fail point is for.", _never_hit),
+    Rule("fail-point-left-on", "A fail point is off when its case has ended.", _left_on),
+)

@@ -1,0 +1,78 @@
+"""Rules about a file as a whole: its version, its descriptions, its anchors and its twin.
+
+Unified Test Format: Test Format.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from harness.lint.findings import Problem, Rule
+from harness.lint.twin import difference, twin_of
+from harness.lint.versions import needs
+from harness.unified.schema import lowest_minor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from harness.lint.scenario import Entity, Scenario
+    from harness.unified.marks import Marked
+
+
+def _version(scenario: Scenario) -> Iterator[Problem]:
+    declared = int(scenario.document.value["schemaVersion"].split(".")[1])
+    place = scenario.document["schemaVersion"].location
+    minor, what = max([(lowest_minor(scenario.document.value), "what it has"), *needs(scenario)])
+    if minor > declared:
+        yield Problem(place, f"{what} needs schemaVersion 1.{minor}", f'declare "1.{minor}"')
+    elif minor < declared:
+        yield Problem(place, f"schemaVersion 1.{minor} is enough", f'declare "1.{minor}": more can run it')
+
+
+def _descriptions(scenario: Scenario) -> Iterator[Problem]:
+    first: dict[str, int] = {}
+    for test in scenario.tests:
+        item = test.item["description"]
+        if item.value in first:
+            message = f"line {first[item.value]} has a case of the same description"
+            yield Problem(item.location, message, "say what is different")
+        first.setdefault(item.value, item.mark.line)
+
+
+def _unused_anchors(scenario: Scenario) -> Iterator[Problem]:
+    """Anchors of the names of entities are a habit, and whether an entity is used is another rule's."""
+    names = {(item.mark.line, item.mark.column) for item in map(_name, scenario.every_entity) if item}
+    for anchor in scenario.anchors:
+        if not anchor.used and (anchor.location.line, anchor.location.column) not in names:
+            yield Problem(anchor.location, f"anchor &{anchor.name} is never used", "remove it")
+
+
+def _name(entity: Entity) -> Marked | None:
+    return entity.item["id"] if entity.created else None
+
+
+def _drift(scenario: Scenario) -> Iterator[Problem]:
+    path = twin_of(scenario.path)
+    if path is None:
+        return
+    try:
+        twin = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        yield Problem(scenario.document.location, f"its twin {path.name} cannot be read: {error}")
+        return
+    steps = difference(scenario.document.value, twin)
+    if steps is not None:
+        yield Problem(
+            scenario.document.locate(steps),
+            f"is not the same in {path.name}",
+            f"pushbackd to-json {scenario.path.name} writes it again",
+        )
+
+
+RULES: Final = (
+    Rule("schema-version", "The declared schemaVersion is the lowest that has all that is used.", _version),
+    Rule("duplicate-description", "The cases of a file have different descriptions.", _descriptions),
+    Rule("unused-anchor", "An anchor has an alias.", _unused_anchors),
+    Rule("json-drift", "A JSON file of the same name holds the same values.", _drift),
+)

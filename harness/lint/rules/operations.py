@@ -1,0 +1,197 @@
+"""Rules about operations: what exists, what it takes, and what may be expected of it.
+
+Unified Test Format: Executing an Operation, Special Operators for Matching Assertions.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from bson.errors import BSONError
+
+from harness.adapters.base import EntityKind
+from harness.lint.findings import Problem, Rule
+from harness.unified.build import decoded
+from harness.unified.errors import ScenarioError
+from harness.unified.matcher import OPERATORS, match
+from harness.unified.operations import OPERATIONS, look_up
+from harness.unified.operations.models import check_client_models, check_models
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from harness.lint.scenario import Operator, Scenario, Step
+    from harness.unified.marks import Marked
+    from harness.unified.operations import OperationSpec
+
+_TARGETS: Final = frozenset(kind for kind, _ in OPERATIONS)
+_JUDGED: Final = ("$$type", "$$lte", "$$matchesHexBytes")
+"""Operators whose arguments say by themselves whether they are wrong."""
+
+
+def _unknown_operation(scenario: Scenario) -> Iterator[Problem]:
+    for step in scenario.steps:
+        kind = _target(step)
+        if kind is not _NOBODY_KNOWS and kind in _TARGETS and (kind, step.name) not in OPERATIONS:
+            try:
+                look_up(kind, step.name)
+            except ScenarioError as error:
+                yield Problem(step.item["name"].location, error.message, error.fix)
+
+
+def _wrong_arguments(scenario: Scenario) -> Iterator[Problem]:
+    for step in scenario.steps:
+        spec = _spec(step)
+        if spec is None:
+            continue
+        strange = [name for name in step.arguments if name not in spec.arguments]
+        hints = [_nearest(name, spec.arguments) for name in strange]
+        for name, hint in zip(strange, hints, strict=True):
+            known = f"arguments: {', '.join(spec.arguments) or 'none'}"
+            yield Problem(step.place_of(name), f"{step.name} has no argument {name!r}", hint or known)
+        for name, required in spec.arguments.items():
+            if required and name not in step.arguments and _suggestion(name) not in hints:
+                yield Problem(step.place_of(), f"{step.name} needs the argument {name!r}", f"add {name}")
+        yield from _wrong_models(step)
+
+
+def _wrong_models(step: Step) -> Iterator[Problem]:
+    for name, field, check in _MODELS:
+        if step.name == name and field in step.arguments:
+            try:
+                check(step.arguments[field])
+            except ScenarioError as error:
+                yield Problem(step.place_of(field), error.message, error.fix)
+
+
+_MODELS: Final = (
+    ("bulkWrite", "requests", check_models),
+    ("clientBulkWrite", "models", check_client_models),
+)
+
+
+def _unknown_operator(scenario: Scenario) -> Iterator[Problem]:
+    for operator in _operators(scenario):
+        if len(operator.beside) > 1:
+            message = f"{operator.name} stands beside other keys, so it is a key like them"
+            yield Problem(operator.item.location, message, "an operator is the only key of its mapping")
+        elif operator.name == "$$placeholder":
+            yield Problem(operator.item.location, "$$placeholder stands where a value is compared")
+        elif operator.name not in OPERATORS:
+            hint = _nearest(operator.name, OPERATORS) or f"operators: {', '.join(OPERATORS)}"
+            yield Problem(operator.item.location, f"unknown special operator {operator.name}", hint)
+        elif operator.name in _JUDGED:
+            yield from _wrong_operand(operator.name, operator.item)
+
+
+def _wrong_operand(name: str, item: Marked) -> Iterator[Problem]:
+    try:
+        match({name: decoded(item)}, 0, entities=_NoEntities())
+    except ScenarioError as error:
+        yield Problem(item.location, error.message, error.fix)
+    except (BSONError, TypeError):
+        yield Problem(item.location, f"{name} cannot compare with this")
+
+
+class _NoEntities:
+    """Entities for operators that need none."""
+
+    def document(self, name: str) -> Any:
+        raise AssertionError(name)
+
+    session = document
+
+
+def _unknown_label(scenario: Scenario) -> Iterator[Problem]:
+    return _strange_labels(scenario, "errorLabelsContain")
+
+
+def _vacuous_label(scenario: Scenario) -> Iterator[Problem]:
+    return _strange_labels(scenario, "errorLabelsOmit")
+
+
+def _strange_labels(scenario: Scenario, field: str) -> Iterator[Problem]:
+    sent = set(_labels_sent(scenario))
+    for step in scenario.steps:
+        expected = step.item.get("expectError")
+        labels = expected.get(field) if expected else None
+        for label in labels.items() if labels else ():
+            known = _known_labels()
+            if label.value not in known and label.value not in sent:
+                hint = _nearest(label.value, known) or f"labels: {', '.join(known)}"
+                yield Problem(label.location, f"nobody gives the label {label.value!r}", hint)
+
+
+def _labels_sent(scenario: Scenario) -> Iterator[str]:
+    """Yield the labels that fail points put into replies, wherever in a command they stand."""
+    for step in scenario.steps:
+        for command in (step.arguments.get("failPoint"), step.arguments.get("command")):
+            data = command.get("data") if isinstance(command, dict) else None
+            if isinstance(data, dict):
+                yield from _strings(data.get("errorLabels"))
+                concern = data.get("writeConcernError")
+                yield from _strings(concern.get("errorLabels") if isinstance(concern, dict) else None)
+
+
+def _strings(value: object) -> Iterable[str]:
+    return [name for name in value if isinstance(name, str)] if isinstance(value, list) else ()
+
+
+def _operators(scenario: Scenario) -> Iterator[Operator]:
+    return (operator for test in scenario.tests for operator in test.operators)
+
+
+@cache
+def _known_labels() -> tuple[str, ...]:
+    from mongowire.codes import Label  # noqa: PLC0415 - a table of all codes, which few files need
+
+    return tuple(label.value for label in Label)
+
+
+_NOBODY_KNOWS: Final = EntityKind.DOCUMENT
+
+
+def _target(step: Step) -> EntityKind | None:
+    """Return the kind that an operation is run on, None for the runner."""
+    if step.on_runner:
+        return None
+    return (step.target.kind if step.target else None) or _NOBODY_KNOWS
+
+
+def _spec(step: Step) -> OperationSpec | None:
+    return OPERATIONS.get((_target(step), step.name))
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    close = get_close_matches(name, list(known), n=1)
+    return _suggestion(close[0]) if close else ""
+
+
+def _suggestion(name: str) -> str:
+    return f"did you mean {name}?"
+
+
+RULES: Final = (
+    Rule("unknown-operation", "An entity has the operation.", _unknown_operation, refuses=True),
+    Rule(
+        "wrong-argument",
+        "An operation gets the arguments that it needs, and no others.",
+        _wrong_arguments,
+        refuses=True,
+    ),
+    Rule(
+        "unknown-operator",
+        "A special operator exists, stands alone and has an argument that it can compare with.",
+        _unknown_operator,
+        refuses=True,
+    ),
+    Rule(
+        "unknown-label",
+        "An expected error label is one that servers or drivers give, or a fail point of the file.",
+        _unknown_label,
+        refuses=True,
+    ),
+    Rule("vacuous-label", "A label that an error must not have is one that it could have.", _vacuous_label),
+)

@@ -1,0 +1,284 @@
+"""A scenario as rules see it: its operations in order, with what their names mean where they stand.
+
+Unified Test Format: Entity Map, Executing a Test.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.adapters.base import EntityKind
+from harness.unified.operations import OPERATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from harness.unified.loader import Anchor
+    from harness.unified.marks import Marked
+    from harness.unified.model import Location
+
+TEST_RUNNER: Final = "testRunner"
+
+_CASE = re.compile(r"tests\[(\d+)\]")
+
+_ARGUMENTS: Final[Mapping[str, EntityKind]] = {
+    "client": EntityKind.CLIENT,
+    "thread": EntityKind.THREAD,
+    "topologyDescription": EntityKind.TOPOLOGY_DESCRIPTION,
+    "priorTopologyDescription": EntityKind.TOPOLOGY_DESCRIPTION,
+}
+"""Arguments of the runner's own operations that name entities; `session` does in all operations."""
+
+_STORED: Final = (
+    *("storeErrorsAsEntity", "storeFailuresAsEntity", "storeSuccessesAsEntity", "storeIterationsAsEntity"),
+)
+_PARENTS: Final[Mapping[EntityKind, tuple[str, EntityKind]]] = {
+    EntityKind.DATABASE: ("client", EntityKind.CLIENT),
+    EntityKind.SESSION: ("client", EntityKind.CLIENT),
+    EntityKind.COLLECTION: ("database", EntityKind.DATABASE),
+    EntityKind.BUCKET: ("database", EntityKind.DATABASE),
+}
+_NAMING: Final = {"$$matchesEntity": EntityKind.DOCUMENT, "$$sessionLsid": EntityKind.SESSION}
+"""Special operators whose argument is the name of an entity."""
+
+
+@dataclass(slots=True)
+class Entity:
+    """A name that a file gives to something; `kind` is None when nobody can know. `client` is its own."""
+
+    name: str
+    kind: EntityKind | None
+    item: Marked
+    client: str = ""
+    used: bool = False
+    created: bool = False
+    """Whether `createEntities` made it, not an operation's result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A name that is used; `wanted` is what must bear it (None: anything), `found` what does, if anything."""
+
+    name: str
+    item: Marked
+    wanted: EntityKind | None
+    found: Entity | None
+    known: tuple[str, ...]
+    """The names that stood there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An operation. `target` is what it is run on: None for the runner, and when nobody can know."""
+
+    item: Marked
+    name: str
+    target: Entity | None
+    thread: str = ""
+
+    @property
+    def on_runner(self) -> bool:
+        """Return whether the runner itself does it."""
+        return bool(self.item.value["object"] == TEST_RUNNER)
+
+    @property
+    def arguments(self) -> Mapping[str, Any]:
+        """Return the arguments as they stand."""
+        given: Mapping[str, Any] = self.item.value.get("arguments", {})
+        return given
+
+    def place_of(self, *steps: str) -> Location:
+        """Return the place of an argument."""
+        return self.item.locate(("arguments", *steps))
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """A use of a special operator: its name, its argument, and all keys that stand beside it."""
+
+    name: str
+    argument: Any
+    beside: tuple[str, ...]
+    root: Marked
+    steps: tuple[str | int, ...]
+
+    @property
+    def item(self) -> Marked:
+        """Return the argument with its place."""
+        found = self.root
+        for step in (*self.steps, self.name):
+            found = found[step]
+        return found
+
+
+@dataclass(slots=True)
+class Test:
+    """One case: its operations in order, the inner ones after those that hold them, and its names."""
+
+    __test__ = False
+
+    item: Marked
+    steps: list[Step] = field(default_factory=list)
+    entities: dict[str, Entity] = field(default_factory=dict)
+    """All names of the case at its end."""
+    operators: list[Operator] = field(default_factory=list)
+
+
+class Scenario:
+    """A valid file, whose parts inside arguments are valid too, read once for all rules."""
+
+    def __init__(self, document: Marked, anchors: Sequence[Anchor] = ()) -> None:
+        self.document = document
+        self.anchors = anchors
+        self.references: list[Reference] = []
+        self.repeated: list[Entity] = []
+        """Names that are given a second time."""
+        self.every_entity: list[Entity] = []
+        """All that has a name, in the order of the file."""
+        self.entities: dict[str, Entity] = {}
+        """What the file's own `createEntities` makes."""
+        for entity in _items(document.get("createEntities")):
+            self._create(entity, self.entities)
+        self.tests = [self._test(case) for case in document["tests"].items()]
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self.document.path
+
+    @cached_property
+    def steps(self) -> list[Step]:
+        """All operations of all cases."""
+        return [step for test in self.tests for step in test.steps]
+
+    def runs(self, place: Location) -> bool:
+        """Return whether what stands at a place can take part in a run: a case may say that it is skipped."""
+        case = _CASE.match(place.field)
+        return not case or "skipReason" not in self.tests[int(case[1])].item.value
+
+    def _create(self, item: Marked, scope: dict[str, Entity]) -> None:
+        """Take in an element of `createEntities`: what it refers to stands before it."""
+        (name,) = item.value
+        kind, body = EntityKind(name), item[name]
+        client = ""
+        if kind in _PARENTS:
+            field_name, wanted = _PARENTS[kind]
+            parent = self._refer(body[field_name], wanted, scope)
+            client = (parent.client or parent.name) if parent else ""
+        if kind is EntityKind.CLIENT_ENCRYPTION:
+            self._refer(body["clientEncryptionOpts"]["keyVaultClient"], EntityKind.CLIENT, scope)
+        if kind is EntityKind.SESSION and isinstance(
+            body.value.get("sessionOptions", {}).get("snapshotTime"), str
+        ):
+            self._refer(body["sessionOptions"]["snapshotTime"], EntityKind.DOCUMENT, scope)
+        self._define(Entity(body.value["id"], kind, body, client, created=True), scope)
+        for stored in _items(body.get("storeEventsAsEntities")):
+            self._define(Entity(stored.value["id"], EntityKind.DOCUMENT, stored), scope)
+
+    def _define(self, entity: Entity, scope: dict[str, Entity]) -> None:
+        self.every_entity.append(entity)
+        if entity.name in scope:
+            self.repeated.append(entity)
+        scope[entity.name] = entity
+
+    def _refer(self, item: Marked, wanted: EntityKind | None, scope: dict[str, Entity]) -> Entity | None:
+        name = item.value
+        found = scope.get(name) if isinstance(name, str) else None
+        self.references.append(Reference(str(name), item, wanted, found, () if found else tuple(scope)))
+        if found is not None:
+            found.used = True
+        return found
+
+    def _test(self, item: Marked) -> Test:
+        test = Test(item, entities=dict(self.entities))
+        for operation in item["operations"].items():
+            self._step(operation, test, "")
+        for name in ("expectEvents", "expectLogMessages", "expectTracingMessages"):
+            for expected in _items(item.get(name)):
+                self._refer(expected["client"], EntityKind.CLIENT, test.entities)
+                self._operators(expected, test)
+        return test
+
+    def _step(self, item: Marked, test: Test, thread: str) -> None:
+        name, target = item.value["name"], None
+        if item.value["object"] != TEST_RUNNER:
+            target = self._refer(item["object"], None, test.entities)
+        step = Step(item, name, target, thread)
+        test.steps.append(step)
+        given = item.get("arguments")
+        if given is not None:
+            self._arguments(step, given, test)
+        for expectation in ("expectResult", "expectError"):
+            expected = item.get(expectation)
+            if expected is not None:
+                self._operators(expected, test)
+        self._save(step, test)
+
+    def _arguments(self, step: Step, given: Marked, test: Test) -> None:
+        for name in given.value:
+            if name == "session" or (step.on_runner and name in _ARGUMENTS):
+                self._refer(given[name], _ARGUMENTS.get(name, EntityKind.SESSION), test.entities)
+        for inner in ("operations", "callback"):
+            for operation in _items(given.get(inner)):
+                self._step(operation, test, step.thread)
+        if "operation" in given.value:
+            self._step(given["operation"], test, str(given.value.get("thread", "")))
+        if step.name == "createEntities":
+            for entity in _items(given.get("entities")):
+                self._create(entity, test.entities)
+        if "event" in given.value:
+            self._operators(given["event"], test)
+
+    def _save(self, step: Step, test: Test) -> None:
+        """Take in what an operation leaves behind under a name."""
+        given = step.item.get("arguments")
+        if step.on_runner and given is not None:
+            for name in (*_STORED, *(("id",) if step.name == "recordTopologyDescription" else ())):
+                if name in given.value:
+                    kind = EntityKind.TOPOLOGY_DESCRIPTION if name == "id" else EntityKind.DOCUMENT
+                    self._define(Entity(str(given.value[name]), kind, given[name]), test.entities)
+        saved = step.item.get("saveResultAsEntity")
+        if saved is not None:
+            owner = (step.target.client or step.target.name) if step.target else ""
+            self._define(Entity(saved.value, _kind_of_result(step), saved, owner), test.entities)
+
+    def _operators(self, root: Marked, test: Test) -> None:
+        for steps, value in _documents(root.value, ()):
+            for name in value:
+                if name.startswith("$$"):
+                    operator = Operator(name, value[name], tuple(value), root, steps)
+                    test.operators.append(operator)
+                    if name in _NAMING:
+                        wanted = None if name == "$$matchesEntity" else _NAMING[name]
+                        self._refer(operator.item, wanted, test.entities)
+
+
+def _items(item: Marked | None) -> Sequence[Marked]:
+    return item.items() if item is not None and isinstance(item.value, list) else ()
+
+
+def _kind_of_result(step: Step) -> EntityKind | None:
+    if step.target is None or step.target.kind is None:
+        return None
+    spec = OPERATIONS.get((step.target.kind, step.name))
+    return (spec.creates or EntityKind.DOCUMENT) if spec else None
+
+
+def _documents(
+    value: Any, steps: tuple[str | int, ...]
+) -> Iterable[tuple[tuple[str | int, ...], Mapping[str, Any]]]:
+    """Yield every document below a value that has special operators, with the path to it."""
+    if isinstance(value, dict):
+        if any(name.startswith("$$") for name in value):
+            yield steps, value
+        for name, member in value.items():
+            if isinstance(member, (dict, list)):
+                yield from _documents(member, (*steps, name))
+    elif isinstance(value, list):
+        for index, member in enumerate(value):
+            if isinstance(member, (dict, list)):
+                yield from _documents(member, (*steps, index))
