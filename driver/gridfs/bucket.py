@@ -45,6 +45,8 @@ class GridFSBucket:
     A filename may have several files, its revisions; the upload date tells their order. Concerns and read
     preference are the database's unless given. There is no MD5 of files, and GridFS takes no part in
     transactions. Raises InvalidArgumentError for a chunk size below 1.
+
+    A `timeout_ms` is for all that an operation does: for a stream, from when it is opened until it is closed.
     """
 
     def __init__(
@@ -78,7 +80,7 @@ class GridFSBucket:
         """Return a stream to write a new file of this id to."""
         given = options or UploadOptions()
         size = self._chunk_size if given.chunk_size_bytes is None else _checked_size(given.chunk_size_bytes)
-        return UploadStream(self._store, file_id, filename, size, given)
+        return UploadStream(self._store.timed(given.timeout_ms), file_id, filename, size, given)
 
     async def upload_from_stream(
         self, filename: str, source: Source, options: UploadOptions | None = None
@@ -104,32 +106,39 @@ class GridFSBucket:
 
     # --- download ---
 
-    async def open_download_stream(self, file_id: Any) -> DownloadStream:
+    async def open_download_stream(self, file_id: Any, *, timeout_ms: int | None = None) -> DownloadStream:
         """Return a stream to read a file from. Raises GridFSFileNotFoundError."""
-        return DownloadStream(self._store, await self._store.find_file(file_id))
+        store = self._store.timed(timeout_ms)
+        return DownloadStream(store, await store.find_file(file_id))
 
-    async def open_download_stream_by_name(self, filename: str, *, revision: int = -1) -> DownloadStream:
+    async def open_download_stream_by_name(
+        self, filename: str, *, revision: int = -1, timeout_ms: int | None = None
+    ) -> DownloadStream:
         """Return a stream to read a revision from: 0 is the oldest file of this name, -1 the newest.
 
         Raises GridFSFileNotFoundError, and RevisionNotFoundError if the name has too few revisions.
         """
-        file = await self._store.find_revision(filename, revision)
+        store = self._store.timed(timeout_ms)
+        file = await store.find_revision(filename, revision)
         if file is not None:
-            return DownloadStream(self._store, file)
-        if revision not in (0, -1) and await self._store.find_revision(filename, 0) is not None:
+            return DownloadStream(store, file)
+        if revision not in (0, -1) and await store.find_revision(filename, 0) is not None:
             raise RevisionNotFoundError(f"the file {filename!r} has no revision {revision}")
         raise GridFSFileNotFoundError.of_name(filename)
 
-    async def download_to_stream(self, file_id: Any, destination: Writable) -> None:
+    async def download_to_stream(
+        self, file_id: Any, destination: Writable, *, timeout_ms: int | None = None
+    ) -> None:
         """Write a file's bytes to a destination, which stays open. Raises DriverError."""
-        async with await self.open_download_stream(file_id) as stream:
+        async with await self.open_download_stream(file_id, timeout_ms=timeout_ms) as stream:
             await _copy(stream, destination)
 
     async def download_to_stream_by_name(
-        self, filename: str, destination: Writable, *, revision: int = -1
+        self, filename: str, destination: Writable, *, revision: int = -1, timeout_ms: int | None = None
     ) -> None:
         """Write a revision's bytes to a destination, which stays open. Raises DriverError."""
-        async with await self.open_download_stream_by_name(filename, revision=revision) as stream:
+        opened = await self.open_download_stream_by_name(filename, revision=revision, timeout_ms=timeout_ms)
+        async with opened as stream:
             await _copy(stream, destination)
 
     # --- files ---
@@ -141,36 +150,43 @@ class GridFSBucket:
         """
         return await self._store.find_files(filter_ or {}, options)
 
-    async def delete(self, file_id: Any) -> None:
+    async def delete(self, file_id: Any, *, timeout_ms: int | None = None) -> None:
         """Delete a file, and chunks of this id even if there is no file.
 
         Raises GridFSFileNotFoundError, and DriverError.
         """
-        found = await self._store.delete_file(file_id)
-        await self._store.delete_chunks(file_id)
+        store = self._store.timed(timeout_ms)
+        found = await store.delete_file(file_id)
+        await store.delete_chunks(file_id)
         if not found:
             raise GridFSFileNotFoundError.of_id(file_id)
 
-    async def delete_by_name(self, filename: str) -> None:
+    async def delete_by_name(self, filename: str, *, timeout_ms: int | None = None) -> None:
         """Delete all revisions. Raises GridFSFileNotFoundError."""
-        file_ids = await self._store.find_ids(filename)
+        store = self._store.timed(timeout_ms)
+        file_ids = await store.find_ids(filename)
         if not file_ids:
             raise GridFSFileNotFoundError.of_name(filename)
-        await self._store.delete_all(file_ids)
+        await store.delete_all(file_ids)
 
-    async def rename(self, file_id: Any, new_filename: str) -> None:
+    async def rename(self, file_id: Any, new_filename: str, *, timeout_ms: int | None = None) -> None:
         """Give a file another name. Raises GridFSFileNotFoundError."""
-        if not await self._store.rename({"_id": {"$eq": file_id}}, new_filename, many=False):
+        if not await self._store.timed(timeout_ms).rename(
+            {"_id": {"$eq": file_id}}, new_filename, many=False
+        ):
             raise GridFSFileNotFoundError.of_id(file_id)
 
-    async def rename_by_name(self, filename: str, new_filename: str) -> None:
+    async def rename_by_name(
+        self, filename: str, new_filename: str, *, timeout_ms: int | None = None
+    ) -> None:
         """Give all revisions another name. Raises GridFSFileNotFoundError."""
-        if not await self._store.rename({"filename": filename}, new_filename, many=True):
+        store = self._store.timed(timeout_ms)
+        if not await store.rename({"filename": filename}, new_filename, many=True):
             raise GridFSFileNotFoundError.of_name(filename)
 
-    async def drop(self) -> None:
+    async def drop(self, *, timeout_ms: int | None = None) -> None:
         """Drop the bucket with all its files."""
-        await self._store.drop()
+        await self._store.timed(timeout_ms).drop()
 
 
 def _checked_size(chunk_size_bytes: int) -> int:

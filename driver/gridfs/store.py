@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from driver.concerns import PRIMARY
 from driver.errors import GridFSFileNotFoundError, ServerError
+from driver.operations.timeouts import timeout_of
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -50,8 +52,22 @@ class Store:
             )
             for name in ("files", "chunks")
         )
-        self._indexing = asyncio.Lock()
-        self._indexed = False
+        self._indexes = _Indexes()
+        self.limit: dict[str, Any] = {}
+        """What every command is given besides: the timeoutMS of a timed copy."""
+
+    def timed(self, timeout_ms: int | None) -> Store:
+        """Return the store for one operation that begins now, all of whose commands share a timeoutMS.
+
+        Client Side Operations Timeout: GridFS API. Raises InvalidArgumentError.
+        """
+        timeout = timeout_of(timeout_ms, self._files.concerns.timeout)
+        deadline = self.client.executor.deadline_of(timeout, None)
+        if not deadline.is_set:
+            return self
+        store = copy(self)
+        store.limit = {"timeoutMS": deadline}
+        return store
 
     # --- reading ---
 
@@ -61,7 +77,7 @@ class Store:
 
     async def find_file(self, file_id: Any) -> dict[str, Any]:
         """Return a file's document. Raises GridFSFileNotFoundError."""
-        file = await self._files.find_one({"_id": {"$eq": file_id}})
+        file = await self._files.find_one({"_id": {"$eq": file_id}}, **self.limit)
         if file is None:
             raise GridFSFileNotFoundError.of_id(file_id)
         return file
@@ -69,53 +85,55 @@ class Store:
     async def find_revision(self, filename: str, revision: int) -> dict[str, Any] | None:
         """Return the document of a revision, counted from the oldest (0) or from the newest (-1)."""
         direction, skip = (1, revision) if revision >= 0 else (-1, -revision - 1)
-        return await self._files.find_one({"filename": filename}, sort={"uploadDate": direction}, skip=skip)
+        return await self._files.find_one(
+            {"filename": filename}, sort={"uploadDate": direction}, skip=skip, **self.limit
+        )
 
     async def find_ids(self, filename: str) -> list[Any]:
         """Return the ids of all revisions."""
-        cursor = await self._files.find({"filename": filename}, projection={"_id": 1})
+        cursor = await self._files.find({"filename": filename}, projection={"_id": 1}, **self.limit)
         return [file["_id"] for file in await cursor.to_list()]
 
     async def find_chunks(self, file_id: Any) -> Cursor:
         """Return a cursor over a file's chunks, in order."""
-        return await self._chunks.find({"files_id": {"$eq": file_id}}, sort={"n": 1})
+        return await self._chunks.find({"files_id": {"$eq": file_id}}, sort={"n": 1}, **self.limit)
 
     # --- writing ---
 
     async def insert_chunk(self, file_id: Any, n: int, data: bytes) -> None:
         """Insert one chunk."""
         await self._ensure_indexes()
-        await self._chunks.insert_one({"files_id": file_id, "n": n, "data": data})
+        await self._chunks.insert_one({"files_id": file_id, "n": n, "data": data}, **self.limit)
 
     async def insert_file(self, file: Document) -> None:
         """Insert a file's document, which makes the file visible."""
         await self._ensure_indexes()
-        await self._files.insert_one(file)
+        await self._files.insert_one(file, **self.limit)
 
     async def delete_file(self, file_id: Any) -> bool:
         """Delete a file's document. Return False if it is known that there was none."""
-        result = await self._files.delete_one({"_id": {"$eq": file_id}})
+        result = await self._files.delete_one({"_id": {"$eq": file_id}}, **self.limit)
         return bool(result.deleted_count) or not result.acknowledged
 
     async def delete_chunks(self, file_id: Any) -> None:
         """Delete all chunks of a file."""
-        await self._chunks.delete_many({"files_id": {"$eq": file_id}})
+        await self._chunks.delete_many({"files_id": {"$eq": file_id}}, **self.limit)
 
     async def delete_all(self, file_ids: Sequence[Any]) -> None:
         """Delete the documents of files, then their chunks, in one command each."""
-        await self._files.delete_many({"_id": {"$in": file_ids}})
-        await self._chunks.delete_many({"files_id": {"$in": file_ids}})
+        await self._files.delete_many({"_id": {"$in": file_ids}}, **self.limit)
+        await self._chunks.delete_many({"files_id": {"$in": file_ids}}, **self.limit)
 
     async def rename(self, filter_: Document, new_filename: str, *, many: bool) -> bool:
         """Give one file, or all that match, a name. Return False if it is known that nothing matched."""
         update = self._files.update_many if many else self._files.update_one
-        result = await update(filter_, {"$set": {"filename": new_filename}})
+        result = await update(filter_, {"$set": {"filename": new_filename}}, **self.limit)
         return bool(result.matched_count) or not result.acknowledged
 
     async def drop(self) -> None:
         """Drop both collections, that of the files first."""
-        await self._files.drop()
-        await self._chunks.drop()
+        await self._files.drop(**self.limit)
+        await self._chunks.drop(**self.limit)
 
     # --- indexes ---
 
@@ -125,29 +143,36 @@ class Store:
         GridFS: Before write operations. It is tried until it has succeeded once; uploads that begin together
         wait for one of them.
         """
-        async with self._indexing:
-            if self._indexed:
+        async with self._indexes.lock:
+            if self._indexes.created:
                 return
             if await self._is_empty():
-                await _ensure_index(self._files, FILES_INDEX)
-                await _ensure_index(self._chunks, CHUNKS_INDEX, unique=True)
-            self._indexed = True
+                await self._ensure_index(self._files, FILES_INDEX)
+                await self._ensure_index(self._chunks, CHUNKS_INDEX, unique=True)
+            self._indexes.created = True
 
     async def _is_empty(self) -> bool:
         files = self._database.collection(self._files.name, read_preference=PRIMARY)
-        return await files.find_one({}, projection={"_id": 1}) is None
+        return await files.find_one({}, projection={"_id": 1}, **self.limit) is None
+
+    async def _ensure_index(self, collection: Collection, keys: Document, **options: Any) -> None:
+        """Create an index unless it is there; 1 and 1.0 are the same direction."""
+        existing = [list(index["key"].items()) for index in await _indexes(collection, self.limit)]
+        if list(keys.items()) not in existing:
+            await collection.create_index(keys, **options, **self.limit)
 
 
-async def _ensure_index(collection: Collection, keys: Document, **options: Any) -> None:
-    """Create an index unless it is there; 1 and 1.0 are the same direction."""
-    existing = [list(index["key"].items()) for index in await _indexes(collection)]
-    if list(keys.items()) not in existing:
-        await collection.create_index(keys, **options)
+class _Indexes:
+    """What the timed copies of a store share: whether the indexes are known to be there."""
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.created = False
 
 
-async def _indexes(collection: Collection) -> list[dict[str, Any]]:
+async def _indexes(collection: Collection, limit: Mapping[str, Any]) -> list[dict[str, Any]]:
     try:
-        return await (await collection.list_indexes()).to_list()
+        return await (await collection.list_indexes(**limit)).to_list()
     except ServerError as error:
         if error.code != ErrorCode.NAMESPACE_NOT_FOUND:
             raise

@@ -25,13 +25,14 @@ class UploadOptions:
     """GridFS: GridFSUploadOptions. What is None is left out of the file's document.
 
     `chunk_size_bytes` is the bucket's unless given. `content_type` and `aliases` are deprecated; `metadata`
-    is the place for both.
+    is the place for both. `timeout_ms` is for the whole upload, from when its stream is opened.
     """
 
     chunk_size_bytes: int | None = None
     metadata: Mapping[str, Any] | None = None
     content_type: str | None = None
     aliases: Sequence[str] | None = None
+    timeout_ms: int | None = None
 
 
 class _State(Enum):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from driver.operations.base import Kind, Operation, fixed
+from driver.operations.base import Kind, Operation, collection_of, first_name, fixed
+from driver.operations.timeouts import timeout_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,4 +40,11 @@ def stage(name: str | None) -> dict[str, Any]:
 
 
 def _command(target: Target, document: Document) -> Operation:
-    return Operation(target.database, Kind.WRITE, fixed(document))
+    return Operation(
+        target.database,
+        Kind.WRITE,
+        fixed(document),
+        name=first_name(document),
+        collection=collection_of(document),
+        timeout=timeout_of(None, target.concerns.timeout),
+    )

@@ -10,7 +10,7 @@ from harness.adapters.base import UnsupportedOperation
 from harness.adapters.reference_operations import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from harness.adapters.reference_operations import Arguments, Handler
 
@@ -18,6 +18,7 @@ _UPLOAD: Final = {
     "chunkSizeBytes": "chunk_size_bytes",
     "contentType": "content_type",
     "metadata": "metadata",
+    "timeoutMS": "timeout_ms",
 }
 _BUCKET: Final = {"bucketName": "bucket_name", "chunkSizeBytes": "chunk_size_bytes"}
 _NO_MD5: Final = "disableMD5"
@@ -47,26 +48,41 @@ async def _upload_with_id(bucket: GridFSBucket, given: Arguments) -> None:
     await bucket.upload_from_stream_with_id(given["id"], given["filename"], given["source"], options)
 
 
-async def _download(bucket: GridFSBucket, file_id: Any) -> bytes:
-    async with await bucket.open_download_stream(file_id) as stream:
+async def _download(bucket: GridFSBucket, file_id: Any, timeout_ms: int | None) -> bytes:
+    async with await bucket.open_download_stream(file_id, timeout_ms=timeout_ms) as stream:
         return await stream.read()
 
 
-async def _download_by_name(bucket: GridFSBucket, filename: str, revision: int | None) -> bytes:
+async def _download_by_name(
+    bucket: GridFSBucket, filename: str, revision: int | None, timeout_ms: int | None
+) -> bytes:
     wanted = -1 if revision is None else revision
-    async with await bucket.open_download_stream_by_name(filename, revision=wanted) as stream:
+    opened = await bucket.open_download_stream_by_name(filename, revision=wanted, timeout_ms=timeout_ms)
+    async with opened as stream:
         return await stream.read()
 
+
+def _timed(method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """Return a method whose last argument is its timeoutMS."""
+
+    async def call(bucket: GridFSBucket, *arguments: Any) -> Any:
+        *given, timeout_ms = arguments
+        return await method(bucket, *given, timeout_ms=timeout_ms)
+
+    return call
+
+
+_TIMEOUT: Final = "timeoutMS"
 
 BUCKET: Final[Mapping[str, Handler]] = {
-    "delete": Call(GridFSBucket.delete, None, ("id",)),
-    "deleteByName": Call(GridFSBucket.delete_by_name, None, ("filename",)),
-    "download": Call(_download, None, ("id",)),
-    "downloadByName": Call(_download_by_name, None, ("filename",), ("revision",)),
-    "drop": Call(GridFSBucket.drop),
+    "delete": Call(_timed(GridFSBucket.delete), None, ("id",), (_TIMEOUT,)),
+    "deleteByName": Call(_timed(GridFSBucket.delete_by_name), None, ("filename",), (_TIMEOUT,)),
+    "download": Call(_download, None, ("id",), (_TIMEOUT,)),
+    "downloadByName": Call(_download_by_name, None, ("filename",), ("revision", _TIMEOUT)),
+    "drop": Call(_timed(GridFSBucket.drop), None, (), (_TIMEOUT,)),
     "find": Call(GridFSBucket.find, "find", ("filter",)),
-    "rename": Call(GridFSBucket.rename, None, ("id", "newFilename")),
-    "renameByName": Call(GridFSBucket.rename_by_name, None, ("filename", "newFilename")),
+    "rename": Call(_timed(GridFSBucket.rename), None, ("id", "newFilename"), (_TIMEOUT,)),
+    "renameByName": Call(_timed(GridFSBucket.rename_by_name), None, ("filename", "newFilename"), (_TIMEOUT,)),
     "upload": _upload,
     "uploadWithId": _upload_with_id,
 }
