@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from math import inf
@@ -15,7 +15,7 @@ from driver.errors import DriverError, PoolError
 from driver.policy.deadline import after
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 
     from bson import ObjectId
 
@@ -86,6 +86,18 @@ class Pool:
             raise
         finally:
             self._waiters.pop(waiter, None)
+
+    @asynccontextmanager
+    async def connection(self, *, deadline: float | None = None) -> AsyncIterator[Connection]:
+        """Lend a connection to a block; it goes back however that ends. Raises what `check_out` does.
+
+        Operations hold theirs by a `Lease` instead, because a cursor or a transaction may keep it for longer.
+        """
+        connection = await self.check_out(deadline=deadline)
+        try:
+            yield connection
+        finally:
+            self.check_in(connection)
 
     def check_in(self, connection: Connection, error: Exception | None = None) -> None:
         """CMAP: Checking In a Connection. Raises PoolError for one that was not lent by this pool.

@@ -142,6 +142,26 @@ def test_a_connection_granted_to_an_operation_that_was_just_cancelled_goes_back(
     play(scenario, "maxPoolSize=1")
 
 
+def test_a_connection_that_is_lent_to_a_block_goes_back_however_that_ends() -> None:
+    async def scenario(stage: Stage) -> None:
+        await ping(stage)
+        server = stage.client.topology.server(stage.primary.address)
+        assert server is not None
+        async with server.pool.connection() as first:
+            assert server.pool.state.in_use == 1
+
+        async def fail() -> None:
+            async with server.pool.connection() as second:
+                assert second is first
+                raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            await fail()
+        assert (server.pool.state.in_use, server.pool.state.available) == (0, 1)
+
+    play(scenario)
+
+
 def test_a_connection_of_another_pool_is_refused_though_it_has_the_same_number() -> None:
     async def scenario(stage: Stage) -> None:
         await discovered(stage)
