@@ -34,6 +34,9 @@ class Lease:
 
     Behind a load balancer a transaction and its cursors hold the one that their first command was sent on.
     They take turns: like a session, a lease is not for concurrent use.
+
+    It stands where other drivers have `async with pool.connection()`: a command releases it in a `finally`
+    (`Executor._attempt`), so that every check-out has its check-in, but a holder may outlive the block.
     """
 
     __slots__ = ("_holders", "_pool", "connection", "error")
