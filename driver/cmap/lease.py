@@ -34,17 +34,11 @@ class Lease:
     """A connection and those who hold it; when the last one lets go, it is checked in.
 
     Behind a load balancer a transaction and its cursors hold the one that their first command was sent on.
-<<<<<<< HEAD
     They take turns: like a session, a lease is not for concurrent use. As a context manager it is held by the
-    command under way, which lets go of it at the end of the block (`CMAP: withConnection`).
+    command under way, which lets go of it at the end of the block (`CMAP: withConnection`); unlike with
+    `Pool.connection`, another holder may outlive the block.
 
     Obeys CMAP-105.
-=======
-    They take turns: like a session, a lease is not for concurrent use.
-
-    It stands where other drivers have `async with pool.connection()`: a command releases it in a `finally`
-    (`Executor._attempt`), so that every check-out has its check-in, but a holder may outlive the block.
->>>>>>> wt-units
     """
 
     __slots__ = ("_holders", "_pool", "connection", "error")
