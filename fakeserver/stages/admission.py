@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from fakeserver.admission.rate_limiter import ADMITTED, REJECTED
@@ -15,10 +16,12 @@ from mongowire.codes import ErrorCode
 from mongowire.messages import MORE_TO_COME
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from fakeserver.admission.controls import AdmissionControl
     from fakeserver.admission.execution_control import Pool
     from fakeserver.admission.rate_limiter import RateLimiter, Reserved
-    from fakeserver.admission.tickets import Ticket, TicketHolder
+    from fakeserver.admission.tickets import Ticket
     from fakeserver.commands.table import CommandSpec
     from fakeserver.request import RequestContext
 
@@ -153,7 +156,7 @@ class IngressTickets(Stage):
             if admission.ingress.take():
                 request.ingress_since = now
                 return PASS
-            ticket = request.ingress_ticket = _take(admission.ingress, request, now)
+            ticket = request.ingress_ticket = _take(admission.ingress.acquire, request, now)
         return PASS if ticket.started is not None else _wait_for(request, ticket, now)
 
     def leave(self, request: RequestContext, outcome: Outcome, now: float) -> None:  # noqa: ARG002 - a stage's signature
@@ -164,8 +167,10 @@ class IngressTickets(Stage):
         request.ingress_since = request.ingress_ticket = None
         if since is not None:
             holder.give_back(since, now)
+        elif ticket is not None and ticket.started is not None:
+            holder.release(ticket, now)
         elif ticket is not None:
-            _end(holder, ticket, now)
+            holder.cancel(ticket, now)
 
 
 def is_subject(spec: CommandSpec) -> bool:
@@ -173,20 +178,12 @@ def is_subject(spec: CommandSpec) -> bool:
     return spec.kind in {"read", "write"} and spec.name not in _RELEASING
 
 
-def _take(holder: TicketHolder, request: RequestContext, now: float) -> Ticket:
+def _take(acquire: Callable[[float, Priority], Ticket], request: RequestContext, now: float) -> Ticket:
     """Take a ticket, or queue for it. Raises `CommandError` 433."""
     try:
-        return holder.acquire(now, _priority(request.spec))
+        return acquire(now, _priority(request.spec))
     except Overflow:
         raise CommandError(ErrorCode.ADMISSION_QUEUE_OVERFLOW, _OVERLOADED) from None
-
-
-def _end(holder: TicketHolder, ticket: Ticket, now: float) -> None:
-    """Give a ticket back, or wait for it no more."""
-    if ticket.started is None:
-        holder.cancel(ticket, now)
-    else:
-        holder.release(ticket, now)
 
 
 def _wait_for(request: RequestContext, ticket: Ticket, now: float) -> Action:
@@ -247,8 +244,8 @@ class ExecutionTickets(Stage):
         if ticket is None:
             if admission.serves_at_once and execution.use_at_once(self._pool, now):
                 return PASS
-            execution.probe(now)
-            ticket = request.execution_ticket = _take(execution.holder(self._pool), request, now)
+            acquire = partial(execution.acquire, self._pool)
+            ticket = request.execution_ticket = _take(acquire, request, now)
         if ticket.started is None:
             return _wait_for(request, ticket, now)
         return self._serve(request, admission, now)
@@ -280,5 +277,7 @@ class ExecutionTickets(Stage):
         if request.done_at is not None:
             request.done_at = None
             admission.service.finish()
-        _end(admission.execution.holder(self._pool), ticket, now)
-        admission.execution.probe(now)
+        if ticket.started is None:
+            admission.execution.holder(self._pool).cancel(ticket, now)
+        else:
+            admission.execution.release(self._pool, ticket, now)

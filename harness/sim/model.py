@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from fakeserver.admission.rate_limiter import REJECTED, Reserved
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from fakeserver.admission.controls import AdmissionControl
     from fakeserver.admission.execution_control import Pool
-    from fakeserver.admission.tickets import Ticket, TicketHolder
+    from fakeserver.admission.tickets import Ticket
 
     Then: TypeAlias = Callable[[], None]
     Answer: TypeAlias = Callable[[int | None], None]
@@ -89,29 +90,28 @@ class ModelServer:
 
             self._execute(command, pool, done)
 
-        self._take(holder, go_on, answer)
+        self._take(holder.acquire, go_on, answer)
 
     def _execute(self, command: str, pool: Pool, answer: Answer) -> None:
         execution, service = self.admission.execution, self.admission.service
-        execution.probe(self._model.now)
-        holder = execution.holder(pool)
 
         def go_on(ticket: Ticket) -> None:
             def done() -> None:
                 service.finish()
-                holder.release(ticket, self._model.now)
-                execution.probe(self._model.now)
+                execution.release(pool, ticket, self._model.now)
                 answer(None)
 
             self._model.at(service.begin(command, self._model.now), done)
 
-        self._take(holder, go_on, answer)
+        self._take(partial(execution.acquire, pool), go_on, answer)
 
-    def _take(self, holder: TicketHolder, go_on: Callable[[Ticket], None], answer: Answer) -> None:
+    def _take(
+        self, acquire: Callable[[float], Ticket], go_on: Callable[[Ticket], None], answer: Answer
+    ) -> None:
         """Go on with a ticket, now or when it is handed out."""
         model = self._model
         try:
-            ticket = holder.acquire(model.now)
+            ticket = acquire(model.now)
         except Overflow:
             answer(OVERFLOW)
             return
