@@ -20,6 +20,7 @@ from driver.errors import (
     GridFSStreamClosedError,
     InvalidArgumentError,
     NetworkError,
+    OperationTimeoutError,
     RevisionNotFoundError,
     ServerError,
 )
@@ -563,5 +564,39 @@ def test_a_chunk_has_a_byte_at_least() -> None:
             GridFSBucket(scene.client.database("db"), chunk_size_bytes=0)
         with pytest.raises(InvalidArgumentError):
             scene.bucket.open_upload_stream("f", UploadOptions(chunk_size_bytes=-1))
+
+    play(scenario)
+
+
+# Time limits.
+
+
+@pytest.mark.parametrize(
+    ("operation", "command"),
+    [("drop", "drop"), ("delete", "delete"), ("download", "find"), ("upload", "insert")],
+)
+def test_a_time_limit_is_for_all_commands_of_an_operation_together(operation: str, command: str) -> None:
+    """Two commands of 60 ms each are too many for 100 ms, though neither is."""
+
+    async def run(scene: Scene, file_id: Any, timeout_ms: int) -> None:
+        bucket = scene.bucket
+        match operation:
+            case "drop":
+                await bucket.drop(timeout_ms=timeout_ms)
+            case "delete":
+                await bucket.delete(file_id, timeout_ms=timeout_ms)
+            case "download":
+                async with await bucket.open_download_stream(file_id, timeout_ms=timeout_ms) as stream:
+                    await stream.read()
+            case _:
+                await bucket.upload_from_stream("g", b"abc", UploadOptions(timeout_ms=timeout_ms))
+
+    async def scenario(scene: Scene) -> None:
+        file_id = await scene.bucket.upload_from_stream("f", b"abc")
+        await scene.fail(command, "alwaysOn", blockConnection=True, blockTimeMS=60)
+        with pytest.raises(OperationTimeoutError):
+            await run(scene, file_id, 100)
+        file_id = await scene.bucket.upload_from_stream("f", b"abc")
+        await run(scene, file_id, 1000)
 
     play(scenario)

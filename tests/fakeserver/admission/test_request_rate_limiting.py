@@ -258,7 +258,13 @@ def test_a_rejected_query_is_answered_as_a_query() -> None:
         assert envelope is not None
         reply = envelope.parse()
         assert isinstance(reply, OpReply)
-        assert reply.decode()["code"] == 462
+        assert reply.decode() == {
+            "ok": 0.0,
+            "errmsg": "Rate limiter 'ingressRequestRateLimiter' rate exceeded",
+            "code": 462,
+            "codeName": "IngressRequestRateLimitExceeded",
+            "errorLabels": ["SystemOverloadedError", "RetryableError"],
+        }
 
     play(scenario, _limited())
 
