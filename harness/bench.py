@@ -18,14 +18,15 @@ from harness.adapters.base import AdapterLost
 from harness.adapters.command import Children
 from harness.deployment import embedded
 from harness.registry import make_adapter
+from harness.report.causes import Evidence
+from harness.report.explanation import explained, place_of, said
 from harness.report.journal import Timeline
-from harness.report.text import event_lines, one_line, shortened
 from harness.result import Result, ResultStatus
 from harness.sim.clock import NothingScheduled
 from harness.sim.world import World, run_virtual
 from harness.targets import has_auth, topology_of
+from harness.unified.account import Account
 from harness.unified.deployment import Deployment
-from harness.unified.model import UNSET
 from harness.unified.outcome import Outcome, Status
 from harness.unified.runner import run_case
 from mongowire.system import SeededRng, SystemClock, TcpNetwork
@@ -40,13 +41,9 @@ if TYPE_CHECKING:
     from harness.unified.model import Case
     from mongowire.ports import Rng
 
-JOURNAL_TAIL = 60
-"""How many lines of a journal a failing result carries."""
-
 _CALL_SHARE = 0.75
 """The part of a case's time that one call may take of an adapter that is a process of its own."""
 
-_VALUE_WIDTH = 2000
 _STATUSES = {
     Status.PASSED: ResultStatus.PASSED,
     Status.FAILED: ResultStatus.FAILED,
@@ -132,24 +129,28 @@ class Bench:
         return result
 
     async def _run_on(self, deployment: Deployment, item: Item) -> Result:
-        case = item.case()
+        case, account = item.case(), Account(compares=self._settings.detail == "all")
         began, known = deployment.clock.now(), deployment.journal.last_seq
-        outcome = await self._outcome(case, deployment, item)
+        outcome = await self._outcome(case, deployment, item, account)
         took = deployment.clock.now() - began
-        fresh = deployment.journal.since(known)
-        timeline = Timeline.of(fresh, outcome.events or {}, origin=began)
+        fresh, heard = deployment.journal.since(known), account.heard()
+        timeline = Timeline.of(fresh, heard, account.steps, origin=began)
         if self._settings.journal_dir:
             timeline.write(Path(self._settings.journal_dir), item)
-        return _result(item, case, outcome, timeline, took=took, version=deployment.server_version)
+        result = _result(item, case, outcome, took=took, version=deployment.server_version)
+        if result.status is not ResultStatus.FAILED and self._settings.detail == "failures":
+            return result
+        evidence = Evidence(case, outcome, heard, timeline, item.edition)
+        return explained(result, evidence, account, origin=began)
 
-    async def _outcome(self, case: Case, deployment: Deployment, item: Item) -> Outcome:
+    async def _outcome(self, case: Case, deployment: Deployment, item: Item, account: Account) -> Outcome:
         """Run the case; whatever goes wrong outside of the scenario becomes a failure that says so."""
         limit = self._settings.case_timeout
         timer = asyncio.timeout(limit)
         try:
             adapter = await self._adapter(item, deployment)
             async with timer:
-                return await self._play(case, deployment, adapter)
+                return await self._play(case, deployment, adapter, account)
         except AdapterLost as lost:
             return Outcome(Status.FAILED, str(lost))
         except Exception:  # noqa: BLE001 - one broken case must not end the run
@@ -157,9 +158,11 @@ class Bench:
                 return Outcome(Status.FAILED, f"the case did not end within {limit:g} seconds")
             return Outcome(Status.ERROR, f"the harness failed: {traceback.format_exc().strip()}")
 
-    async def _play(self, case: Case, deployment: Deployment, adapter: DriverAdapter) -> Outcome:
+    async def _play(
+        self, case: Case, deployment: Deployment, adapter: DriverAdapter, account: Account
+    ) -> Outcome:
         try:
-            return await self._rig.run_case(case, adapter=adapter, deployment=deployment)
+            return await self._rig.run_case(case, adapter=adapter, deployment=deployment, account=account)
         finally:
             await adapter.aclose()
 
@@ -194,15 +197,11 @@ class Bench:
             await self._discard(target)
 
 
-def _result(
-    item: Item, case: Case, outcome: Outcome, timeline: Timeline, *, took: float, version: Sequence[int]
-) -> Result:
-    location, mismatch = outcome.location or case.location, outcome.mismatch
-    status = _STATUSES[outcome.status]
-    explained = status is ResultStatus.FAILED
+def _result(item: Item, case: Case, outcome: Outcome, *, took: float, version: Sequence[int]) -> Result:
+    location, mismatch = place_of(outcome, case), outcome.mismatch
     return Result(
         id=item.id,
-        status=status,
+        status=_STATUSES[outcome.status],
         topology=item.topology,
         adapter=item.adapter,
         edition=item.edition,
@@ -212,12 +211,6 @@ def _result(
         line=location.line,
         server_version=".".join(map(str, version)),
         mismatch=str(mismatch) if mismatch else "",
-        expected=_said(mismatch.expected) if mismatch else None,
-        actual=_said(mismatch.actual) if mismatch else None,
-        events=event_lines(outcome.events or {}) if explained else (),
-        journal=timeline.tail(JOURNAL_TAIL) if explained else (),
+        expected=said(mismatch.expected) if mismatch else None,
+        actual=said(mismatch.actual) if mismatch else None,
     )
-
-
-def _said(value: object) -> str | None:
-    return None if value is UNSET else shortened(one_line(value), _VALUE_WIDTH)

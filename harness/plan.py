@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from harness.unified.model import Case, EntitySpec, TestFile
 
 Time: TypeAlias = Literal["real", "virtual"]
+Detail: TypeAlias = Literal["failures", "all"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class Settings:
 
     `case_timeout` is in seconds of the clock that cases run on; `journal_dir` is empty when no journals are
     wanted. `commands` are pairs: the name of an adapter that is a process of its own, and its command line.
+    `detail` says which results carry what happened: those of `failures`, or of `all` cases.
     """
 
     time: Time = "real"
@@ -36,6 +38,7 @@ class Settings:
     case_timeout: float = 60.0
     journal_dir: str = ""
     commands: tuple[tuple[str, str], ...] = ()
+    detail: Detail = "failures"
 
     def command(self, adapter: str) -> str | None:
         """Return the command line of an adapter that is a process of its own, or else None."""

@@ -132,7 +132,9 @@ class ScenarioItem(pytest.Item):
             # Without the item's own location, every skip would seem to come from this line.
             raise pytest.skip.Exception(result.reason, _use_item_location=True)
         if result.status is ResultStatus.FAILED:
-            self.add_report_section("call", "timeline", "\n".join(result.journal))
+            from harness.report.journal import two_columns  # noqa: PLC0415 - see pytest_collect_file
+
+            self.add_report_section("call", "timeline", "\n".join(two_columns(result.timeline)))
             raise ScenarioFailedError(result)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
@@ -150,21 +152,10 @@ class ScenarioFailedError(AssertionError):
     """A case failed; the text is what a reader needs of its result."""
 
     def __init__(self, result: Result) -> None:
-        super().__init__("\n".join(_explanation(result)))
+        from harness.report.failure import explanation  # noqa: PLC0415 - see pytest_collect_file
+
+        super().__init__("\n".join(explanation(result)))
         self.result = result
-
-
-def _explanation(result: Result) -> Iterator[str]:
-    yield f"{result.place}: {result.reason}"
-    if result.mismatch:
-        yield result.mismatch
-    if result.expected is not None:
-        yield f"  expected: {result.expected}"
-    if result.actual is not None:
-        yield f"  actual:   {result.actual}"
-    if result.events:
-        yield "observed events:"
-        yield from (f"  {line}" for line in result.events)
 
 
 class _Session:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,13 +36,47 @@ class ExitCode(IntEnum):
     UNEXPECTED_PASS = 6
 
 
+class Moment(NamedTuple):
+    """One line of a case's timeline.
+
+    `at` is in seconds since the case began. `side` is `test` (an operation of the scenario), `client` or
+    `server`; `source` the entity, the client or the server's address. `about` is the command or operation
+    concerned, if there is one, and `link` the request id by which a command that a client tells of and one
+    that a server tells of are the same. `text` is for readers.
+    """
+
+    at: float
+    side: str
+    source: str
+    kind: str
+    about: str = ""
+    link: int | None = None
+    text: str = ""
+
+
+class Row(NamedTuple):
+    """An expected event beside the actual one. The first row that is not `same` is the first divergence.
+
+    `verdict` is `same`, `differs`, `missing` or `extra`; `client` the entity that observed, `line` where the
+    expectation stands in the file, 0 where nothing was expected.
+    """
+
+    client: str
+    verdict: str
+    expected: str | None
+    actual: str | None
+    line: int = 0
+    why: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """What became of one case on one topology with one driver.
 
     `duration_ms` is measured on the clock that the case ran on, so in virtual time it depends on the seed
-    only. `file` and `line` are the place that explains the result; `expected`, `actual`, `events` and
-    `journal` are text, ready to be printed.
+    only. `file` and `line` are the place that explains the result; `mismatch`, `expected` and `actual` are
+    text, ready to be printed. `comparison` aligns events where events were judged, `timeline` merges what
+    the driver and the servers did, `causes` are the likely ones; results that explain themselves have none.
     """
 
     id: str
@@ -58,8 +92,9 @@ class Result:
     mismatch: str = ""
     expected: str | None = None
     actual: str | None = None
-    events: tuple[str, ...] = ()
-    journal: tuple[str, ...] = ()
+    comparison: tuple[Row, ...] = ()
+    timeline: tuple[Moment, ...] = ()
+    causes: tuple[str, ...] = ()
 
     @property
     def place(self) -> str:
@@ -77,16 +112,23 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a document of plain values, which `from_dict` reads back."""
-        return asdict(self)
+        document = {name: getattr(self, name) for name in _FIELDS}
+        document["comparison"] = [row._asdict() for row in self.comparison]
+        document["timeline"] = [moment._asdict() for moment in self.timeline]
+        return document
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Result:
-        """Read what `to_dict` wrote, also when JSON has made lists of tuples."""
-        values: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in document.items()
-        }
+        """Read what `to_dict` wrote, also when it has been JSON since. Raises `TypeError`, `ValueError`."""
+        values = dict(document)
         values["status"] = ResultStatus(values["status"])
+        values["comparison"] = tuple(Row(**row) for row in values.get("comparison", ()))
+        values["timeline"] = tuple(Moment(**moment) for moment in values.get("timeline", ()))
+        values["causes"] = tuple(values.get("causes", ()))
         return cls(**values)
+
+
+_FIELDS = tuple(field.name for field in fields(Result))
 
 
 @dataclass(frozen=True, slots=True)

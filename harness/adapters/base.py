@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 if TYPE_CHECKING:
@@ -77,6 +78,9 @@ class ErrorReport:
     write_concern_errors: Sequence[Mapping[str, Any]] | None = None
 
 
+next_seq: Final = count().__next__
+"""Numbers what happens on the client's side of this process, for things that happen at one instant."""
+
 LOG_MESSAGE: Final = "logMessage"
 """The kind under which an adapter reports a log message; its fields are `level`, `component` and `data`."""
 
@@ -108,12 +112,14 @@ class AdapterLost(Exception):  # noqa: N818  # what became of the adapter
 class Event:
     """A driver's event under its specification's name (`commandStartedEvent`), fields in camel case.
 
-    `at` is the instant of the adapter's clock in seconds; `fields` holds every field the driver gave.
+    `at` is the instant of the adapter's clock in seconds; `fields` holds every field the driver gave. `seq`
+    orders events of one instant.
     """
 
     kind: str
     fields: Mapping[str, Any]
     at: float = 0.0
+    seq: int = field(default_factory=next_seq, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

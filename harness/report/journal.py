@@ -1,4 +1,4 @@
-"""What both sides saw of one case, merged into one timeline: JSON Lines on disk, two columns in a report."""
+"""What both sides did in one case, merged into one timeline: JSON Lines on disk, two columns in a report."""
 
 from __future__ import annotations
 
@@ -6,70 +6,104 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from bson import json_util
 
 from fakeserver.events import to_document
-from harness.report.text import RELAXED, one_line, shortened, without_gossip
+from harness.adapters.base import LOG_MESSAGE, SPAN
+from harness.report.merge import merge
+from harness.report.text import RELAXED, shortened, told
+from harness.result import Moment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from fakeserver.journal import Record
     from harness.adapters.base import Event
     from harness.plan import Item
+    from harness.unified.account import Step
 
-_COLUMN = 72
-_NAME_MAX = 120
-_UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
+_COLUMN: Final = 72
+_NAME_MAX: Final = 120
+_UNFIT: Final = re.compile(r"[^A-Za-z0-9._-]+")
+_NAMES: Final = ("commandName", "command", "name")
+_SMALL_TALK: Final = frozenset({"hello", "ismaster", "isMaster"})
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One event of either side; `at` is in seconds since the case began."""
+    """One event of either side; `at` is in seconds since the case began, `seq` its place among its side's."""
 
     at: float
+    seq: int
+    side: str
     source: str
     kind: str
     fields: Mapping[str, Any]
-    is_client: bool
+
+    @property
+    def link(self) -> int | None:
+        """The request id of the command that it is about."""
+        request = self.fields.get("requestId", self.fields.get("request_id"))
+        return request if isinstance(request, int) else None
+
+    @property
+    def connection(self) -> int | None:
+        """The server's number of the connection that a server's event is about."""
+        return self.fields.get("connection") if self.side == "server" else None
 
     def to_json(self) -> str:
         """Return the line as one JSON object."""
         facts = {"at": self.at, "source": self.source, "kind": self.kind}
         return json.dumps({**facts, **_plain(self.fields)}, separators=(",", ":"))
 
-    def to_text(self) -> str:
-        """Return the line for a reader: what a client saw on the left, what a server saw on the right."""
-        said = f"{self.source}  {self.kind}  {one_line(without_gossip(dict(self.fields)))}"
-        side = "" if self.is_client else " " * _COLUMN
-        return f"{self.at:11.6f}  {side}{shortened(said, _COLUMN - 2 if self.is_client else 2 * _COLUMN)}"
+    def to_moment(self) -> Moment:
+        """Return the line for readers, without what is too long to read."""
+        names = (self.fields.get(key) for key in _NAMES)
+        about = next((name for name in names if isinstance(name, str)), "")
+        text = shortened(told(self.kind, self.fields))
+        return Moment(self.at, self.side, self.source, self.kind, about, self.link, text)
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """All events of a case, oldest first; at one instant those of servers come first."""
+    """All events of a case, oldest first; at one instant those of servers come before those of clients."""
 
     lines: tuple[Line, ...]
 
     @classmethod
     def of(
-        cls, records: Iterable[Record], events: Mapping[str, Sequence[Event]], *, origin: float
+        cls,
+        records: Iterable[Record],
+        events: Mapping[str, Sequence[Event]],
+        steps: Iterable[Step] = (),
+        *,
+        origin: float,
     ) -> Timeline:
-        """Merge a server's records and what each client observed; instants are counted from `origin`."""
-        lines = [_of_server(record, origin) for record in records]
-        lines += [_of_client(client, event, origin) for client, seen in events.items() for event in seen]
-        return cls(tuple(sorted(lines, key=lambda line: (line.at, line.is_client))))
+        """Merge a server's records, what each client said, and the operations of the case.
+
+        Instants are counted from `origin`.
+        """
+        served = list(_of_servers(records, origin))
+        said = [_of_client(client, event, origin) for client, seen in events.items() for event in seen]
+        said += [line for step in steps for line in _of_step(step, origin)]
+        said.sort(key=lambda line: (line.at, line.seq))
+        return cls(tuple(merge(said, served)))
 
     def to_json_lines(self) -> str:
         """Return one JSON object a line; the same events give the same bytes."""
         return "".join(f"{line.to_json()}\n" for line in self.lines)
 
-    def tail(self, count: int) -> tuple[str, ...]:
-        """Return the last lines, for a reader."""
-        return tuple(line.to_text() for line in self.lines[-count:])
+    def moments(self, *, began: float, ended: float) -> tuple[Moment, ...]:
+        """Return the part of the timeline that a reader wants, between two instants in seconds.
+
+        Small talk is left out: monitors that are answered, logs and spans that tell of an event again.
+        """
+        return tuple(
+            line.to_moment() for line in self.lines if began <= line.at <= ended and not _is_small_talk(line)
+        )
 
     def write(self, folder: Path, item: Item) -> Path:
         """Write the journal of an item to a file of its own in `folder`, and return its path."""
@@ -79,6 +113,20 @@ class Timeline:
         return path
 
 
+def two_columns(moments: Sequence[Moment]) -> Iterator[str]:
+    """Yield lines for a reader: what clients saw on the left, what servers did on the right."""
+    for moment in moments:
+        at = f"{moment.at:11.6f}"
+        if moment.side == "test":
+            yield f"{at}  {shortened(f'── {moment.source}  {moment.text}', 2 * _COLUMN)}"
+            continue
+        said = "  ".join(filter(None, (moment.source, moment.kind, moment.text)))
+        if moment.side == "server":
+            yield f"{at}  {' ' * _COLUMN}{shortened(said, 2 * _COLUMN)}"
+        else:
+            yield f"{at}  {shortened(said, _COLUMN - 2)}"
+
+
 def file_name(item: Item) -> str:
     """Return a name that any file system takes and that no other item has."""
     readable = _UNFIT.sub("-", item.id).strip("-")[:_NAME_MAX]
@@ -86,18 +134,45 @@ def file_name(item: Item) -> str:
     return f"{readable}.{unique}.{item.topology}.{item.adapter}.jsonl"
 
 
-def _of_server(record: Record, origin: float) -> Line:
-    fields = to_document(record.event)
-    kind = fields.pop("kind")
-    return Line(_since(record.at, origin), record.source, kind, fields, is_client=False)
+def _of_servers(records: Iterable[Record], origin: float) -> Iterator[Line]:
+    """Yield a line a record, in the journal's order: a request's end is dated when the request came."""
+    at = 0.0
+    for record in records:
+        at = max(at, since(record.at, origin))
+        fields = to_document(record.event)
+        kind = fields.pop("kind")
+        yield Line(at, record.seq, "server", record.source, kind, fields)
 
 
 def _of_client(client: str, event: Event, origin: float) -> Line:
-    return Line(_since(event.at, origin), client, event.kind, event.fields, is_client=True)
+    return Line(since(event.at, origin), event.seq, "client", client, event.kind, event.fields)
 
 
-def _since(at: float, origin: float) -> float:
+def _of_step(step: Step, origin: float) -> Iterator[Line]:
+    operation = step.operation
+    arguments = {key: value for key, value in operation.arguments.items() if not isinstance(value, tuple)}
+    asked = {"name": operation.name, "arguments": arguments}
+    yield Line(since(step.began, origin), step.began_seq, "test", operation.object, "operation", asked)
+    if step.ended is None:
+        return
+    answer: dict[str, Any] = {"name": operation.name}
+    if step.error is not None:
+        report = step.error.report
+        answer |= {"failed": report.message, "labels": sorted(report.labels)}
+    elif isinstance(step.result, (dict, list, int, str)):
+        answer["returned"] = step.result
+    yield Line(since(step.ended, origin), step.ended_seq, "test", operation.object, "operationEnded", answer)
+
+
+def since(at: float, origin: float) -> float:
+    """Return an instant in seconds since another, without the noise of the last bits."""
     return round(at - origin, 9)
+
+
+def _is_small_talk(line: Line) -> bool:
+    if line.side == "server":
+        return line.fields.get("name") in _SMALL_TALK and line.fields.get("outcome") == "ok"
+    return line.kind in (LOG_MESSAGE, SPAN)
 
 
 def _plain(fields: Mapping[str, Any]) -> Any:

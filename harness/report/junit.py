@@ -7,7 +7,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from harness.report.text import indented
+from harness.report.failure import explanation
+from harness.report.journal import two_columns
 from harness.result import Result, ResultStatus, Tally
 
 if TYPE_CHECKING:
@@ -51,20 +52,12 @@ def _case(result: Result) -> ET.Element:
         case.set("line", str(result.line))
     if result.status in _FAILED:
         failure = ET.SubElement(case, "failure", message=_clean(result.reason), type=result.status.value)
-        failure.text = _clean(_explanation(result))
+        failure.text = _clean("\n".join(explanation(result)))
     if result.status in _SKIPPED:
         ET.SubElement(case, "skipped", message=_clean(result.reason), type=result.status.value)
-    if result.status in _FAILED and result.journal:
-        ET.SubElement(case, "system-out").text = _clean("\n".join(result.journal))
+    if result.status in _FAILED and result.timeline:
+        ET.SubElement(case, "system-out").text = _clean("\n".join(two_columns(result.timeline)))
     return case
-
-
-def _explanation(result: Result) -> str:
-    lines = [result.place, result.reason, result.mismatch]
-    lines += [f"expected: {result.expected}"] if result.expected is not None else []
-    lines += [f"actual:   {result.actual}"] if result.actual is not None else []
-    lines += ["observed events:", indented(result.events, 2)] if result.events else []
-    return "\n".join(filter(None, lines))
 
 
 def _count(element: ET.Element, results: Sequence[Result]) -> None:

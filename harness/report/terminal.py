@@ -5,21 +5,23 @@ Everything is made of lines with ANSI styles; whoever prints them strips the sty
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections import Counter
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from harness.report.failure import explanation
+from harness.report.journal import two_columns
+from harness.report.text import shown
 from harness.result import Result, ResultStatus, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from harness.plan import Settings
+    from harness.result import Moment
 
 _COLORS = {
     ResultStatus.PASSED: "green",
@@ -29,7 +31,9 @@ _COLORS = {
     ResultStatus.UNEXPECTED_PASS: "red",
 }
 _COLUMNS = tuple(ResultStatus)
-_EVENTS_SHOWN = 40
+_MOMENTS_SHOWN = 60
+_TIMELINES_SHOWN = 5
+"""After so many failures, timelines bury what went wrong; `pushbackd explain` shows any of them."""
 
 
 class Style(NamedTuple):
@@ -58,9 +62,10 @@ def report(results: Sequence[Result], settings: Settings, style: Style) -> Itera
         yield from _reasons("Known to fail", results, ResultStatus.KNOWN_FAILING)
     if style.durations:
         yield from _durations(results, style.durations, settings)
-    for result in results:
-        if result.status in (ResultStatus.FAILED, ResultStatus.UNEXPECTED_PASS):
-            yield from _failure(result, settings, timeline=style.verbosity > 0)
+    failed = [each for each in results if each.status in (ResultStatus.FAILED, ResultStatus.UNEXPECTED_PASS)]
+    for place, result in enumerate(failed):
+        timeline = style.verbosity > 0 or (style.verbosity == 0 and place < _TIMELINES_SHOWN)
+        yield from _failure(result, settings, timeline=timeline)
 
 
 def summary(tally: Tally, settings: Settings, *, seconds: float, notes: Iterable[str] = ()) -> str:
@@ -119,28 +124,18 @@ def _durations(results: Sequence[Result], count: int, settings: Settings) -> Ite
 def _failure(result: Result, settings: Settings, *, timeline: bool) -> Iterator[str]:
     word = click.style(result.status.value.upper(), fg=_COLORS[result.status], bold=True)
     yield f"{word} {result.id}  [{result.adapter}, {result.topology}]"
-    yield f"  at {click.style(shown(result.place), bold=True)}"
-    yield from (f"  {line}" for line in result.reason.splitlines())
-    if result.mismatch and result.mismatch not in result.reason:
-        yield f"  {result.mismatch}"
-    if result.expected is not None:
-        yield "    expected: " + click.style(result.expected, fg="green")
-    if result.actual is not None:
-        yield "    actual:   " + click.style(result.actual, fg="red")
-    if timeline and result.journal:
-        yield "  what clients observed (left) and servers did (right), in seconds:"
-        yield from (f"  {line}" for line in result.journal)
-    else:
-        yield from _events(result.events)
+    yield from (f"  {line}" for line in explanation(result, colored=True))
+    if timeline and result.timeline:
+        yield from (f"  {line}" for line in _timeline(result.timeline))
     yield "  again: " + click.style(_command(result, settings), dim=True)
     yield ""
 
 
-def _events(events: Sequence[str]) -> Iterator[str]:
-    if events:
-        left_out = len(events) - _EVENTS_SHOWN
-        yield "  observed events:" + (f" (the last {_EVENTS_SHOWN} of {len(events)})" if left_out > 0 else "")
-        yield from (f"    {line}" for line in events[-_EVENTS_SHOWN:])
+def _timeline(moments: Sequence[Moment]) -> Iterator[str]:
+    left_out = len(moments) - _MOMENTS_SHOWN
+    rest = f" (the last {_MOMENTS_SHOWN} of {len(moments)})" if left_out > 0 else ""
+    yield f"what clients saw (left) and servers did (right), in seconds{rest}:"
+    yield from two_columns(moments[-_MOMENTS_SHOWN:])
 
 
 def _command(result: Result, settings: Settings) -> str:
@@ -159,11 +154,6 @@ def _command(result: Result, settings: Settings) -> str:
     mark = next((mark for mark in "\"'" if mark not in description), None)
     words += ["-k", f"{mark}{description}{mark}"] if mark else []
     return shlex.join(words)
-
-
-def shown(path: str) -> str:
-    """Return a path as a reader here would name it: relative when it lies below the working directory."""
-    return path.removeprefix(f"{Path.cwd()}{os.sep}")
 
 
 def _first_line(reason: str) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from bson import json_util
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+from harness.unified.schema.events import COMMAND_EVENTS, POOL_EVENTS
 
-    from harness.adapters.base import Event
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 RELAXED = json_util.RELAXED_JSON_OPTIONS
 _WIDTH = 240
@@ -30,15 +32,67 @@ def shortened(text: str, width: int = _WIDTH) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
-def event_lines(events: Mapping[str, Sequence[Event]]) -> tuple[str, ...]:
-    """Return what clients observed, one event a line, client by client, oldest first."""
-    return tuple(_event_line(client, event) for client, observed in events.items() for event in observed)
+def told(kind: str, fields: Mapping[str, Any]) -> str:
+    """Return what a reader wants to know of an event, in one line."""
+    tell = _TELLERS.get(kind)
+    return tell(fields) if tell else one_line(without_gossip(dict(fields)))
 
 
-def _event_line(client: str, event: Event) -> str:
-    name = event.fields.get("commandName", "")
-    told = next((event.fields[key] for key in _BODIES if key in event.fields), dict(event.fields))
-    return shortened("  ".join(filter(None, (client, event.kind, name, one_line(without_gossip(told))))))
+def _of_command(fields: Mapping[str, Any]) -> str:
+    """Tell of a command of the client: its name and the document that the event has."""
+    body: Any = next((fields[key] for key in _BODIES if key in fields), {})
+    body = as_document(body) or body
+    return f"{fields.get('commandName', '')} {one_line(without_gossip(body))}"
+
+
+def _of_pool(fields: Mapping[str, Any]) -> str:
+    words = [str(fields.get("address", ""))]
+    words += [f"connection {fields['connectionId']}"] if "connectionId" in fields else []
+    words += [f"({fields['reason']})"] if fields.get("reason") else []
+    return " ".join(words)
+
+
+def _of_operation(fields: Mapping[str, Any]) -> str:
+    return f"{fields['name']} {one_line(fields['arguments'])}"
+
+
+def _of_end(fields: Mapping[str, Any]) -> str:
+    if "failed" in fields:
+        labels = f" [{', '.join(fields['labels'])}]" if fields["labels"] else ""
+        return f"{fields['name']} failed: {fields['failed']}{labels}"
+    return (
+        f"{fields['name']} returned {one_line(fields['returned'])}"
+        if "returned" in fields
+        else (f"{fields['name']} done")
+    )
+
+
+def _of_service(fields: Mapping[str, Any]) -> str:
+    """Tell of a request that a server dealt with."""
+    number = f" txnNumber {fields['txn_number']}" if "txn_number" in fields else ""
+    outcome = fields["outcome"]
+    said = f"error {outcome}" if isinstance(outcome, int) else outcome
+    return f"{fields['name']} on {fields['db']}{number} → {said} (connection {fields['connection']})"
+
+
+def _of_hit(fields: Mapping[str, Any]) -> str:
+    return f"{fields['name']} on {fields['command']}: {fields['effect']} (connection {fields['connection']})"
+
+
+_TELLERS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
+    **dict.fromkeys(COMMAND_EVENTS, _of_command),
+    **dict.fromkeys(POOL_EVENTS, _of_pool),
+    "operation": _of_operation,
+    "operationEnded": _of_end,
+    "commandFinished": _of_service,
+    "failPointHit": _of_hit,
+}
+
+
+def as_document(value: Any) -> Mapping[str, Any]:
+    """Return what the server said: of a reply, or of an error that a driver made of one; else nothing."""
+    found = value if isinstance(value, dict) else getattr(value, "response", None)
+    return found if isinstance(found, dict) else {}
 
 
 def without_gossip(value: Any) -> Any:
@@ -48,6 +102,6 @@ def without_gossip(value: Any) -> Any:
     return value
 
 
-def indented(lines: Iterable[str], by: int) -> str:
-    """Return lines as a block that is indented by `by` spaces."""
-    return "\n".join(" " * by + line for line in lines)
+def shown(path: str) -> str:
+    """Return a path as a reader here would name it: relative when it lies below the working directory."""
+    return path.removeprefix(f"{Path.cwd()}{os.sep}")

@@ -11,7 +11,7 @@ from harness.adapters.base import ClientSpec, EntityKind
 from harness.unified.deployment import Topology
 from harness.unified.entities import ClientEntity, SessionEntity, ThreadEntity
 from harness.unified.errors import ScenarioError
-from harness.unified.observation import ALWAYS, READY
+from harness.unified.observation import ALWAYS, READY, told
 from harness.unified.outcome import CaseFailedError, CaseSkippedError
 from harness.unified.uri import host_count, with_options
 
@@ -43,7 +43,7 @@ async def _client(context: Context, spec: EntitySpec) -> None:
         ClientSpec(
             uri=_client_uri(context, body),
             options=body.get("uriOptions", {}),
-            observe_events=observed | ALWAYS,
+            observe_events=observed | ALWAYS | told(context.adapter.features),
             observe_logs=frozenset(logs),
             observe_spans=body.get("observeTracingMessages"),
             server_api=body.get("serverApi"),
@@ -58,6 +58,7 @@ async def _client(context: Context, spec: EntitySpec) -> None:
         observed_logs=logs,
     )
     context.entities.add(EntityKind.CLIENT, spec.id, client)
+    context.account.clients[spec.id] = client.read
     if "awaitMinPoolSizeMS" in body:
         await _await_min_pool_size(context, client, spec)
 

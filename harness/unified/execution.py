@@ -52,7 +52,8 @@ async def _execute(context: Context, operation: Operation, *, propagate: bool) -
     _require_features(context, operation, spec)
     given = _resolved(context, operation) if entity else operation.arguments
     try:
-        result = await spec.run(context, entity, operation.name, given)
+        with context.account.step(operation, context.deployment.clock.now) as step:
+            step.result = result = await spec.run(context, entity, operation.name, given)
     except OperationFailed as failed:
         _judge_error(context, operation, failed.report)
         if propagate:

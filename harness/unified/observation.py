@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from harness.adapters.base import LOG_MESSAGE, SPAN
+from harness.adapters.base import LOG_MESSAGE, SPAN, Feature
 from harness.unified.schema.events import COMMAND_EVENTS, LOG_LEVELS, POOL_EVENTS, SDAM_EVENTS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     from harness.adapters.base import Event
     from harness.unified.entities import ClientEntity
@@ -29,6 +29,8 @@ READY: Final = "connectionReadyEvent"
 ALWAYS: Final = frozenset({CHECKED_OUT, CHECKED_IN, READY})
 """Events that the runner itself counts, whether or not the scenario observes them."""
 
+_TOLD: Final = {Feature.COMMAND_EVENTS: COMMAND_EVENTS, Feature.POOL_EVENTS: POOL_EVENTS}
+
 SENSITIVE: Final = frozenset(
     {
         "authenticate",
@@ -43,6 +45,11 @@ SENSITIVE: Final = frozenset(
     }
 )
 _HELLO: Final = frozenset({"hello", "ismaster"})
+
+
+def told(features: Container[Feature]) -> frozenset[str]:
+    """Return the events that a driver is asked for so that readers can follow a case, observed or not."""
+    return frozenset(kind for feature, kinds in _TOLD.items() if feature in features for kind in kinds)
 
 
 def observed(client: ClientEntity) -> tuple[Event, ...]:

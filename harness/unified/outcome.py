@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from harness.adapters.base import ErrorReport, Event
+    from harness.unified.comparison import Comparison
     from harness.unified.model import Location
 
 
@@ -51,6 +52,7 @@ class Outcome:
 
     `reason` is one sentence, empty when the case passed. `location` is the line of the operation or event
     concerned. `events` holds what each client entity observed, oldest first; `error` what the driver said.
+    `comparisons` align expected with actual events: of the clients whose events were judged.
     """
 
     status: Status
@@ -59,6 +61,7 @@ class Outcome:
     location: Location | None = None
     error: ErrorReport | None = None
     events: Mapping[str, tuple[Event, ...]] | None = None
+    comparisons: tuple[Comparison, ...] = ()
 
 
 class CaseFailedError(Exception):

@@ -11,6 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from harness.adapters.base import AdapterLost, EntityKind, OperationFailed, UnsupportedOperation
+from harness.unified.account import Account
+from harness.unified.comparison import compare_events, compare_logs
 from harness.unified.creation import create_entity
 from harness.unified.errors import ScenarioError
 from harness.unified.event_matcher import match_events
@@ -38,8 +40,10 @@ if TYPE_CHECKING:
     from harness.unified.model import Case
 
 
-async def run_case(case: Case, *, adapter: DriverAdapter, deployment: Deployment) -> Outcome:
-    """Run one case against a driver and a deployment, and say how it ended.
+async def run_case(
+    case: Case, *, adapter: DriverAdapter, deployment: Deployment, account: Account | None = None
+) -> Outcome:
+    """Run one case against a driver and a deployment, and say how it ended; `account` is kept meanwhile.
 
     When this returns, the driver's clients that the case made are closed and its fail points are off. A case
     whose undoing goes wrong has not passed. Nothing but a cancellation is raised.
@@ -47,7 +51,7 @@ async def run_case(case: Case, *, adapter: DriverAdapter, deployment: Deployment
     reason = skip_reason(case, deployment, adapter.features)
     if reason is not None:
         return Outcome(Status.SKIPPED, reason, location=case.location)
-    context = Context(case, adapter, deployment, execute)
+    context = Context(case, adapter, deployment, execute, account or Account())
     undone = Outcome(Status.PASSED)
     try:
         outcome = await _judged(_perform(context), case)
@@ -55,7 +59,7 @@ async def run_case(case: Case, *, adapter: DriverAdapter, deployment: Deployment
     finally:
         undone = await _judged(_undo(context), case)
     final = outcome if outcome.status is not Status.PASSED else undone
-    return replace(final, events=dict(context.events))
+    return replace(final, events=dict(context.events), comparisons=tuple(context.comparisons))
 
 
 async def _judged(work: Awaitable[None], case: Case) -> Outcome:
@@ -82,6 +86,7 @@ async def _judged(work: Awaitable[None], case: Case) -> Outcome:
 
 async def _perform(context: Context) -> None:
     await set_up(context)
+    context.account.began = context.deployment.clock.now()
     for spec in context.case.entities:
         await create_entity(context, spec)
     for operation in context.case.operations:
@@ -97,6 +102,7 @@ async def _perform(context: Context) -> None:
 
 def _freeze_events(context: Context) -> None:
     """Take what every client has observed and logged so far; what comes after belongs to no assertion."""
+    context.account.end(context.deployment.clock.now())
     for client in context.entities.of(EntityKind.CLIENT):
         context.events.setdefault(client.id, observed(client.value))
         context.logs.setdefault(client.id, logged(client.value))
@@ -115,6 +121,8 @@ def _check_events(context: Context) -> None:
         context.entities.client(expected.client)
         events = context.events[expected.client]
         found = match_events(expected, events, entities=context.entities)
+        if found is not None or context.account.compares:
+            context.comparisons.append(compare_events(expected, events, context.entities))
         if found is not None:
             mismatch, location = found
             reason = f"client {expected.client!r} observed other events: {mismatch}"
@@ -124,7 +132,10 @@ def _check_events(context: Context) -> None:
 def _check_logs(context: Context) -> None:
     for expected in context.case.expected_logs:
         context.entities.client(expected.client)
-        found = match_logs(expected, context.logs[expected.client], entities=context.entities)
+        messages = context.logs[expected.client]
+        found = match_logs(expected, messages, entities=context.entities)
+        if found is not None or context.account.compares:
+            context.comparisons.append(compare_logs(expected, messages, context.entities))
         if found is not None:
             mismatch, location = found
             reason = f"client {expected.client!r} logged something else: {mismatch}"

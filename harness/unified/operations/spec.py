@@ -7,12 +7,14 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from harness.adapters.base import EntityKind, Feature
+from harness.unified.account import Account
 from harness.unified.entities import EntityMap
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from harness.adapters.base import DriverAdapter, Event, Handle
+    from harness.unified.comparison import Comparison
     from harness.unified.deployment import Deployment
     from harness.unified.entities import Entity
     from harness.unified.model import Case, Operation
@@ -34,6 +36,7 @@ class Context:
     adapter: DriverAdapter
     deployment: Deployment
     execute: Execute
+    account: Account = field(default_factory=Account)
     entities: EntityMap = field(default_factory=EntityMap)
     fail_points: list[str] = field(default_factory=list)
     events: dict[str, tuple[Event, ...]] = field(default_factory=dict)
@@ -42,6 +45,8 @@ class Context:
     """What each client had logged by then."""
     spans: dict[str, tuple[Event, ...]] = field(default_factory=dict)
     """The spans of each client that had ended by then."""
+    comparisons: list[Comparison] = field(default_factory=list)
+    """Expected and actual events, of the expectations judged so far that have to be explained."""
     unsaved: list[tuple[EntityKind, Handle]] = field(default_factory=list)
     cluster_time: Mapping[str, Any] | None = None
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from scenario_files import WriteScenario
 
+    from harness.unified.account import Account
     from harness.unified.model import Case
     from mongowire.ports import Clock, Rng
 
@@ -72,8 +74,10 @@ class Script:
         self.editions.append(edition)
         return ScriptedAdapter()
 
-    async def run_case(self, case: Case, *, deployment: Any, **_: Any) -> Outcome:
-        return await self.play(deployment, case)
+    async def run_case(self, case: Case, *, deployment: Any, account: Account, **_: Any) -> Outcome:
+        outcome = await self.play(deployment, case)
+        account.clients = {name: partial(tuple, events) for name, events in (outcome.events or {}).items()}
+        return outcome
 
 
 PASSED = Outcome(Status.PASSED)
@@ -83,10 +87,11 @@ async def passes(_deployment: ScriptedDeployment, _case: Case) -> Outcome:
     return PASSED
 
 
-async def fails(_deployment: ScriptedDeployment, _case: Case) -> Outcome:
+async def fails(deployment: ScriptedDeployment, _case: Case) -> Outcome:
     mismatch = Mismatch("a.b", 1, 2, "the numbers differ")
     command = {"insert": "stock", "lsid": {}, "$clusterTime": {}}
-    events = {"client0": (Event("commandStartedEvent", {"commandName": "insert", "command": command}),)}
+    now = deployment.clock.now()
+    events = {"client0": (Event("commandStartedEvent", {"commandName": "insert", "command": command}, now),)}
     return Outcome(Status.FAILED, "wrong", mismatch, events=events)
 
 
@@ -162,7 +167,7 @@ def test_a_failure_carries_what_explains_it(write_scenario: WriteScenario) -> No
     assert result.status is ResultStatus.FAILED
     assert (result.reason, result.mismatch) == ("wrong", "a.b: the numbers differ")
     assert (result.expected, result.actual) == ("1", "2")
-    assert result.events == ('client0  commandStartedEvent  insert  {"insert": "stock"}',)
+    assert [moment.text for moment in result.timeline] == ['insert {"insert": "stock"}']
     assert (result.place, result.server_version) == (f"{scenario}:4", "8.2.0")
 
 

@@ -9,15 +9,15 @@ from xml.etree import ElementTree as ET
 import click
 import pytest
 
-from fakeserver.events import ConnectionClosed, PrimaryElected
+from fakeserver.events import CommandFinished, ConnectionClosed, PrimaryElected
 from fakeserver.journal import Record
 from harness.adapters.base import Event
 from harness.plan import Item, Settings
 from harness.report import junit, terminal
-from harness.report.journal import Timeline, file_name
+from harness.report.journal import Timeline, file_name, two_columns
 from harness.report.jsonl import JsonLines
 from harness.report.text import one_line, shortened
-from harness.result import Result, ResultStatus, Tally
+from harness.result import Moment, Result, ResultStatus, Row, Tally
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,8 +39,12 @@ FAILED = Result(
     mismatch="insertedId: differs",
     expected="1",
     actual="2",
-    events=("client0  commandStartedEvent  {}",),
-    journal=("0.000000 node0 commandFinished",),
+    comparison=(
+        Row("client0", "same", "commandStartedEvent insert", "commandStartedEvent insert {}", 40),
+        Row("client0", "missing", "commandSucceededEvent insert", None, 41, "one event is missing"),
+    ),
+    timeline=(Moment(0.0, "server", "node0", "commandFinished", "insert", 7, "insert → ok"),),
+    causes=("one attempt too few",),
 )
 SKIPPED = replace(PASSED, id="writes/bulk::a", status=ResultStatus.SKIPPED, reason="needs topology sharded")
 KNOWN = replace(FAILED, id="writes/bulk::b", status=ResultStatus.KNOWN_FAILING, reason="PYTHON-1")
@@ -140,7 +144,7 @@ def test_junit_explains_a_failure_and_brings_the_journal(suites: ET.Element) -> 
         "commandStartedEvent",
     ):
         assert said in failure.text
-    assert case.findtext("system-out") == "0.000000 node0 commandFinished"
+    assert "node0  commandFinished  insert → ok" in case.findtext("system-out", "")
 
 
 def test_junit_gives_the_reason_of_a_skipped_and_of_a_known_failure(suites: ET.Element) -> None:
@@ -177,22 +181,26 @@ def test_a_failure_shows_the_place_the_mismatch_both_values_the_events_and_how_t
     text = terminal_text([FAILED])
     for line in (
         "FAILED writes/insert::fails 'once'  [reference, replicaset]",
-        "  at writes/insert.yml:31",
-        "  the result is not what was expected",
+        "  writes/insert.yml:31: the result is not what was expected",
         "  insertedId: differs",
         "    expected: 1",
         "    actual:   2",
-        "    client0  commandStartedEvent  {}",
+        "  events of client0, expected and actual:",
+        "    = commandStartedEvent insert {}",
+        "  → - expected commandSucceededEvent insert  (line 41)",
+        "  likely cause:",
+        "    one attempt too few",
     ):
         assert line in text.splitlines()
     assert "--seed 7" in text
     assert "-k" in text
 
 
-def test_a_verbose_report_shows_the_timeline_instead_of_the_events() -> None:
-    text = terminal_text([FAILED], terminal.Style(verbosity=1))
-    assert "  0.000000 node0 commandFinished" in text.splitlines()
-    assert "observed events" not in text
+def test_the_first_failures_show_what_both_sides_did_and_verbose_reports_show_it_of_all() -> None:
+    many = [replace(FAILED, id=f"writes/insert::{number}") for number in range(8)]
+    shown = "0.000000" + " " * 74 + "node0  commandFinished  insert → ok"
+    assert terminal_text(many).count(shown) == 5
+    assert terminal_text(many, terminal.Style(verbosity=1)).count(shown) == 8
 
 
 def test_a_quiet_report_shows_failures_only() -> None:
@@ -254,10 +262,19 @@ def test_a_journal_never_holds_an_address_in_memory() -> None:
 
 
 def test_a_reader_sees_clients_on_the_left_and_servers_on_the_right() -> None:
-    client, server, *_ = timeline().tail(4)
+    client, server, *_ = two_columns(timeline().moments(began=0.0, ended=1.0))
     assert client.startswith("   0.250000  client0  commandStartedEvent")
     assert server.startswith("   0.500000  " + " " * 72 + "node0  connectionClosed")
-    assert len(timeline().tail(2)) == 2
+
+
+def test_a_reader_sees_what_happened_between_two_instants_and_no_small_talk() -> None:
+    talk = Record(10.3, 1, "node0", CommandFinished("hello", "admin", 1, 1, None, None, "ok"))
+    moments = Timeline.of([talk, *RECORDS], EVENTS, origin=10.0).moments(began=0.25, ended=0.5)
+    assert [moment.kind for moment in moments] == [
+        "commandStartedEvent",
+        "connectionClosed",
+        "poolReadyEvent",
+    ]
 
 
 def test_each_item_has_a_journal_file_of_its_own_with_a_name_for_any_file_system(tmp_path: Path) -> None:

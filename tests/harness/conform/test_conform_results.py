@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.result import ExitCode, Result, ResultStatus, Tally
+from harness.result import ExitCode, Moment, Result, ResultStatus, Row, Tally
 from harness.run import InOrder
 
 P, F, S, K, U = ResultStatus
@@ -52,8 +52,9 @@ def test_a_result_crosses_to_another_process_unchanged() -> None:
         "x",
         "1",
         None,
-        ("e",),
-        ("j",),
+        (Row("client0", "missing", "commandStartedEvent", None, 12, ""),),
+        (Moment(0.5, "client", "client0", "commandStartedEvent", "insert", 7, "insert {}"),),
+        ("one attempt too few",),
     )
     assert Result.from_dict(json.loads(json.dumps(before.to_dict()))) == before
 
