@@ -84,6 +84,36 @@ class PrimarySteppedDown(NamedTuple):
         return "primarySteppedDown"
 
 
+class MessageReceived(NamedTuple):
+    """A message came from a client, where the wire is tapped; `size` is in bytes, `text` the document."""
+
+    peer: str
+    request_id: int
+    response_to: int
+    op_code: str
+    size: int
+    text: str
+
+    @property
+    def kind(self) -> str:
+        return "messageReceived"
+
+
+class MessageSent(NamedTuple):
+    """A message went to a client, where the wire is tapped; `size` is in bytes, `text` the document."""
+
+    peer: str
+    request_id: int
+    response_to: int
+    op_code: str
+    size: int
+    text: str
+
+    @property
+    def kind(self) -> str:
+        return "messageSent"
+
+
 Event: TypeAlias = (
     ConnectionAccepted
     | ConnectionClosed
@@ -91,6 +121,8 @@ Event: TypeAlias = (
     | FailPointHit
     | PrimaryElected
     | PrimarySteppedDown
+    | MessageReceived
+    | MessageSent
 )
 
 BY_NAME: Final[Mapping[str, Callable[..., Event]]] = {event.__name__: event for event in get_args(Event)}

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
+from fakeserver.transport import TransportAbove
 from mongowire.tls import TELLING_BYTES, TlsSession, is_client_hello
 
 if TYPE_CHECKING:
@@ -142,42 +143,27 @@ class Door(asyncio.Protocol):
         self._inner.close(reason)
 
 
-class _DoorTransport(asyncio.Transport):
+class _DoorTransport(TransportAbove):
     """What a connection writes to: through the door's session, once there is one."""
 
     def __init__(self, door: Door) -> None:
-        super().__init__()
+        super().__init__(door.transport)
         self._door = door
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         session = self._door.session
         if session is None:
-            self._door.transport.write(data)
+            self.below.write(data)
         else:
             session.send(bytes(data))
             self._door.flush()
 
     def close(self) -> None:
         session = self._door.session
-        if session is not None and not self._door.transport.is_closing():
+        if session is not None and not self.below.is_closing():
             session.close()
             self._door.flush()
-        self._door.transport.close()
-
-    def abort(self) -> None:
-        self._door.transport.abort()
-
-    def is_closing(self) -> bool:
-        return self._door.transport.is_closing()
-
-    def pause_reading(self) -> None:
-        self._door.transport.pause_reading()
-
-    def resume_reading(self) -> None:
-        self._door.transport.resume_reading()
-
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return self._door.transport.get_extra_info(name, default)
+        self.below.close()
 
 
 def behind_door(make: Callable[[], Connection], spec: TlsSpec, context: ssl.SSLContext) -> Callable[[], Door]:

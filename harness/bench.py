@@ -115,7 +115,7 @@ class Bench:
             "rng": world.rng,
             "virtual": True,
         }
-        ports["auth"] = has_auth(item.topology)
+        ports |= self._asked(item.topology)
         async with self._rig.deployment(topology_of(item.topology), **ports) as deployment:
             return await self._run_on(deployment, item)
 
@@ -180,12 +180,15 @@ class Bench:
                 "network": TcpNetwork(),
                 "rng": rng,
                 "virtual": False,
-                "auth": has_auth(target),
+                **self._asked(target),
             }
             stack = AsyncExitStack()
             running = await stack.enter_async_context(self._rig.deployment(topology_of(target), **ports))
             self._deployments[target] = (running, stack)
         return self._deployments[target][0]
+
+    def _asked(self, target: str) -> dict[str, Any]:
+        return {"auth": has_auth(target), "wire": self._settings.wire}
 
     async def _discard(self, target: str) -> None:
         _, stack = self._deployments.pop(target)

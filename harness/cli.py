@@ -23,6 +23,7 @@ class _Subcommand(NamedTuple):
 SUBCOMMANDS: Final[Mapping[str, _Subcommand]] = {
     "certs": _Subcommand("harness.certs", "Make throw-away certificates for tests with TLS."),
     "conform": _Subcommand("harness.conform", "Run scenarios against a driver and report what conforms."),
+    "explain": _Subcommand("harness.explain", "Run one case and show what the driver and the servers did."),
     "govern": _Subcommand("harness.govern", "Have a policy set a running server's request rate limiter."),
     "lint": _Subcommand("harness.lint.command", "Check scenarios without running them."),
     "new": _Subcommand("harness.authoring.new", "Write a commented scenario to start from."),

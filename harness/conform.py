@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from harness.unified.model import TestFile
 
 
+_WIRE_LEVEL = 2
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """The command line, as click has read it."""
@@ -56,7 +59,7 @@ class Options:
     durations: int
 
 
-class _Driver(click.ParamType[str]):
+class DriverName(click.ParamType[str]):
     """The name of a driver, or the command line of an adapter."""
 
     name = "NAME|cmd:COMMAND"
@@ -86,7 +89,7 @@ class _Jobs(click.ParamType[int | None]):
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
     "--adapter",
-    type=_Driver(),
+    type=DriverName(),
     multiple=True,
     default=("reference",),
     show_default=True,
@@ -152,7 +155,12 @@ class _Jobs(click.ParamType[int | None]):
     help="When a case has hung, on the clock that it runs on.",
 )
 @click.option("--no-color", is_flag=True, help="No styles, not even on a terminal (as with NO_COLOR).")
-@click.option("-v", "--verbose", count=True, help="One line for each case.")
+@click.option(
+    "-v",
+    "--verbose",
+    count=True,
+    help="One line for each case; twice, and failures show every message on the wire.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Only what failed, and the totals.")
 @click.option(
     "--durations", type=click.IntRange(min=0), default=0, metavar="N", help="Show the N longest cases."
@@ -195,6 +203,7 @@ def _settings(options: Options, infos: Mapping[str, DriverInfo]) -> Settings:
         case_timeout=options.case_timeout,
         journal_dir=str(options.journal) if options.journal else "",
         commands=tuple((name, info.command) for name, info in infos.items() if info.command),
+        wire=options.verbose >= _WIRE_LEVEL,
     )
 
 

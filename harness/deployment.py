@@ -109,20 +109,35 @@ class EmbeddedDeployment:
 
 @asynccontextmanager
 async def embedded(
-    topology: Topology, *, clock: Clock, network: Network, rng: Rng, virtual: bool, auth: bool = False
+    topology: Topology,
+    *,
+    clock: Clock,
+    network: Network,
+    rng: Rng,
+    virtual: bool,
+    auth: bool = False,
+    wire: bool = False,
 ) -> AsyncIterator[EmbeddedDeployment]:
     """Run a fake deployment of a topology that is `SERVED` while the block runs.
 
-    With `auth` it has one user, who may do everything, and whom its connection strings name.
+    With `auth` it has one user, who may do everything, and whom its connection strings name. With `wire` its
+    journal has every message.
     """
     import fakeserver  # noqa: PLC0415 - a help text needs no server
+    from fakeserver.wire_tap import WireTap  # noqa: PLC0415 - see above
+
+    tap = WireTap(network, clock)
 
     async with AsyncExitStack() as stack:
         cluster = await stack.enter_async_context(
             fakeserver.start(
-                _spec(topology, auth=auth), network=network, clock=clock, rng=rng.spawn("cluster")
+                _spec(topology, auth=auth),
+                network=tap if wire else network,
+                clock=clock,
+                rng=rng.spawn("cluster"),
             )
         )
+        tap.journal = cluster.journal
         deployment = EmbeddedDeployment(
             cluster=cluster,
             topology=topology,

@@ -30,7 +30,8 @@ class Settings:
 
     `case_timeout` is in seconds of the clock that cases run on; `journal_dir` is empty when no journals are
     wanted. `commands` are pairs: the name of an adapter that is a process of its own, and its command line.
-    `detail` says which results carry what happened: those of `failures`, or of `all` cases.
+    `detail` says which results carry what happened: those of `failures`, or of `all` cases; with `wire` that
+    includes every message between drivers and servers.
     """
 
     time: Time = "real"
@@ -39,6 +40,7 @@ class Settings:
     journal_dir: str = ""
     commands: tuple[tuple[str, str], ...] = ()
     detail: Detail = "failures"
+    wire: bool = False
 
     def command(self, adapter: str) -> str | None:
         """Return the command line of an adapter that is a process of its own, or else None."""

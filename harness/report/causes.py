@@ -63,7 +63,7 @@ def _lost_labels(evidence: Evidence) -> Iterator[str]:
         yield (
             f"a reply of the server has the label {label}: the driver's error has lost it"
             if in_reply
-            else f"no reply of the server has the label {label}: the driver itself has to add it, and did not"
+            else f"no reply of the server has the label {label}: the driver has to add it, and did not"
         )
     elif mismatch.path == "errorLabelsOmit":
         whose = "the server's reply has it" if in_reply else "no reply has it: the driver added it"

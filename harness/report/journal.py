@@ -29,6 +29,7 @@ _COLUMN: Final = 72
 _NAME_MAX: Final = 120
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _NAMES: Final = ("commandName", "command", "name")
+_WIRE: Final = frozenset({"messageReceived", "messageSent"})
 _SMALL_TALK: Final = frozenset({"hello", "ismaster", "isMaster"})
 
 
@@ -63,7 +64,8 @@ class Line:
         """Return the line for readers, without what is too long to read."""
         names = (self.fields.get(key) for key in _NAMES)
         about = next((name for name in names if isinstance(name, str)), "")
-        text = shortened(told(self.kind, self.fields))
+        said = told(self.kind, self.fields)
+        text = said if self.kind in _WIRE else shortened(said)
         return Moment(self.at, self.side, self.source, self.kind, about, self.link, text)
 
 
@@ -121,7 +123,9 @@ def two_columns(moments: Sequence[Moment]) -> Iterator[str]:
             yield f"{at}  {shortened(f'── {moment.source}  {moment.text}', 2 * _COLUMN)}"
             continue
         said = "  ".join(filter(None, (moment.source, moment.kind, moment.text)))
-        if moment.side == "server":
+        if moment.kind in _WIRE:
+            yield f"{at}  {said}"
+        elif moment.side == "server":
             yield f"{at}  {' ' * _COLUMN}{shortened(said, 2 * _COLUMN)}"
         else:
             yield f"{at}  {shortened(said, _COLUMN - 2)}"

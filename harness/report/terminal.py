@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from harness.report.failure import explanation
+from harness.report.failure import explanation, side_by_side
 from harness.report.journal import two_columns
 from harness.report.text import shown
 from harness.result import Result, ResultStatus, Tally
@@ -64,8 +64,10 @@ def report(results: Sequence[Result], settings: Settings, style: Style) -> Itera
         yield from _durations(results, style.durations, settings)
     failed = [each for each in results if each.status in (ResultStatus.FAILED, ResultStatus.UNEXPECTED_PASS)]
     for place, result in enumerate(failed):
-        timeline = style.verbosity > 0 or (style.verbosity == 0 and place < _TIMELINES_SHOWN)
-        yield from _failure(result, settings, timeline=timeline)
+        shown_of = _MOMENTS_SHOWN if style.verbosity == 0 and place < _TIMELINES_SHOWN else 0
+        yield from _failure(
+            result, settings, moments=len(result.timeline) if style.verbosity > 0 else shown_of
+        )
 
 
 def summary(tally: Tally, settings: Settings, *, seconds: float, notes: Iterable[str] = ()) -> str:
@@ -121,21 +123,43 @@ def _durations(results: Sequence[Result], count: int, settings: Settings) -> Ite
     yield ""
 
 
-def _failure(result: Result, settings: Settings, *, timeline: bool) -> Iterator[str]:
+def account(result: Result, settings: Settings) -> Iterator[str]:
+    """Yield all that is known of one case, passed or not, line by line."""
+    yield from _head(result)
+    if result.status is ResultStatus.PASSED:
+        yield f"  at {shown(result.place)}"
+        yield from _indented(side_by_side(result.comparison, colored=True, whole=True))
+    else:
+        yield from _indented(explanation(result, colored=True, whole=True))
+    yield from _indented(_timeline(result.timeline, most=len(result.timeline)))
+    edition = f"{result.adapter} follows the edition {result.edition}"
+    yield f"  {result.duration_ms:g} ms of {settings.time} time, seed {settings.seed}; {edition}"
+
+
+def _head(result: Result) -> Iterator[str]:
     word = click.style(result.status.value.upper(), fg=_COLORS[result.status], bold=True)
     yield f"{word} {result.id}  [{result.adapter}, {result.topology}]"
-    yield from (f"  {line}" for line in explanation(result, colored=True))
-    if timeline and result.timeline:
-        yield from (f"  {line}" for line in _timeline(result.timeline))
+
+
+def _failure(result: Result, settings: Settings, *, moments: int) -> Iterator[str]:
+    yield from _head(result)
+    yield from _indented(explanation(result, colored=True))
+    if moments:
+        yield from _indented(_timeline(result.timeline, most=moments))
     yield "  again: " + click.style(_command(result, settings), dim=True)
     yield ""
 
 
-def _timeline(moments: Sequence[Moment]) -> Iterator[str]:
-    left_out = len(moments) - _MOMENTS_SHOWN
-    rest = f" (the last {_MOMENTS_SHOWN} of {len(moments)})" if left_out > 0 else ""
+def _timeline(moments: Sequence[Moment], *, most: int) -> Iterator[str]:
+    if not moments:
+        return
+    rest = f" (the last {most} of {len(moments)})" if most < len(moments) else ""
     yield f"what clients saw (left) and servers did (right), in seconds{rest}:"
-    yield from two_columns(moments[-_MOMENTS_SHOWN:])
+    yield from two_columns(moments[-most:])
+
+
+def _indented(lines: Iterable[str]) -> Iterator[str]:
+    return (f"  {line}" for line in lines)
 
 
 def _command(result: Result, settings: Settings) -> str:

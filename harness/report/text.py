@@ -79,6 +79,12 @@ def _of_hit(fields: Mapping[str, Any]) -> str:
     return f"{fields['name']} on {fields['command']}: {fields['effect']} (connection {fields['connection']})"
 
 
+def _of_message(fields: Mapping[str, Any]) -> str:
+    answers = f" to request {fields['response_to']}" if fields["response_to"] else ""
+    head = f"{fields['op_code']} {fields['request_id']}{answers}, {fields['size']} bytes, {fields['peer']}"
+    return f"{head}  {fields['text']}"
+
+
 _TELLERS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
     **dict.fromkeys(COMMAND_EVENTS, _of_command),
     **dict.fromkeys(POOL_EVENTS, _of_pool),
@@ -86,6 +92,8 @@ _TELLERS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
     "operationEnded": _of_end,
     "commandFinished": _of_service,
     "failPointHit": _of_hit,
+    "messageReceived": _of_message,
+    "messageSent": _of_message,
 }
 
 

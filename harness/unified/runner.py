@@ -57,6 +57,7 @@ async def run_case(
         outcome = await _judged(_perform(context), case)
         _freeze_events(context)
     finally:
+        context.account.end(deployment.clock.now())
         undone = await _judged(_undo(context), case)
     final = outcome if outcome.status is not Status.PASSED else undone
     return replace(final, events=dict(context.events), comparisons=tuple(context.comparisons))

@@ -1,0 +1,148 @@
+"""`pushbackd explain`: run one case, and show what the driver and the servers did, step by step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harness import targets
+from harness.adapters.base import AdapterLost
+from harness.conform import DriverName
+from harness.plan import Item, Settings, loaded
+from harness.registry import EDITIONS
+from harness.registry import drivers as drivers_of
+from harness.report import terminal
+from harness.result import ExitCode, ResultStatus
+from harness.unified.deployment import Topology
+from harness.unified.errors import ScenarioError
+
+if TYPE_CHECKING:
+    from harness.plan import Time
+    from harness.registry import DriverInfo
+    from harness.unified.model import Case
+
+_WIRE_LEVEL = 2
+_SEPARATOR = "::"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The command line, as click has read it."""
+
+    case: str
+    adapter: str
+    topology: str
+    time: str | None
+    edition: str | None
+    seed: int
+    case_timeout: float
+    no_color: bool
+    verbose: int
+
+
+@click.command("explain")
+@click.argument("case", metavar="FILE::CASE")
+@click.option(
+    "--adapter", type=DriverName(), default="reference", show_default=True, help="The driver to run."
+)
+@click.option(
+    "--topology",
+    type=click.Choice([name for name in targets.NAMES if name not in targets.GROUPS]),
+    metavar="NAME[+auth]",
+    default=Topology.REPLICA_SET.value,
+    show_default=True,
+    help="The deployment to run on.",
+)
+@click.option(
+    "--time",
+    type=click.Choice(["real", "virtual"]),
+    help="[default: virtual for drivers that can run in it, else real]",
+)
+@click.option(
+    "--edition",
+    type=click.Choice(EDITIONS),
+    help="The edition of the specifications.  [default: the driver's]",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of all dice.")
+@click.option(
+    "--case-timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="When the case has hung, on the clock that it runs on.",
+)
+@click.option("--no-color", is_flag=True, help="No styles, not even on a terminal (as with NO_COLOR).")
+@click.option("-v", "--verbose", count=True, help="Twice, and every message on the wire is shown.")
+def command(**options: Any) -> ExitCode:
+    """Run one case and show all of it: expected beside actual events, and what both sides did when.
+
+    CASE is the description of a test in FILE, or a part of it that no other has; FILE alone will do when it
+    has one test. The exit code is that of `pushbackd conform`.
+    """
+    return _explain(Options(**options))
+
+
+def _explain(options: Options) -> ExitCode:
+    case = _find(options.case)
+    name, info = _driver(options.adapter)
+    settings = _settings(options, name, info)
+    edition = options.edition or info.editions[0]
+    item = Item(case.id, str(case.path), case.index, name, edition, options.topology)
+
+    from harness.bench import Bench  # noqa: PLC0415 - a help text needs no servers and drivers
+
+    with Bench(settings) as bench:
+        result = bench.run(item)
+    for line in terminal.account(result, settings):
+        click.echo(line, color=False if options.no_color else None)
+    return ExitCode.FAILED if result.status is ResultStatus.FAILED else ExitCode.PASSED
+
+
+def _find(text: str) -> Case:
+    """Return the case that a command line names. Raises `ClickException` when it is none, or several."""
+    path, _, wanted = text.partition(_SEPARATOR)
+    if not Path(path).is_file():
+        raise click.ClickException(f"{path}: there is no such file; the case is named FILE::CASE")
+    try:
+        cases = loaded(path).cases
+    except ScenarioError as error:
+        raise click.ClickException(str(error)) from error
+    exact = [case for case in cases if wanted in (case.description, case.id.partition(_SEPARATOR)[2])]
+    found = exact or [case for case in cases if wanted.lower() in case.description.lower()]
+    if len(found) == 1:
+        return found[0]
+    several = f"'{wanted}' may mean {len(found)} cases" if wanted else f"it has {len(found)} cases"
+    several = several if found else f"no case is called '{wanted}'"
+    listed = "\n".join(f"  {path}{_SEPARATOR}{case.description}" for case in found or cases)
+    raise click.ClickException(f"{path}: {several}; choose one of\n{listed}")
+
+
+def _driver(text: str) -> tuple[str, DriverInfo]:
+    try:
+        ((name, info),) = drivers_of([text]).items()
+    except AdapterLost as lost:
+        raise click.ClickException(str(lost)) from lost
+    return name, info
+
+
+def _settings(options: Options, name: str, info: DriverInfo) -> Settings:
+    if options.time == "virtual" and not info.virtual_time:
+        raise click.UsageError(f"--time virtual: {name} has no clock but the wall's; run it with --time real")
+    if options.edition and options.edition not in info.editions:
+        follows = ", ".join(info.editions)
+        raise click.UsageError(
+            f"--edition {options.edition}: {name} follows {follows}, which nobody can change"
+        )
+    time: Time = "virtual" if (options.time or "virtual") == "virtual" and info.virtual_time else "real"
+    return Settings(
+        time=time,
+        seed=options.seed,
+        case_timeout=options.case_timeout,
+        commands=((name, info.command),) if info.command else (),
+        detail="all",
+        wire=options.verbose >= _WIRE_LEVEL,
+    )
