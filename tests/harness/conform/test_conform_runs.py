@@ -57,7 +57,7 @@ def test_a_case_that_fails_is_shown_with_its_line_and_ends_the_run_with_1(
     scenario = write_scenario("a", operations=FAILS)
     done = conform(scenario)
     assert done.exit_code == ExitCode.FAILED
-    assert f"  at {scenario}:5" in done.stdout
+    assert f"  {scenario}:5: " in done.stdout
     assert "nowhere" in done.stdout
     assert "1 failed" in done.stdout.splitlines()[-1]
 
