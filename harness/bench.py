@@ -19,7 +19,7 @@ from harness.adapters.command import Children
 from harness.deployment import embedded
 from harness.registry import make_adapter
 from harness.report.causes import Evidence
-from harness.report.explanation import explained, place_of, said
+from harness.report.explanation import explained, place_of, values_of
 from harness.report.journal import Timeline
 from harness.result import Result, ResultStatus
 from harness.sim.clock import NothingScheduled
@@ -202,6 +202,7 @@ class Bench:
 
 def _result(item: Item, case: Case, outcome: Outcome, *, took: float, version: Sequence[int]) -> Result:
     location, mismatch = place_of(outcome, case), outcome.mismatch
+    expected, actual = values_of(outcome)
     return Result(
         id=item.id,
         status=_STATUSES[outcome.status],
@@ -214,6 +215,6 @@ def _result(item: Item, case: Case, outcome: Outcome, *, took: float, version: S
         line=location.line,
         server_version=".".join(map(str, version)),
         mismatch=str(mismatch) if mismatch else "",
-        expected=said(mismatch.expected) if mismatch else None,
-        actual=said(mismatch.actual) if mismatch else None,
+        expected=expected,
+        actual=actual,
     )

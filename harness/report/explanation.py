@@ -30,6 +30,8 @@ _STEP: Final = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 _LISTED: Final = re.compile(r"^(events|messages)\[\d+\]\.?")
 """What stands before the path within an event or a message, whose own place is known."""
 
+_WHOLE: Final = re.compile(r"(events|messages)\[\d+\]")
+
 
 def explained(result: Result, evidence: Evidence, account: Account, *, origin: float) -> Result:
     """Return a result with all that is known of how it came about; `origin` is the instant of `at` 0."""
@@ -52,8 +54,18 @@ def place_of(outcome: Outcome, case: Case) -> Location:
     return _within(place, _steps(_LISTED.sub("", mismatch.path))) or place
 
 
-def said(value: object) -> str | None:
-    """Return a value of a mismatch as text; None for one that is not there."""
+def values_of(outcome: Outcome) -> tuple[str | None, str | None]:
+    """Return what was expected and what came instead, as text.
+
+    Whole events that are other than expected are shown side by side and not here.
+    """
+    mismatch = outcome.mismatch
+    if mismatch is None or (outcome.comparisons and _WHOLE.fullmatch(mismatch.path)):
+        return None, None
+    return _said(mismatch.expected), _said(mismatch.actual)
+
+
+def _said(value: object) -> str | None:
     return None if value is UNSET or value is missing else shortened(one_line(value), _VALUE_WIDTH)
 
 
