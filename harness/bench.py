@@ -1,8 +1,9 @@
 """Where items are run: one process's deployments, drivers and event loops.
 
-In real time a deployment serves one case after the other, and is replaced after a case that did not pass. In
-virtual time each case has a loop, a network, dice and a deployment of its own, made from the seed and the
-id of the case, so that nothing that ran before can be seen.
+In real time a deployment serves one case after the other. One of ours is replaced after a case that did not
+pass; one that a user has given is cleaned, and asked anew if it does not answer. In virtual time each case
+has a loop, a network, dice and a deployment of its own, made from the seed and the id of the case, so that
+nothing that ran before can be seen.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from harness.adapters.base import AdapterLost
 from harness.adapters.command import Children
 from harness.deployment import embedded
+from harness.external import external
 from harness.registry import make_adapter
 from harness.report.causes import Evidence
 from harness.report.explanation import explained, place_of, values_of
@@ -24,7 +26,7 @@ from harness.report.journal import Timeline
 from harness.result import Result, ResultStatus
 from harness.sim.clock import NothingScheduled
 from harness.sim.world import World, run_virtual
-from harness.targets import has_auth, topology_of
+from harness.targets import has_auth, is_by_uri, topology_of
 from harness.unified.account import Account
 from harness.unified.deployment import Deployment
 from harness.unified.outcome import Outcome, Status
@@ -63,12 +65,17 @@ class RunningDeployment(Deployment, Protocol):
         """
         ...
 
+    async def recover(self) -> bool:
+        """Undo what a failed case may have left; return whether other cases may use the servers."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Rig:
     """The parts that a bench puts together: servers, drivers, and what runs a case on them."""
 
     deployment: Callable[..., AbstractAsyncContextManager[RunningDeployment]] = embedded
+    external: Callable[..., AbstractAsyncContextManager[RunningDeployment]] = external
     adapter: Callable[..., DriverAdapter] = make_adapter
     run_case: Callable[..., Awaitable[Outcome]] = run_case
 
@@ -93,7 +100,10 @@ class Bench:
         self.close()
 
     def run(self, item: Item) -> Result:
-        """Run one item to its end, whatever that is. Raises only what interrupts the whole run."""
+        """Run one item to its end, whatever that is. Raises only what interrupts the whole run.
+
+        That is a user, or `DeploymentError`: the deployment that the user has given does not answer.
+        """
         if self._settings.time == "real":
             return self._real.run(self._run_real(item))
         try:
@@ -124,16 +134,16 @@ class Bench:
         rng = SeededRng(f"{self._settings.seed}/{self._cases}")
         deployment = (await self._deployment(item.topology)).with_dice(rng)
         result = await self._run_on(deployment, item)
-        if result.status is ResultStatus.FAILED:
+        if result.status is ResultStatus.FAILED and not await deployment.recover():
             await self._discard(item.topology)
         return result
 
     async def _run_on(self, deployment: Deployment, item: Item) -> Result:
-        case, account = item.case(), Account(compares=self._settings.detail == "all")
-        began, known = deployment.clock.now(), deployment.journal.last_seq
+        case, account, journal = item.case(), Account(compares=self._settings.detail == "all"), deployment.journal
+        began, known = deployment.clock.now(), journal.last_seq if journal is not None else 0
         outcome = await self._outcome(case, deployment, item, account)
         took = deployment.clock.now() - began
-        fresh, heard = deployment.journal.since(known), account.heard()
+        fresh, heard = journal.since(known) if journal is not None else (), account.heard()
         timeline = Timeline.of(fresh, heard, account.steps, origin=began)
         if self._settings.journal_dir:
             timeline.write(Path(self._settings.journal_dir), item)
@@ -175,20 +185,21 @@ class Bench:
     async def _deployment(self, target: str) -> RunningDeployment:
         if target not in self._deployments:
             rng = SeededRng(self._settings.seed, f"deployment/{target}")
-            ports: dict[str, Any] = {
-                "clock": SystemClock(),
-                "network": TcpNetwork(),
-                "rng": rng,
-                "virtual": False,
-                **self._asked(target),
-            }
             stack = AsyncExitStack()
-            running = await stack.enter_async_context(self._rig.deployment(topology_of(target), **ports))
+            running = await stack.enter_async_context(self._starting(target, rng))
             self._deployments[target] = (running, stack)
         return self._deployments[target][0]
 
     def _asked(self, target: str) -> dict[str, Any]:
         return {"auth": has_auth(target), "wire": self._settings.wire}
+
+    def _starting(self, target: str, rng: Rng) -> AbstractAsyncContextManager[RunningDeployment]:
+        """Return what starts a deployment, or finds the one that the user has given."""
+        settings, clock = self._settings, SystemClock()
+        if is_by_uri(target):
+            return self._rig.external(settings.uri, settings.uri_multi, clock=clock, rng=rng)
+        ports: dict[str, Any] = {"clock": clock, "network": TcpNetwork(), "rng": rng, "virtual": False}
+        return self._rig.deployment(topology_of(target), **ports, **self._asked(target))
 
     async def _discard(self, target: str) -> None:
         _, stack = self._deployments.pop(target)

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness import expectations, keywords, targets
+from harness import expectations, keywords
 from harness.adapters.base import AdapterLost
+from harness.deployment_options import deployment_options, given_by, targets_of
 from harness.discovery import BadInputError, bundled_root, discover
 from harness.expectations import SKIP, Expectations, ExpectationsError
+from harness.given import ending_cleanly
 from harness.plan import Item, Load, Settings, load_all, plan
 from harness.registry import DRIVERS, EDITIONS, is_driver
 from harness.registry import drivers as drivers_of
@@ -22,12 +24,13 @@ from harness.report.jsonl import JsonLines
 from harness.report.progress import progress
 from harness.result import ExitCode, Result, ResultStatus, Tally
 from harness.run import InOrder, jobs_for, run_patiently
-from harness.unified.deployment import Topology
+from harness.survey import DeploymentError
 from mongowire.system import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from harness.given import Given
     from harness.registry import DriverInfo
     from harness.unified.model import TestFile
 
@@ -43,6 +46,8 @@ class Options:
     adapter: tuple[str, ...]
     topology: tuple[str, ...]
     auth: bool
+    uri: str | None
+    uri_multi: str | None
     time: str
     edition: str | None
     jobs: int | None
@@ -96,20 +101,7 @@ class _Jobs(click.ParamType[int | None]):
     help=f"The driver to run: {', '.join(DRIVERS)}, or 'cmd:' and the command line of an adapter"
     " (docs/WRITING-ADAPTERS.md); give it again for another one.",
 )
-@click.option(
-    "--topology",
-    type=click.Choice(targets.NAMES),
-    metavar="NAME[+auth]",
-    multiple=True,
-    default=(Topology.REPLICA_SET.value,),
-    show_default=True,
-    help="The deployment to run on: single, replicaset, sharded or load-balanced, each also with access"
-    " control (+auth). 'all' is each without, 'matrix' single+auth, replicaset, sharded and"
-    " load-balanced+auth. Give it again for more.",
-)
-@click.option(
-    "--auth/--no-auth", default=False, help="Access control on every deployment.  [default: where +auth is]"
-)
+@deployment_options
 @click.option(
     "--time",
     type=click.Choice(["real", "virtual"]),
@@ -176,15 +168,17 @@ def command(**options: Any) -> ExitCode:
 
 
 def _run(options: Options) -> ExitCode:
+    context = click.get_current_context()
+    given = given_by(context)
     infos = _infos(options.adapter)
-    settings, drivers = _settings(options, infos), _editions(options, infos)
+    settings, drivers = _settings(options, infos, given), _editions(options, infos)
     wanted = _keyword(options.keyword)
     books = {adapter: _book(adapter, options.expectations) for adapter in drivers}
     scenarios = _without_flawed(load_all(_discovered(options.paths)), books)
     if not scenarios.files:
         raise click.ClickException("\n".join(scenarios.complaints))
     _refuse_unmatched(books, scenarios, everywhere=options.expectations is not None)
-    on = targets.targets(options.topology, auth=options.auth)
+    on = targets_of(context, given)
     items = plan(scenarios.cases, drivers=drivers, topologies=on, wanted=wanted)
     return _Conformance(options, settings, books).run(items, scenarios.complaints)
 
@@ -196,8 +190,10 @@ def _infos(texts: Sequence[str]) -> dict[str, DriverInfo]:
         raise click.ClickException(str(lost)) from lost
 
 
-def _settings(options: Options, infos: Mapping[str, DriverInfo]) -> Settings:
+def _settings(options: Options, infos: Mapping[str, DriverInfo], given: Given | None) -> Settings:
     return Settings(
+        uri=given.uri if given else "",
+        uri_multi=given.uri_multi if given else "",
         time="virtual" if options.time == "virtual" else "real",
         seed=options.seed,
         case_timeout=options.case_timeout,
@@ -285,6 +281,7 @@ class _Conformance:
         self._results: list[Result] = []
         self._color = False if options.no_color or os.environ.get("NO_COLOR") else None
         self._lines = JsonLines(sys.stdout) if options.json else None
+        self._lost: DeploymentError | None = None
 
     def run(self, items: Sequence[Item], complaints: Sequence[str]) -> ExitCode:
         """Run the items, report, and return the exit code of the process."""
@@ -292,12 +289,14 @@ class _Conformance:
         began = clock.utc()
         interrupted = self._run_items(items)
         self._report(clock.utc() - began, complaints, interrupted=interrupted)
+        if self._lost is not None:
+            raise click.ClickException(str(self._lost)) from self._lost
         if complaints or interrupted:
             return ExitCode.BAD_INPUT
         return Tally.of(self._results).exit_code
 
     def _run_items(self, items: Sequence[Item]) -> bool:
-        """Return whether the user interrupted the run."""
+        """Return whether the user interrupted the run, or the loss of the servers that the user has given."""
         bar = not self._options.quiet and not self._options.verbose
         with progress(len(items), wanted=bar, color=self._color) as advance:
             in_order = InOrder(self._deliver)
@@ -313,9 +312,11 @@ class _Conformance:
             try:
                 left = self._without_skipped(items, on_result)
                 jobs = self._options.jobs or jobs_for(len(left), self._settings)
-                run_patiently(left, self._settings, jobs=jobs, on_result=on_result, is_flaky=is_flaky)
-            except KeyboardInterrupt:
+                with ending_cleanly():
+                    run_patiently(left, self._settings, jobs=jobs, on_result=on_result, is_flaky=is_flaky)
+            except (KeyboardInterrupt, DeploymentError) as end:
                 in_order.flush()
+                self._lost = end if isinstance(end, DeploymentError) else None
                 return True
         return False
 

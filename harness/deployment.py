@@ -76,6 +76,10 @@ class EmbeddedDeployment:
         """Return the same servers with other dice, with which a new driver draws new session ids."""
         return replace(self, rng=rng)
 
+    async def recover(self) -> bool:
+        """Return False: to start other servers is cheaper, and safer, than to clean these."""
+        return False
+
     async def prepare(self) -> None:
         """Learn what never changes while the servers run."""
         build_info = await self.admin("admin", {"buildInfo": 1})

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.discovery import bundled_root
 from harness.result import Result, ResultStatus
+from harness.targets import names_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -65,8 +66,7 @@ class Entry:
 
     def applies(self, topology: str, edition: str) -> bool:
         """Return whether the entry holds on this deployment, by whichever name, and in this edition."""
-        plain = topology.partition("+")[0]
-        return (not self.topologies or not self.topologies.isdisjoint((topology, plain))) and (
+        return (not self.topologies or not self.topologies.isdisjoint(names_of(topology))) and (
             not self.editions or edition in self.editions
         )
 

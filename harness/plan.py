@@ -12,13 +12,13 @@ from harness.result import Result, ResultStatus
 from harness.unified.build import build
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import read
-from harness.unified.model import Operation
+from harness.unified.model import nested
 from harness.unified.schema import check
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from harness.unified.model import Case, EntitySpec, TestFile
+    from harness.unified.model import Case, EntitySpec, Operation, TestFile
 
 Time: TypeAlias = Literal["real", "virtual"]
 Detail: TypeAlias = Literal["failures", "all"]
@@ -32,6 +32,8 @@ class Settings:
     wanted. `commands` are pairs: the name of an adapter that is a process of its own, and its command line.
     `detail` says which results carry what happened: those of `failures`, or of `all` cases; with `wire` that
     includes every message between drivers and servers.
+    `uri` is of a deployment that is not ours, with `uri_multi` of all its mongos where one differs from the
+    other; where it is empty, a run starts its own.
     """
 
     time: Time = "real"
@@ -41,6 +43,8 @@ class Settings:
     commands: tuple[tuple[str, str], ...] = ()
     detail: Detail = "failures"
     wire: bool = False
+    uri: str = field(default="", repr=False)
+    uri_multi: str = field(default="", repr=False)
 
     def command(self, adapter: str) -> str | None:
         """Return the command line of an adapter that is a process of its own, or else None."""
@@ -61,7 +65,7 @@ class Settings:
 class Item:
     """One case with one driver, in one edition of the specifications, on one deployment.
 
-    `topology` is the deployment's name (`harness.targets`), which may end in `+auth`.
+    `topology` is the deployment's name (`harness.targets`), such as `single+auth`.
     """
 
     id: str
@@ -162,20 +166,10 @@ def allowance(case: Case) -> float:
     That is what it waits and blocks, each block as often as its fail point counts (`alwaysOn`: once for each
     operation), and how long its clients may look for a server.
     """
-    operations = tuple(_nested(case.operations))
+    operations = tuple(nested(case.operations))
     waits = sum(_waits(each) * _times(each, len(operations)) for each in operations)
     options = (spec.body.get("uriOptions", {}) for spec in _clients(case, operations))
     return (waits + sum(_milliseconds(each.get("serverSelectionTimeoutMS")) for each in options)) / 1000
-
-
-def _nested(operations: Iterable[Operation]) -> Iterator[Operation]:
-    """Yield operations, and those inside callbacks and on threads."""
-    for operation in operations:
-        yield operation
-        inside = operation.arguments.get("callback", ())
-        yield from _nested(inside if isinstance(inside, tuple) else ())
-        on_thread = operation.arguments.get("operation")
-        yield from _nested((on_thread,) if isinstance(on_thread, Operation) else ())
 
 
 def _clients(case: Case, operations: Iterable[Operation]) -> Iterator[EntitySpec]:

@@ -8,6 +8,9 @@ line. Other YAML is never touched.
 
 from __future__ import annotations
 
+import os
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 
     from harness.bench import Bench
     from harness.expectations import Expectations
+    from harness.given import Given
     from harness.plan import Item, Settings, Time
     from harness.registry import DriverInfo
     from harness.result import Result
@@ -34,6 +38,10 @@ _OPTIONS = {
     "edition": ("the edition of the specifications, for drivers that follow several", []),
     "seed": ("the seed of all dice", ["0"]),
 }
+_DEPLOYMENT = {
+    "uri": "servers to run on instead, whose collections are dropped: a connection string, or env",
+    "uri-multi": "the connection string of the load balancer of all mongos, where uri is of that of one",
+}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -42,6 +50,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     for name, (help_text, default) in _OPTIONS.items():
         group.addoption(f"--pushbackd-{name}", action="append", help=f"{help_text} (again for more)")
         parser.addini(f"pushbackd_{name}", help_text, type="args", default=default)
+    for name, help_text in _DEPLOYMENT.items():
+        group.addoption(f"--pushbackd-{name}", help=help_text)
+        parser.addini(_ini(name), help_text, default="")
     parser.addini(
         "pushbackd_scenarios", "folders or globs of the scenario files to collect", type="args", default=[]
     )
@@ -49,9 +60,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker that every case carries."""
+    """Register the marker that every case carries. Raises `UsageError` for workers that share servers."""
     config.addinivalue_line("markers", "pushbackd: a case of a scenario in the unified test format")
-    config.stash[_SESSION] = _Session(config)
+    session = config.stash[_SESSION] = _Session(config)
+    if session.text("uri") and config.getoption("dist", "no") not in ("no", "loadgroup"):
+        raise pytest.UsageError(
+            "pushbackd uri: cases that run at once would disturb each other: add --dist loadgroup, or -n 0"
+        )
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -65,7 +80,8 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     """Say what the cases run with, so that a report can be repeated."""
     session = config.stash[_SESSION]
     words = (f"{name} {' '.join(session.values(name))}" for name in _OPTIONS if session.values(name))
-    return [f"pushbackd: {', '.join(words)}"]
+    where = (f"{name} {_redacted(session.text(name))}" for name in _DEPLOYMENT if session.text(name))
+    return [f"pushbackd: {', '.join((*words, *where))}"]
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -106,6 +122,8 @@ class ScenarioItem(pytest.Item):
         self.item = item
         self.settings = settings
         self.add_marker("pushbackd")
+        if settings.uri and self.config.pluginmanager.hasplugin("xdist"):
+            self.add_marker(pytest.mark.xdist_group("pushbackd-uri"))
         entry = self._session.expectations(item.adapter).find(item.id, item.topology, item.edition)
         self._attempts = entry.attempts if entry else 1
         if entry is not None and entry.kind != "flaky":
@@ -123,10 +141,10 @@ class ScenarioItem(pytest.Item):
         """Run the case; raise what pytest understands."""
         from harness.result import ResultStatus  # noqa: PLC0415 - see pytest_collect_file
 
-        result = self._session.bench(self.settings).run(self.item)
+        result = self._session.run(self.settings, self.item)
         for _ in range(1, self._attempts):
             if result.status is ResultStatus.FAILED:
-                result = self._session.bench(self.settings).run(self.item)
+                result = self._session.run(self.settings, self.item)
         self.user_properties += [("adapter", result.adapter), ("topology", result.topology)]
         if result.status is ResultStatus.SKIPPED:
             # Without the item's own location, every skip would seem to come from this line.
@@ -167,6 +185,7 @@ class _Session:
         self._infos: Mapping[str, DriverInfo] | None = None
         self._expectations: dict[str, Expectations] = {}
         self._opted_in: frozenset[Path] | None = None
+        self._target = ""
 
     def values(self, name: str) -> Sequence[str]:
         """Return the values of an option: the command line's, or else the ini file's."""
@@ -175,12 +194,44 @@ class _Session:
         )
         return given
 
+    def text(self, name: str) -> str:
+        """Return the value of an option that takes one: the command line's, or else the ini file's."""
+        return str(self._config.getoption(f"--pushbackd-{name}") or self._config.getini(_ini(name)))
+
+    @property
+    def given(self) -> Given | None:
+        """The servers that the user has given. Raises `UsageError` for a contradiction."""
+        from harness.given import Given  # noqa: PLC0415 - see pytest_collect_file
+
+        try:
+            given = Given.of(self.text("uri"), self.text("uri-multi"), os.environ)
+        except ValueError as error:
+            raise pytest.UsageError(f"pushbackd uri: {error}") from error
+        if given and self._config.getoption("--pushbackd-topology"):
+            raise pytest.UsageError("pushbackd uri: the servers say themselves what they are: no topology")
+        if given and "virtual" in (self._config.getoption("--pushbackd-time") or ()):
+            raise pytest.UsageError(
+                "pushbackd uri: those servers have no clock but the wall's: no virtual time"
+            )
+        return given
+
     @property
     def topologies(self) -> Sequence[str]:
-        """The deployments to run on. Raises `UsageError` for one that is not served."""
+        """The deployments to run on. Raises `UsageError` for one that is not served, or cannot be used."""
         from harness.targets import NAMES, targets  # noqa: PLC0415 - see pytest_collect_file
 
+        if (given := self.given) is not None:
+            return (self._introduced(given),)
         return targets(_chosen("topology", self.values("topology"), NAMES))
+
+    def _introduced(self, given: Given) -> str:
+        """Return the name of the servers that the user has given, which are asked once."""
+        from harness.given import introduce  # noqa: PLC0415 - see pytest_collect_file
+
+        if not self._target:
+            with _ending_without_servers():
+                self._target = introduce(given).target
+        return self._target
 
     def runs(self) -> Iterator[tuple[dict[str, str], Settings]]:
         """Yield the drivers (with their editions) and the settings of each kind of time."""
@@ -188,7 +239,8 @@ class _Session:
 
         infos = self._drivers()
         commands = tuple((name, info.command) for name, info in infos.items() if info.command)
-        times = _chosen("time", self.values("time"), ("real", "virtual"))
+        given = self.given
+        times = ("real",) if given else _chosen("time", self.values("time"), ("real", "virtual"))
         seed = _number("seed", self.values("seed")[-1])
         for time in dict.fromkeys((*times, "real")):
             drivers = {
@@ -198,7 +250,11 @@ class _Session:
             }
             if drivers:
                 kind: Time = "virtual" if time == "virtual" else "real"
-                yield drivers, Settings(time=kind, seed=seed, commands=commands)
+                settings = Settings(time=kind, seed=seed, commands=commands)
+                yield (
+                    drivers,
+                    replace(settings, uri=given.uri, uri_multi=given.uri_multi) if given else settings,
+                )
 
     def _drivers(self) -> Mapping[str, DriverInfo]:
         """Return the chosen drivers by name; adapters of the user's introduce themselves once."""
@@ -239,6 +295,11 @@ class _Session:
             self._benches[settings] = Bench(settings)
         return self._benches[settings]
 
+    def run(self, settings: Settings, item: Item) -> Result:
+        """Run an item. Ends the whole run when the servers that the user has given are lost."""
+        with _ending_without_servers():
+            return self.bench(settings).run(item)
+
     def close(self) -> None:
         """Stop everything."""
         for bench in self._benches.values():
@@ -260,6 +321,28 @@ class _Session:
             asked_for = getattr(plugin, "pytest_plugins", ())
             if _NAME in ([asked_for] if isinstance(asked_for, str) else asked_for):
                 yield Path(plugin.__file__).parent
+
+
+def _ini(name: str) -> str:
+    return f"pushbackd_{name.replace('-', '_')}"
+
+
+def _redacted(uri: str) -> str:
+    from harness.unified.uri import ConnectionString  # noqa: PLC0415 - see pytest_collect_file
+
+    return ConnectionString.of(uri).redacted() if "://" in uri else uri
+
+
+@contextmanager
+def _ending_without_servers() -> Iterator[None]:
+    """End the whole run, once, when the servers that the user has given do not answer."""
+    from harness.survey import DeploymentError  # noqa: PLC0415 - see pytest_collect_file
+
+    try:
+        yield
+    except DeploymentError as error:
+        reason = f"pushbackd uri: {error}"
+        raise pytest.exit.Exception(reason, returncode=pytest.ExitCode.INTERRUPTED) from error
 
 
 _SESSION = pytest.StashKey[_Session]()

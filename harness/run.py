@@ -23,7 +23,12 @@ _WAITING_WORKERS = 3
 
 
 def jobs_for(count: int, settings: Settings) -> int:
-    """Return how many processes are worth it for `count` items on this machine; 1 is this process."""
+    """Return how many processes are worth it for `count` items on this machine; 1 is this process.
+
+    A deployment that the user has given is one, and cases that run at once on it would disturb each other.
+    """
+    if settings.uri:
+        return 1
     most = _processors() * (1 if settings.time == "virtual" else _WAITING_WORKERS)
     return max(1, min(most, count // _WORTH_A_WORKER[settings.time]))
 

@@ -1,4 +1,8 @@
-"""The deployments of a run, each by a name of one word: a topology, or one with access control."""
+"""The deployments of a run, each by a name: a topology, whether it has access control, and if it was given.
+
+`replicaset` and `single+auth` are started by the run itself; `replicaset+auth+uri` is one that a user has
+given by its connection string.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,10 @@ from harness.unified.deployment import Topology
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from harness.unified.deployment import Deployment
+
 _WITH_AUTH: Final = "+auth"
+_BY_URI: Final = "+uri"
 _PLAIN: Final = tuple(str(topology) for topology in SERVED)
 
 GROUPS: Final = {
@@ -35,9 +42,24 @@ def _secured(target: str) -> str:
 
 def topology_of(target: str) -> Topology:
     """Return the topology of a deployment."""
-    return Topology(target.removesuffix(_WITH_AUTH))
+    return Topology(target.partition("+")[0])
 
 
 def has_auth(target: str) -> bool:
     """Return whether a deployment has access control."""
-    return target.endswith(_WITH_AUTH)
+    return _WITH_AUTH in target
+
+
+def name_of(deployment: Deployment) -> str:
+    """Return the name of a deployment that a user has given."""
+    return f"{deployment.topology}{_WITH_AUTH if deployment.auth else ''}{_BY_URI}"
+
+
+def is_by_uri(target: str) -> bool:
+    """Return whether a user has given a deployment: its servers keep no journal for us."""
+    return target.endswith(_BY_URI)
+
+
+def names_of(target: str) -> frozenset[str]:
+    """Return all names by which an expectations file may speak of a deployment."""
+    return frozenset({target, target.removesuffix(_BY_URI), topology_of(target).value})

@@ -16,6 +16,8 @@ from harness.report.failure import explanation, side_by_side
 from harness.report.journal import two_columns
 from harness.report.text import shown
 from harness.result import Result, ResultStatus, Tally
+from harness.targets import is_by_uri
+from harness.unified.uri import ConnectionString
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -131,7 +133,7 @@ def account(result: Result, settings: Settings) -> Iterator[str]:
         yield from _indented(side_by_side(result.comparison, colored=True, whole=True))
     else:
         yield from _indented(explanation(result, colored=True, whole=True))
-    yield from _indented(_timeline(result.timeline, most=len(result.timeline)))
+    yield from _indented(_timeline(result, most=len(result.timeline)))
     edition = f"{result.adapter} follows the edition {result.edition}"
     yield f"  {result.duration_ms:g} ms of {settings.time} time, seed {settings.seed}; {edition}"
 
@@ -145,16 +147,22 @@ def _failure(result: Result, settings: Settings, *, moments: int) -> Iterator[st
     yield from _head(result)
     yield from _indented(explanation(result, colored=True))
     if moments:
-        yield from _indented(_timeline(result.timeline, most=moments))
+        yield from _indented(_timeline(result, most=moments))
     yield "  again: " + click.style(_command(result, settings), dim=True)
     yield ""
 
 
-def _timeline(moments: Sequence[Moment], *, most: int) -> Iterator[str]:
+def _timeline(result: Result, *, most: int) -> Iterator[str]:
+    moments = result.timeline
     if not moments:
         return
     rest = f" (the last {most} of {len(moments)})" if most < len(moments) else ""
-    yield f"what clients saw (left) and servers did (right), in seconds{rest}:"
+    told = (
+        "what clients saw, in seconds; servers by URI keep no journal"
+        if is_by_uri(result.topology)
+        else "what clients saw (left) and servers did (right), in seconds"
+    )
+    yield f"{told}{rest}:"
     yield from two_columns(moments[-most:])
 
 
@@ -170,14 +178,21 @@ def _command(result: Result, settings: Settings) -> str:
         shown(result.file),
         "--adapter",
         f"cmd:{command}" if (command := settings.command(result.adapter)) else result.adapter,
-        "--topology",
-        result.topology,
     ]
+    words += _where(result, settings)
     words += ["--edition", result.edition, "--time", settings.time, "--seed", str(settings.seed)]
     description = result.id.partition("::")[2]
     mark = next((mark for mark in "\"'" if mark not in description), None)
     words += ["-k", f"{mark}{description}{mark}"] if mark else []
     return shlex.join(words)
+
+
+def _where(result: Result, settings: Settings) -> list[str]:
+    """Return the options that name the deployment, without a password."""
+    if not is_by_uri(result.topology):
+        return ["--topology", result.topology]
+    multi = ["--uri-multi", ConnectionString.of(settings.uri_multi).redacted()] if settings.uri_multi else []
+    return ["--uri", ConnectionString.of(settings.uri).redacted(), *multi]
 
 
 def _first_line(reason: str) -> str:

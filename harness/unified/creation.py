@@ -13,6 +13,7 @@ from harness.unified.entities import ClientEntity, SessionEntity, ThreadEntity
 from harness.unified.errors import ScenarioError
 from harness.unified.observation import ALWAYS, READY, told
 from harness.unified.outcome import CaseFailedError, CaseSkippedError
+from harness.unified.requirements import FAIL_POINT_SETTERS
 from harness.unified.uri import host_count, with_options
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def _client_uri(context: Context, body: Mapping[str, Any]) -> str:
 
 def _sets_fail_points(context: Context) -> bool:
     names = (operation.name for operation in context.case.operations)
-    return any(name in ("failPoint", "targetedFailPoint") for name in names)
+    return any(name in FAIL_POINT_SETTERS for name in names)
 
 
 def _deployment_uri(deployment: Deployment, multiple: bool | None) -> str:  # noqa: FBT001  # useMultipleMongoses: true, false or not given

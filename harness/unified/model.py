@@ -11,7 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from harness.adapters.base import EntityKind
@@ -108,6 +108,16 @@ class Operation:
     expect_error: ExpectedError | None = None
     expect_result: Any = UNSET
     save_result_as_entity: str | None = None
+
+
+def nested(operations: Iterable[Operation]) -> Iterator[Operation]:
+    """Yield operations, and those inside callbacks and on threads."""
+    for operation in operations:
+        yield operation
+        inside = operation.arguments.get("callback", ())
+        yield from nested(inside if isinstance(inside, tuple) else ())
+        on_thread = operation.arguments.get("operation")
+        yield from nested((on_thread,) if isinstance(on_thread, Operation) else ())
 
 
 @dataclass(frozen=True, slots=True)

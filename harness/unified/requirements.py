@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from harness.adapters.base import EntityKind, Feature
 from harness.unified.deployment import Topology
+from harness.unified.model import nested
 from harness.unified.schema.events import COMMAND_EVENTS, POOL_EVENTS
 
 if TYPE_CHECKING:
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
     from harness.unified.deployment import Deployment
     from harness.unified.model import Case, EntitySpec, Requirement
+
+FAIL_POINT_SETTERS: Final = frozenset({"failPoint", "targetedFailPoint"})
+"""The operations of the runner that set one."""
 
 
 def skip_reason(case: Case, deployment: Deployment, features: frozenset[Feature]) -> str | None:
@@ -25,6 +29,7 @@ def skip_reason(case: Case, deployment: Deployment, features: frozenset[Feature]
     return (
         unmet_reason(case.file_requirements, deployment)
         or unmet_reason(case.requirements, deployment)
+        or _no_fail_points(case, deployment)
         or missing_feature(case, features)
     )
 
@@ -38,6 +43,17 @@ def unmet_reason(requirements: Sequence[Requirement], deployment: Deployment) ->
             return None
         reasons.append(reason)
     return "; or ".join(dict.fromkeys(reasons)) or None
+
+
+def _no_fail_points(case: Case, deployment: Deployment) -> str | None:
+    """Return a reason when a case sets a fail point and the servers take none.
+
+    A deployment that cannot be asked for its parameters is taken to have test commands.
+    """
+    if deployment.parameters.get("enableTestCommands", True):
+        return None
+    names = {operation.name for operation in nested(case.operations)}
+    return None if names.isdisjoint(FAIL_POINT_SETTERS) else "needs fail points, which the servers refuse"
 
 
 def version_of(text: str) -> tuple[int, int, int]:

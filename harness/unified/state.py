@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from harness.unified.errors import ScenarioError
 from harness.unified.matcher import match_exactly
+from harness.unified.model import nested
 from harness.unified.outcome import CaseFailedError, Mismatch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from harness.unified.model import Case, CollectionData, Operation
+    from harness.unified.deployment import Deployment
+    from harness.unified.model import Case, CollectionData
     from harness.unified.operations.spec import Context
 
 _MAJORITY: Final = {"writeConcern": {"w": "majority"}}
 _NAMESPACE_NOT_FOUND: Final = 26
-_HARMLESS_KILL_CODES: Final = frozenset({11601, 13, 59})
-"""killAllSessions: Interrupted, Unauthorized, CommandNotFound."""
+_HARMLESS_KILL_CODES: Final = frozenset({11601, 13, 59, 8000})
+"""killAllSessions: Interrupted, Unauthorized, CommandNotFound, AtlasError."""
 
 _BATCH: Final = 100_000
 """Large enough that every collection that a scenario can write down comes in one batch."""
@@ -35,7 +37,7 @@ async def set_up(context: Context) -> None:
         return
     reply = await _admin(context, "admin", {"ping": 1})
     context.cluster_time = reply.get("$clusterTime")
-    if "distinct" in {operation.name for operation in _all_operations(context.case.operations)}:
+    if "distinct" in {operation.name for operation in nested(context.case.operations)}:
         await _warm_up(context)
 
 
@@ -106,15 +108,17 @@ async def disable_fail_points(context: Context) -> None:
 
 
 async def end_transactions(context: Context) -> None:
-    """Terminating Open Transactions: on the primary, or on each mongos."""
-    deployment = context.deployment
+    """Terminating Open Transactions."""
+    await kill_all_sessions(context.deployment)
+
+
+async def kill_all_sessions(deployment: Deployment) -> None:
+    """End what sessions have open, on the primary or on each mongos. Raises `ScenarioError`."""
     addresses = deployment.addresses if deployment.topology.has_mongos else (None,)
     for address in addresses:
         reply = await deployment.admin("admin", {"killAllSessions": []}, address=address)
         if not reply.get("ok") and reply.get("code") not in _HARMLESS_KILL_CODES:
-            raise ScenarioError(
-                f"killAllSessions failed: {reply.get('errmsg')}", location=context.case.location
-            )
+            raise ScenarioError(f"killAllSessions failed: {reply.get('errmsg')}")
 
 
 def starts_transaction(case: Case) -> bool:
@@ -123,11 +127,3 @@ def starts_transaction(case: Case) -> bool:
 
 
 _TRANSACTION_STARTERS: Final = frozenset({"startTransaction", "withTransaction"})
-
-
-def _all_operations(operations: Sequence[Operation]) -> Iterator[Operation]:
-    """Yield operations, and those inside callbacks."""
-    for operation in operations:
-        yield operation
-        inside = operation.arguments.get("callback", ())
-        yield from _all_operations(inside if isinstance(inside, tuple) else ())

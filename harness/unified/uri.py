@@ -1,4 +1,4 @@
-"""Connection strings of client entities: the deployment's, with the entity's options merged in.
+"""Connection strings, taken apart without loss: the deployment's, with an entity's options merged in.
 
 Unified Test Format: entity (uriOptions). Every driver reads a connection string, so no adapter has to know
 how its driver spells an option.
@@ -6,15 +6,92 @@ how its driver spells an option.
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from harness.unified.errors import ScenarioError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-_SCHEME: Final = "mongodb://"
+_SCHEME: Final = re.compile(r"[a-z+]+://")
+_ALIASES: Final = {"ssl": "tls"}
+_SECRET: Final = "***"  # noqa: S105 - what stands for a password
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionString:
+    """The parts of a connection string, each as it was written: percent-encoded, in its order.
+
+    `credentials` is `user:password`, or empty; `hosts` may be names, addresses in brackets or sockets.
+    """
+
+    scheme: str
+    credentials: str
+    hosts: tuple[str, ...]
+    database: str = ""
+    options: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, text: str) -> ConnectionString:
+        """Take a connection string apart; whether it is valid is for drivers to say."""
+        found = _SCHEME.match(text)
+        scheme = found[0] if found else ""
+        rest, _, query = text.removeprefix(scheme).partition("?")
+        authority, _, database = rest.partition("/")
+        credentials, _, hosts = authority.rpartition("@")
+        pairs = (pair.partition("=") for pair in re.split("[&;]", query) if pair)
+        options = tuple((name, value) for name, _, value in pairs)
+        return cls(scheme, credentials, tuple(hosts.split(",")), database, options)
+
+    def __str__(self) -> str:
+        who = f"{self.credentials}@" if self.credentials else ""
+        query = "&".join(f"{name}={value}" for name, value in self.options)
+        return f"{self.scheme}{who}{','.join(self.hosts)}/{self.database}{'?' if query else ''}{query}"
+
+    def option(self, name: str) -> str | None:
+        """Return an option's first value, whatever the case of its name, or None."""
+        return next((value for given, value in self.options if _canonical(given) == _canonical(name)), None)
+
+    def is_on(self, name: str) -> bool:
+        """Return whether an option is `true`."""
+        return self.option(name) == "true"
+
+    def keeping(self, wanted: Callable[[str], bool]) -> ConnectionString:
+        """Return the string with those options only whose names, in lower case, are wanted."""
+        kept = tuple((name, value) for name, value in self.options if wanted(_canonical(name)))
+        return replace(self, options=kept)
+
+    def without(self, *names: str) -> ConnectionString:
+        """Return the string without some options."""
+        unwanted = {_canonical(name) for name in names}
+        return self.keeping(lambda name: name not in unwanted)
+
+    def having(self, options: Iterable[tuple[str, str]]) -> ConnectionString:
+        """Return the string with options (their values encoded) in place of those of the same name."""
+        added = tuple(options)
+        kept = self.without(*(name for name, _ in added))
+        return replace(kept, options=(*kept.options, *added))
+
+    def at(self, *hosts: str) -> ConnectionString:
+        """Return the string with other hosts."""
+        return replace(self, hosts=hosts)
+
+    def redacted(self) -> str:
+        """Return the string for people to read, without passwords and tokens."""
+        user, colon, _ = self.credentials.partition(":")
+        shown = tuple((name, _SECRET if _is_secret(name) else value) for name, value in self.options)
+        return str(replace(self, credentials=user + (f":{_SECRET}" if colon else ""), options=shown))
+
+
+def _canonical(name: str) -> str:
+    return _ALIASES.get(name.lower(), name.lower())
+
+
+def _is_secret(name: str) -> bool:
+    return "password" in name.lower() or name.lower() == "authmechanismproperties"
 
 
 def with_options(uri: str, options: Mapping[str, Any]) -> str:
@@ -23,28 +100,15 @@ def with_options(uri: str, options: Mapping[str, Any]) -> str:
     `directConnection: true` leaves one seed and no replica set name. Raises `ScenarioError` for an option
     whose value is a `$$placeholder`.
     """
-    authority, _, query = uri.removeprefix(_SCHEME).partition("?")
-    authority, _, database = authority.partition("/")
-    names = {name.lower() for name in options}
-    direct = any(name.lower() == "directconnection" and value is True for name, value in options.items())
-    if direct:
-        authority = _first_seed(authority)
-        names |= {"replicaset"}
-    kept = [pair for pair in query.split("&") if pair and pair.partition("=")[0].lower() not in names]
-    added = [f"{name}={value}" for name, values in options.items() for value in _texts(name, values)]
-    pairs = "&".join([*kept, *added])
-    return f"{_SCHEME}{authority}/{database}" + (f"?{pairs}" if pairs else "")
-
-
-def _first_seed(authority: str) -> str:
-    credentials, at, hosts = authority.rpartition("@")
-    return f"{credentials}{at}{hosts.split(',')[0]}"
+    string = ConnectionString.of(uri)
+    if any(name.lower() == "directconnection" and value is True for name, value in options.items()):
+        string = string.at(string.hosts[0]).without("replicaSet")
+    return str(string.having((name, text) for name, value in options.items() for text in _texts(name, value)))
 
 
 def host_count(uri: str) -> int:
     """Return how many hosts a connection string names."""
-    authority = uri.removeprefix(_SCHEME).partition("?")[0].partition("/")[0]
-    return authority.rpartition("@")[2].count(",") + 1
+    return len(ConnectionString.of(uri).hosts)
 
 
 def _texts(name: str, value: Any) -> Iterator[str]:

@@ -37,6 +37,9 @@ class ScriptedDeployment:
     def with_dice(self, rng: Rng) -> ScriptedDeployment:
         return ScriptedDeployment(self.clock, rng, self.journal)
 
+    async def recover(self) -> bool:
+        return False
+
     def say(self) -> None:
         self.journal.append(self.clock.now(), "node0", ConnectionClosed(1, self.rng.randbytes(4).hex()))
 
@@ -62,7 +65,7 @@ class Script:
 
     @property
     def rig(self) -> Rig:
-        return Rig(self.deployment, self.adapter, self.run_case)
+        return Rig(self.deployment, adapter=self.adapter, run_case=self.run_case)
 
     @asynccontextmanager
     async def deployment(self, *_: Any, clock: Clock, rng: Rng, **__: Any) -> AsyncIterator[Any]:
