@@ -63,10 +63,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker that every case carries. Raises `UsageError` for workers that share servers."""
     config.addinivalue_line("markers", "pushbackd: a case of a scenario in the unified test format")
     session = config.stash[_SESSION] = _Session(config)
-    if session.text("uri") and config.getoption("dist", "no") not in ("no", "loadgroup"):
-        raise pytest.UsageError(
-            "pushbackd uri: cases that run at once would disturb each other: add --dist loadgroup, or -n 0"
-        )
+    if session.text("uri") and config.getoption("dist", "no") != "no":
+        raise pytest.UsageError("pushbackd uri: cases that run at once would disturb each other: add -n 0")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -122,8 +120,6 @@ class ScenarioItem(pytest.Item):
         self.item = item
         self.settings = settings
         self.add_marker("pushbackd")
-        if settings.uri and self.config.pluginmanager.hasplugin("xdist"):
-            self.add_marker(pytest.mark.xdist_group("pushbackd-uri"))
         entry = self._session.expectations(item.adapter).find(item.id, item.topology, item.edition)
         self._attempts = entry.attempts if entry else 1
         if entry is not None and entry.kind != "flaky":

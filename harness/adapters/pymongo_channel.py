@@ -7,7 +7,7 @@ wrong must not hide in the commands that prepare its own cases.
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pymongo import AsyncMongoClient
 from pymongo.asynchronous.uri_parser import parse_uri
@@ -31,6 +31,9 @@ DEFAULTS: Final = {
 }
 """What bounds every wait, unless the connection string says otherwise."""
 
+_HEARTBEAT_MS: Final = 500
+"""A fail point that looks like a change of state makes a server unknown for that long."""
+
 _KEPT: Final = frozenset({*DEFAULTS, "directconnection", "loadbalanced", "replicaset"})
 _REPEATABLE: Final = frozenset(
     {"hello", "ping", "find", "drop", "distinct", "configureFailPoint", "killAllSessions", "listCollections"}
@@ -52,8 +55,8 @@ class Channel:
         """Return the reply of the server, or of the primary, whatever its `ok` is. Raises `ChannelError`."""
         try:
             return await self._repeatedly(self._client(uri), database, dict(command))
-        except OperationFailure as error:
-            return {"ok": 0.0, "code": error.code, "errmsg": str(error), **(error.details or {})}
+        except (OperationFailure, NotPrimaryError) as error:
+            return {"ok": 0.0, "errmsg": str(error), **dict(cast("Any", error.details) or {})}
         except (PyMongoError, UserWarning, OSError, ValueError) as error:
             raise ChannelError(_sentence(error)) from error
 
@@ -67,7 +70,9 @@ class Channel:
         if uri not in self._clients:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", UserWarning)
-                self._clients[uri] = AsyncMongoClient(_way_in(uri), appname="pushbackd")
+                self._clients[uri] = AsyncMongoClient(
+                    _way_in(uri), appname="pushbackd", heartbeatFrequencyMS=_HEARTBEAT_MS
+                )
         return self._clients[uri]
 
     async def _repeatedly(

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 from click.testing import CliRunner, Result
+from scenario_files import WriteScenario, scenario_text
 
 from harness.cli import cli
 
@@ -34,3 +35,16 @@ def write(tmp_path: Path) -> Callable[..., Path]:
         return path
 
     return write_file
+
+
+@pytest.fixture
+def write_scenario(tmp_path: Path) -> WriteScenario:
+    """Return a function that writes a scenario file below the test's own folder."""
+
+    def write(*descriptions: str, name: str = "tiny", spec: str = "spec", **parts: str) -> Path:
+        path = tmp_path / spec / f"{name}.yml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(scenario_text(*descriptions, name=name, **parts))
+        return path
+
+    return write

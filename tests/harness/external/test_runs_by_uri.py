@@ -1,0 +1,220 @@
+"""The same run works on servers that a user gives: same verdicts, and nothing left on them."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tls_files import tls
+
+from fakeserver import ClusterSpec, UserSpec
+from fakeserver.background import BackgroundCluster
+from harness import expectations
+from harness.adapters.base import AdapterLost
+from harness.bench import Bench, Rig
+from harness.discovery import bundled_root, discover
+from harness.given import Given, ending_cleanly, introduce
+from harness.plan import Settings, load_all, plan
+from harness.registry import DRIVERS
+from harness.result import ResultStatus
+from harness.survey import DeploymentError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from scenario_files import WriteScenario
+
+    from harness.plan import Item, Time
+    from harness.result import Result
+
+BOB = (UserSpec("bob", "pwd123"),)
+SPECS = {
+    "single+auth": ClusterSpec.standalone(auth=True, users=BOB),
+    "replicaset": ClusterSpec.replica_set(3),
+    "replicaset+auth": ClusterSpec.replica_set(3, auth=True, users=BOB, tls=tls()),
+    "sharded": ClusterSpec.sharded(mongos=2),
+    "load-balanced+auth": ClusterSpec.load_balanced(mongos=2, auth=True, users=BOB),
+}
+"""By the names of their embedded twins; the replica set with access control speaks TLS too."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """A deployment that serves over TCP, as a run is given it."""
+
+    cluster: BackgroundCluster
+    settings: Settings
+    target: str
+
+
+@contextmanager
+def served(spec: ClusterSpec) -> Iterator[Served]:
+    with BackgroundCluster(spec) as cluster:
+        balanced = bool(cluster.cluster.balancers)
+        uri = cluster.cluster.uri_single if balanced else cluster.uri
+        given = Given(uri, cluster.uri if balanced else "")
+        settings = Settings(uri=given.uri, uri_multi=given.uri_multi)
+        yield Served(cluster, settings, introduce(given).target)
+
+
+def verdicts(
+    files: tuple[Path, ...], settings: Settings, target: str, adapter: str = "reference", *, wanted: str = ""
+) -> dict[str, tuple[ResultStatus, str]]:
+    """Run files, and return how each case ended, with the reason for those that were skipped."""
+    edition = DRIVERS[adapter].editions[0]
+    items = plan(
+        load_all(files).cases,
+        drivers={adapter: edition},
+        topologies=[target],
+        wanted=lambda case_id: wanted in case_id,
+    )
+    with Bench(settings) as bench:
+        results = map(expectations.of_adapter(adapter).judge, map(bench.run, items))
+        return {result.id: (result.status, _skipped(result)) for result in results}
+
+
+def _skipped(result: Result) -> str:
+    return result.reason if result.status is ResultStatus.SKIPPED else ""
+
+
+def time_of(adapter: str) -> Time:
+    return "virtual" if DRIVERS[adapter].virtual_time else "real"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("target", "adapter"),
+    [
+        *((target, "reference") for target in SPECS),
+        ("load-balanced+auth", "pymongo"),
+        ("sharded", "pymongo-async"),
+    ],
+)
+def test_our_scenarios_end_as_they_do_on_servers_of_our_own(target: str, adapter: str) -> None:
+    files = discover([bundled_root()])
+    with served(SPECS[target]) as there:
+        assert there.target == f"{target}+uri"
+        on_theirs = verdicts(files, there.settings, there.target, adapter)
+    on_ours = verdicts(files, Settings(time=time_of(adapter)), target, adapter)
+    assert on_theirs == on_ours
+    assert ResultStatus.FAILED not in {status for status, _ in on_theirs.values()}
+
+
+@pytest.mark.slow
+@pytest.mark.corpus
+@pytest.mark.parametrize(
+    ("target", "folder", "wanted"),
+    [
+        ("single+auth", "crud", "insert"),
+        ("replicaset+auth", "retryable-writes", ""),
+        ("replicaset", "transactions", "commit"),
+        ("sharded", "transactions", "mongos"),
+        ("load-balanced+auth", "load-balancers", ""),
+        ("load-balanced+auth", "crud", "bulkWrite"),
+    ],
+)
+def test_public_cases_end_as_they_do_on_servers_of_our_own(
+    corpus: Path, target: str, folder: str, wanted: str
+) -> None:
+    files = discover([corpus / folder])
+    with served(SPECS[target]) as there:
+        on_theirs = verdicts(files, there.settings, there.target, wanted=wanted)
+    on_ours = verdicts(files, Settings(time="virtual"), target, wanted=wanted)
+    assert on_theirs == on_ours
+    assert ResultStatus.PASSED in {status for status, _ in on_theirs.values()}
+
+
+NEEDS_FAIL_POINT = (
+    "[{name: failPoint, object: testRunner, arguments: {client: client0, failPoint:"
+    " {configureFailPoint: failCommand, mode: off}}}]"
+)
+
+
+@pytest.mark.parametrize("operations", ["[]", NEEDS_FAIL_POINT])
+def test_without_test_commands_only_cases_with_fail_points_are_skipped(
+    write_scenario: WriteScenario, operations: str
+) -> None:
+    with served(ClusterSpec.standalone(parameters={"enableTestCommands": False})) as there:
+        scenario = write_scenario("a", operations=operations)
+        [(status, reason)] = verdicts((scenario,), there.settings, there.target).values()
+    if operations == "[]":
+        assert status is ResultStatus.PASSED
+    else:
+        assert (status, reason) == (ResultStatus.SKIPPED, "needs fail points, which the servers refuse")
+
+
+def item(scenario: Path, target: str) -> Item:
+    [made] = plan(load_all([scenario]).cases, drivers={"reference": "2026-07-08"}, topologies=[target])
+    return made
+
+
+async def fail_pings(deployment: Any) -> None:
+    data = {"failCommands": ["ping"], "errorCode": 8}
+    command = {"configureFailPoint": "failCommand", "mode": "alwaysOn", "data": data}
+    assert (await deployment.admin("admin", command))["ok"] == 1
+
+
+def is_on(cluster: BackgroundCluster) -> bool:
+    return cluster.call(lambda: any(node.fail_points.is_on("failCommand") for node in cluster.nodes))
+
+
+def test_after_a_failed_case_the_same_servers_are_cleaned_and_used_again(
+    write_scenario: WriteScenario,
+) -> None:
+    seen: list[bool] = []
+
+    async def fails(case: Any, *, adapter: Any, deployment: Any) -> Any:
+        del case, adapter
+        seen.append(is_on(there.cluster))
+        await fail_pings(deployment)
+        raise AdapterLost("the driver has gone")
+
+    with served(ClusterSpec.replica_set(3)) as there:
+        case = item(write_scenario("a"), there.target)
+        with Bench(there.settings, Rig(run_case=fails)) as bench:
+            assert [bench.run(case).reason for _ in range(2)] == ["the driver has gone"] * 2
+        assert seen == [False, False]
+        assert not is_on(there.cluster)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_leaves_no_fail_point_on(
+    write_scenario: WriteScenario, number: signal.Signals
+) -> None:
+    async def is_interrupted(case: Any, *, adapter: Any, deployment: Any) -> Any:
+        del case, adapter
+        await fail_pings(deployment)
+        signal.raise_signal(number)
+        await asyncio.get_running_loop().create_future()
+
+    with served(ClusterSpec.replica_set(3)) as there:
+        case = item(write_scenario("a"), there.target)
+        with (
+            pytest.raises(KeyboardInterrupt),
+            ending_cleanly(),
+            Bench(there.settings, Rig(run_case=is_interrupted)) as bench,
+        ):
+            bench.run(case)
+        assert not is_on(there.cluster)
+
+
+def test_a_run_ends_when_its_servers_are_gone_and_not_with_a_failure_for_each_case(
+    write_scenario: WriteScenario,
+) -> None:
+    async def outlives(case: Any, *, adapter: Any, deployment: Any) -> Any:
+        del case, adapter, deployment
+        there.cluster.stop()
+        raise AdapterLost("the driver saw no server")
+
+    with served(ClusterSpec.standalone()) as there:
+        settings = replace(there.settings, uri=f"{there.settings.uri}?serverSelectionTimeoutMS=200")
+        case = item(write_scenario("a"), there.target)
+        with Bench(settings, Rig(run_case=outlives)) as bench:
+            assert bench.run(case).reason == "the driver saw no server"
+            with pytest.raises(DeploymentError, match="Connect call failed"):
+                bench.run(case)
