@@ -139,7 +139,8 @@ class Bench:
         return result
 
     async def _run_on(self, deployment: Deployment, item: Item) -> Result:
-        case, account, journal = item.case(), Account(compares=self._settings.detail == "all"), deployment.journal
+        case, account = item.case(), Account(compares=self._settings.detail == "all")
+        journal = deployment.journal
         began, known = deployment.clock.now(), journal.last_seq if journal is not None else 0
         outcome = await self._outcome(case, deployment, item, account)
         took = deployment.clock.now() - began

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from harness.plan import Settings
-    from harness.result import Moment
 
 _COLORS = {
     ResultStatus.PASSED: "green",

@@ -168,8 +168,7 @@ def test_after_a_failed_case_the_same_servers_are_cleaned_and_used_again(
 ) -> None:
     seen: list[bool] = []
 
-    async def fails(case: Any, *, adapter: Any, deployment: Any) -> Any:
-        del case, adapter
+    async def fails(_case: Any, *, deployment: Any, **_: Any) -> Any:
         seen.append(is_on(there.cluster))
         await fail_pings(deployment)
         raise AdapterLost("the driver has gone")
@@ -186,8 +185,7 @@ def test_after_a_failed_case_the_same_servers_are_cleaned_and_used_again(
 def test_an_interrupted_run_leaves_no_fail_point_on(
     write_scenario: WriteScenario, number: signal.Signals
 ) -> None:
-    async def is_interrupted(case: Any, *, adapter: Any, deployment: Any) -> Any:
-        del case, adapter
+    async def is_interrupted(_case: Any, *, deployment: Any, **_: Any) -> Any:
         await fail_pings(deployment)
         signal.raise_signal(number)
         await asyncio.get_running_loop().create_future()
@@ -206,8 +204,8 @@ def test_an_interrupted_run_leaves_no_fail_point_on(
 def test_a_run_ends_when_its_servers_are_gone_and_not_with_a_failure_for_each_case(
     write_scenario: WriteScenario,
 ) -> None:
-    async def outlives(case: Any, *, adapter: Any, deployment: Any) -> Any:
-        del case, adapter, deployment
+    async def outlives(_case: Any, *, deployment: Any, **_: Any) -> Any:
+        del deployment
         there.cluster.stop()
         raise AdapterLost("the driver saw no server")
 
