@@ -130,7 +130,7 @@ def _with_records(string: ConnectionString, found: Mapping[str, Any]) -> str:
     added = {"tls": "true", **added}
     plain = ConnectionString("mongodb://", string.credentials, tuple(hosts), string.database, string.options)
     missing = [(name, value) for name, value in added.items() if plain.option(name) is None]
-    return str(plain.without("srvServiceName", "srvMaxHosts").having(missing))
+    return str(plain.keeping(lambda name: not name.startswith("srv")).having(missing))
 
 
 def _sentence(error: Exception) -> str:
