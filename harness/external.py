@@ -71,24 +71,30 @@ class ExternalDeployment:
         return replace(self, rng=fresh_rng("drivers"))
 
     async def recover(self) -> bool:
-        """Undo what a failed case may have left; return whether the servers answer."""
+        """Turn fail points off and kill all sessions; return whether every server answered."""
+        answered = [await self._turn_fail_points_off(address) for address in self.addresses]
+        return all(answered) and await self._kill_sessions()
+
+    async def _turn_fail_points_off(self, address: str) -> bool:
         from harness.adapters.pymongo_channel import ChannelError  # noqa: PLC0415 - see `external`
 
         try:
-            await self.clean()
+            for name in self.fail_points:
+                await self.admin("admin", {"configureFailPoint": name, "mode": "off"}, address=address)
         except ChannelError:
             return False
         return True
 
-    async def clean(self) -> None:
-        """Turn fail points off and kill all sessions. Raises `ChannelError` when a server does not answer."""
-        for address in self.addresses:
-            for name in self.fail_points:
-                await self.admin("admin", {"configureFailPoint": name, "mode": "off"}, address=address)
+    async def _kill_sessions(self) -> bool:
+        from harness.adapters.pymongo_channel import ChannelError  # noqa: PLC0415 - see `external`
+
         try:
             await kill_all_sessions(self)
+        except ChannelError:
+            return False
         except ScenarioError as error:
-            self.notes = (*self.notes, error.message)
+            self.notes = tuple(dict.fromkeys((*self.notes, error.message)))
+        return True
 
     def _way_to(self, address: str | None) -> str:
         if address is None:
@@ -170,7 +176,8 @@ async def _introduced(
     deployment.addresses, notes = await servers_of(deployment, said)
     deployment.notes += notes
     await _try_fail_points(deployment)
-    await deployment.clean()
+    if not await deployment.recover():
+        raise DeploymentError("a server has stopped to answer")
     return deployment
 
 

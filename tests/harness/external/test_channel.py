@@ -12,6 +12,7 @@ from pymongo.asynchronous import srv_resolver
 
 import fakeserver
 from fakeserver import ClusterSpec
+from fakeserver.events import CommandFinished
 from harness.adapters.pymongo_channel import Channel, ChannelError, _way_in, resolved
 
 if TYPE_CHECKING:
@@ -123,7 +124,8 @@ def _drop_connection(cluster: Cluster, command: str) -> None:
 
 
 def _seen(cluster: Cluster) -> dict[str, int]:
-    names = Counter(record.event.name for record in cluster.journal.of_kind("commandFinished"))
+    events = (record.event for record in cluster.journal)
+    names = Counter(event.name for event in events if isinstance(event, CommandFinished))
     return {name: names[name] for name in ("distinct", "insert")}
 
 

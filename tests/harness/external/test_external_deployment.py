@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -239,6 +240,53 @@ def test_a_server_that_seems_to_shut_down_has_answered_and_is_soon_asked_again()
         assert deployment.clock.now() - began < 5
 
     on(ClusterSpec.standalone(), scenario)
+
+
+def test_a_member_that_has_gone_does_not_keep_fail_points_on_the_others() -> None:
+    async def main() -> None:
+        async with (
+            fakeserver.start(ClusterSpec.replica_set(3)) as cluster,
+            found(cluster, f"{cluster.uri}&serverSelectionTimeoutMS=300") as deployment,
+        ):
+            await cluster.nodes[0].kill()
+            await deployment.admin("admin", FAIL_PINGS, address=cluster.nodes[2].address)
+            assert await deployment.recover() is False
+            assert not cluster.nodes[2].fail_points.is_on("failCommand")
+
+    asyncio.run(main())
+
+
+def test_balancers_that_hide_every_mongos_are_spoken_to_themselves() -> None:
+    async def main() -> None:
+        async with fakeserver.start(SPECS[Topology.LOAD_BALANCED]) as cluster:
+            async with found(cluster) as deployment:
+                everything = [{"q": {}, "limit": 0}]
+                await deployment.admin("config", {"delete": "mongos", "deletes": everything})
+            async with found(cluster) as deployment:
+                assert deployment.addresses == tuple(door.address for door in cluster.balancers)
+                assert deployment.notes[0].startswith("load balancers hide every mongos")
+                for address in deployment.addresses:
+                    assert (await deployment.admin("admin", {"ping": 1}, address=address))["ok"] == 1
+
+    asyncio.run(main())
+
+
+def test_the_mongos_of_another_cluster_is_left_alone_even_under_a_name_that_this_one_knows() -> None:
+    async def main() -> None:
+        specs = [ClusterSpec.load_balanced(mongos=1, seed=seed) for seed in range(2)]
+        async with fakeserver.start(specs[0]) as cluster, fakeserver.start(specs[1]) as other:
+            async with found(cluster) as deployment:
+                ping = deployment.clock.utc()
+                there = {"_id": other.nodes[0].address, "ping": datetime.fromtimestamp(ping, UTC)}
+                reply = await deployment.admin("config", {"insert": "mongos", "documents": [there]})
+                assert reply["n"] == 1
+            known = other.journal.last_seq
+            async with found(cluster) as deployment:
+                assert deployment.addresses == (cluster.nodes[0].address,)
+            names = {getattr(record.event, "name", "") for record in other.journal.since(known)}
+            assert names.isdisjoint({"configureFailPoint", "killAllSessions"})
+
+    asyncio.run(main())
 
 
 def test_servers_that_have_gone_cannot_be_recovered() -> None:
