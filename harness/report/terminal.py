@@ -16,6 +16,7 @@ from harness.report.failure import explanation, side_by_side
 from harness.report.journal import two_columns
 from harness.report.text import shown
 from harness.result import Result, ResultStatus, Tally
+from harness.targets import NO_SERVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -170,9 +171,8 @@ def _command(result: Result, settings: Settings) -> str:
         shown(result.file),
         "--adapter",
         f"cmd:{command}" if (command := settings.command(result.adapter)) else result.adapter,
-        "--topology",
-        result.topology,
     ]
+    words += ["--topology", result.topology] if result.topology != NO_SERVER else []
     words += ["--edition", result.edition, "--time", settings.time, "--seed", str(settings.seed)]
     description = result.id.partition("::")[2]
     mark = next((mark for mark in "\"'" if mark not in description), None)
