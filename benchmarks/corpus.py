@@ -21,7 +21,7 @@ from harness.result import ResultStatus
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from harness.unified.model import Case
+    from harness.formats.reading import AnyCase
 
     Record = dict[str, Any]
 
@@ -53,7 +53,7 @@ def _cell(counts: Counter[str]) -> str:
     return ", ".join([usual, *others])
 
 
-def overdue(results: Iterable[Record], cases: Iterable[Case]) -> list[tuple[float, Record]]:
+def overdue(results: Iterable[Record], cases: Iterable[AnyCase]) -> list[tuple[float, Record]]:
     """Return the results that took more than a second beyond what their cases explain, longest first.
 
     Each comes with the seconds that are not explained.

@@ -19,28 +19,32 @@ from harness.adapters.base import AdapterLost
 from harness.adapters.command import Children
 from harness.deployment import embedded
 from harness.external import external
+from harness.formats.case import FormatCase
+from harness.formats.running import run_alone, run_on_server
 from harness.registry import make_adapter
-from harness.report.causes import Evidence
+from harness.report.causes import Evidence, causes_of
 from harness.report.explanation import explained, place_of, values_of
 from harness.report.journal import Timeline
 from harness.result import Result, ResultStatus
 from harness.sim.clock import NothingScheduled
 from harness.sim.world import World, run_virtual
-from harness.targets import has_auth, is_by_uri, topology_of
+from harness.targets import NO_SERVER, has_auth, is_by_uri, topology_of
 from harness.unified.account import Account
 from harness.unified.deployment import Deployment
+from harness.unified.model import Case
 from harness.unified.outcome import Outcome, Status
 from harness.unified.runner import run_case
 from mongowire.system import SeededRng, SystemClock, TcpNetwork
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
     from contextlib import AbstractAsyncContextManager
     from types import TracebackType
 
+    from fakeserver.journal import Record
     from harness.adapters.base import DriverAdapter
+    from harness.formats.reading import AnyCase
     from harness.plan import Item, Settings
-    from harness.unified.model import Case
     from mongowire.ports import Rng
 
 _CALL_SHARE = 0.75
@@ -104,6 +108,8 @@ class Bench:
 
         That is a user, or `DeploymentError`: the deployment that the user has given does not answer.
         """
+        if item.topology == NO_SERVER:
+            return self._run_alone(item)
         if self._settings.time == "real":
             return self._real.run(self._run_real(item))
         try:
@@ -111,6 +117,19 @@ class Bench:
             return run_virtual(lambda world: self._run_virtual(item, world), seed=seed)
         except NothingScheduled as stuck:
             return item.result(ResultStatus.FAILED, f"the case can never end: {stuck}")
+
+    def _run_alone(self, item: Item) -> Result:
+        """Run a case that needs no server. It has no clock: in virtual time it takes none."""
+        case, account, clock = item.case(), Account(compares=self._settings.detail == "all"), SystemClock()
+        assert isinstance(case, FormatCase)
+        began = clock.utc()
+        try:
+            outcome = run_alone(case, account)
+        except Exception:  # noqa: BLE001 - one broken case must not end the run
+            outcome = _defect()
+        took = clock.utc() - began if self._settings.time == "real" else 0.0
+        result = _result(item, case, outcome, took=took, version=())
+        return self._explained(result, item, outcome, account, origin=0.0)
 
     def close(self) -> None:
         """Stop all deployments and adapters; the bench can be closed twice."""
@@ -144,21 +163,40 @@ class Bench:
         began, known = deployment.clock.now(), journal.last_seq if journal is not None else 0
         outcome = await self._outcome(case, deployment, item, account)
         took = deployment.clock.now() - began
-        fresh, heard = journal.since(known) if journal is not None else (), account.heard()
-        timeline = Timeline.of(fresh, heard, account.steps, origin=began)
+        result = _result(item, case, outcome, took=took, version=deployment.server_version)
+        fresh = journal.since(known) if journal is not None else ()
+        return self._explained(result, item, outcome, account, fresh, origin=began)
+
+    def _explained(
+        self,
+        result: Result,
+        item: Item,
+        outcome: Outcome,
+        account: Account,
+        records: Iterable[Record] = (),
+        *,
+        origin: float,
+    ) -> Result:
+        """Write the journal of a case where one is asked for, and return the result with what explains it."""
+        case, heard = item.case(), account.heard()
+        timeline = Timeline.of(records, heard, account.steps, origin=origin)
         if self._settings.journal_dir:
             timeline.write(Path(self._settings.journal_dir), item)
-        result = _result(item, case, outcome, took=took, version=deployment.server_version)
         if result.status is not ResultStatus.FAILED and self._settings.detail == "failures":
             return result
-        evidence = Evidence(case, outcome, heard, timeline, item.edition)
-        return explained(result, evidence, account, origin=began)
+        causes: Sequence[str] = ()
+        if result.status is ResultStatus.FAILED and isinstance(case, Case):
+            causes = causes_of(Evidence(case, outcome, heard, timeline, item.edition))
+        return explained(result, outcome, timeline, account, causes, origin=origin)
 
-    async def _outcome(self, case: Case, deployment: Deployment, item: Item, account: Account) -> Outcome:
+    async def _outcome(self, case: AnyCase, deployment: Deployment, item: Item, account: Account) -> Outcome:
         """Run the case; whatever goes wrong outside of the scenario becomes a failure that says so."""
         limit = self._settings.case_timeout
         timer = asyncio.timeout(limit)
         try:
+            if isinstance(case, FormatCase):
+                async with timer:
+                    return await run_on_server(case, deployment, item.edition, account)
             adapter = await self._adapter(item, deployment)
             async with timer:
                 return await self._play(case, deployment, adapter, account)
@@ -167,7 +205,7 @@ class Bench:
         except Exception:  # noqa: BLE001 - one broken case must not end the run
             if timer.expired():
                 return Outcome(Status.FAILED, f"the case did not end within {limit:g} seconds")
-            return Outcome(Status.ERROR, f"the harness failed: {traceback.format_exc().strip()}")
+            return _defect()
 
     async def _play(
         self, case: Case, deployment: Deployment, adapter: DriverAdapter, account: Account
@@ -212,7 +250,11 @@ class Bench:
             await self._discard(target)
 
 
-def _result(item: Item, case: Case, outcome: Outcome, *, took: float, version: Sequence[int]) -> Result:
+def _defect() -> Outcome:
+    return Outcome(Status.ERROR, f"the harness failed: {traceback.format_exc().strip()}")
+
+
+def _result(item: Item, case: AnyCase, outcome: Outcome, *, took: float, version: Sequence[int]) -> Result:
     location, mismatch = place_of(outcome, case), outcome.mismatch
     expected, actual = values_of(outcome)
     return Result(

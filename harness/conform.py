@@ -16,7 +16,7 @@ from harness.deployment_options import deployment_options, given_by, targets_of
 from harness.discovery import BadInputError, bundled_root, discover
 from harness.expectations import SKIP, Expectations, ExpectationsError
 from harness.given import ending_cleanly
-from harness.plan import Item, Load, Settings, load_all, plan
+from harness.plan import Item, Load, Settings, left_out, load_all, plan
 from harness.registry import DRIVERS, EDITIONS, is_driver
 from harness.registry import drivers as drivers_of
 from harness.report import junit, terminal
@@ -30,9 +30,9 @@ from mongowire.system import SystemClock
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from harness.formats.reading import AnyFile
     from harness.given import Given
     from harness.registry import DriverInfo
-    from harness.unified.model import TestFile
 
 
 _WIRE_LEVEL = 2
@@ -160,6 +160,9 @@ class _Jobs(click.ParamType[int | None]):
 def command(**options: Any) -> ExitCode:
     """Run the scenarios in PATHS (files or folders) against a driver; without PATHS, the bundled ones.
 
+    Scenarios are in the unified test format, or in one of those that look at parts of the reference driver
+    (docs/FORMATS.md).
+
     The exit code is 0 when all passed, 1 when one failed, 2 for a file that cannot be used or an interrupted
     run, 3 for a defect of this program, 4 for a wrong command line, 5 when nothing ran, 6 when a case passed
     that is known to fail.
@@ -180,7 +183,8 @@ def _run(options: Options) -> ExitCode:
     _refuse_unmatched(books, scenarios, everywhere=options.expectations is not None)
     on = targets_of(context, given)
     items = plan(scenarios.cases, drivers=drivers, topologies=on, wanted=wanted)
-    return _Conformance(options, settings, books).run(items, scenarios.complaints)
+    run = _Conformance(options, settings, books, left_out(scenarios.cases, drivers, wanted))
+    return run.run(items, scenarios.complaints)
 
 
 def _infos(texts: Sequence[str]) -> dict[str, DriverInfo]:
@@ -245,7 +249,7 @@ def _book(adapter: str, given: Path | None) -> Expectations:
 
 def _without_flawed(scenarios: Load, books: Mapping[str, Expectations]) -> Load:
     """Refuse files that can only fail, unless each of their cases is expected to do just that."""
-    kept: list[TestFile] = []
+    kept: list[AnyFile] = []
     refused: list[str] = []
     for file in scenarios.files:
         if file.path in scenarios.flaws and not _is_expected(file, books):
@@ -255,7 +259,7 @@ def _without_flawed(scenarios: Load, books: Mapping[str, Expectations]) -> Load:
     return Load(tuple(kept), (*scenarios.complaints, *refused))
 
 
-def _is_expected(file: TestFile, books: Mapping[str, Expectations]) -> bool:
+def _is_expected(file: AnyFile, books: Mapping[str, Expectations]) -> bool:
     return all(book.speaks_of(case.id) for book in books.values() for case in file.cases)
 
 
@@ -274,8 +278,11 @@ def _refuse_unmatched(books: Mapping[str, Expectations], scenarios: Load, *, eve
 class _Conformance:
     """One run on its way: what has come in, and who is told."""
 
-    def __init__(self, options: Options, settings: Settings, books: Mapping[str, Expectations]) -> None:
+    def __init__(
+        self, options: Options, settings: Settings, books: Mapping[str, Expectations], note: str
+    ) -> None:
         self._options = options
+        self._note = note
         self._settings = settings
         self._books = books
         self._results: list[Result] = []
@@ -352,6 +359,8 @@ class _Conformance:
         if self._lines is None:
             notes = [f"{len(complaints)} unusable file{'s' * (len(complaints) > 1)}"] if complaints else []
             notes += ["interrupted"] if interrupted else []
+            if self._note:
+                self._say(self._note)
             self._say(terminal.summary(tally, self._settings, seconds=seconds, notes=notes))
         if self._options.junit:
             self._write_junit(self._options.junit)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from harness.formats import declared_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _SUFFIXES = (".yml", ".yaml", ".json")
-_MARK = re.compile(r"""^(?:\{\s*)?(["']?)schemaVersion\1\s*:""", re.MULTILINE)
 
 
 class BadInputError(Exception):
@@ -28,8 +27,9 @@ def bundled_root() -> Path:
 def discover(paths: Iterable[Path]) -> tuple[Path, ...]:
     """Return the scenario files of `paths`, each once, in a fixed order; without paths, the bundled ones.
 
-    A file that is named is taken as it is. Below a folder, only files of the unified test format count, and
-    a JSON file only when no YAML file of the same name stands beside it. Raises `BadInputError`.
+    A file that is named is taken as it is. Below a folder, only files of a known format count
+    (`harness.formats`), and a JSON file only when no YAML file of the same name stands beside it. Raises
+    `BadInputError`.
     """
     found: dict[Path, None] = {}
     for path in tuple(paths) or (bundled_root(),):
@@ -38,25 +38,14 @@ def discover(paths: Iterable[Path]) -> tuple[Path, ...]:
 
 
 def is_scenario(path: Path) -> bool:
-    """Return whether a file declares itself to be of the unified test format (it has a `schemaVersion`)."""
+    """Return whether a file declares itself, by its fields, to be of a known format."""
     if path.suffix not in _SUFFIXES:
         return False
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError):
         return False
-    return _declares_json(text) if path.suffix == ".json" else _MARK.search(text) is not None
-
-
-def _declares_json(text: str) -> bool:
-    """Return whether the outermost object has a `schemaVersion`; a broken one that mentions it counts."""
-    if '"schemaVersion"' not in text:
-        return False
-    try:
-        document = json.loads(text)
-    except ValueError:
-        return True
-    return isinstance(document, dict) and "schemaVersion" in document
+    return declared_in(text, is_json=path.suffix == ".json")
 
 
 def _of_one(path: Path) -> list[Path]:
@@ -66,7 +55,7 @@ def _of_one(path: Path) -> list[Path]:
         raise BadInputError(f"{path}: no such file or folder")
     below = list(_below(path))
     if not below:
-        raise BadInputError(f"{path}: holds no scenarios (no file with a schemaVersion)")
+        raise BadInputError(f"{path}: holds no scenarios (no file of a format that is known)")
     return below
 
 

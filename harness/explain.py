@@ -11,7 +11,7 @@ import click
 from harness import targets
 from harness.adapters.base import AdapterLost
 from harness.conform import DriverName
-from harness.plan import Item, Settings, loaded
+from harness.plan import Settings, left_out, loaded, plan
 from harness.registry import EDITIONS
 from harness.registry import drivers as drivers_of
 from harness.report import terminal
@@ -20,9 +20,9 @@ from harness.unified.deployment import Topology
 from harness.unified.errors import ScenarioError
 
 if TYPE_CHECKING:
+    from harness.formats.reading import AnyCase
     from harness.plan import Time
     from harness.registry import DriverInfo
-    from harness.unified.model import Case
 
 _WIRE_LEVEL = 2
 _SEPARATOR = "::"
@@ -91,7 +91,10 @@ def _explain(options: Options) -> ExitCode:
     name, info = _driver(options.adapter)
     settings = _settings(options, name, info)
     edition = options.edition or info.editions[0]
-    item = Item(case.id, str(case.path), case.index, name, edition, options.topology)
+    items = plan([case], drivers={name: edition}, topologies=[options.topology])
+    if not items:
+        raise click.ClickException(left_out([case], [name]))
+    item = items[0]
 
     from harness.bench import Bench  # noqa: PLC0415 - a help text needs no servers and drivers
 
@@ -102,7 +105,7 @@ def _explain(options: Options) -> ExitCode:
     return ExitCode.FAILED if result.status is ResultStatus.FAILED else ExitCode.PASSED
 
 
-def _find(text: str) -> Case:
+def _find(text: str) -> AnyCase:
     """Return the case that a command line names. Raises `ClickException` when it is none, or several."""
     path, _, wanted = text.partition(_SEPARATOR)
     if not Path(path).is_file():

@@ -7,18 +7,20 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from harness.formats import ADAPTERS
+from harness.formats.reading import cases_of
 from harness.lint.engine import flaws
 from harness.result import Result, ResultStatus
-from harness.unified.build import build
+from harness.targets import NO_SERVER
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import read
-from harness.unified.model import nested
-from harness.unified.schema import check
+from harness.unified.model import Case, TestFile, nested
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from harness.unified.model import Case, EntitySpec, Operation, TestFile
+    from harness.formats.reading import AnyCase, AnyFile
+    from harness.unified.model import EntitySpec, Operation
 
 Time: TypeAlias = Literal["real", "virtual"]
 Detail: TypeAlias = Literal["failures", "all"]
@@ -65,7 +67,7 @@ class Settings:
 class Item:
     """One case with one driver, in one edition of the specifications, on one deployment.
 
-    `topology` is the deployment's name (`harness.targets`), such as `single+auth`.
+    `topology` is the deployment's name (`harness.targets`), such as `single+auth`, or `NO_SERVER`.
     """
 
     id: str
@@ -75,7 +77,7 @@ class Item:
     edition: str
     topology: str
 
-    def case(self) -> Case:
+    def case(self) -> AnyCase:
         """Return the case itself, from its file."""
         return loaded(self.path).cases[self.index]
 
@@ -95,33 +97,33 @@ class Item:
 class Load:
     """The scenario files that could be read, and a complaint for each that could not."""
 
-    files: tuple[TestFile, ...]
+    files: tuple[AnyFile, ...]
     complaints: tuple[str, ...]
     flaws: Mapping[Path, str] = field(default_factory=dict)
     """Why no run of a file can go well, for those files of which that is certain."""
 
     @property
-    def cases(self) -> Iterable[Case]:
+    def cases(self) -> Iterable[AnyCase]:
         """All cases, in order."""
         return (case for file in self.files for case in file.cases)
 
 
-def loaded(path: str) -> TestFile:
+def loaded(path: str) -> AnyFile:
     """Return a scenario file, read once in each process. Raises `ScenarioError`."""
     return _loaded(path)[0]
 
 
 @cache
-def _loaded(path: str) -> tuple[TestFile, str]:
+def _loaded(path: str) -> tuple[AnyFile, str]:
     """Return a scenario file with its flaws."""
     document = read(Path(path))
-    check(document)
-    return build(document), "\n".join(map(str, flaws(document)))
+    file = cases_of(document)
+    return file, "\n".join(map(str, flaws(document))) if isinstance(file, TestFile) else ""
 
 
 def load_all(paths: Iterable[Path]) -> Load:
     """Read all files; one that is broken does not hide the others."""
-    files: list[TestFile] = []
+    files: list[AnyFile] = []
     complaints: list[str] = []
     flawed: dict[Path, str] = {}
     for path in paths:
@@ -134,20 +136,45 @@ def load_all(paths: Iterable[Path]) -> Load:
 
 
 def plan(
-    cases: Iterable[Case],
+    cases: Iterable[AnyCase],
     *,
     drivers: Mapping[str, str],
     topologies: Sequence[str],
     wanted: Callable[[str], bool] = lambda _: True,
 ) -> tuple[Item, ...]:
-    """Return the items of a run, in the order of its report; `drivers` maps adapters to editions."""
+    """Return the items of a run, in the order of its report; `drivers` maps adapters to editions.
+
+    Cases of other formats than the unified one are for the drivers of `harness.formats.ADAPTERS`, and those
+    that need no server run once, whatever the topologies.
+    """
     chosen = [case for case in cases if wanted(case.id)]
     return tuple(
         Item(case.id, str(case.path), case.index, adapter, edition, topology)
         for adapter, edition in drivers.items()
-        for topology in topologies
+        for topology in (*topologies, NO_SERVER)
         for case in chosen
+        if _belongs(case, adapter, topology)
     )
+
+
+def _belongs(case: AnyCase, adapter: str, topology: str) -> bool:
+    """Return whether a case is for a driver on a deployment."""
+    if isinstance(case, Case):
+        return topology != NO_SERVER
+    run = case.runs.alone if topology == NO_SERVER else case.runs.on_server
+    return adapter in ADAPTERS and run is not None
+
+
+def left_out(
+    cases: Iterable[AnyCase], drivers: Iterable[str], wanted: Callable[[str], bool] = lambda _: True
+) -> str:
+    """Return a sentence on the cases that some of the drivers cannot be asked, or nothing."""
+    count = sum(not isinstance(case, Case) and wanted(case.id) for case in cases)
+    others = [name for name in drivers if name not in ADAPTERS]
+    if not (count and others):
+        return ""
+    which = "1 case of another format is" if count == 1 else f"{count} cases of other formats are"
+    return f"{which} for {' and '.join(ADAPTERS)} only, not for {', '.join(others)} (docs/FORMATS.md)"
 
 
 def longest_first(items: Mapping[int, Item]) -> list[int]:
@@ -155,17 +182,21 @@ def longest_first(items: Mapping[int, Item]) -> list[int]:
     return sorted(items, key=lambda place: (-cost(items[place].case()), place))
 
 
-def cost(case: Case) -> int:
+def cost(case: AnyCase) -> int:
     """Return a guess at a case's length: the milliseconds that it waits, and one for each operation."""
+    if not isinstance(case, Case):
+        return 1 + round(case.runs.seconds * 1000)
     return sum(1 + _waits(operation) for operation in case.operations)
 
 
-def allowance(case: Case) -> float:
+def allowance(case: AnyCase) -> float:
     """Return how long a case waits by its own account, in seconds.
 
     That is what it waits and blocks, each block as often as its fail point counts (`alwaysOn`: once for each
     operation), and how long its clients may look for a server.
     """
+    if not isinstance(case, Case):
+        return case.runs.seconds
     operations = tuple(nested(case.operations))
     waits = sum(_waits(each) * _times(each, len(operations)) for each in operations)
     options = (spec.body.get("uriOptions", {}) for spec in _clients(case, operations))

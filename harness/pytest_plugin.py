@@ -1,4 +1,4 @@
-"""Scenarios as pytest items: each case of a unified test format file is a test.
+"""Scenarios as pytest items: each case of a file in the unified test format, or in another one, is a test.
 
 Load it with `pytest_plugins = ["harness.pytest_plugin"]` in the topmost conftest, or with
 `-p harness.pytest_plugin`. Only files that opt in are collected: those below the folder of that conftest, or
@@ -61,7 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker that every case carries. Raises `UsageError` for workers that share servers."""
-    config.addinivalue_line("markers", "pushbackd: a case of a scenario in the unified test format")
+    config.addinivalue_line("markers", "pushbackd: a case of a scenario")
     session = config.stash[_SESSION] = _Session(config)
     if session.text("uri") and config.getoption("dist", "no") != "no":
         raise pytest.UsageError("pushbackd uri: cases that run at once would disturb each other: add -n 0")
@@ -99,6 +99,7 @@ class ScenarioFile(pytest.File):
 
     def collect(self) -> Iterator[ScenarioItem]:
         from harness.plan import loaded, plan  # noqa: PLC0415 - see pytest_collect_file
+        from harness.targets import NO_SERVER  # noqa: PLC0415 - see pytest_collect_file
         from harness.unified.errors import ScenarioError  # noqa: PLC0415 - see pytest_collect_file
 
         try:
@@ -106,8 +107,13 @@ class ScenarioFile(pytest.File):
         except ScenarioError as error:
             raise self.CollectError(str(error)) from error
         session = self.config.stash[_SESSION]
+        once: set[tuple[str, str]] = set()
         for drivers, settings in session.runs():
             for item in plan(cases, drivers=drivers, topologies=session.topologies):
+                if item.topology == NO_SERVER:  # a case without servers is the same in any kind of time
+                    if (item.id, item.adapter) in once:
+                        continue
+                    once.add((item.id, item.adapter))
                 name = f"{cases[item.index].description}[{item.adapter}-{item.topology}-{settings.time}]"
                 yield ScenarioItem.from_parent(self, name=name, item=item, settings=settings)
 

@@ -26,6 +26,9 @@ GROUPS: Final = {
 }
 """Names for several deployments. On those of `matrix` every public case applies that applies anywhere."""
 
+NO_SERVER: Final = "no-server"
+"""Where cases run that need none; nobody asks for it."""
+
 NAMES: Final = (*_PLAIN, *(name + _WITH_AUTH for name in _PLAIN), *GROUPS)
 """All that a user may ask for."""
 

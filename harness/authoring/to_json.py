@@ -7,12 +7,11 @@ from pathlib import Path
 import click
 
 from harness.discovery import BadInputError, discover
+from harness.formats.reading import cases_of
 from harness.lint.twin import to_json
 from harness.result import ExitCode
-from harness.unified.build import build
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import read
-from harness.unified.schema import check
 
 
 @click.command("to-json")
@@ -40,8 +39,7 @@ def command(paths: tuple[Path, ...], *, only_check: bool) -> ExitCode:
 
 def _twin(path: Path) -> str:
     document = read(path)
-    check(document)
-    build(document)
+    cases_of(document)  # which refuses what is not valid
     return to_json(document)
 
 

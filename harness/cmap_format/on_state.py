@@ -5,23 +5,22 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from driver.cmap.effects import Close, Establish, Grant, Publish, Refuse
 from driver.cmap.state import PoolState
 from driver.policy.deadline import after
-from harness.cmap_format.model import CmapCase, name_of
-from harness.formats.check import MismatchError
-from harness.unified.errors import ScenarioError
+from harness.adapters.reference_results import event_of
+from harness.cmap_format.model import name_of, operation_of
+from harness.formats.case import failure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from driver.cmap.effects import Effect
-    from driver.events import DriverEvent
-
-    Operation = Mapping[str, Any]
-
+    from harness.cmap_format.model import CmapCase
+    from harness.formats.case import Notes
+    from harness.unified.marks import Marked
 ADDRESS: Final = "localhost:27017"
 PATIENCE: Final = 60.0
 """Seconds of the pool's time after which an event that does not come is given up."""
@@ -29,16 +28,14 @@ PATIENCE: Final = 60.0
 MAIN: Final = ""
 
 
-def run_on_state(case: CmapCase) -> list[DriverEvent]:
-    """Run a case and return the events. Raises MismatchError, ScenarioError."""
-    machine = _Machine(case)
+def run_on_state(case: CmapCase, notes: Notes) -> None:
+    """Run a case. Raises CaseFailedError."""
     error: Exception | None = None
     try:
-        machine.play()
+        _Machine(case, notes).play()
     except _MainThreadError as raised:
         error = raised.error
-    case.judge(machine.published, error)
-    return machine.published
+    case.judge(notes, error)
 
 
 class _MainThreadError(Exception):
@@ -52,15 +49,15 @@ class _MainThreadError(Exception):
 class _Thread:
     """A thread has operations to do, and may wait for a connection that it will call `label`."""
 
-    todo: deque[Operation] = field(default_factory=deque)
+    todo: deque[Marked] = field(default_factory=deque)
     waiter: int | None = None
     label: str | None = None
     error: Exception | None = None
 
 
 class _Machine:
-    def __init__(self, case: CmapCase) -> None:
-        self.published: list[DriverEvent] = []
+    def __init__(self, case: CmapCase, notes: Notes) -> None:
+        self._notes = notes
         self._case = case
         self._state = PoolState(ADDRESS, case.options)
         self._now = 0.0
@@ -73,11 +70,12 @@ class _Machine:
     def play(self) -> None:
         """Perform the operations; the main thread waits for its own, and raises their errors."""
         for operation in self._case.operations:
-            name = operation.get("thread", MAIN)
+            name = operation.value.get("thread", MAIN)
             self._threads[name].todo.append(operation)
-            self._proceed(self._threads[name])
-            if name == MAIN:
-                self._wait_for_thread({"target": MAIN})
+            with self._notes.account.step(operation_of(operation), lambda: self._now):
+                self._proceed(self._threads[name])
+                if name == MAIN:
+                    self._join(MAIN, operation)
 
     # --- threads ---
 
@@ -85,14 +83,14 @@ class _Machine:
         """Let a thread do what it can; one that failed does nothing more."""
         while thread.todo and thread.waiter is None and thread.error is None:
             operation = thread.todo.popleft()
-            if operation["name"] == "checkOut":
-                self._check_out(thread, operation.get("label"))
+            if operation.value["name"] == "checkOut":
+                self._check_out(thread, operation.value.get("label"))
             else:
-                self._operation(operation["name"])(operation)
+                self._operation(operation.value["name"])(operation)
             self._settle()
 
-    def _operation(self, name: str) -> Callable[[Operation], None]:
-        operations: dict[str, Callable[[Operation], None]] = {
+    def _operation(self, name: str) -> Callable[[Marked], None]:
+        operations: dict[str, Callable[[Marked], None]] = {
             "start": self._start,
             "wait": self._wait,
             "waitForThread": self._wait_for_thread,
@@ -102,30 +100,31 @@ class _Machine:
             "close": lambda _: self._perform(self._state.close(self._now)),
             "ready": lambda _: self._perform(self._state.ready()),
         }
-        if name not in operations:
-            raise ScenarioError(f"{self._case.name}: the operation {name} is unknown")
         return operations[name]
 
-    def _start(self, operation: Operation) -> None:
-        self._threads[operation["target"]] = _Thread()
+    def _start(self, operation: Marked) -> None:
+        self._threads[operation.value["target"]] = _Thread()
 
-    def _wait(self, operation: Operation) -> None:
-        end = self._now + operation["ms"] / 1000
+    def _wait(self, operation: Marked) -> None:
+        end = self._now + operation.value["ms"] / 1000
         while self._now < end:
             self._advance(end)
 
-    def _wait_for_thread(self, operation: Operation) -> None:
-        thread = self._threads[operation["target"]]
-        self._advance_until(lambda: thread.waiter is None, f"thread {operation['target'] or 'main'} to end")
+    def _wait_for_thread(self, operation: Marked) -> None:
+        self._join(operation.value["target"], operation)
+
+    def _join(self, name: str, operation: Marked) -> None:
+        thread = self._threads[name]
+        self._advance_until(lambda: thread.waiter is None, f"thread {name or 'main'} to end", operation)
         if thread.error is not None:
             raise _MainThreadError(thread.error)
 
-    def _wait_for_event(self, operation: Operation) -> None:
-        name, count = operation["event"], operation["count"]
+    def _wait_for_event(self, operation: Marked) -> None:
+        name, count = operation.value["event"], operation.value["count"]
         self._advance_until(
-            lambda: sum(name_of(event) == name for event in self.published) >= count,
+            lambda: sum(name_of(event) == name for event in self._notes.heard) >= count,
             f"{count} of {name}",
-            operation.get("timeout", PATIENCE * 1000) / 1000,
+            operation,
         )
 
     # --- the pool ---
@@ -136,11 +135,14 @@ class _Machine:
         deadline = after(self._now, self._state.options.wait_queue_timeout)
         self._perform(self._state.check_out(self._waiters, self._now, deadline=deadline))
 
-    def _check_in(self, operation: Operation) -> None:
-        self._perform(self._state.check_in(self._connections[operation["connection"]], self._now))
+    def _check_in(self, operation: Marked) -> None:
+        label = operation["connection"]
+        if label.value not in self._connections:
+            raise failure(label, "the connection was not checked out")
+        self._perform(self._state.check_in(self._connections[label.value], self._now))
 
-    def _clear(self, operation: Operation) -> None:
-        interrupt = bool(operation.get("interruptInUseConnections"))
+    def _clear(self, operation: Marked) -> None:
+        interrupt = bool(operation.value.get("interruptInUseConnections"))
         self._perform(self._state.clear(self._now, interrupt_in_use=interrupt))
         self._tick()
 
@@ -148,7 +150,7 @@ class _Machine:
         for effect in effects:
             match effect:
                 case Publish(event):
-                    self.published.append(event)
+                    self._notes.heard.append(event_of(event, self._now))
                 case Establish(number):
                     self._establishing.append(number)
                 case Grant(waiter, number):
@@ -197,10 +199,11 @@ class _Machine:
         self._now = min(end, self._next_run())
         self._settle()
 
-    def _advance_until(self, done: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:
+    def _advance_until(self, done: Callable[[], bool], what: str, operation: Marked) -> None:
+        patience = operation.value.get("timeout", PATIENCE * 1000) / 1000
         end = self._now + patience
         self._settle()
         while not done():
             if self._now >= end:
-                raise MismatchError(f"waited {patience} s for {what}")
+                raise failure(operation, f"waited {patience:g} s for {what}")
             self._advance(end)

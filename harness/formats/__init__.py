@@ -1,49 +1,151 @@
-"""The formats of tests that need no server: what a driver knows of strings, deployments and servers.
+"""The formats of test files: how a file of each is recognised, and what makes its cases run.
 
-`cases_of(path)` reads a file of any of them; the folders that it lies in say which.
+Most scenarios are in the unified test format. The other formats are older; they look at parts of a driver
+(its pool, its view of the deployment, how it reads a connection string), so only a driver in this process
+can be asked: the reference driver.
+
+This module stays light, because whoever looks for files asks it. `harness.formats.reading` makes cases.
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
 
-from bson import json_util
+__all__ = ["ADAPTERS", "FORMATS", "UNIFIED", "Format", "Marks", "declared_in", "format_of"]
 
-from harness.formats import concerns, discovery, selection, strings
-from harness.formats.check import FormatCase, MismatchError
-from harness.unified.errors import ScenarioError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from pathlib import Path
-
-__all__ = ["FORMATS", "FormatCase", "MismatchError", "cases_of"]
-
-_DISCOVERY: Final = "server-discovery-and-monitoring/tests"
-
-FORMATS: Final[Mapping[str, Callable[[str, Any], Iterable[FormatCase]]]] = {
-    "auth/tests/legacy": strings.credentials,
-    "connection-string/tests": strings.connection_strings,
-    "max-staleness/tests": selection.suitable_servers,
-    "read-write-concern/tests/connection-string": concerns.in_strings,
-    "read-write-concern/tests/document": concerns.in_documents,
-    **{f"{_DISCOVERY}/{kind}": discovery.phases for kind in ("errors", "load-balanced", "monitoring")},
-    **{f"{_DISCOVERY}/{kind}": discovery.phases for kind in ("rs", "sharded", "single")},
-    "server-selection/tests/in_window": selection.in_window,
-    "server-selection/tests/rtt": selection.round_trip_times,
-    "server-selection/tests/server_selection": selection.suitable_servers,
-    "uri-options/tests": strings.connection_strings,
-}
-"""The folders of the formats, and what makes cases of a file: its name and its content."""
+ADAPTERS: Final = ("reference",)
+"""The adapters whose drivers can be asked for their parts; each runs the cases of every format."""
 
 
-def cases_of(path: Path) -> tuple[FormatCase, ...]:
-    """Read the cases of a JSON file. Raises ScenarioError for one that lies in no folder of a format."""
-    folder = path.parent.as_posix() + "/"
-    for place, read in FORMATS.items():
-        if f"/{place}/" in folder:
-            document = json.loads(path.read_text(encoding="utf-8"), object_hook=json_util.object_hook)
-            below = folder.partition(f"/{place}/")[2]
-            return tuple(read(f"{place.replace('/tests', '')}/{below}{path.stem}", document))
-    raise ScenarioError(f"{path}: lies in no folder of a format that needs no server")
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The fields by which a file shows its format: of the file, and of the elements of its `tests`."""
+
+    of_file: tuple[str, ...]
+    of_tests: tuple[str, ...] = ()
+
+    def in_document(self, value: Any) -> bool:
+        """Return whether a document has these fields."""
+        if not isinstance(value, dict) or not value.keys() >= {*self.of_file}:
+            return False
+        return not self.of_tests or any(test.keys() >= {*self.of_tests} for test in _tests(value))
+
+    def in_yaml(self, text: str) -> bool:
+        """Return whether a text seems to have these fields; it need not be sound YAML."""
+        find = _inside if text.lstrip().startswith("{") else _at_the_margin
+        return all(find(name).search(text) for name in self.of_file) and all(
+            _inside(name).search(text) for name in self.of_tests
+        )
+
+    def in_broken_json(self, text: str) -> bool:
+        """Return whether a text mentions these fields somewhere."""
+        return all(f'"{name}"' in text for name in (*self.of_file, *self.of_tests))
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format of test files: its name, what its cases are about, and its marks, of which any will do.
+
+    `runs` names a function, `module:function`, that makes `Runs` of a case; the module is imported when a
+    file of the format is read. With `in_tests`, the cases are the elements of `tests`, otherwise a file is a
+    case.
+    """
+
+    name: str
+    about: str
+    marks: tuple[Marks, ...]
+    runs: str = ""
+    in_tests: bool = False
+
+
+UNIFIED: Final = Format("unified", "operations, events and outcomes", (Marks(("schemaVersion",)),))
+
+FORMATS: Final = (
+    UNIFIED,
+    Format(
+        "cmap",
+        "what a connection pool does",
+        (Marks(("operations", "style")), Marks(("operations", "poolOptions"))),
+        "harness.cmap_format:runs",
+    ),
+    Format(
+        "sdam",
+        "discovery and monitoring",
+        (Marks(("phases", "uri")), Marks(("phases", "description"))),
+        "harness.formats.discovery:runs",
+    ),
+    Format(
+        "in-window",
+        "the least loaded server in the latency window",
+        (Marks(("mocked_topology_state",)),),
+        "harness.formats.selection:in_window",
+    ),
+    Format(
+        "server-selection",
+        "suitable servers",
+        (Marks(("topology_description",)),),
+        "harness.formats.selection:suitable_servers",
+    ),
+    Format(
+        "rtt",
+        "average round trip time",
+        (Marks(("new_rtt_ms",)), Marks(("new_avg_rtt",))),
+        "harness.formats.selection:round_trip_times",
+    ),
+    Format(
+        "connection-string",
+        "connection strings, their options, credentials and concerns",
+        (Marks(("tests",), ("uri", "valid")),),
+        "harness.formats.strings:runs",
+        in_tests=True,
+    ),
+    Format(
+        "concern",
+        "read and write concerns as documents",
+        (Marks(("tests",), ("readConcern", "valid")), Marks(("tests",), ("writeConcern", "valid"))),
+        "harness.formats.concerns:runs",
+        in_tests=True,
+    ),
+)
+"""All formats. A file is of the first whose marks it has."""
+
+
+def format_of(value: Any) -> Format:
+    """Return the format of a document; one of no format is left to the unified one, to be refused."""
+    return next((each for each in FORMATS if any(m.in_document(value) for m in each.marks)), UNIFIED)
+
+
+def declared_in(text: str, *, is_json: bool) -> bool:
+    """Return whether a file declares itself to be of a format. A broken file that seems to does."""
+    marks = [mark for each in FORMATS for mark in each.marks]
+    if not is_json:
+        return any(mark.in_yaml(text) for mark in marks)
+    mentioned = [mark for mark in marks if mark.in_broken_json(text)]
+    if not mentioned:
+        return False
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return True
+    return any(mark.in_document(value) for mark in mentioned)
+
+
+def _tests(value: dict[str, Any]) -> list[dict[str, Any]]:
+    tests = value.get("tests")
+    return [test for test in tests if isinstance(test, dict)] if isinstance(tests, list) else []
+
+
+@cache
+def _at_the_margin(name: str) -> re.Pattern[str]:
+    """Return what finds a field of the outermost mapping of a YAML file."""
+    return re.compile(rf"""^(["']?){name}\1\s*:""", re.MULTILINE)
+
+
+@cache
+def _inside(name: str) -> re.Pattern[str]:
+    """Return what finds a field further inside, or of a mapping in braces."""
+    return re.compile(rf"""(?:^[ \t]+|[-{{,]\s*)(["']?){name}\1\s*:""", re.MULTILINE)

@@ -1,65 +1,41 @@
-"""Read and write concerns, in connection strings and as documents (Read and Write Concern)."""
+"""Read and write concerns as documents (Read and Write Concern)."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from driver.concerns import ReadConcern, WriteConcern
-from driver.errors import ConfigurationError, InvalidArgumentError
-from driver.options import ClientOptions
-from harness.formats.check import FormatCase, MismatchError, require
+from driver.errors import InvalidArgumentError
+from harness.formats.case import Runs, failure, require
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from harness.formats.case import Notes
+    from harness.unified.marks import Marked
 
 
-def in_strings(name: str, document: Any) -> Iterable[FormatCase]:
-    """Return the cases of `connection-string`."""
-    for case in document["tests"]:
-        yield FormatCase(f"{name}::{case['description']}", partial(_check_string, case))
+def runs(case: Marked) -> Runs:
+    """Return what runs a case."""
+    return Runs(partial(_check, case))
 
 
-def in_documents(name: str, document: Any) -> Iterable[FormatCase]:
-    """Return the cases of `document`."""
-    for case in document["tests"]:
-        yield FormatCase(f"{name}::{case['description']}", partial(_check_document, case))
-
-
-def _check_string(case: Mapping[str, Any]) -> None:
+def _check(case: Marked, _notes: Notes) -> None:
+    name = "readConcern" if "readConcern" in case.value else "writeConcern"
+    made: type[ReadConcern | WriteConcern] = ReadConcern if name == "readConcern" else WriteConcern
     try:
-        options, warnings = ClientOptions.of_uri(case["uri"])
-    except ConfigurationError as refusal:
-        if case["valid"]:
-            raise MismatchError(f"expected no error, got: {refusal}") from refusal
-        return
-    if not case["valid"]:
-        raise MismatchError("expected an error, got none")
-    require(f"warnings {warnings}", bool(warnings), bool(case["warning"]))
-    if "readConcern" in case:
-        require("read concern", options.concerns.read_concern, ReadConcern.of_document(case["readConcern"]))
-    if "writeConcern" in case:
-        require(
-            "write concern", options.concerns.write_concern, WriteConcern.of_document(case["writeConcern"])
-        )
-
-
-def _check_document(case: Mapping[str, Any]) -> None:
-    of_reads = "readConcern" in case
-    try:
-        concern: ReadConcern | WriteConcern = (
-            ReadConcern.of_document(case["readConcern"])
-            if of_reads
-            else WriteConcern.of_document(case["writeConcern"])
-        )
+        concern = made.of_document(case.value.get(name, {}))
     except InvalidArgumentError as refusal:
-        if case["valid"]:
-            raise MismatchError(f"expected no error, got: {refusal}") from refusal
+        if case.value["valid"]:
+            raise failure(case[name], f"expected no error, got: {refusal}") from refusal
         return
-    if not case["valid"]:
-        raise MismatchError(f"expected an error, got {concern}")
-    document = case["readConcernDocument" if of_reads else "writeConcernDocument"]
-    require("document", concern.to_document(), document)
-    require("isServerDefault", concern.is_server_default, case["isServerDefault"])
-    if isinstance(concern, WriteConcern):
-        require("isAcknowledged", concern.acknowledged, case["isAcknowledged"])
+    if not case.value["valid"]:
+        raise failure(case["valid"], f"expected an error, got {concern}")
+    _check_concern(case, concern, case[f"{name}Document"])
+
+
+def _check_concern(case: Marked, concern: ReadConcern | WriteConcern, document: Marked) -> None:
+    require(document, concern.to_document())
+    if (expected := case.get("isServerDefault")) is not None:
+        require(expected, concern.is_server_default)
+    if isinstance(concern, WriteConcern) and (expected := case.get("isAcknowledged")) is not None:
+        require(expected, concern.acknowledged)

@@ -18,15 +18,20 @@ from driver.sdam import transitions
 from driver.sdam.description import ServerDescription, TopologyDescription, parse_hello
 from driver.sdam.selection import Window
 from driver.sdam.topology import Topology, TopologyPorts
-from harness.formats.check import FormatCase, require
+from harness.adapters.reference_results import event_of
+from harness.formats.case import Runs, require
 from harness.sim import run_virtual
+from harness.unified.errors import ScenarioError
+from harness.unified.model import Operation
 from mongowire.codes import Label
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping
 
     from driver.events import DriverEvent
+    from harness.formats.case import Notes
     from harness.sim import World
+    from harness.unified.marks import Marked
 
 _DISCOVERY_EVENTS: Final = ("topology", "server")
 _TOPOLOGY_FIELDS: Final = {
@@ -42,25 +47,34 @@ _SERVER_FIELDS: Final = {
     "logicalSessionTimeoutMinutes": "logical_session_timeout_minutes",
     "primary": "primary",
 }
+_WIRE_VERSIONS: Final = {"minWireVersion": "min_wire_version", "maxWireVersion": "max_wire_version"}
+_DESCRIPTIONS: Final = {
+    "previousDescription": "previous_description",
+    "newDescription": "new_description",
+}
 
 
-def phases(name: str, document: Any) -> Iterable[FormatCase]:
-    """Return the case of a file of `server-discovery-and-monitoring`."""
-    yield FormatCase(name, lambda: run_virtual(partial(_run, document)))
+def runs(case: Marked) -> Runs:
+    """Return what runs a case of Server Discovery and Monitoring."""
+    return Runs(lambda notes: run_virtual(partial(_run, case, notes)))
 
 
-async def _run(case: Mapping[str, Any], world: World) -> None:
-    discovery = _Discovery(case["uri"], world)
+async def _run(case: Marked, notes: Notes, world: World) -> None:
+    discovery = _Discovery(case.value["uri"], world, notes)
     try:
-        for phase in case["phases"]:
-            discovery.play(phase)
-            outcome = phase.get("outcome", {})
-            if "events" in outcome:
-                discovery.check_events(outcome["events"])
-            elif outcome:
-                discovery.check(outcome)
+        for phase in case["phases"].items():
+            with notes.account.step(_operation(phase), world.clock.now):
+                discovery.play(phase)
+            discovery.check(phase["outcome"])
     finally:
+        notes.account.end(world.clock.now())
         await discovery.topology.aclose()
+
+
+def _operation(phase: Marked) -> Operation:
+    """Return what happens in a phase, as a timeline tells it."""
+    given = {name: value for name, value in phase.value.items() if name != "outcome"}
+    return Operation("phase", "topology", given, phase.location)
 
 
 class _SilentMonitor:
@@ -80,8 +94,9 @@ class _SilentMonitor:
 
 
 class _Discovery:
-    def __init__(self, uri: str, world: World) -> None:
+    def __init__(self, uri: str, world: World, notes: Notes) -> None:
         self._published: list[DriverEvent] = []
+        self._notes = notes
         self._world = world
         options, _ = ClientOptions.of_uri(uri)
         initial = transitions.initial(
@@ -94,7 +109,7 @@ class _Discovery:
         ports = TopologyPorts(
             clock=world.clock,
             rng=world.rng,
-            publish=self._published.append,
+            publish=self._publish,
             window=Window(),
             make_pool=self._pool,
             make_monitor=lambda _: monitor,
@@ -105,15 +120,20 @@ class _Discovery:
 
     def _pool(self, address: str, options: PoolOptions) -> Pool:
         nobody: Any = None  # nothing is ever established
-        return Pool(address, options, PoolPorts(self._world.clock, nobody, self._published.append, nobody))
+        return Pool(address, options, PoolPorts(self._world.clock, nobody, self._publish, nobody))
+
+    def _publish(self, event: DriverEvent) -> None:
+        self._published.append(event)
+        self._notes.heard.append(event_of(event, self._world.clock.now()))
 
     # --- what happens ---
 
-    def play(self, phase: Mapping[str, Any]) -> None:
+    def play(self, phase: Marked) -> None:
         """Let the replies of a phase arrive, and then the errors of its operations."""
-        for address, hello in phase.get("responses", ()):
+        for address, hello in phase.value.get("responses", ()):
             self._see(address, hello)
-        for failure in phase.get("applicationErrors", ()):
+        failures = phase.get("applicationErrors")
+        for failure in failures.items() if failures else ():
             self._fail(failure)
 
     def _see(self, address: str, hello: Mapping[str, Any]) -> None:
@@ -124,51 +144,49 @@ class _Discovery:
         elif known is not None:
             self.topology.on_check(known.unknown(NetworkError("lost"), now=now))
 
-    def _fail(self, failure: Mapping[str, Any]) -> None:
-        server = self.topology.server(failure["address"])
-        assert server is not None
-        generation = failure.get("generation", server.pool.generation)
-        self.topology.on_error(failure["address"], _error(failure), generation)
+    def _fail(self, failure: Marked) -> None:
+        address = failure.value["address"]
+        server = self.topology.server(address)
+        if server is None:
+            raise ScenarioError(f"no server {address} is known by now", location=failure["address"].location)
+        generation = failure.value.get("generation", server.pool.generation)
+        self.topology.on_error(address, _error(failure.value), generation)
 
     # --- what is known ---
 
-    def check(self, outcome: Mapping[str, Any]) -> None:
-        """Compare all that is known with an outcome. Raises MismatchError."""
+    def check(self, outcome: Marked) -> None:
+        """Compare with an outcome. Raises CaseFailedError."""
+        if (events := outcome.get("events")) is not None:
+            self._check_events(events)
+        if (servers := outcome.get("servers")) is not None:
+            self._check_topology(outcome, servers)
+
+    def _check_topology(self, outcome: Marked, servers: Marked) -> None:
         description = self.topology.description
-        require("topologyType", description.type.value, outcome["topologyType"])
+        require(outcome["topologyType"], description.type.value)
         _check_fields(description, outcome, _TOPOLOGY_FIELDS)
-        require("servers", sorted(description.servers), sorted(outcome["servers"]))
-        if "compatible" in outcome:
-            require("compatible", description.compatibility_error() is None, outcome["compatible"])
-        for address, expected in outcome["servers"].items():
-            self._check_server(description.servers[address], expected)
+        require(servers, sorted(description.servers), wanted=sorted(servers.value))
+        if (compatible := outcome.get("compatible")) is not None:
+            require(compatible, description.compatibility_error() is None)
+        for address in servers.value:
+            self._check_server(description.servers[address], servers[address])
 
-    def _check_server(self, server: ServerDescription, expected: Mapping[str, Any]) -> None:
-        _check_type(server, expected["type"])
-        _check_fields(server, expected, _SERVER_FIELDS)
-        if (
-            expected.get("maxWireVersion", 0) is None
-        ):  # the driver's word for a version that is not known is 0
-            require(f"{server.address} maxWireVersion", server.max_wire_version, 0)
-        if "error" in expected:
-            require(f"{server.address} error", str(server.error), expected["error"])
-        if "topologyVersion" in expected:
-            version = server.topology_version
-            shown = None if version is None else version.to_document()
-            require(f"{server.address} topologyVersion", shown, expected["topologyVersion"])
-        if "pool" in expected:
+    def _check_server(self, server: ServerDescription, expected: Marked) -> None:
+        _check_known(server, expected)
+        if (error := expected.get("error")) is not None:
+            require(error, str(server.error))
+        if (pool := expected.get("pool")) is not None:
             owner = self.topology.server(server.address)
-            assert owner is not None
-            require(f"{server.address} generation", owner.pool.generation, expected["pool"]["generation"])
+            require(pool, None if owner is None else {"generation": owner.pool.generation})
 
-    def check_events(self, expected: Sequence[Mapping[str, Any]]) -> None:
-        """Compare what was published since the last phase. Raises MismatchError."""
+    def _check_events(self, expected: Marked) -> None:
+        """Compare with what was published since the last phase that asked."""
         heard = [event for event in self._published if event.kind.startswith(_DISCOVERY_EVENTS)]
         self._published.clear()
-        names = [_in_camel_case(next(iter(event))) for event in expected]
-        require("events", [event.kind for event in heard], names)
-        for event, wanted in zip(heard, expected, strict=True):
-            _check_event(event, next(iter(wanted.values())))
+        names = [_in_camel_case(next(iter(event))) for event in expected.value]
+        require(expected, [event.kind for event in heard], wanted=names)
+        for event, wanted in zip(heard, expected.items(), strict=True):
+            _check_event(event, wanted[next(iter(wanted.value))])
 
 
 def _error(failure: Mapping[str, Any]) -> DriverError:
@@ -180,44 +198,63 @@ def _error(failure: Mapping[str, Any]) -> DriverError:
     return kind("lost", establishing=before, labels=labels)
 
 
-def _check_fields(actual: object, expected: Mapping[str, Any], fields: Mapping[str, str]) -> None:
+def _check_known(server: ServerDescription, expected: Marked) -> None:
+    """Compare what is known of a server with what is given of it."""
+    _check_type(server, expected["type"])
+    _check_fields(server, expected, _SERVER_FIELDS)
+    for name, field in _WIRE_VERSIONS.items():
+        if (version := expected.get(name)) is not None:
+            # The driver's word for a version that is not known is 0.
+            require(version, getattr(server, field), wanted=version.value or 0)
+    if (version := expected.get("topologyVersion")) is not None:
+        known = server.topology_version
+        require(version, None if known is None else known.to_document())
+
+
+def _check_fields(actual: object, expected: Marked, fields: Mapping[str, str]) -> None:
     for name, field in fields.items():
-        if name in expected:
-            require(f"{name} of {actual}", getattr(actual, field), expected[name])
+        if (value := expected.get(name)) is not None:
+            require(value, getattr(actual, field))
 
 
-def _check_type(server: ServerDescription, expected: str) -> None:
+def _check_type(server: ServerDescription, expected: Marked) -> None:
     """Compare types; this driver never guesses a primary, and may call a possible one Unknown."""
-    wanted = "Unknown" if expected == "PossiblePrimary" else expected
-    require(f"{server.address} type", server.type.value, wanted)
+    wanted = "Unknown" if expected.value == "PossiblePrimary" else expected.value
+    require(expected, server.type.value, wanted=wanted)
 
 
-def _check_event(event: Any, expected: Mapping[str, Any]) -> None:
-    if "address" in expected:
-        require("address", event.address, expected["address"])
-    for name in ("previousDescription", "newDescription"):
-        if name in expected:
-            field = "previous_description" if name.startswith("previous") else "new_description"
-            _check_description(getattr(event, field), expected[name])
+def _check_event(event: Any, expected: Marked) -> None:
+    if (address := expected.get("address")) is not None:
+        require(address, event.address)
+    for name, field in _DESCRIPTIONS.items():
+        if (description := expected.get(name)) is not None:
+            _check_description(getattr(event, field), description)
 
 
-def _check_description(actual: Any, expected: Mapping[str, Any]) -> None:
+def _check_description(actual: Any, expected: Marked) -> None:
     if not isinstance(actual, TopologyDescription):
         _check_described_server(actual, expected)
         return
-    require("topologyType", actual.type.value, expected["topologyType"])
-    require("setName", actual.set_name, expected.get("setName"))
-    require("servers", sorted(actual.servers), sorted(server["address"] for server in expected["servers"]))
-    for server in expected["servers"]:
-        _check_described_server(actual.servers[server["address"]], server)
+    require(expected["topologyType"], actual.type.value)
+    _check_or_none(actual, expected, "setName", "set_name")
+    servers = expected["servers"]
+    require(servers, sorted(actual.servers), wanted=sorted(each["address"] for each in servers.value))
+    for server in servers.items():
+        _check_described_server(actual.servers[server.value["address"]], server)
 
 
-def _check_described_server(server: ServerDescription, expected: Mapping[str, Any]) -> None:
-    require("address", server.address, expected["address"])
-    _check_type(server, expected["type"])
-    _check_fields(server, {"setName": None, "primary": None, **expected}, _SERVER_FIELDS)
+def _check_described_server(server: ServerDescription, expected: Marked) -> None:
+    require(expected["address"], server.address)
+    _check_known(server, expected)
+    for name in ("setName", "primary"):
+        _check_or_none(server, expected, name, _SERVER_FIELDS[name])
     for name in ("hosts", "passives", "arbiters"):
-        require(f"{server.address} {name}", list(getattr(server, name)), expected[name])
+        require(expected[name], list(getattr(server, name)))
+
+
+def _check_or_none(actual: object, expected: Marked, name: str, field: str) -> None:
+    """Compare a field of a description in an event: one that is left out there is not known."""
+    require(expected.get(name) or expected, getattr(actual, field), wanted=expected.value.get(name), of=name)
 
 
 def _in_camel_case(name: str) -> str:

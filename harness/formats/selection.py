@@ -11,11 +11,14 @@ from driver.errors import ConfigurationError
 from driver.sdam.description import ServerDescription, ServerType, TopologyDescription, TopologyType
 from driver.sdam.round_trip import RoundTripTimes
 from driver.sdam.selection import Selector, Window, least_loaded, suitable
-from harness.formats.check import FormatCase, MismatchError, require
+from harness.formats.case import Runs, failure, require
 from mongowire.system import SeededRng
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from harness.formats.case import Notes
+    from harness.unified.marks import Marked
 
 _EVERYWHERE: Final = 1e9
 """A latency window, in seconds, that every server is in."""
@@ -23,39 +26,41 @@ _EVERYWHERE: Final = 1e9
 _TOLERANCE: Final = 1e-9
 
 
-def suitable_servers(name: str, document: Any) -> Iterable[FormatCase]:
-    """Return the case of a file of `server_selection` or `max-staleness`."""
-    yield FormatCase(name, partial(_check_suitable, document))
+def suitable_servers(case: Marked) -> Runs:
+    """Return what runs a case of Server Selection or Max Staleness."""
+    return Runs(partial(_check_suitable, case))
 
 
-def in_window(name: str, document: Any) -> Iterable[FormatCase]:
-    """Return the case of a file of `in_window`."""
-    yield FormatCase(name, partial(_check_load, document, SeededRng(name)))
+def in_window(case: Marked) -> Runs:
+    """Return what runs a case that counts how often each server is picked."""
+    return Runs(partial(_check_load, case))
 
 
-def round_trip_times(name: str, document: Any) -> Iterable[FormatCase]:
-    """Return the case of a file of `rtt`."""
-    yield FormatCase(name, partial(_check_average, document))
+def round_trip_times(case: Marked) -> Runs:
+    """Return what runs a case of averages of round trip times."""
+    return Runs(partial(_check_average, case))
 
 
-def _check_suitable(case: Mapping[str, Any]) -> None:
-    topology = _topology(case["topology_description"])
+def _check_suitable(case: Marked, _notes: Notes) -> None:
+    value = case.value
+    topology = _topology(value["topology_description"])
     selector = Selector(
-        case.get("operation", "read") == "write", _preference(case.get("read_preference", {}))
+        value.get("operation", "read") == "write", _preference(value.get("read_preference", {}))
     )
-    avoided = [server["address"] for server in case.get("deprioritized_servers", ())]
-    heartbeat = case.get("heartbeatFrequencyMS", 10_000) / 1000
+    avoided = [server["address"] for server in value.get("deprioritized_servers", ())]
+    heartbeat = value.get("heartbeatFrequencyMS", 10_000) / 1000
     try:
         every = suitable(topology, selector, Window(_EVERYWHERE, heartbeat), avoided)
         near = suitable(topology, selector, Window(heartbeat_frequency=heartbeat), avoided)
     except ConfigurationError as refusal:
-        if not case.get("error"):
-            raise MismatchError(f"expected no error, got: {refusal}") from refusal
+        if not value.get("error"):
+            raise failure(case, f"expected no error, got: {refusal}") from refusal
         return
-    if case.get("error"):
-        raise MismatchError("expected an error, got none")
-    require("suitable servers", _addresses(every), sorted(s["address"] for s in case["suitable_servers"]))
-    require("in the window", _addresses(near), sorted(s["address"] for s in case["in_latency_window"]))
+    if value.get("error"):
+        raise failure(case["error"], "expected an error, got none")
+    for name, found in (("suitable_servers", every), ("in_latency_window", near)):
+        wanted = sorted(server["address"] for server in value[name])
+        require(case[name], _addresses(found), wanted=wanted)
 
 
 def _addresses(servers: Iterable[ServerDescription]) -> list[str]:
@@ -93,23 +98,27 @@ def _preference(data: Mapping[str, Any]) -> ReadPreference:
     )
 
 
-def _check_load(case: Mapping[str, Any], dice: SeededRng) -> None:
-    topology = _topology(case["topology_description"])
-    load = {entry["address"]: entry["operation_count"] for entry in case["mocked_topology_state"]}
+def _check_load(case: Marked, _notes: Notes) -> None:
+    value, dice = case.value, SeededRng(f"in_window/{case.path.stem}")
+    topology = _topology(value["topology_description"])
+    load = {entry["address"]: entry["operation_count"] for entry in value["mocked_topology_state"]}
     nearest = Selector(writable=False, read_preference=ReadPreference(ReadMode.NEAREST))
     window = suitable(topology, nearest, Window())
     picked = dict.fromkeys(topology.servers, 0)
-    for _ in range(case["iterations"]):
+    for _ in range(value["iterations"]):
         picked[least_loaded(window, load, dice.random).address] += 1
-    for address, frequency in case["outcome"]["expected_frequencies"].items():
-        share = picked[address] / case["iterations"]
-        tolerance = 0 if frequency in {0, 1} else case["outcome"]["tolerance"]
+    frequencies = case["outcome"]["expected_frequencies"]
+    for address, frequency in frequencies.value.items():
+        share = picked.get(address, 0) / value["iterations"]
+        tolerance = 0 if frequency in {0, 1} else value["outcome"]["tolerance"]
         if abs(share - frequency) > tolerance:
-            raise MismatchError(f"{address}: expected a share of {frequency} ± {tolerance}, got {share}")
+            why = f"expected a share of {frequency} ± {tolerance}, got {share}"
+            raise failure(frequencies[address], why, wanted=frequency, actual=share)
 
 
-def _check_average(case: Mapping[str, Any]) -> None:
-    times = RoundTripTimes(None if case["avg_rtt_ms"] == "NULL" else case["avg_rtt_ms"])
-    times.add(case["new_rtt_ms"])
-    if times.average is None or abs(times.average - case["new_avg_rtt"]) > _TOLERANCE:
-        raise MismatchError(f"expected an average of {case['new_avg_rtt']}, got {times.average}")
+def _check_average(case: Marked, _notes: Notes) -> None:
+    value = case.value
+    times = RoundTripTimes(None if value["avg_rtt_ms"] == "NULL" else value["avg_rtt_ms"])
+    times.add(value["new_rtt_ms"])
+    if times.average is None or abs(times.average - value["new_avg_rtt"]) > _TOLERANCE:
+        require(case["new_avg_rtt"], times.average, of="average")

@@ -1,6 +1,7 @@
-"""Connection strings, their options, and the credentials in them.
+"""Connection strings: what is valid, what is warned of, and what comes of it.
 
-Connection String, URI Options and Authentication: what is valid, what is warned of, and what comes of it.
+Connection String, URI Options, Authentication, Read and Write Concern: their tests differ in what they look
+at, not in how.
 """
 
 from __future__ import annotations
@@ -8,50 +9,90 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from driver.concerns import ReadConcern, WriteConcern
 from driver.errors import ConfigurationError
 from driver.options import CANONICAL, OPTIONS, ClientOptions, read_options
-from harness.formats.check import FormatCase, MismatchError, require
+from harness.formats.case import Runs, failure, require
+from harness.unified.errors import ScenarioError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from driver.uri import ParsedURI
+    from harness.formats.case import Notes
+    from harness.unified.marks import Marked
+
+_OF_CLIENTS = ("credential", "readConcern", "writeConcern")
+"""What a string says of a client, beyond its options."""
 
 
-def connection_strings(name: str, document: Any) -> Iterable[FormatCase]:
-    """Return the cases of `connection-string` and `uri-options`."""
-    for case in document["tests"]:
-        yield FormatCase(f"{name}::{case['description']}", partial(_check_string, case))
+def runs(case: Marked) -> Runs:
+    """Return what runs a case."""
+    return Runs(partial(_check, case))
 
 
-def credentials(name: str, document: Any) -> Iterable[FormatCase]:
-    """Return the cases of `auth/legacy`."""
-    for case in document["tests"]:
-        yield FormatCase(f"{name}::{case['description']}", partial(_check_credential, case))
-
-
-def _check_string(case: Mapping[str, Any]) -> None:
+def _check(case: Marked, _notes: Notes) -> None:
+    value = case.value
     try:
-        parsed, given, warnings = read_options(case["uri"], {})
-        if not case["valid"]:
-            ClientOptions.of_uri(case["uri"])
+        parsed, given, warnings = read_options(value["uri"], {})
+        if not value["valid"] or any(name in value for name in _OF_CLIENTS):
+            options, warnings = ClientOptions.of_uri(value["uri"])
     except ConfigurationError as refusal:
-        if case["valid"]:
-            raise MismatchError(f"expected no error, got: {refusal}") from refusal
+        if value["valid"]:
+            raise failure(case["uri"], f"expected no error, got: {refusal}") from refusal
         return
-    if not case["valid"]:
-        raise MismatchError("expected an error, got none")
-    require(f"warnings {warnings}", bool(warnings), bool(case["warning"]))
-    _check_hosts(parsed, case.get("hosts"))
-    _check_user(parsed, case.get("auth"))
-    for option, value in (case.get("options") or {}).items():
-        option_name = CANONICAL[option.lower()]
-        require(option_name, given.get(option_name), OPTIONS[option_name][0](value))
+    if not value["valid"]:
+        raise failure(case["valid"], "expected an error, got none")
+    if (expected := case.get("warning")) is not None:
+        require(expected, bool(warnings), wanted=bool(expected.value), of=f"warnings {warnings}")
+    _check_string(case, parsed, given)
+    if any(name in value for name in _OF_CLIENTS):
+        _check_client(case, options)
 
 
-def _check_hosts(parsed: ParsedURI, hosts: Iterable[Mapping[str, Any]] | None) -> None:
-    if hosts is not None:
-        require("hosts", list(parsed.hosts), [_address(host) for host in hosts])
+def _check_string(case: Marked, parsed: ParsedURI, given: Mapping[str, Any]) -> None:
+    if (hosts := _given(case, "hosts")) is not None:
+        require(hosts, list(parsed.hosts), wanted=[_address(host) for host in hosts.value])
+    if (auth := _given(case, "auth")) is not None:
+        namespace = ".".join(filter(None, (parsed.database, parsed.collection))) or None
+        require(auth["username"], parsed.username)
+        require(auth["password"], parsed.password)
+        require(auth["db"], namespace)
+    if (options := _given(case, "options")) is not None:
+        for name in options.value:
+            _check_option(options[name], name, given)
+
+
+def _check_option(expected: Marked, name: str, given: Mapping[str, Any]) -> None:
+    if name.lower() not in CANONICAL:
+        raise ScenarioError(f"the option {name} is unknown to the driver", location=expected.location)
+    canonical = CANONICAL[name.lower()]
+    require(expected, given.get(canonical), wanted=OPTIONS[canonical][0](expected.value))
+
+
+def _check_client(case: Marked, options: ClientOptions) -> None:
+    if (credential := case.get("credential")) is not None:
+        _check_credential(credential, options.credential)
+    if (concern := case.get("readConcern")) is not None:
+        require(concern, options.concerns.read_concern, wanted=ReadConcern.of_document(concern.value))
+    if (concern := case.get("writeConcern")) is not None:
+        require(concern, options.concerns.write_concern, wanted=WriteConcern.of_document(concern.value))
+
+
+def _check_credential(expected: Marked, found: Any) -> None:
+    if found is None or expected.value is None:
+        require(expected, found)
+        return
+    for name in ("username", "password", "source", "mechanism"):
+        require(expected[name], getattr(found, name))
+    properties = expected["mechanism_properties"]
+    require(properties, dict(found.properties), wanted=properties.value or {})
+
+
+def _given(case: Marked, name: str) -> Marked | None:
+    """Return a part of a case that asserts something: here, null does not."""
+    part = case.get(name)
+    return None if part is None or part.value is None else part
 
 
 def _address(host: Mapping[str, Any]) -> str:
@@ -63,30 +104,3 @@ def _address(host: Mapping[str, Any]) -> str:
             return f"[{name}]:{port}"
         case _:
             return f"{name.lower()}:{port}"
-
-
-def _check_user(parsed: ParsedURI, auth: Mapping[str, Any] | None) -> None:
-    if auth is None:
-        return
-    require("username", parsed.username, auth["username"])
-    require("password", parsed.password, auth["password"])
-    namespace = ".".join(filter(None, (parsed.database, parsed.collection))) or None
-    require("db", namespace, auth["db"])
-
-
-def _check_credential(case: Mapping[str, Any]) -> None:
-    try:
-        options, _ = ClientOptions.of_uri(case["uri"])
-    except ConfigurationError as refusal:
-        if case["valid"]:
-            raise MismatchError(f"expected no error, got: {refusal}") from refusal
-        return
-    if not case["valid"]:
-        raise MismatchError(f"expected an error, got {options.credential}")
-    found, expected = options.credential, case["credential"]
-    if found is None or expected is None:
-        require("credential", found, expected)
-        return
-    for name in ("username", "password", "source", "mechanism"):
-        require(name, getattr(found, name), expected[name])
-    require("mechanism_properties", dict(found.properties), expected["mechanism_properties"] or {})

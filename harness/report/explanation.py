@@ -6,23 +6,23 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.report.causes import causes_of
 from harness.report.journal import since
 from harness.report.text import one_line, shortened, told, without_gossip
-from harness.result import ResultStatus, Row
+from harness.result import Row
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import read
 from harness.unified.matcher import missing
-from harness.unified.model import UNSET, ExpectedLog
+from harness.unified.model import UNSET, Case, ExpectedLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from harness.report.causes import Evidence
+    from harness.formats.reading import AnyCase
+    from harness.report.journal import Timeline
     from harness.result import Result
     from harness.unified.account import Account
     from harness.unified.comparison import Comparison, Pair
-    from harness.unified.model import Case, ExpectedEvent, Location
+    from harness.unified.model import ExpectedEvent, Location
     from harness.unified.outcome import Outcome
 
 _VALUE_WIDTH: Final = 2000
@@ -33,23 +33,30 @@ _LISTED: Final = re.compile(r"^(events|messages)\[\d+\]\.?")
 _WHOLE: Final = re.compile(r"(events|messages)\[\d+\]")
 
 
-def explained(result: Result, evidence: Evidence, account: Account, *, origin: float) -> Result:
+def explained(
+    result: Result,
+    outcome: Outcome,
+    timeline: Timeline,
+    account: Account,
+    causes: Sequence[str] = (),
+    *,
+    origin: float,
+) -> Result:
     """Return a result with all that is known of how it came about; `origin` is the instant of `at` 0."""
     began = origin if account.began is None else account.began
     ended = float("inf") if account.ended is None else account.ended
-    failed = result.status is ResultStatus.FAILED
     return replace(
         result,
-        comparison=tuple(row for each in evidence.outcome.comparisons for row in _rows(each)),
-        timeline=evidence.timeline.moments(began=since(began, origin), ended=since(ended, origin)),
-        causes=causes_of(evidence) if failed else (),
+        comparison=tuple(row for each in outcome.comparisons for row in _rows(each)),
+        timeline=timeline.moments(began=since(began, origin), ended=since(ended, origin)),
+        causes=tuple(causes),
     )
 
 
-def place_of(outcome: Outcome, case: Case) -> Location:
+def place_of(outcome: Outcome, case: AnyCase) -> Location:
     """Return the place in the file that explains an outcome: of the value that differs, if there is one."""
     place, mismatch = outcome.location or case.location, outcome.mismatch
-    if mismatch is None or not place.field:
+    if mismatch is None or not place.field or not isinstance(case, Case):
         return place
     return _within(place, _steps(_LISTED.sub("", mismatch.path))) or place
 

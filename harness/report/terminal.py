@@ -16,7 +16,7 @@ from harness.report.failure import explanation, side_by_side
 from harness.report.journal import two_columns
 from harness.report.text import shown
 from harness.result import Result, ResultStatus, Tally
-from harness.targets import is_by_uri
+from harness.targets import NO_SERVER, is_by_uri
 from harness.unified.uri import ConnectionString
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def _command(result: Result, settings: Settings) -> str:
         "--adapter",
         f"cmd:{command}" if (command := settings.command(result.adapter)) else result.adapter,
     ]
-    words += _where(result, settings)
+    words += _where(result, settings) if result.topology != NO_SERVER else []
     words += ["--edition", result.edition, "--time", settings.time, "--seed", str(settings.seed)]
     description = result.id.partition("::")[2]
     mark = next((mark for mark in "\"'" if mark not in description), None)

@@ -44,12 +44,12 @@ _ROOTS: Final = frozenset({"source", "spec_tests"})
 def build(document: Marked) -> TestFile:
     """Return the cases of a valid file. Raises `ScenarioError` for Extended JSON that is wrong."""
     tests = document["tests"].items()
-    names = _case_names([case.value["description"] for case in tests])
-    prefix = _prefix(document.path)
+    names = case_names([case.value["description"] for case in tests])
+    prefix = id_prefix(document.path)
     shared = {
         "path": document.path,
         "schema_version": document.value["schemaVersion"],
-        "file_requirements": _each(document.get("runOnRequirements"), _requirement),
+        "file_requirements": _each(document.get("runOnRequirements"), requirement),
         "entities": _each(document.get("createEntities"), entity),
         "initial_data": _each(document.get("initialData"), _collection_data),
     }
@@ -63,7 +63,7 @@ def build(document: Marked) -> TestFile:
     )
 
 
-def _prefix(path: Path) -> str:
+def id_prefix(path: Path) -> str:
     """Return the folder of the specification and the stem of the file."""
     folders = path.resolve().parent.parts
     roots = [index for index, name in enumerate(folders) if name in _ROOTS]
@@ -71,7 +71,7 @@ def _prefix(path: Path) -> str:
     return "/".join([*(name for name in below if name not in _WITHIN_SPECIFICATION), path.stem])
 
 
-def _case_names(descriptions: Sequence[str]) -> list[str]:
+def case_names(descriptions: Sequence[str]) -> list[str]:
     """Return names that differ: an empty or repeated description gets the index of its case."""
     repeated = {name for name in descriptions if not name.strip() or descriptions.count(name) > 1}
     return [
@@ -85,7 +85,7 @@ def _case(case: Marked, index: int, name: str, shared: Mapping[str, Any]) -> Cas
         description=case.value["description"],
         line=case.mark.line,
         index=index,
-        requirements=_each(case.get("runOnRequirements"), _requirement),
+        requirements=_each(case.get("runOnRequirements"), requirement),
         skip_reason=case.value.get("skipReason"),
         operations=_each(case["operations"], operation),
         expected_events=_each(case.get("expectEvents"), _expected_events),
@@ -100,7 +100,8 @@ def _each(items: Marked | None, make: Callable[[Marked], T]) -> tuple[T, ...]:
     return tuple(make(item) for item in items.items()) if items else ()
 
 
-def _requirement(item: Marked) -> Requirement:
+def requirement(item: Marked) -> Requirement:
+    """Return one element of `runOnRequirements`."""
     value = item.value
     return Requirement(
         min_server_version=value.get("minServerVersion"),

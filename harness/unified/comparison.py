@@ -65,7 +65,7 @@ def compare_events(expected: ExpectedEvents, events: Sequence[Event], entities: 
     def differ(want: Expected, got: Event) -> Mismatch | None:
         return match_event(want, got, entities=entities)  # type: ignore[arg-type]  # the lists are of one kind
 
-    pairs = _align(expected.events, actual, differ, ignore_extra=expected.ignore_extra)
+    pairs = align(expected.events, actual, differ, ignore_extra=expected.ignore_extra)
     return Comparison(expected.client, expected.event_type, pairs)
 
 
@@ -80,18 +80,21 @@ def compare_logs(expected: ExpectedLogs, messages: Sequence[Event], entities: En
         for message in messages
         if all(differ(ignored, message) is not None for ignored in expected.ignored)
     ]
-    pairs = _align(expected.messages, actual, differ, ignore_extra=expected.ignore_extra)
+    pairs = align(expected.messages, actual, differ, ignore_extra=expected.ignore_extra)
     return Comparison(expected.client, "log", pairs)
 
 
-def _align(
+def align(
     expected: Sequence[Expected],
     actual: Sequence[Event],
     differ: Differ,
     *,
     ignore_extra: bool,
 ) -> tuple[Pair, ...]:
-    """Pair in order up to the first divergence, as the matchers do, and then as cheaply as possible."""
+    """Pair in order up to the first divergence, as the matchers do, and then as cheaply as possible.
+
+    `differ` says how two events differ, with an empty path where they are of different kinds.
+    """
     pairs: list[Pair] = []
     for want, got in zip(expected, actual, strict=False):
         if differ(want, got) is not None:

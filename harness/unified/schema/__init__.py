@@ -34,7 +34,7 @@ def check(document: Marked) -> None:
     minor = _declared_minor(document)
     problems = list(_validator(minor).iter_errors(document.value))
     if problems:
-        error = _explain(document, problems, file_schema)
+        error = explain(document, problems, file_schema)
         valid_from = _first_valid_minor(document.value, minor)
         if valid_from is not None:
             error.fix = f'declare schemaVersion "1.{valid_from}", which has it'
@@ -46,7 +46,7 @@ def check_part(name: str, item: Marked) -> None:
     """Raise `ScenarioError` unless a part of an operation's arguments is what the format asks for."""
     problems = list(_part_validator(name).iter_errors(item.value))
     if problems:
-        raise _explain(item, problems, partial(part_schema, name))
+        raise explain(item, problems, partial(part_schema, name))
 
 
 def _declared_minor(document: Marked) -> int:
@@ -89,10 +89,10 @@ def lowest_minor(value: Any) -> int:
     return bisect_left(range(MINOR_MAX), 1, key=lambda minor: int(_validator(minor).is_valid(value)))
 
 
-def _explain(
+def explain(
     document: Marked, problems: Iterable[jsonschema_rs.ValidationError], schema_at: SchemaAt
 ) -> ScenarioError:
-    """Return the error for the problem that stands first in the file."""
+    """Return the error for the problem that stands first in the file. There has to be one."""
     placed = ((document.locate(_steps(problem)), problem) for problem in problems)
     location, problem = min(placed, key=lambda pair: (pair[0].line, pair[0].column))
     message, fix = _describe(problem, schema_at)
@@ -122,7 +122,9 @@ def _describe(problem: jsonschema_rs.ValidationError, schema_at: SchemaAt) -> tu
             return f"{problem.instance!r} is not one of {', '.join(allowed)}", _nearest(
                 problem.instance, allowed
             )
-        case "minItems" | "minProperties":
+        case "const":
+            return f"{problem.instance!r} is not supported", f"{kind.expected_value!r} is"
+        case "minItems" | "minProperties" if not problem.instance:
             return "is empty", "leave it out, or give at least one"
         case "maxProperties":
             return "has more than one field", "make each an element of its own"

@@ -2,54 +2,57 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from format_files import POOL_CASE, load
+from format_files import run as run_all
 
-from harness.cmap_format import MismatchError, load, run_on_state
 from harness.cmap_format.model import matches
 from harness.unified.errors import ScenarioError
+from harness.unified.outcome import Outcome, Status
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from driver.events import DriverEvent
-
-CHECK_OUT = [{"name": "ready"}, {"name": "checkOut", "label": "conn"}]
+CHECK_OUT: list[dict[str, Any]] = POOL_CASE["operations"]
 STARTED = {"type": "ConnectionCheckOutStarted", "address": 42}
 ALL_BUT_CHECK_OUTS = ["ConnectionPoolCreated", "ConnectionPoolReady", "ConnectionCreated", "ConnectionReady"]
 
 
-def run(tmp_path: Path, **fields: Any) -> list[DriverEvent]:
-    path = tmp_path / "case.json"
-    case = {"version": 1, "style": "unit", "description": "", "ignore": ALL_BUT_CHECK_OUTS, **fields}
-    path.write_text(json.dumps(case))
-    return run_on_state(load(path))
+def run(tmp_path: Path, **fields: Any) -> Outcome:
+    (outcome,) = run_all(tmp_path, {**POOL_CASE, "ignore": ALL_BUT_CHECK_OUTS, **fields})
+    return outcome
 
 
-def test_a_case_that_holds_returns_the_events(tmp_path: Path) -> None:
+def test_a_case_that_holds_passes_with_its_events(tmp_path: Path) -> None:
     events = [STARTED, {"type": "ConnectionCheckedOut", "connectionId": 1, "duration": 42}]
-    assert len(run(tmp_path, operations=CHECK_OUT, events=events)) == 6
+    outcome = run(tmp_path, operations=CHECK_OUT, events=events)
+    assert outcome.status is Status.PASSED
+    assert outcome.events is not None
+    assert len(outcome.events["driver"]) == 6
 
 
 @pytest.mark.parametrize(
     ("fields", "complaint"),
     [
-        ({"events": [STARTED, STARTED]}, "expected ConnectionCheckOutStarted as event 1"),
+        ({"events": [STARTED, STARTED]}, "events[1]: expected ConnectionCheckOutStarted as event 1, got"),
         (
             {"events": [STARTED, {"type": "ConnectionCheckedOut", "connectionId": 2}]},
-            "expected connectionId",
+            "events[1].connectionId: expected 2, got 1",
         ),
-        ({"events": [STARTED, {"type": "ConnectionCheckedOut"}, STARTED]}, "as event 2, got only"),
-        ({"error": {"type": "PoolClosedError"}}, "expected PoolClosedError, got None"),
-        ({"operations": [{"name": "checkOut"}]}, "expected no error, got PoolClearedError"),
+        (
+            {"events": [STARTED, {"type": "ConnectionCheckedOut"}, STARTED]},
+            "events[2]: expected ConnectionCheckOutStarted as event 2, got only: ConnectionCheckOutStarted, ",
+        ),
+        ({"error": {"type": "PoolClosedError"}}, "error: expected PoolClosedError, got None"),
+        ({"operations": [{"name": "checkOut"}]}, "operations: expected no error, got PoolClearedError"),
         (
             {
                 "operations": [*CHECK_OUT, {"name": "close"}, {"name": "checkOut"}],
                 "error": {"type": "PoolClosedError", "message": "another"},
             },
-            "expected the message 'another'",
+            "error.message: expected the message 'another'",
         ),
         (
             {
@@ -58,22 +61,63 @@ def test_a_case_that_holds_returns_the_events(tmp_path: Path) -> None:
                     {"name": "waitForEvent", "event": "ConnectionClosed", "count": 1, "timeout": 10},
                 ]
             },
-            "waited 0.01 s for 1 of ConnectionClosed",
+            "operations[2]: waited 0.01 s for 1 of ConnectionClosed",
+        ),
+        (
+            {
+                "poolOptions": {"maxPoolSize": 1},
+                "operations": [
+                    *CHECK_OUT,
+                    {"name": "start", "target": "thread"},
+                    {"name": "checkOut", "thread": "thread", "label": "late"},
+                    {"name": "checkIn", "connection": "late"},
+                ],
+            },
+            "operations[4].connection: the connection was not checked out",
         ),
     ],
 )
 def test_what_a_pool_did_not_do_is_said(tmp_path: Path, fields: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(MismatchError, match=complaint):
-        run(tmp_path, **{"operations": CHECK_OUT, **fields})
+    outcome = run(tmp_path, **{"operations": CHECK_OUT, **fields})
+    assert outcome.status is Status.FAILED
+    assert outcome.reason.startswith(complaint)
 
 
 @pytest.mark.parametrize(
-    "fields",
-    [{"version": 2}, {"poolOptions": {"maxSize": 1}}, {"operations": [{"name": "checkUp"}]}],
+    ("fields", "complaint"),
+    [
+        ({"version": 2}, "version: 2 is not supported (1 is)"),
+        ({"poolOptions": {"maxSize": 1}}, "poolOptions.maxSize: unknown field (did you mean maxPoolSize?)"),
+        ({"operations": [{"name": "checkUp"}]}, "operations[0].name: 'checkUp' is not one of start, wait"),
+        ({"operations": [{"name": "wait"}]}, "operations[0]: field 'ms' is missing"),
+        ({"operations": [{"name": "ready", "ms": 1}]}, "operations[0].ms: unknown field"),
+        ({"events": [{"type": "ConnectionLost"}]}, "events[0].type: 'ConnectionLost' is not one of"),
+        ({"error": {"type": "NetworkError"}}, "error.type: 'NetworkError' is not one of PoolClosedError"),
+        (
+            {"operations": [{"name": "checkOut", "thread": "a"}]},
+            "operations[0].thread: there is no thread 'a' (start it before)",
+        ),
+        (
+            {"operations": [{"name": "waitForThread", "target": "a"}]},
+            "operations[0].target: there is no thread 'a' (start it before)",
+        ),
+        (
+            {"operations": [{"name": "checkIn", "connection": "a"}]},
+            "operations[0].connection: there is no connection 'a'",
+        ),
+        (
+            {"style": "integration", "poolOptions": {"backgroundThreadIntervalMS": -1}},
+            "poolOptions.backgroundThreadIntervalMS: the background runs",
+        ),
+    ],
 )
-def test_what_the_format_does_not_know_is_refused(tmp_path: Path, fields: dict[str, Any]) -> None:
-    with pytest.raises(ScenarioError):
-        run(tmp_path, **{"operations": [], **fields})
+def test_what_the_format_does_not_know_is_refused(
+    tmp_path: Path, fields: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(ScenarioError) as refused:
+        load(tmp_path, {**POOL_CASE, **fields})
+    assert str(refused.value).startswith(f"{tmp_path / 'file.json'}:1:")
+    assert complaint in str(refused.value)
 
 
 def test_a_thread_waits_without_keeping_the_others(tmp_path: Path) -> None:
@@ -87,8 +131,11 @@ def test_a_thread_waits_without_keeping_the_others(tmp_path: Path) -> None:
         {"name": "checkIn", "connection": "theirs"},
     ]
     options = {"maxPoolSize": 1, "waitQueueTimeoutMS": 50}
-    events: list[Any] = run(tmp_path, operations=operations, poolOptions=options)
-    assert events[-2].duration == pytest.approx(0.049)
+    outcome = run(tmp_path, operations=operations, poolOptions=options)
+    assert outcome.events is not None
+    checked_out = outcome.events["driver"][-2]
+    assert checked_out.at == pytest.approx(0.049)
+    assert checked_out.fields["durationMS"] == pytest.approx(49)
 
 
 @pytest.mark.parametrize(

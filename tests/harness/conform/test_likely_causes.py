@@ -9,11 +9,11 @@ import pytest
 from fakeserver.events import FailPointHit
 from fakeserver.journal import Record
 from harness.adapters.base import ErrorReport, Event
-from harness.plan import loaded
 from harness.report.causes import Evidence, causes_of
 from harness.report.journal import Timeline
 from harness.unified.comparison import compare_events
 from harness.unified.entities import EntityMap
+from harness.unified.loader import load
 from harness.unified.outcome import Mismatch, Outcome, Status
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def case(tmp_path: Path) -> Any:
             f'description: x\nschemaVersion: "1.3"\n{CLIENT}tests:\n  - description: a\n    operations:'
             f"{operations or ' []'}\n    expectEvents:\n      - client: client0\n        events:\n{events}"
         )
-        return loaded(str(path)).cases[0]
+        return load(path).cases[0]
 
     return make
 

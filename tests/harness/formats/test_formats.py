@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from format_files import CONCERN, IN_WINDOW, OUTCOME, RTT, SELECTION, VALID, discovery, listed, run
 
-from harness.formats import MismatchError, cases_of
-from harness.unified.errors import ScenarioError
+from harness.unified.outcome import Outcome, Status
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-URI = "mongodb://u:p@a/things?w=2"
-VALID = {"description": "", "uri": URI, "valid": True, "warning": False}
-HELLO = {"ok": 1, "isWritablePrimary": True, "setName": "rs", "hosts": ["a:1"], "maxWireVersion": 21}
-OUTCOME: dict[str, Any] = {
-    "topologyType": "ReplicaSetWithPrimary",
-    "setName": "rs",
-    "servers": {"a:1": {"type": "RSPrimary", "setName": "rs", "pool": {"generation": 0}}},
-}
-SERVER = {"address": "a:1", "type": "RSPrimary", "avg_rtt_ms": 5}
+
+def passes(folder: Path, document: Any) -> bool:
+    return [outcome.status for outcome in run(folder, document)] == [Status.PASSED]
 
 
-def run(tmp_path: Path, folder: str, document: Any) -> None:
-    path = tmp_path / folder / "file.json"
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps(document))
-    cases = cases_of(path)
-    assert cases
-    for case in cases:
-        case.run()
+def complaint(folder: Path, document: Any) -> Outcome:
+    (outcome,) = run(folder, document)
+    assert outcome.status is Status.FAILED
+    return outcome
 
 
 STRINGS: list[dict[str, Any]] = [
@@ -39,114 +28,130 @@ STRINGS: list[dict[str, Any]] = [
     {"hosts": [{"type": "hostname", "host": "A", "port": None}]},
     {"auth": {"username": "u", "password": "p", "db": "things"}},
     {"options": {"W": 2}},
+    {"readConcern": {}, "writeConcern": {"w": 2}},
+    {"uri": "mongodb://a", "credential": None},
 ]
 WRONG_STRINGS: list[tuple[dict[str, Any], str]] = [
-    ({"valid": False}, "expected an error"),
-    ({"warning": True}, "warnings"),
-    ({"uri": "http://a"}, "expected no error"),
-    ({"hosts": [{"type": "hostname", "host": "b", "port": 1}]}, "hosts"),
-    ({"auth": {"username": "u", "password": "q", "db": "things"}}, "password"),
-    ({"auth": {"username": "u", "password": "p", "db": None}}, "db"),
-    ({"options": {"w": 3}}, "w: expected 3, got 2"),
+    ({"valid": False}, "tests[0].valid: expected an error"),
+    ({"warning": True}, "tests[0].warning: warnings"),
+    ({"uri": "http://a"}, "tests[0].uri: expected no error"),
+    ({"hosts": [{"type": "hostname", "host": "b", "port": 1}]}, "tests[0].hosts: expected ['b:1']"),
+    ({"auth": {"username": "u", "password": "q", "db": "things"}}, "tests[0].auth.password: expected 'q'"),
+    ({"auth": {"username": "u", "password": "p", "db": None}}, "tests[0].auth.db: expected None"),
+    ({"options": {"w": 3}}, "tests[0].options.w: expected 3, got 2"),
+    ({"readConcern": {"level": "local"}}, "tests[0].readConcern"),
+    ({"writeConcern": {"w": 1}}, "tests[0].writeConcern"),
+    ({"credential": None}, "tests[0].credential: expected None"),
 ]
 
 
 @pytest.mark.parametrize("fields", STRINGS)
 def test_a_string_that_is_understood_passes(tmp_path: Path, fields: dict[str, Any]) -> None:
-    run(tmp_path, "uri-options/tests", {"tests": [{**VALID, **fields}]})
+    assert passes(tmp_path, listed({**VALID, **fields}))
 
 
-@pytest.mark.parametrize(("fields", "complaint"), WRONG_STRINGS)
+@pytest.mark.parametrize(("fields", "says"), WRONG_STRINGS)
 def test_a_string_that_is_understood_otherwise_fails(
-    tmp_path: Path, fields: dict[str, Any], complaint: str
+    tmp_path: Path, fields: dict[str, Any], says: str
 ) -> None:
-    with pytest.raises(MismatchError, match=complaint):
-        run(tmp_path, "connection-string/tests", {"tests": [{**VALID, **fields}]})
+    assert complaint(tmp_path, listed({**VALID, **fields})).reason.startswith(says)
+
+
+def test_an_option_that_the_driver_does_not_know_is_an_error_that_names_it(tmp_path: Path) -> None:
+    (outcome,) = run(tmp_path, listed({**VALID, "options": {"nearness": 3}}))
+    assert (outcome.status, outcome.reason) == (
+        Status.ERROR,
+        "the option nearness is unknown to the driver",
+    )
+
+
+@pytest.mark.parametrize("name", ["username", "password", "source", "mechanism", "mechanism_properties"])
+def test_another_credential_fails(tmp_path: Path, name: str) -> None:
+    credential = {"username": "u", "password": "p", "source": "things", "mechanism": None}
+    whole = {**VALID, "credential": {**credential, "mechanism_properties": None}}
+    assert passes(tmp_path, listed(whole))
+    other = {"A": "b"} if name == "mechanism_properties" else "other"
+    wrong = {**whole, "credential": {**credential, "mechanism_properties": None, name: other}}
+    assert complaint(tmp_path, listed(wrong)).reason.startswith(f"tests[0].credential.{name}: expected")
 
 
 @pytest.mark.parametrize(
-    "credential", [None, {"username": "u", "password": "p", "source": "b", "mechanism": None}]
-)
-def test_another_credential_fails(tmp_path: Path, credential: dict[str, Any] | None) -> None:
-    with pytest.raises(MismatchError):
-        run(tmp_path, "auth/tests/legacy", {"tests": [{**VALID, "credential": credential}]})
-
-
-@pytest.mark.parametrize(
-    ("fields", "complaint"),
+    ("fields", "says"),
     [
-        ({"writeConcernDocument": {"w": 1}}, "document"),
+        ({"writeConcernDocument": {"w": 1}}, "writeConcernDocument"),
         ({"isServerDefault": True}, "isServerDefault"),
         ({"isAcknowledged": False}, "isAcknowledged"),
-        ({"valid": False}, "expected an error"),
-        ({"writeConcern": {"w": -1}}, "expected no error"),
+        ({"valid": False}, "valid: expected an error"),
+        ({"writeConcern": {"w": -1}}, "writeConcern: expected no error"),
     ],
 )
-def test_another_concern_fails(tmp_path: Path, fields: dict[str, Any], complaint: str) -> None:
-    concern = {"writeConcern": {"w": 2}, "writeConcernDocument": {"w": 2}}
-    case = {**VALID, **concern, "isServerDefault": False, "isAcknowledged": True, **fields}
-    with pytest.raises(MismatchError, match=complaint):
-        run(tmp_path, "read-write-concern/tests/document", {"tests": [case]})
-
-
-def discovery(outcome: dict[str, Any]) -> dict[str, Any]:
-    phase = {"responses": [["a:1", HELLO]], "outcome": outcome}
-    return {"uri": "mongodb://a:1/?replicaSet=rs", "phases": [phase]}
+def test_another_concern_fails(tmp_path: Path, fields: dict[str, Any], says: str) -> None:
+    assert passes(tmp_path, listed(CONCERN))
+    assert complaint(tmp_path, listed({**CONCERN, **fields})).reason.startswith(f"tests[0].{says}")
 
 
 def test_an_outcome_that_is_reached_passes(tmp_path: Path) -> None:
-    run(tmp_path, "server-discovery-and-monitoring/tests/rs", discovery(OUTCOME))
+    assert passes(tmp_path, discovery(OUTCOME))
 
 
 @pytest.mark.parametrize(
-    ("outcome", "complaint"),
+    ("outcome", "field"),
     [
         ({**OUTCOME, "topologyType": "Single"}, "topologyType"),
         ({**OUTCOME, "setName": "other"}, "setName"),
         ({**OUTCOME, "servers": {}}, "servers"),
         ({**OUTCOME, "compatible": False}, "compatible"),
-        ({**OUTCOME, "servers": {"a:1": {"type": "RSPrimary", "pool": {"generation": 1}}}}, "generation"),
-        ({**OUTCOME, "servers": {"a:1": {"type": "RSSecondary"}}}, "type"),
-        ({**OUTCOME, "servers": {"a:1": {"type": "RSPrimary", "error": "lost"}}}, "error"),
+        (
+            {**OUTCOME, "servers": {"a:1": {"type": "RSPrimary", "pool": {"generation": 1}}}},
+            "servers.a:1.pool",
+        ),
+        ({**OUTCOME, "servers": {"a:1": {"type": "RSSecondary"}}}, "servers.a:1.type"),
+        ({**OUTCOME, "servers": {"a:1": {"type": "RSPrimary", "error": "lost"}}}, "servers.a:1.error"),
+        (
+            {**OUTCOME, "servers": {"a:1": {"type": "RSPrimary", "maxWireVersion": 20}}},
+            "servers.a:1.maxWireVersion",
+        ),
         ({"events": [{"topology_opening_event": {}}]}, "events"),
     ],
 )
-def test_an_outcome_that_is_not_reached_fails(
-    tmp_path: Path, outcome: dict[str, Any], complaint: str
+def test_an_outcome_that_is_not_reached_fails_at_its_place(
+    tmp_path: Path, outcome: dict[str, Any], field: str
 ) -> None:
-    with pytest.raises(MismatchError, match=complaint):
-        run(tmp_path, "server-discovery-and-monitoring/tests/rs", discovery(outcome))
+    failed = complaint(tmp_path, discovery(outcome))
+    assert failed.mismatch is not None
+    assert failed.mismatch.path == f"phases[0].outcome.{field}"
+
+
+def test_a_failed_case_of_discovery_shows_what_was_published(tmp_path: Path) -> None:
+    failed = complaint(tmp_path, discovery({**OUTCOME, "topologyType": "Single"}))
+    assert failed.events is not None
+    kinds = [event.kind for event in failed.events["driver"]]
+    assert kinds[:2] == ["topologyOpeningEvent", "topologyDescriptionChangedEvent"]
+
+
+def test_an_error_of_a_server_that_nobody_knows_is_the_file_s_fault(tmp_path: Path) -> None:
+    failures = [{"address": "b:1", "when": "afterHandshakeCompletes", "type": "network"}]
+    (outcome,) = run(tmp_path, discovery(OUTCOME, applicationErrors=failures))
+    assert (outcome.status, outcome.reason) == (Status.ERROR, "no server b:1 is known by now")
 
 
 @pytest.mark.parametrize(
-    ("fields", "complaint"),
+    ("fields", "says"),
     [
-        ({"suitable_servers": []}, "suitable servers"),
-        ({"in_latency_window": []}, "in the window"),
-        ({"error": True}, "expected an error"),
+        ({"suitable_servers": []}, "suitable_servers: expected []"),
+        ({"in_latency_window": []}, "in_latency_window: expected []"),
+        ({"error": True}, "error: expected an error"),
         ({"read_preference": {"mode": "Secondary", "maxStalenessSeconds": 1}}, "expected no error"),
     ],
 )
-def test_another_selection_fails(tmp_path: Path, fields: dict[str, Any], complaint: str) -> None:
-    topology = {"type": "ReplicaSetWithPrimary", "servers": [SERVER]}
-    case = {"topology_description": topology, "suitable_servers": [SERVER], "in_latency_window": [SERVER]}
-    with pytest.raises(MismatchError, match=complaint):
-        run(tmp_path, "max-staleness/tests/x", {**case, **fields})
+def test_another_selection_fails(tmp_path: Path, fields: dict[str, Any], says: str) -> None:
+    assert passes(tmp_path, SELECTION)
+    assert complaint(tmp_path, {**SELECTION, **fields}).reason.startswith(says)
 
 
 def test_another_average_and_another_share_fail(tmp_path: Path) -> None:
-    with pytest.raises(MismatchError, match="average"):
-        run(tmp_path, "server-selection/tests/rtt", {"avg_rtt_ms": 1, "new_rtt_ms": 11, "new_avg_rtt": 2})
-    case = {
-        "topology_description": {"type": "ReplicaSetWithPrimary", "servers": [SERVER]},
-        "mocked_topology_state": [{"address": "a:1", "operation_count": 0}],
-        "iterations": 10,
-        "outcome": {"tolerance": 0.1, "expected_frequencies": {"a:1": 0.5}},
-    }
-    with pytest.raises(MismatchError, match="share"):
-        run(tmp_path, "server-selection/tests/in_window", case)
-
-
-def test_a_file_of_no_format_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ScenarioError, match="no folder of a format"):
-        run(tmp_path, "crud/tests", {})
+    assert passes(tmp_path, RTT)
+    assert complaint(tmp_path, {**RTT, "new_avg_rtt": 2}).reason.startswith("new_avg_rtt: average: expected")
+    assert passes(tmp_path, IN_WINDOW)
+    other = {**IN_WINDOW, "outcome": {"tolerance": 0.1, "expected_frequencies": {"a:1": 0.5}}}
+    assert complaint(tmp_path, other).reason.startswith("outcome.expected_frequencies.a:1: expected a share")

@@ -206,3 +206,58 @@ def test_cases_run_on_the_workers_of_xdist(project: pytest.Pytester, monkeypatch
     monkeypatch.setenv("PYTHONPATH", str(Path(harness.__file__).parents[1]))
     write(project, "a", "b", "c", "d")
     project.runpytest_subprocess("scenarios", "-n", "2").assert_outcomes(passed=4)
+
+
+POOL_FILE = """\
+version: 1
+style: unit
+description: a pool is ready
+operations: [{ name: ready }]
+events:
+  - { type: ConnectionPoolCreated }
+  - { type: ConnectionPoolReady }
+"""
+
+
+def write_pool(project: pytest.Pytester, text: str = POOL_FILE) -> None:
+    (project.path / "scenarios" / "pool.yml").write_text(text)
+
+
+def test_a_file_of_another_format_gives_items_of_the_reference_driver(project: pytest.Pytester) -> None:
+    write_pool(project)
+    arguments = ("--pushbackd-adapter=reference", "--pushbackd-adapter=pymongo")
+    times = ("--pushbackd-time=virtual", "--pushbackd-time=real")
+    assert collected(project, "scenarios", *arguments, *times) == [
+        "scenarios/pool.yml::a pool is ready[reference-replicaset-virtual]",
+        "scenarios/pool.yml::a pool is ready[reference-no-server-virtual]",
+        "scenarios/pool.yml::a pool is ready[reference-replicaset-real]",
+    ]
+
+
+def test_an_item_of_another_format_is_chosen_by_node_id_and_by_words(project: pytest.Pytester) -> None:
+    write_pool(project)
+    node = "scenarios/pool.yml::a pool is ready[reference-no-server-real]"
+    assert collected(project, node) == [node]
+    assert collected(project, "scenarios", "-k", "pool and no-server") == [node]
+    project.runpytest_inprocess("scenarios").assert_outcomes(passed=2)
+
+
+def test_a_failing_item_of_another_format_shows_line_values_and_events(project: pytest.Pytester) -> None:
+    write_pool(project, POOL_FILE.replace("ConnectionPoolReady", "ConnectionPoolClosed"))
+    done = project.runpytest_inprocess("scenarios", "-k", "no-server")
+    done.assert_outcomes(failed=1, deselected=1)
+    done.stdout.fnmatch_lines(
+        [
+            "*pool.yml:7: events[[]1]: expected ConnectionPoolClosed as event 1, got ConnectionPoolReady",
+            "*= poolCreatedEvent*",
+            "*→ - expected poolClosedEvent*(line 7)*",
+            "*+ extra    poolReadyEvent*",
+        ]
+    )
+
+
+def test_a_broken_file_of_another_format_says_where(project: pytest.Pytester) -> None:
+    write_pool(project, POOL_FILE.replace("name: ready", "name: raedy"))
+    done = project.runpytest_inprocess("scenarios")
+    done.assert_outcomes(errors=1)
+    done.stdout.fnmatch_lines(["*pool.yml:4:22: operations[[]0].name: 'raedy' is not one of *"])

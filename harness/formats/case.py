@@ -1,0 +1,100 @@
+"""One case of a format that drives parts of the reference driver, and how it complains."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from harness.unified.model import UNSET
+from harness.unified.outcome import CaseFailedError, Mismatch
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from harness.adapters.base import Event
+    from harness.unified.account import Account
+    from harness.unified.comparison import Comparison
+    from harness.unified.deployment import Deployment
+    from harness.unified.marks import Marked
+    from harness.unified.model import Location
+
+DRIVER: Final = "driver"
+"""The name under which what the driver published stands in a timeline."""
+
+
+@dataclass(slots=True)
+class Notes:
+    """What is kept of a case while it runs: what was done, what the driver published, how events compare."""
+
+    account: Account
+    heard: list[Event] = field(default_factory=list)
+    comparisons: list[Comparison] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.account.clients[DRIVER] = lambda: tuple(self.heard)
+
+
+Alone: TypeAlias = Callable[[Notes], None]
+OnServer: TypeAlias = "Callable[[Deployment, str, Notes], Awaitable[None]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """What runs a case: without any server, on a deployment (in an edition), or both.
+
+    Both raise CaseFailedError, CaseSkippedError and ScenarioError. `seconds` is how long the case waits by
+    its own account.
+    """
+
+    alone: Alone | None = None
+    on_server: OnServer | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class FormatCase:
+    """A case: its id, which is `spec/file::description` as in the unified test format, and what runs it."""
+
+    id: str
+    description: str
+    index: int
+    document: Marked
+    runs: Runs
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self.document.path
+
+    @property
+    def line(self) -> int:
+        """The line where the case begins."""
+        return self.document.mark.line
+
+    @property
+    def location(self) -> Location:
+        """Where the case begins."""
+        return self.document.location
+
+
+@dataclass(frozen=True, slots=True)
+class FormatFile:
+    """A file of such a format, which has passed validation."""
+
+    path: Path
+    cases: tuple[FormatCase, ...]
+
+
+def failure(expected: Marked, why: str, *, wanted: Any = UNSET, actual: Any = UNSET) -> CaseFailedError:
+    """Return the error for an expectation that is not met, with its place in the file."""
+    mismatch = Mismatch(expected.field, wanted, actual, why)
+    return CaseFailedError(str(mismatch), location=expected.location, mismatch=mismatch)
+
+
+def require(expected: Marked, actual: Any, *, wanted: Any = UNSET, of: str = "") -> None:
+    """Raise CaseFailedError unless a value is what stands in the file, or `wanted`, which follows from it."""
+    value = expected.value if wanted is UNSET else wanted
+    if actual != value:
+        whose = f"{of}: " if of else ""
+        raise failure(expected, f"{whose}expected {value!r}, got {actual!r}", wanted=value, actual=actual)

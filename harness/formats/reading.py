@@ -1,0 +1,42 @@
+"""From a document of any format to its cases."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, TypeAlias
+
+from harness.formats import UNIFIED, format_of
+from harness.formats.case import FormatCase, FormatFile
+from harness.formats.grammar import check
+from harness.unified.build import build, case_names, decoded, id_prefix
+from harness.unified.model import Case, TestFile
+
+if TYPE_CHECKING:
+    from harness.formats import Format
+    from harness.unified.marks import Marked
+
+AnyCase: TypeAlias = Case | FormatCase
+AnyFile: TypeAlias = TestFile | FormatFile
+
+
+def cases_of(document: Marked) -> AnyFile:
+    """Check a document as its format asks for, and return its cases. Raises `ScenarioError`."""
+    of = format_of(document.value)
+    check(document, of)
+    return build(document) if of is UNIFIED else _built(document, of)
+
+
+def _built(document: Marked, of: Format) -> FormatFile:
+    make_runs = resolve_name(of.runs)
+    plain = replace(document, value=decoded(document))
+    nodes = plain["tests"].items() if of.in_tests else (plain,)
+    names = case_names([node.value.get("description", of.about) for node in nodes])
+    prefix = id_prefix(document.path)
+    return FormatFile(
+        document.path,
+        tuple(
+            FormatCase(f"{prefix}::{name}", name, index, node, make_runs(node))
+            for index, (name, node) in enumerate(zip(names, nodes, strict=True))
+        ),
+    )

@@ -1,0 +1,60 @@
+"""Runs cases of the formats that drive parts of the reference driver, and says how they ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from driver.errors import DriverError
+from harness.formats.case import Notes
+from harness.unified.errors import ScenarioError
+from harness.unified.outcome import CaseFailedError, CaseSkippedError, Outcome, Status
+
+if TYPE_CHECKING:
+    from harness.formats.case import FormatCase
+    from harness.unified.account import Account
+    from harness.unified.deployment import Deployment
+
+_ENDS = (CaseFailedError, CaseSkippedError, ScenarioError, DriverError)
+
+
+def run_alone(case: FormatCase, account: Account) -> Outcome:
+    """Run a case that needs no server; `account` keeps what was done and seen."""
+    assert case.runs.alone is not None
+    notes = Notes(account)
+    try:
+        case.runs.alone(notes)
+    except _ENDS as error:
+        return _ended(case, error, notes)
+    return Outcome(Status.PASSED, **_seen(notes))
+
+
+async def run_on_server(case: FormatCase, deployment: Deployment, edition: str, account: Account) -> Outcome:
+    """Run a case on a deployment, with a driver that follows an edition; `account` as above."""
+    assert case.runs.on_server is not None
+    notes = Notes(account)
+    try:
+        await case.runs.on_server(deployment, edition, notes)
+    except _ENDS as error:
+        return _ended(case, error, notes)
+    return Outcome(Status.PASSED, **_seen(notes))
+
+
+def _seen(notes: Notes) -> dict[str, Any]:
+    return {"events": notes.account.heard(), "comparisons": tuple(notes.comparisons)}
+
+
+def _ended(case: FormatCase, error: Exception, notes: Notes) -> Outcome:
+    seen = _seen(notes)
+    match error:
+        case CaseSkippedError():
+            return Outcome(Status.SKIPPED, str(error), location=case.location)
+        case CaseFailedError():
+            place = error.location or case.location
+            return Outcome(Status.FAILED, error.reason, error.mismatch, place, **seen)
+        case ScenarioError():
+            hint = f" ({error.fix})" if error.fix else ""
+            place = error.location or case.location
+            return Outcome(Status.ERROR, f"{error.message}{hint}", location=place, **seen)
+        case _:
+            why = f"the driver raised {type(error).__name__}: {error}"
+            return Outcome(Status.FAILED, why, location=case.location, **seen)
