@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from harness import expectations, keywords, targets
 from harness.adapters.base import AdapterLost
 from harness.discovery import BadInputError, bundled_root, discover
 from harness.expectations import SKIP, Expectations, ExpectationsError
-from harness.plan import Item, Load, Settings, load_all, plan
+from harness.plan import Item, Load, Settings, forget, load_all, plan
 from harness.registry import DRIVERS, EDITIONS, is_driver
 from harness.registry import drivers as drivers_of
 from harness.report import junit, terminal
@@ -57,6 +57,7 @@ class Options:
     verbose: int
     quiet: bool
     durations: int
+    watch: bool
 
 
 class DriverName(click.ParamType[str]):
@@ -165,6 +166,7 @@ class _Jobs(click.ParamType[int | None]):
 @click.option(
     "--durations", type=click.IntRange(min=0), default=0, metavar="N", help="Show the N longest cases."
 )
+@click.option("--watch", is_flag=True, help="Then run what is saved, until Ctrl-C.")
 def command(**options: Any) -> ExitCode:
     """Run the scenarios in PATHS (files or folders) against a driver; without PATHS, the bundled ones.
 
@@ -172,7 +174,18 @@ def command(**options: Any) -> ExitCode:
     run, 3 for a defect of this program, 4 for a wrong command line, 5 when nothing ran, 6 when a case passed
     that is known to fail.
     """
-    return _run(Options(**options))
+    given = Options(**options)
+    return _watch(given) if given.watch else _run(given)
+
+
+def _watch(options: Options) -> ExitCode:
+    from harness.watch import watch  # noqa: PLC0415 - most runs run once
+
+    def run(paths: Sequence[Path]) -> ExitCode:
+        forget()
+        return _run(replace(options, paths=tuple(paths)))
+
+    return watch(options.paths, run)
 
 
 def _run(options: Options) -> ExitCode:
@@ -292,6 +305,8 @@ class _Conformance:
         began = clock.utc()
         interrupted = self._run_items(items)
         self._report(clock.utc() - began, complaints, interrupted=interrupted)
+        if interrupted and self._options.watch:
+            raise KeyboardInterrupt
         if complaints or interrupted:
             return ExitCode.BAD_INPUT
         return Tally.of(self._results).exit_code

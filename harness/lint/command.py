@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     "--json", "as_json", is_flag=True, help="Write one JSON object a finding, and one with the totals."
 )
 @click.option("--rules", "show_rules", is_flag=True, help="Show the rules and leave.")
+@click.option("--watch", "watching", is_flag=True, help="Then check what is saved, until Ctrl-C.")
 def command(
     paths: tuple[Path, ...],
     select: tuple[str, ...],
@@ -34,6 +35,7 @@ def command(
     *,
     as_json: bool,
     show_rules: bool,
+    watching: bool,
 ) -> ExitCode:
     """Check the scenarios in PATHS (files or folders) without running them; without PATHS, the bundled ones.
 
@@ -46,10 +48,18 @@ def command(
         return ExitCode.PASSED
     ignored = _ids(ignore)
     chosen = ((_ids(select) or ALL) - ignored) & ALL
-    files = _discovered(paths)
-    findings = [each for each in lint_files(files, chosen) if each.rule not in ignored]
-    _report(findings, len(files), as_json=as_json)
-    return _exit_code(findings)
+
+    def run(paths: Sequence[Path]) -> ExitCode:
+        files = _discovered(paths)
+        findings = [each for each in lint_files(files, chosen) if each.rule not in ignored]
+        _report(findings, len(files), as_json=as_json)
+        return _exit_code(findings)
+
+    if not watching:
+        return run(paths)
+    from harness.watch import watch  # noqa: PLC0415 - most runs run once
+
+    return watch(paths, run)
 
 
 def _ids(given: Iterable[str]) -> frozenset[str]:
