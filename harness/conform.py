@@ -17,7 +17,7 @@ from harness.expectations import SKIP, Expectations, ExpectationsError
 from harness.plan import Item, Load, Settings, forget, load_all, plan
 from harness.registry import DRIVERS, EDITIONS, is_driver
 from harness.registry import drivers as drivers_of
-from harness.report import junit, terminal
+from harness.report import github, junit, terminal
 from harness.report.jsonl import JsonLines
 from harness.report.progress import progress
 from harness.result import ExitCode, Result, ResultStatus, Tally
@@ -58,6 +58,7 @@ class Options:
     quiet: bool
     durations: int
     watch: bool
+    github: bool
 
 
 class DriverName(click.ParamType[str]):
@@ -165,6 +166,12 @@ class _Jobs(click.ParamType[int | None]):
 @click.option("-q", "--quiet", is_flag=True, help="Only what failed, and the totals.")
 @click.option(
     "--durations", type=click.IntRange(min=0), default=0, metavar="N", help="Show the N longest cases."
+)
+@click.option(
+    "--github/--no-github",
+    envvar="GITHUB_ACTIONS",
+    show_envvar=True,
+    help="Annotations and a step summary for GitHub.",
 )
 @click.option("--watch", is_flag=True, help="Then run what is saved, until Ctrl-C.")
 def command(**options: Any) -> ExitCode:
@@ -369,6 +376,8 @@ class _Conformance:
             self._say(terminal.summary(tally, self._settings, seconds=seconds, notes=notes))
         if self._options.junit:
             self._write_junit(self._options.junit)
+        if self._options.github:
+            self._tell_github(seconds, complaints)
 
     @property
     def _style(self) -> terminal.Style:
@@ -376,6 +385,15 @@ class _Conformance:
 
     def _say(self, line: str) -> None:
         click.echo(line, color=self._color)
+
+    def _tell_github(self, seconds: float, complaints: Sequence[str]) -> None:
+        for line in github.commands(github.of_results(self._results, complaints)):
+            click.echo(line, err=self._options.json)
+        text = github.summary(self._results, self._settings, seconds=seconds, complaints=complaints)
+        try:
+            github.write_summary(text)
+        except OSError as error:
+            raise click.ClickException(f"GITHUB_STEP_SUMMARY: {error.strerror}") from error
 
     def _write_junit(self, path: Path) -> None:
         properties = {"seed": str(self._settings.seed), "time": self._settings.time}
