@@ -125,8 +125,8 @@ class _Pen:
             self._write_results(seen)
         if wants_events:
             self._write_events(seen)
-        if wants_outcome:
-            self.edits.member(self._node, _OUTCOME, self._expecting.outcome(seen), blocks=1)
+        if wants_outcome and (stored := self._expecting.outcome(seen)):
+            self.edits.member(self._node, _OUTCOME, stored, blocks=1)
         return len(self.edits) > before
 
     def _note(self, sentence: str) -> None:

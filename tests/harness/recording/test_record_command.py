@@ -134,6 +134,15 @@ def test_results_errors_and_data_are_recorded_on_request(write: Any, record: Any
 
 
 @pytest.mark.slow
+def test_data_that_differ_from_run_to_run_are_no_outcome(write: Any, record: Any) -> None:
+    path = write(scenario(case("{ name: insertOne, object: stock, arguments: { document: { qty: 2 } } }")))
+    done = record(path, "--outcome")
+    assert done.exit_code == ExitCode.PASSED, done.output
+    assert "note: a: shop.stock differs from run to run, so there is no outcome of it" in done.stderr
+    assert "outcome" not in done.stdout
+
+
+@pytest.mark.slow
 def test_an_operation_that_fails_unexpectedly_fails_and_nothing_is_written(write: Any, record: Any) -> None:
     text = scenario(case(INSERT).replace("order\n", f"order\n{TWICE}"))
     path = write(text)
