@@ -15,7 +15,8 @@ from harness.recording.text import WIDTH, Alias, as_member, in_flow
 from harness.unified.build import decoded
 from harness.unified.loader import read_yaml
 
-SCALARS = st.none() | st.booleans() | st.integers(-(2**62), 2**62) | st.text() | st.floats(allow_nan=False)
+FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+SCALARS = st.none() | st.booleans() | st.integers(-(2**62), 2**62) | st.text() | FLOATS
 DOCUMENTS = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4)
 )
@@ -54,6 +55,7 @@ def test_other_text_is_not(word: str) -> None:
         Regex("^a", "i"),
         dt.datetime(2026, 1, 2),  # noqa: DTZ001 - as BSON has it
         Int64(2**60),
+        float("inf"),
     ],
     ids=lambda value: type(value).__name__,
 )
