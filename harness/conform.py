@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +16,10 @@ from harness.deployment_options import deployment_options, given_by, targets_of
 from harness.discovery import BadInputError, bundled_root, discover
 from harness.expectations import SKIP, Expectations, ExpectationsError
 from harness.given import ending_cleanly
-from harness.plan import Item, Load, Settings, left_out, load_all, plan
+from harness.plan import Item, Load, Settings, forget, left_out, load_all, plan
 from harness.registry import DRIVERS, EDITIONS, is_driver
 from harness.registry import drivers as drivers_of
-from harness.report import junit, terminal
+from harness.report import github, junit, terminal
 from harness.report.jsonl import JsonLines
 from harness.report.progress import progress
 from harness.result import ExitCode, Result, ResultStatus, Tally
@@ -62,6 +62,8 @@ class Options:
     verbose: int
     quiet: bool
     durations: int
+    watch: bool
+    github: bool
 
 
 class DriverName(click.ParamType[str]):
@@ -157,6 +159,13 @@ class _Jobs(click.ParamType[int | None]):
 @click.option(
     "--durations", type=click.IntRange(min=0), default=0, metavar="N", help="Show the N longest cases."
 )
+@click.option(
+    "--github/--no-github",
+    envvar="GITHUB_ACTIONS",
+    show_envvar=True,
+    help="Annotations and a step summary for GitHub.",
+)
+@click.option("--watch", is_flag=True, help="Then run what is saved, until Ctrl-C.")
 def command(**options: Any) -> ExitCode:
     """Run the scenarios in PATHS (files or folders) against a driver; without PATHS, the bundled ones.
 
@@ -167,7 +176,18 @@ def command(**options: Any) -> ExitCode:
     run, 3 for a defect of this program, 4 for a wrong command line, 5 when nothing ran, 6 when a case passed
     that is known to fail.
     """
-    return _run(Options(**options))
+    given = Options(**options)
+    return _watch(given) if given.watch else _run(given)
+
+
+def _watch(options: Options) -> ExitCode:
+    from harness.watch import watch  # noqa: PLC0415 - most runs run once
+
+    def run(paths: Sequence[Path]) -> ExitCode:
+        forget()
+        return _run(replace(options, paths=tuple(paths)))
+
+    return watch(options.paths, run)
 
 
 def _run(options: Options) -> ExitCode:
@@ -298,6 +318,8 @@ class _Conformance:
         self._report(clock.utc() - began, complaints, interrupted=interrupted)
         if self._lost is not None:
             raise click.ClickException(str(self._lost)) from self._lost
+        if interrupted and self._options.watch:
+            raise KeyboardInterrupt
         if complaints or interrupted:
             return ExitCode.BAD_INPUT
         return Tally.of(self._results).exit_code
@@ -364,6 +386,8 @@ class _Conformance:
             self._say(terminal.summary(tally, self._settings, seconds=seconds, notes=notes))
         if self._options.junit:
             self._write_junit(self._options.junit)
+        if self._options.github:
+            self._tell_github(seconds, complaints)
 
     @property
     def _style(self) -> terminal.Style:
@@ -371,6 +395,15 @@ class _Conformance:
 
     def _say(self, line: str) -> None:
         click.echo(line, color=self._color)
+
+    def _tell_github(self, seconds: float, complaints: Sequence[str]) -> None:
+        for line in github.commands(github.of_results(self._results, complaints)):
+            click.echo(line, err=self._options.json)
+        text = github.summary(self._results, self._settings, seconds=seconds, complaints=complaints)
+        try:
+            github.write_summary(text)
+        except OSError as error:
+            raise click.ClickException(f"GITHUB_STEP_SUMMARY: {error.strerror}") from error
 
     def _write_junit(self, path: Path) -> None:
         properties = {"seed": str(self._settings.seed), "time": self._settings.time}

@@ -113,6 +113,11 @@ def loaded(path: str) -> AnyFile:
     return _loaded(path)[0]
 
 
+def forget() -> None:
+    """Have files read anew: they may have changed."""
+    _loaded.cache_clear()
+
+
 @cache
 def _loaded(path: str) -> tuple[AnyFile, str]:
     """Return a scenario file with its flaws."""

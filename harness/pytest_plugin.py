@@ -147,7 +147,14 @@ class ScenarioItem(pytest.Item):
         for _ in range(1, self._attempts):
             if result.status is ResultStatus.FAILED:
                 result = self._session.run(self.settings, self.item)
-        self.user_properties += [("adapter", result.adapter), ("topology", result.topology)]
+        self.user_properties += [
+            ("adapter", result.adapter),
+            ("topology", result.topology),
+            ("edition", result.edition),
+            ("server_version", result.server_version),
+            ("seed", str(self.settings.seed)),
+            ("time", self.settings.time),
+        ]
         if result.status is ResultStatus.SKIPPED:
             # Without the item's own location, every skip would seem to come from this line.
             raise pytest.skip.Exception(result.reason, _use_item_location=True)

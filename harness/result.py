@@ -106,6 +106,11 @@ class Result:
         """Return the part of the id that names the file: `spec/file`."""
         return self.id.partition("::")[0]
 
+    @property
+    def specification(self) -> str:
+        """Return the part of the id that names the folder of the file."""
+        return self.group.rpartition("/")[0] or self.group
+
     def becomes(self, status: ResultStatus, reason: str) -> Result:
         """Return the same result under another judgement."""
         return replace(self, status=status, reason=reason)

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     "--json", "as_json", is_flag=True, help="Write one JSON object a finding, and one with the totals."
 )
 @click.option("--rules", "show_rules", is_flag=True, help="Show the rules and leave.")
+@click.option(
+    "--github/--no-github", envvar="GITHUB_ACTIONS", show_envvar=True, help="Annotations for GitHub."
+)
+@click.option("--watch", "watching", is_flag=True, help="Then check what is saved, until Ctrl-C.")
 def command(
     paths: tuple[Path, ...],
     select: tuple[str, ...],
@@ -34,6 +38,8 @@ def command(
     *,
     as_json: bool,
     show_rules: bool,
+    watching: bool,
+    github: bool,
 ) -> ExitCode:
     """Check the scenarios in PATHS (files or folders) without running them; without PATHS, the bundled ones.
 
@@ -46,10 +52,20 @@ def command(
         return ExitCode.PASSED
     ignored = _ids(ignore)
     chosen = ((_ids(select) or ALL) - ignored) & ALL
-    files = _discovered(paths)
-    findings = [each for each in lint_files(files, chosen) if each.rule not in ignored]
-    _report(findings, len(files), as_json=as_json)
-    return _exit_code(findings)
+
+    def run(paths: Sequence[Path]) -> ExitCode:
+        files = _discovered(paths)
+        findings = [each for each in lint_files(files, chosen) if each.rule not in ignored]
+        _report(findings, len(files), as_json=as_json)
+        if github:
+            _annotate(findings, err=as_json)
+        return _exit_code(findings)
+
+    if not watching:
+        return run(paths)
+    from harness.watch import watch  # noqa: PLC0415 - most runs run once
+
+    return watch(paths, run)
 
 
 def _ids(given: Iterable[str]) -> frozenset[str]:
@@ -77,6 +93,13 @@ def _report(findings: Sequence[Finding], files: int, *, as_json: bool) -> None:
         click.echo("\n".join(map(str, findings)))
         unusable = f"; {refused} cannot be used" if refused else ""
         click.echo(f"findings: {len(findings)}; files: {files}{unusable}", err=True)
+
+
+def _annotate(findings: Sequence[Finding], *, err: bool) -> None:
+    from harness.report import github  # noqa: PLC0415 - an editor that asks after each key has no use for it
+
+    for line in github.commands(github.of_findings(findings)):
+        click.echo(line, err=err)
 
 
 def _exit_code(findings: Sequence[Finding]) -> ExitCode:

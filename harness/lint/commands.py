@@ -9,9 +9,10 @@ if TYPE_CHECKING:
 
     from harness.lint.scenario import Step
 
-BACKGROUND: Final = frozenset(
-    {"hello", "isMaster", "ismaster", "ping", "saslStart", "saslContinue", "authenticate", "endSessions"}
-)
+MONITORING: Final = frozenset({"hello", "isMaster", "ismaster"})
+"""Commands that monitors send again and again."""
+
+BACKGROUND: Final = MONITORING | {"ping", "saslStart", "saslContinue", "authenticate", "endSessions"}
 """Commands that drivers send when nobody asks."""
 
 _MODIFY: Final = "findAndModify"

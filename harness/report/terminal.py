@@ -1,4 +1,4 @@
-"""Results for people: a table by file, why cases were skipped, what failed and where, and one last line.
+"""Results for people: a table, why cases were skipped, what failed and where, and one last line.
 
 Everything is made of lines with ANSI styles; whoever prints them strips the styles where they are not wanted.
 """
@@ -20,7 +20,7 @@ from harness.targets import NO_SERVER, is_by_uri
 from harness.unified.uri import ConnectionString
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from harness.plan import Settings
 
@@ -32,6 +32,9 @@ _COLORS = {
     ResultStatus.UNEXPECTED_PASS: "red",
 }
 _COLUMNS = tuple(ResultStatus)
+_FILES_SHOWN = 30
+"""How many files have a row each; of more, their specifications do."""
+
 _MOMENTS_SHOWN = 60
 _TIMELINES_SHOWN = 5
 """After so many failures, timelines bury what went wrong; `pushbackd explain` shows any of them."""
@@ -58,7 +61,7 @@ def case_line(result: Result) -> str:
 def report(results: Sequence[Result], settings: Settings, style: Style) -> Iterator[str]:
     """Return the report of a run, line by line, without the summary."""
     if style.verbosity >= 0:
-        yield from _tables(results)
+        yield from _tables(results, style.verbosity)
         yield from _reasons("Skipped", results, ResultStatus.SKIPPED)
         yield from _reasons("Known to fail", results, ResultStatus.KNOWN_FAILING)
     if style.durations:
@@ -83,25 +86,52 @@ def summary(tally: Tally, settings: Settings, *, seconds: float, notes: Iterable
     return ", ".join((told, *notes))
 
 
-def _tables(results: Sequence[Result]) -> Iterator[str]:
+def _tables(results: Sequence[Result], verbosity: int) -> Iterator[str]:
     def same_table(result: Result) -> tuple[str, str, str]:
         return (result.adapter, result.edition, result.topology)
 
     for (adapter, edition, topology), group in groupby(results, key=same_table):
         yield click.style(f"{adapter} (edition {edition}) on {topology}", bold=True)
-        yield from _table(list(group))
+        yield from _table(list(group), verbosity=verbosity)
         yield ""
 
 
-def _table(results: Sequence[Result]) -> Iterator[str]:
+def _table(results: Sequence[Result], *, verbosity: int) -> Iterator[str]:
     used = [status for status in _COLUMNS if status is ResultStatus.PASSED or Tally.of(results)[status]]
-    groups = [(name, list(group)) for name, group in groupby(results, key=lambda result: result.group)]
-    width = max(len(name) for name, _ in groups)
+    rows = list(_rows(results, verbosity))
+    width = max(len(name) for name, _ in rows)
     yield "  " + "  ".join(["scenarios".ljust(width), *(status.value for status in used), "     time"])
-    for name, group in groups:
+    for name, group in rows:
         tally = Tally.of(group)
         cells = [_cell(tally[status], status) for status in used]
         yield "  " + "  ".join([name.ljust(width), *cells, f"{_seconds(group):7.2f} s"])
+
+
+def _rows(results: Sequence[Result], verbosity: int) -> Iterator[tuple[str, Sequence[Result]]]:
+    """Yield the rows of a table: a few files, or else specifications, with their files if that is wanted."""
+    by_file = _grouped(results, lambda result: result.group)
+    if len(by_file) <= _FILES_SHOWN:
+        yield from by_file.items()
+        return
+    for specification, group in by_specification(results).items():
+        yield specification, group
+        if verbosity > 0:
+            yield from (
+                (f"  {name.removeprefix(f'{specification}/')}", of_file)
+                for name, of_file in _grouped(group, lambda result: result.group).items()
+            )
+
+
+def by_specification(results: Iterable[Result]) -> dict[str, list[Result]]:
+    """Return results by the specification that their file belongs to, in the order of their coming."""
+    return _grouped(results, lambda result: result.specification)
+
+
+def _grouped(results: Iterable[Result], name_of: Callable[[Result], str]) -> dict[str, list[Result]]:
+    groups: dict[str, list[Result]] = {}
+    for result in results:
+        groups.setdefault(name_of(result), []).append(result)
+    return groups
 
 
 def _cell(count: int, status: ResultStatus) -> str:
@@ -147,7 +177,7 @@ def _failure(result: Result, settings: Settings, *, moments: int) -> Iterator[st
     yield from _indented(explanation(result, colored=True))
     if moments:
         yield from _indented(_timeline(result, most=moments))
-    yield "  again: " + click.style(_command(result, settings), dim=True)
+    yield "  again: " + click.style(command_again(result, settings), dim=True)
     yield ""
 
 
@@ -169,7 +199,7 @@ def _indented(lines: Iterable[str]) -> Iterator[str]:
     return (f"  {line}" for line in lines)
 
 
-def _command(result: Result, settings: Settings) -> str:
+def command_again(result: Result, settings: Settings) -> str:
     """Return the command that runs this case again."""
     words = [
         "pushbackd",

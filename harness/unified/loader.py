@@ -75,13 +75,14 @@ def read(path: Path) -> Marked:
 
 def read_with_anchors(path: Path) -> tuple[Marked, Sequence[Anchor]]:
     """Read a file as `read` does; also return its anchors in their order. Raises `ScenarioError`."""
-    text = _text(path)
+    text = text_of(path)
     if path.suffix == ".json":
         return _read_json(text, path), ()
-    return _read_yaml(text, path)
+    return read_yaml(text, path)
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """Return the text of a file, without its byte order mark. Raises `ScenarioError`."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -136,8 +137,11 @@ def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return document
 
 
-def _read_yaml(text: str, path: Path) -> tuple[Marked, Sequence[Anchor]]:
-    """Try the C scanner, then the pure one (it has other bugs), then without colons in names of anchors."""
+def read_yaml(text: str, path: Path) -> tuple[Marked, Sequence[Anchor]]:
+    """Read the text of a YAML file as `read_with_anchors` does.
+
+    Try the C scanner, then the pure one (it has other bugs), then without colons in names of anchors.
+    """
     failure: yaml.YAMLError | None = None
     for attempt, scanner in _attempts(text):
         try:

@@ -113,7 +113,7 @@ def _match_document(
     expected: Mapping[str, Any], actual: Any, entities: Entities, *, root: bool
 ) -> Mismatch | None:
     if not isinstance(actual, dict):
-        return Mismatch("", expected, actual, f"expected a document, got {_type_name(actual)}")
+        return Mismatch("", expected, actual, f"expected a document, got {type_name(actual)}")
     for key, value in expected.items():
         found = match(value, actual.get(key, missing), entities=entities, root=False)
         if found is not None:
@@ -126,7 +126,7 @@ def _match_document(
 
 def _match_array(expected: Sequence[Any], actual: Any, entities: Entities, *, root: bool) -> Mismatch | None:
     if not isinstance(actual, list):
-        return Mismatch("", expected, actual, f"expected an array, got {_type_name(actual)}")
+        return Mismatch("", expected, actual, f"expected an array, got {type_name(actual)}")
     for index, (want, got) in enumerate(zip(expected, actual, strict=False)):
         found = match(want, got, entities=entities, root=root)
         if found is not None:
@@ -137,7 +137,7 @@ def _match_array(expected: Sequence[Any], actual: Any, entities: Entities, *, ro
 
 
 def _match_scalar(expected: Any, actual: Any) -> Mismatch | None:
-    want, got = _type_name(expected), _type_name(actual)
+    want, got = type_name(expected), type_name(actual)
     if want in _NUMBERS and got in _NUMBERS:
         same = expected == actual or (_is_nan(expected) and _is_nan(actual))
     elif want != got:
@@ -197,7 +197,7 @@ _TYPES: Final[Sequence[tuple[type | tuple[type, ...], str]]] = (
 )
 
 
-def _type_name(value: Any) -> str:
+def type_name(value: Any) -> str:
     """Return the name of a value's BSON type, as the query operator `$type` spells it."""
     if isinstance(value, _Missing):
         return "missing"
@@ -233,7 +233,7 @@ def _type(argument: Any, actual: Any, entities: Entities, *, root: bool) -> Mism
                 f"$$type does not know {name!r}", fix="use the names of the query operator $type"
             )
         allowed |= _ALIASES.get(name, frozenset({name}))
-    got = _type_name(actual)
+    got = type_name(actual)
     if got in allowed:
         return None
     why = "is missing" if got == "missing" else f"expected type {' or '.join(names)}, got {got}"
@@ -249,7 +249,7 @@ def _matches_hex_bytes(argument: Any, actual: Any, entities: Entities, *, root: 
     wanted = hex_bytes(argument, "$$matchesHexBytes")
     if not isinstance(actual, (bytes, bytearray)):
         return Mismatch(
-            "", {"$$matchesHexBytes": argument}, actual, f"expected bytes, got {_type_name(actual)}"
+            "", {"$$matchesHexBytes": argument}, actual, f"expected bytes, got {type_name(actual)}"
         )
     if bytes(actual) == wanted:
         return None
@@ -282,7 +282,7 @@ def _lte(argument: Any, actual: Any, entities: Entities, *, root: bool) -> Misma
         raise ScenarioError(f"$$lte needs a number, not {argument!r}")
     value = _number(actual)
     if value is None:
-        return Mismatch("", {"$$lte": argument}, actual, f"expected a number, got {_type_name(actual)}")
+        return Mismatch("", {"$$lte": argument}, actual, f"expected a number, got {type_name(actual)}")
     if value <= limit:
         return None
     return Mismatch("", {"$$lte": argument}, actual, f"expected at most {argument!r}, got {actual!r}")
@@ -297,14 +297,14 @@ def _number(value: Any) -> Decimal | float | None:
 def _match_as_document(argument: Any, actual: Any, entities: Entities, *, root: bool) -> Mismatch | None:
     del root
     if not isinstance(actual, str):
-        return Mismatch("", argument, actual, f"expected Extended JSON text, got {_type_name(actual)}")
+        return Mismatch("", argument, actual, f"expected Extended JSON text, got {type_name(actual)}")
     try:
         document = json_util.loads(actual)
     except (ValueError, TypeError) as error:
         return Mismatch("", argument, actual, f"is not Extended JSON: {error}")
     if not isinstance(document, dict):
         return Mismatch(
-            "", argument, actual, f"is the Extended JSON of {_type_name(document)}, not of a document"
+            "", argument, actual, f"is the Extended JSON of {type_name(document)}, not of a document"
         )
     return match(argument, document, entities=entities, root=False)
 

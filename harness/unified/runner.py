@@ -33,18 +33,27 @@ from harness.unified.state import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Callable
+    from typing import TypeAlias
 
     from harness.adapters.base import DriverAdapter, Handle
     from harness.unified.deployment import Deployment
     from harness.unified.model import Case
 
+    Witness: TypeAlias = Callable[[Context], Awaitable[None]]
+
 
 async def run_case(
-    case: Case, *, adapter: DriverAdapter, deployment: Deployment, account: Account | None = None
+    case: Case,
+    *,
+    adapter: DriverAdapter,
+    deployment: Deployment,
+    account: Account | None = None,
+    witness: Witness | None = None,
 ) -> Outcome:
     """Run one case against a driver and a deployment, and say how it ended; `account` is kept meanwhile.
 
+    `witness` looks at what is there when all operations have ended, before anything is judged or undone.
     When this returns, the driver's clients that the case made are closed and its fail points are off. A case
     whose undoing goes wrong has not passed. Nothing but a cancellation is raised.
     """
@@ -54,7 +63,7 @@ async def run_case(
     context = Context(case, adapter, deployment, execute, account or Account())
     undone = Outcome(Status.PASSED)
     try:
-        outcome = await _judged(_perform(context), case)
+        outcome = await _judged(_perform(context, witness), case)
         _freeze_events(context)
     finally:
         context.account.end(deployment.clock.now())
@@ -85,7 +94,7 @@ async def _judged(work: Awaitable[None], case: Case) -> Outcome:
     return Outcome(Status.PASSED)
 
 
-async def _perform(context: Context) -> None:
+async def _perform(context: Context, witness: Witness | None) -> None:
     await set_up(context)
     context.account.began = context.deployment.clock.now()
     for spec in context.case.entities:
@@ -95,6 +104,8 @@ async def _perform(context: Context) -> None:
     await _check_threads(context)
     _freeze_events(context)
     await disable_fail_points(context)
+    if witness is not None:
+        await witness(context)
     _check_events(context)
     _check_logs(context)
     _check_spans(context)

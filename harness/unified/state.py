@@ -76,17 +76,24 @@ async def _admin(
 async def check_outcome(context: Context) -> None:
     """Read every collection of `outcome` back. Raises `CaseFailedError` when it differs."""
     for data in context.case.outcome:
-        command = {
-            "find": data.collection_name,
-            "filter": {},
-            "sort": {"_id": 1},
-            "batchSize": _BATCH,
-            "readConcern": {"level": "local"},
-        }
-        reply = await _admin(context, data.database_name, command)
-        found = match_exactly(list(data.documents), reply["cursor"]["firstBatch"])
+        stored = await stored_documents(context, data.database_name, data.collection_name)
+        found = match_exactly(list(data.documents), stored)
         if found is not None:
             raise _wrong_data(data, found)
+
+
+async def stored_documents(context: Context, database: str, collection: str) -> Sequence[Mapping[str, Any]]:
+    """Return what a collection holds, by `_id`."""
+    command = {
+        "find": collection,
+        "filter": {},
+        "sort": {"_id": 1},
+        "batchSize": _BATCH,
+        "readConcern": {"level": "local"},
+    }
+    reply = await _admin(context, database, command)
+    documents: Sequence[Mapping[str, Any]] = reply["cursor"]["firstBatch"]
+    return documents
 
 
 def _wrong_data(data: CollectionData, found: Mismatch) -> CaseFailedError:

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from driver.editions import EDITION_2026_02_20
@@ -20,7 +21,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 YAML = re.compile(r"^```yaml\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 ROW = re.compile(r"^\| `(\w+)` \| (?:`(\S+)`)? ?\| (.*?) \| (?:`(\S+)`)? ?\|$", re.MULTILINE)
 
-SCENARIO, EXPECTATIONS = YAML.findall((DOCS / "SCENARIOS.md").read_text())
+SCENARIO, WORKFLOW, EXPECTATIONS = YAML.findall((DOCS / "SCENARIOS.md").read_text())
 
 
 class Parser:
@@ -54,6 +55,16 @@ def test_the_expectations_in_the_guide_are_an_expectations_file(tmp_path: Path) 
     path = tmp_path / "expected.yml"
     path.write_text(EXPECTATIONS)
     assert [entry.kind for entry in expectations.load(path).entries] == ["known-failing", "skip", "flaky"]
+
+
+def test_the_commands_in_the_guide_s_workflow_are_commands() -> None:
+    lines = re.findall(r"run: pushbackd (\S+) (.*)$", WORKFLOW, re.MULTILINE)
+    assert [verb for verb, _ in lines] == ["lint", "conform"]
+    for verb, arguments in lines:
+        command = cli.get_command(click.Context(cli), verb)
+        assert command is not None
+        with command.make_context(verb, arguments.split()) as context:
+            assert context.params["paths"] == (Path("scenarios"),)
 
 
 def test_the_guide_to_pytest_has_every_option_with_its_meaning_and_default() -> None:

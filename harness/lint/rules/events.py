@@ -55,7 +55,7 @@ def _hidden(client: Entity, event: Marked) -> tuple[str, str] | None:
 
 def _racy_order(scenario: Scenario) -> Iterator[Problem]:
     for test in scenario.tests:
-        racing = _racing_clients(test)
+        racing = racing_clients(test)
         expectations = test.item.get("expectEvents") if racing else None
         for expectation in expectations.items() if expectations else ():
             client = expectation.value["client"]
@@ -68,7 +68,7 @@ def _racy_order(scenario: Scenario) -> Iterator[Problem]:
                 )
 
 
-def _racing_clients(test: Test) -> set[str]:
+def racing_clients(test: Test) -> set[str]:
     """Return the clients on which an operation begins while a thread may still be at work."""
     racing: set[str] = set()
     busy: dict[str, set[str]] = {}

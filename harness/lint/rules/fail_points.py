@@ -1,4 +1,4 @@
-"""Rules about fail points: what is set should be hit, and nothing should be left behind.
+"""Rules about fail points: what is set should be hit by those it is for, and not be left.
 
 Unified Test Format: failPoint.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.lint.commands import BACKGROUND, commands_of
+from harness.lint.commands import BACKGROUND, MONITORING, commands_of
 from harness.lint.findings import Problem, Rule
 
 if TYPE_CHECKING:
@@ -57,6 +57,18 @@ def _sent(steps: Sequence[Step]) -> frozenset[str] | None:
     return frozenset(sent)
 
 
+def _for_any_monitor(scenario: Scenario) -> Iterator[Problem]:
+    """Find fail points for hello: monitors say it at times of their own, those of the runner's client too."""
+    for step in scenario.steps:
+        said = _failing(step) & MONITORING
+        if said and "appName" not in step.arguments["failPoint"]["data"]:
+            yield Problem(
+                step.place_of("failPoint"),
+                f"whichever client's monitor says {' or '.join(sorted(said))} next hits this fail point",
+                "give it an appName, and one client the same in its uriOptions",
+            )
+
+
 def _left_on(scenario: Scenario) -> Iterator[Problem]:
     for test in scenario.tests:
         on: dict[str, Step] = {}
@@ -84,5 +96,6 @@ def _set_by_command(step: Step) -> tuple[str, Any]:
 
 RULES: Final = (
     Rule("unhit-fail-point", "A later operation sends a command that the fail point is for.", _never_hit),
+    Rule("racy-fail-point", "A fail point that monitors hit is for those of one client.", _for_any_monitor),
     Rule("fail-point-left-on", "A fail point is off when its case has ended.", _left_on),
 )

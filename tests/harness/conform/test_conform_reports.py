@@ -171,6 +171,27 @@ def test_the_table_counts_by_file_and_shows_only_columns_that_are_used() -> None
     assert table[3].split() == ["writes/bulk", "·", "·", "1", "0.01", "s"]
 
 
+def of_many_files() -> list[Result]:
+    return [replace(PASSED, id=f"{spec}/{n}::a") for spec in ("crud", "sessions") for n in range(20)]
+
+
+def test_the_table_of_many_files_counts_by_specification() -> None:
+    table = terminal_text([*of_many_files(), FAILED]).splitlines()[2:5]
+    assert [row.split()[:3] for row in table] == [
+        ["crud", "20", "·"],
+        ["sessions", "20", "·"],
+        ["writes", "·", "1"],
+    ]
+
+
+def test_a_verbose_table_has_the_files_below_their_specification() -> None:
+    table = terminal_text(of_many_files(), terminal.Style(verbosity=1)).splitlines()[2:]
+    assert [row.split()[:2] for row in table[:3]] == [["crud", "20"], ["0", "1"], ["1", "1"]]
+    assert table[0].startswith("  crud")
+    assert table[1].startswith("    0")
+    assert len(table) == 42
+
+
 def test_skip_reasons_are_grouped_and_counted() -> None:
     other = replace(SKIPPED, reason="needs sessions")
     text = terminal_text([SKIPPED, SKIPPED, other])

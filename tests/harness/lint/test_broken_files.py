@@ -197,6 +197,17 @@ def test_the_command_ends_with_2_and_without_a_traceback(verb: str, tmp_path: Pa
     assert discover(paths) == tuple(paths)
 
 
+@pytest.mark.slow
+def test_record_refuses_each_with_the_same_message(tmp_path: Path, pushbackd: Any) -> None:
+    for name, path in write_all(tmp_path).items():
+        if path.suffix == ".yml":
+            line, column = BROKEN[name].place
+            done = pushbackd("record", path)
+            assert done.exit_code == ExitCode.BAD_INPUT, name
+            assert f"{path}:{line}:{column}: " in done.stderr
+            assert "Traceback" not in done.output
+
+
 def test_a_sound_file_may_have_a_byte_order_mark_and_carriage_returns(write: Any) -> None:
     text = SOUND.replace("1.13", "1.0")
     assert lint_file(write("\ufeff" + text.replace("\n", "\r\n"))) == []

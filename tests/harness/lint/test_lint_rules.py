@@ -197,7 +197,12 @@ BAD_AND_GOOD = [
         ),
     ),
     ("unhit-fail-point", text(FAIL_POINT % "update" + INSERT), text(FAIL_POINT % "insert" + INSERT)),
-    ("unhit-fail-point", text(INSERT + "\n" + FAIL_POINT % "insert"), text(FAIL_POINT % "hello" + INSERT)),
+    ("unhit-fail-point", text(INSERT + "\n" + FAIL_POINT % "insert"), text(FAIL_POINT % "ping" + INSERT)),
+    (
+        "racy-fail-point",
+        text(FAIL_POINT % "insert, hello" + INSERT),
+        text(FAIL_POINT.replace("[%s]", "[hello], appName: shop") + INSERT),
+    ),
     (
         "fail-point-left-on",
         text(

@@ -179,7 +179,7 @@ class TestBadInput:
     def test_no_bytes_at_all_make_anything_but_a_scenario_error(self, content: bytes) -> None:
         try:
             text = content.decode()
-            loader._read_yaml(text, Path("any.yml"))
+            loader.read_yaml(text, Path("any.yml"))
         except (ScenarioError, UnicodeDecodeError):
             pass
 

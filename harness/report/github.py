@@ -1,0 +1,178 @@
+"""Results for GitHub: annotations beside the lines of scenarios, and the summary of a workflow's step.
+
+GitHub Actions: Workflow commands, Adding a job summary.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from harness.report.failure import explanation
+from harness.report.terminal import by_specification, command_again
+from harness.result import Result, ResultStatus, Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from harness.lint.findings import Finding
+    from harness.plan import Settings
+
+ANNOTATIONS_MAX: Final = 10
+"""How many annotations of a level GitHub takes from a step; it drops the others without a word."""
+
+SUMMARY_MAX: Final = 1_000_000
+"""How many bytes a step's summary may have; GitHub shows nothing of a longer one."""
+
+_FAILURES_MAX: Final = 50
+_PLACE: Final = re.compile(r"(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): (?P<message>.*)", re.DOTALL)
+_FAILED: Final = (ResultStatus.FAILED, ResultStatus.UNEXPECTED_PASS)
+
+
+class Annotation(NamedTuple):
+    """A sentence about a line of a file; `level` is `error` or `warning`. Lines and columns count from 1."""
+
+    level: str
+    title: str
+    message: str
+    file: str = ""
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        place = {"file": self.file, "line": self.line, "col": self.column} if self.file else {}
+        given = {name: value for name, value in {**place, "title": self.title}.items() if value}
+        properties = ",".join(f"{name}={_escaped(str(value), ':,')}" for name, value in given.items())
+        return f"::{self.level} {properties}::{_escaped(self.message)}"
+
+
+def of_results(results: Iterable[Result], complaints: Iterable[str]) -> Iterator[Annotation]:
+    """Yield an annotation for each file that cannot be used, and for each case that fails the run."""
+    for complaint in complaints:
+        found = _PLACE.fullmatch(complaint)
+        place = (_in_workspace(found["file"]), int(found["line"]), int(found["column"])) if found else ()
+        yield Annotation("error", "unusable scenario", found["message"] if found else complaint, *place)
+    for result in results:
+        if result.status in _FAILED:
+            title = f"{result.id} [{result.adapter}, {result.topology}]"
+            yield Annotation(
+                "error", title, "\n".join(explanation(result)), _in_workspace(result.file), result.line
+            )
+
+
+def of_findings(findings: Iterable[Finding]) -> Iterator[Annotation]:
+    """Yield an annotation for each finding of lint: an error for what refuses a file."""
+    for each in findings:
+        level = "error" if each.refused else "warning"
+        message = "; ".join(filter(None, (each.message, each.hint)))
+        yield Annotation(level, each.rule, message, _in_workspace(each.path), each.line, each.column)
+
+
+def commands(annotations: Iterable[Annotation]) -> Iterator[str]:
+    """Yield the lines that make annotations; the last of a level counts those that GitHub would drop."""
+    by_level: dict[str, list[Annotation]] = {}
+    for annotation in annotations:
+        by_level.setdefault(annotation.level, []).append(annotation)
+    for level, of_level in by_level.items():
+        shown = of_level if len(of_level) <= ANNOTATIONS_MAX else of_level[: ANNOTATIONS_MAX - 1]
+        yield from map(str, shown)
+        left_out = len(of_level) - len(shown)
+        if left_out:
+            yield str(Annotation(level, "pushbackd", f"{left_out} more; see the log and the summary"))
+
+
+def write_summary(text: str) -> None:
+    """Append to the summary of this step, if there is one. Raises `OSError`."""
+    path = os.environ.get("GITHUB_STEP_SUMMARY")
+    if path:
+        with Path(path).open("a", encoding="utf-8") as stream:
+            stream.write(text)
+
+
+def summary(
+    results: Sequence[Result], settings: Settings, *, seconds: float, complaints: Sequence[str]
+) -> str:
+    """Return the Markdown of a run: tables by specification, unusable files, and every failure in detail."""
+    text = "".join(f"{line}\n" for line in _overview(results, settings, seconds, complaints))
+    failed = [each for each in results if each.status in _FAILED]
+    for place, result in enumerate(failed):
+        detail = "".join(f"{line}\n" for line in _detail(result, settings))
+        if place == _FAILURES_MAX or len((text + detail).encode()) > SUMMARY_MAX:
+            return f"{text}\n… and {len(failed) - place} more.\n"
+        text += detail
+    return text
+
+
+def _overview(
+    results: Sequence[Result], settings: Settings, seconds: float, complaints: Sequence[str]
+) -> Iterator[str]:
+    mark = "✅" if not complaints and Tally.of(results).exit_code == 0 else "❌"
+    yield f"## {mark} pushbackd: {Tally.of(results)}"
+    yield f"\n{seconds:.2f} s, {settings.time} time, seed {settings.seed}"
+    for (adapter, edition, topology), group in groupby(
+        results, key=lambda each: (each.adapter, each.edition, each.topology)
+    ):
+        yield f"\n**{_in_cell(adapter)}** (edition {edition}) on **{topology}**\n"
+        yield from _table(list(group))
+    if complaints:
+        yield "\n### Unusable files\n"
+        yield from (f"- {_code(complaint)}" for complaint in complaints)
+    if any(each.status in _FAILED for each in results):
+        yield "\n### Failures"
+
+
+def _table(results: Sequence[Result]) -> Iterator[str]:
+    tally = Tally.of(results)
+    used = [each for each in ResultStatus if each is ResultStatus.PASSED or tally[each]]
+    yield f"| specification | {' | '.join(each.value for each in used)} | time |"
+    yield f"|---|{'--:|' * (len(used) + 1)}"
+    for name, group in by_specification(results).items():
+        counts = Tally.of(group)
+        cells = " | ".join(str(counts[each] or "·") for each in used)
+        yield f"| {_in_cell(name)} | {cells} | {sum(each.duration_ms for each in group) / 1000:.2f} s |"
+
+
+def _detail(result: Result, settings: Settings) -> Iterator[str]:
+    yield f"\n<details><summary><code>{html.escape(result.id)}</code>"
+    yield f"{html.escape(f'[{result.adapter}, {result.topology}]')}</summary>\n"
+    yield f"{_link(result)}\n"
+    told = [*explanation(result), "", command_again(result, settings)]
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", "\n".join(told))), default=0))
+    yield from (f"{fence}text", *told, fence)
+    yield "\n</details>"
+
+
+def _link(result: Result) -> str:
+    """Return the place of a result, as a link into the repository where that is known."""
+    file = _in_workspace(result.file)
+    names = ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_SHA")
+    server, repository, commit = (os.environ.get(name) for name in names)
+    if not (file and server and repository and commit):
+        return _code(result.place)
+    return f"[{_code(f'{file}:{result.line}')}]({server}/{repository}/blob/{commit}/{file}#L{result.line})"
+
+
+def _in_workspace(path: str) -> str:
+    """Return a path as GitHub names files: from the root of the repository; or nothing for one outside."""
+    root = Path(os.environ.get("GITHUB_WORKSPACE") or ".").resolve()
+    file = Path(path).resolve()
+    return file.relative_to(root).as_posix() if file.is_relative_to(root) else ""
+
+
+def _code(text: str) -> str:
+    return f"<code>{html.escape(text)}</code>"
+
+
+def _in_cell(text: str) -> str:
+    return html.escape(text).replace("|", "\\|")
+
+
+def _escaped(text: str, beside: str = "") -> str:
+    """Return a text that a workflow command can hold; `beside` has the characters that end a property."""
+    for character in f"%\r\n{beside}":
+        text = text.replace(character, f"%{ord(character):02X}")
+    return text
