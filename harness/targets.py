@@ -65,4 +65,4 @@ def is_by_uri(target: str) -> bool:
 
 def names_of(target: str) -> frozenset[str]:
     """Return all names by which an expectations file may speak of a deployment."""
-    return frozenset({target, target.removesuffix(_BY_URI), topology_of(target).value})
+    return frozenset({target, target.removesuffix(_BY_URI), target.partition("+")[0]})
