@@ -96,6 +96,7 @@ class CommandAdapter:
             "options": spec.options,
             "observeEvents": sorted(spec.observe_events),
             "observeLogs": sorted(spec.observe_logs),
+            "observeSpans": spec.observe_spans,
             "serverApi": spec.server_api,
         }
         return await self._ask("client", number=number, params=params)

@@ -177,6 +177,18 @@ _ERROR_PARTS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
 }
 
 
+def error_document(report: ErrorReport) -> dict[str, Any]:
+    """Return a driver's error as `error_report` reads it; what it does not have is left out."""
+    document: dict[str, Any] = {"message": report.message}
+    for name, (field, _) in _ERROR_PARTS.items():
+        value = getattr(report, field)
+        if value not in (None, False, frozenset()):
+            document[name] = sorted(value) if name == "labels" else value
+    if report.write_errors is not None:
+        document["writeErrors"] = {str(index): one for index, one in report.write_errors.items()}
+    return document
+
+
 def hello(result: Any) -> Hello:
     """Return an adapter's introduction. Raises `ProtocolError`, also for another version of the protocol."""
     try:
