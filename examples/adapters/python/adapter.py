@@ -98,7 +98,7 @@ def plain(result: Any) -> Any:
         return list(result)
     if type(result).__module__ != "pymongo.results":
         return result
-    names = (name for name in dir(result) if name.endswith(("_count", "_id", "_ids")))
+    names = (name for name in dir(result) if name[0] != "_" and name.endswith(("_count", "_id", "_ids")))
     said = {camel(name): getattr(result, name) for name in names}
     if isinstance(result, InsertManyResult):
         said["insertedIds"] = dict(enumerate(result.inserted_ids))
