@@ -9,12 +9,13 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections import Counter
 from functools import partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from harness.adapters import make_adapter
 from harness.adapters.base import ClientSpec, EntityKind, Feature, Handle, SessionState, TopologyReport
@@ -81,46 +82,80 @@ class Bridge(PythonAdapter):
             self.told[number] = len(events)
 
 
-def _write(line: str, out: TextIO) -> None:
-    out.write(line + "\n")
+def _wait() -> None:
+    threading.Event().wait()
+
+
+def _say(line: str | bytes, out: BinaryIO) -> None:
+    out.write(line.encode() + b"\n" if isinstance(line, str) else line)
     out.flush()
 
 
-def _hang(_out: TextIO) -> None:
-    threading.Event().wait()
+def _hang(_out: BinaryIO) -> None:
+    _wait()
 
 
-def _hang_and_say_so(_out: TextIO) -> None:
+def _hang_and_say_so(_out: BinaryIO) -> None:
     with open(f"{sys.argv[3]}.hung", "w") as hung:  # noqa: PTH123 - it may be a pipe
         hung.write("hung")
-    threading.Event().wait()
+    _wait()
 
 
-def _die(_out: TextIO) -> None:
+def _hang_with_a_child(out: BinaryIO) -> None:
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", sys.argv[3]])
+    _hang(out)
+
+
+def _leave_a_child_with_the_output(out: BinaryIO) -> None:
+    """The child has left the group of its parent, and keeps the output open until the input ends."""
+    reader = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+    subprocess.Popen(reader, pass_fds=[out.fileno()], start_new_session=True)
+    os._exit(5)
+
+
+def _complain_without_end(_out: BinaryIO) -> None:
+    while True:
+        os.write(2, b"!" * 65536)
+
+
+def _die(_out: BinaryIO) -> None:
     print("the last words", file=sys.stderr, flush=True)  # noqa: T201 - that is the mishap
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _leave(_out: TextIO) -> None:
+def _leave(_out: BinaryIO) -> None:
     sys.exit(3)
 
 
-def _close_output(out: TextIO) -> None:
+def _leave_within_a_line(out: BinaryIO) -> None:
+    _say(b'{"id": 5, "resu', out)
+    os._exit(0)
+
+
+def _close_output(out: BinaryIO) -> None:
     out.flush()
     os.closerange(3, 64)  # whatever may hold it
-    threading.Event().wait()
+    _wait()
 
 
-MISHAPS: dict[str, Callable[[TextIO], None]] = {
-    "babbles": partial(_write, "Segmentation fault (core dumped)"),
+MISHAPS: dict[str, Callable[[BinaryIO], None]] = {
+    "babbles": partial(_say, "Segmentation fault (core dumped)"),
+    "writes no text": partial(_say, b"\xff\xfe\x00\n"),
+    "writes an impossible date": partial(_say, '{"id": 1, "result": {"$date": {"$numberLong": "1e99"}}}'),
+    "leaves within a line": _leave_within_a_line,
     "hangs": _hang,
     "hangs and says so": _hang_and_say_so,
+    "hangs with a child": _hang_with_a_child,
+    "complains without end": _complain_without_end,
     "dies": _die,
     "leaves": _leave,
     "closes its output": _close_output,
-    "answers what nobody asked": partial(_write, '{"id": 999, "result": null}'),
-    "omits a part": partial(_write, '{"event": {"kind": "commandStartedEvent"}}'),
-    "writes without end": lambda out: _write("x" * (65 << 20), out),
+    "leaves a child with its output": _leave_a_child_with_the_output,
+    "answers what nobody asked": partial(_say, '{"id": 999, "result": null}'),
+    "answers twice": partial(_say, '{"id": 2, "result": null}'),
+    "omits a part": partial(_say, '{"event": {"kind": "commandStartedEvent"}}'),
+    "calls a truth a text": partial(_say, '{"id": 5, "error": {"message": "no", "isClientError": "yes"}}'),
+    "writes without end": lambda out: _say("x" * (65 << 20), out),
 }
 """What befalls a process when it is asked for `insertOne` the first time that any process is."""
 
@@ -136,7 +171,7 @@ def mishap_due(request: dict[str, Any], once: str) -> bool:
         return False
 
 
-def befalling(lines: Iterable[str], mishap: str, once: str, out: TextIO) -> Iterator[str]:
+def befalling(lines: Iterable[str], mishap: str, once: str, out: BinaryIO) -> Iterator[str]:
     """Pass on lines, until the mishap is due."""
     for line in lines:
         if mishap_due(json.loads(line), once):
@@ -146,7 +181,7 @@ def befalling(lines: Iterable[str], mishap: str, once: str, out: TextIO) -> Iter
 
 def main(name: str, mishap: str = "", once: str = "") -> None:
     """Serve until the input ends."""
-    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    out = os.fdopen(os.dup(1), "wb")
     serve(Bridge(name), befalling(sys.stdin, mishap, once, out) if mishap else None)
 
 
