@@ -31,6 +31,9 @@ _START_GRACE = 30.0
 _END_GRACE = 10.0
 """Seconds that a worker may take to end the processes that it has started itself."""
 
+_TAIL = 4000
+"""How many characters of standard error the end of a worker is told with."""
+
 
 def worker_command() -> tuple[str, ...]:
     """Return the command line of a worker that imports from where this process does."""
@@ -85,11 +88,11 @@ class WorkerLostError(Exception):
 
 
 class _Worker:
-    """One process and the tail of what it wrote to standard error."""
+    """One process and the tail of what it wrote to standard error, which may be without end."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
-        self._complaints: deque[str] = deque(maxlen=20)
+        self._complaints = ""
         self._listening = asyncio.create_task(self._listen())
 
     @classmethod
@@ -135,11 +138,11 @@ class _Worker:
 
     async def _listen(self) -> None:
         assert self._process.stderr is not None
-        async for line in self._process.stderr:
-            self._complaints.append(line.decode(errors="replace").rstrip())
+        while chunk := await self._process.stderr.read(65536):
+            self._complaints = (self._complaints + chunk.decode(errors="replace"))[-_TAIL:]
 
     async def _obituary(self) -> str:
         code = await self._process.wait()
         await self._listening
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        return "\n".join((f"the worker died ({how})", *self._complaints))
+        return f"the worker died ({how})\n{self._complaints}".strip()

@@ -16,7 +16,17 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.adapters.base import AdapterLost
-from harness.adapters.lines import PROTOCOL, Answer, Hello, Message, ProtocolError, hello, message, request
+from harness.adapters.lines import (
+    PROTOCOL,
+    Answer,
+    Hello,
+    Message,
+    ProtocolError,
+    hello,
+    message,
+    request,
+    shown,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,6 +42,9 @@ _LINE_MAX: Final = 64 * 1024 * 1024
 _TAIL: Final = 2000
 """How many characters of standard error a reason ends with."""
 
+_PASSED_ON: Final = 1 << 20
+"""How many characters of standard error reach ours: a process may write without end."""
+
 
 class Child:
     """One process. `said` takes the messages that answer no request; `hello` is what it says of itself."""
@@ -45,7 +58,9 @@ class Child:
         self._last = 0
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
         self._doing: dict[int, str] = {}
+        self._owed: set[int] = set()
         self._complaints = ""
+        self._passed_on = 0
         self._listening = asyncio.create_task(self._listen())
         self._reading = asyncio.create_task(self._read())
 
@@ -91,9 +106,13 @@ class Child:
         on: int | None = None,
         params: Mapping[str, Any] | None = None,
     ) -> Answer:
-        """Send a request and return its answer. Raises `AdapterLost`, also after `within` seconds."""
+        """Send a request and return its answer. Raises `AdapterLost`, also after `within` seconds.
+
+        A process that owes an answer for which nobody waits any more has less time: it may hang.
+        """
         if self.lost is not None:
             raise self.lost
+        within = min(within, CLOSE_SECONDS) if self._owed else within
         waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting[number] = waiting
         what = self._doing[number] = (params or {}).get("operation", method)
@@ -102,10 +121,14 @@ class Child:
                 await self._send(request(number, method, on, params))
                 return await waiting
         except TimeoutError:
-            raise self.lose(f"the adapter did not answer {what} within {within:g} seconds") from None
+            raise self.lose(
+                f"the adapter did not answer {what} within {within:g} seconds{self._end}"
+            ) from None
         finally:
             del self._waiting[number], self._doing[number]
-            waiting.cancel()
+            if not waiting.done() or waiting.cancelled():
+                self._owed.add(number)
+                waiting.cancel()
 
     def understood(self, parse: Callable[[Any], Any], result: Any) -> Any:
         """Return a result, parsed. A result that makes no sense loses the process."""
@@ -126,13 +149,19 @@ class Child:
         return self.lost
 
     async def aclose(self) -> None:
-        """End the process: by the end of its input, or else by force. Returns when it is gone."""
+        """End the process: by the end of its input, or else by force. Returns when it is gone.
+
+        One that still owes an answer is not waited for. What it has started may have left its group, and
+        hold its pipes: they are closed from this side.
+        """
         assert self._process.stdin is not None
         self._process.stdin.close()
         if self.lost is None:
             self.lost = AdapterLost("the adapter was closed")
-            await asyncio.wait({self._reading}, timeout=CLOSE_SECONDS)
+            if not self._waiting and not self._owed:
+                await asyncio.wait({self._reading}, timeout=CLOSE_SECONDS)
         self._kill()
+        self._process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001 - nothing public does
         await self._process.wait()
         await asyncio.wait({self._reading, self._listening})
 
@@ -146,7 +175,7 @@ class Child:
         assert self._process.stdout is not None
         try:
             async for line in self._process.stdout:
-                self._take(message(line))
+                self._take(line)
         except ProtocolError as error:
             self.lose(str(error))
         except ValueError:
@@ -154,13 +183,20 @@ class Child:
         else:
             await self._bury()
 
-    def _take(self, said: Message) -> None:
+    def _take(self, line: bytes) -> None:
+        if not line.endswith(b"\n"):
+            raise ProtocolError(f"the adapter's output ended within a line: {shown(line)}")
+        said = message(line)
         if not isinstance(said, Answer):
             self.said(said)
         elif not 0 < said.id <= self._last:
             raise ProtocolError(f"the adapter answered request {said.id}, which was never made")
         elif (waiting := self._waiting.get(said.id)) is not None and not waiting.done():
             waiting.set_result(said)
+        elif said.id not in self._owed:
+            raise ProtocolError(f"the adapter answered request {said.id} again")
+        else:
+            self._owed.remove(said.id)
 
     async def _bury(self) -> None:
         """Say how the process ended, which it does soon after its output, or is made to."""
@@ -168,13 +204,15 @@ class Child:
         with suppress(TimeoutError):
             async with asyncio.timeout(_BURY_SECONDS):
                 await self._process.wait()
+        self.lose(self._end.removeprefix(": ") or "the adapter closed its standard output")
+
+    @property
+    def _end(self) -> str:
+        """How the process ended, if it has: `: …`."""
         code = self._process.returncode
         if code is None:
-            self.lose("the adapter closed its standard output")
-        else:
-            self.lose(
-                f"the adapter's process ended ({f'signal {-code}' if code < 0 else f'exit code {code}'})"
-            )
+            return ""
+        return f": the adapter's process ended ({f'signal {-code}' if code < 0 else f'exit code {code}'})"
 
     async def _listen(self) -> None:
         """Pass standard error on, and keep its tail."""
@@ -182,7 +220,8 @@ class Child:
         while chunk := await self._process.stderr.read(65536):
             text = chunk.decode(errors="replace")
             self._complaints = (self._complaints + text)[-_TAIL:]
-            sys.stderr.write(text)
+            sys.stderr.write(text[: _PASSED_ON - self._passed_on])
+            self._passed_on = min(self._passed_on + len(text), _PASSED_ON)
 
     def _kill(self) -> None:
         """End the process and whatever it has started in its group; what is gone already is no error."""

@@ -96,13 +96,14 @@ class CommandAdapter:
             "options": spec.options,
             "observeEvents": sorted(spec.observe_events),
             "observeLogs": sorted(spec.observe_logs),
+            "observeSpans": spec.observe_spans,
             "serverApi": spec.server_api,
         }
-        return await self._ask("client", number=number, params=params)
+        return await self._made("client", number=number, params=params)
 
     async def create(self, kind: EntityKind, parent: Handle, spec: Mapping[str, Any]) -> Handle:
         """Create an entity below `parent`."""
-        return await self._ask("create", on=parent, params={"kind": kind.value, "spec": spec})
+        return await self._made("create", on=parent, params={"kind": kind.value, "spec": spec})
 
     async def call(
         self, handle: Handle, kind: EntityKind, operation: str, arguments: Mapping[str, Any]
@@ -168,21 +169,33 @@ class CommandAdapter:
             self._child.lose("the adapter was interrupted while it closed its clients")
             raise
 
-    async def _ask(
+    async def _made(self, method: str, **request: Any) -> Handle:
+        """Ask for an entity, and return its handle."""
+        answer = await self._answer(method, **request)
+        if not answer.entity:
+            raise self._child.lose(f"the adapter answered {method} without an entity")
+        return answer.id
+
+    async def _ask(self, method: str, **request: Any) -> Any:
+        """Return the result of a request, or the handle of what it created."""
+        answer = await self._answer(method, **request)
+        return answer.id if answer.entity else answer.result
+
+    async def _answer(
         self,
         method: str,
         *,
         number: int | None = None,
         on: int | None = None,
         params: Mapping[str, Any] | None = None,
-    ) -> Any:
+    ) -> lines.Answer:
         number = self._child.number() if number is None else number
         answer = await self._child.ask(number, method, within=self._call_seconds, on=on, params=params)
         if answer.error is not None:
             raise _RequestFailed(answer.error, number)
         if answer.unsupported is not None:
             raise UnsupportedOperation(f"{self.name}: {answer.unsupported}")
-        return number if answer.entity else answer.result
+        return answer
 
     def _hear(self, said: lines.Message) -> None:
         if isinstance(said, lines.Observed):

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from bson import json_util
-from bson.errors import BSONError
 
 from harness.adapters.base import ErrorReport, Feature, SessionState, TopologyReport
 
@@ -105,21 +104,22 @@ def message(line: bytes) -> Message:
         return _answer(document)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ProtocolError(
-            f"the adapter wrote a message with a wrong part ({error!r}): {_shown(line)}"
+            f"the adapter wrote a message with a wrong part ({error!r}): {shown(line)}"
         ) from None
 
 
 def _parsed(line: bytes) -> dict[str, Any]:
     try:
         document = json_util.loads(line.decode(), json_options=_READ)
-    except (ValueError, TypeError, KeyError, BSONError, RecursionError) as error:
-        raise ProtocolError(f"the adapter wrote a line that is no message: {_shown(line)}") from error
+    except Exception as error:
+        raise ProtocolError(f"the adapter wrote a line that is no message: {shown(line)}") from error
     if not isinstance(document, dict):
-        raise ProtocolError(f"the adapter wrote a line that is no message: {_shown(line)}")
+        raise ProtocolError(f"the adapter wrote a line that is no message: {shown(line)}")
     return document
 
 
-def _shown(line: bytes) -> str:
+def shown(line: bytes) -> str:
+    """Return a line as a reason quotes it."""
     text = line.decode(errors="replace").rstrip("\n")
     return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
 
@@ -133,6 +133,18 @@ def _whole(value: Any) -> int:
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is not a text")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{value!r} is neither true nor false")
+    return value
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r} is not a list")
     return value
 
 
@@ -165,16 +177,28 @@ def error_report(error: Mapping[str, Any]) -> ErrorReport:
 
 
 _ERROR_PARTS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
-    "isClientError": ("is_client_error", bool),
-    "isTimeoutError": ("is_timeout_error", bool),
+    "isClientError": ("is_client_error", _flag),
+    "isTimeoutError": ("is_timeout_error", _flag),
     "code": ("code", _whole),
     "codeName": ("code_name", _text),
-    "labels": ("labels", frozenset),
+    "labels": ("labels", lambda labels: frozenset(map(_text, _list(labels)))),
     "response": ("response", dict),
     "result": ("result", lambda value: value),
     "writeErrors": ("write_errors", lambda errors: {int(index): one for index, one in errors.items()}),
-    "writeConcernErrors": ("write_concern_errors", list),
+    "writeConcernErrors": ("write_concern_errors", _list),
 }
+
+
+def error_document(report: ErrorReport) -> dict[str, Any]:
+    """Return a driver's error as `error_report` reads it; what it does not have is left out."""
+    document: dict[str, Any] = {"message": report.message}
+    for name, (field, _) in _ERROR_PARTS.items():
+        value = getattr(report, field)
+        if value not in (None, False, frozenset()):
+            document[name] = sorted(value) if name == "labels" else value
+    if report.write_errors is not None:
+        document["writeErrors"] = {str(index): one for index, one in report.write_errors.items()}
+    return document
 
 
 def hello(result: Any) -> Hello:

@@ -9,196 +9,153 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
+from collections import Counter
 from functools import partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TextIO
-
-from bson import json_util
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from harness.adapters import make_adapter
-from harness.adapters.base import (
-    ClientSpec,
-    EntityKind,
-    ErrorReport,
-    Feature,
-    OperationFailed,
-    UnsupportedOperation,
-)
+from harness.adapters.base import ClientSpec, EntityKind, Feature, Handle, SessionState, TopologyReport
+from harness.adapters.serving import PythonAdapter, Tell, serve
 from mongowire.system import SystemClock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-OPTIONS = json_util.JSONOptions(tz_aware=False, tzinfo=None)
+    from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 
 
-class Server:
-    """Answers requests through an adapter. What a client has observed is told before the next answer."""
+class Bridge(PythonAdapter):
+    """One of our own adapters, on a loop of its own. What a client observed is told after each request."""
 
-    def __init__(self, adapter: Any, out: TextIO) -> None:
-        self.adapter = adapter
-        self.out = out
-        self.entities: dict[int, Any] = {}
-        self.told: dict[int, int] = {}
-        self.errors: dict[int, OperationFailed] = {}
-        self.callbacks: dict[int, asyncio.Future[dict[str, Any]]] = {}
+    name = "child"
 
-    def tell(self, document: dict[str, Any]) -> None:
-        self.out.write(json_util.dumps(document, json_options=json_util.CANONICAL_JSON_OPTIONS) + "\n")
-        self.out.flush()
+    def __init__(self, name: str) -> None:
+        deployment: Any = SimpleNamespace(clock=SystemClock(), network=None)
+        self.adapter = make_adapter(name, deployment)
+        self.features = self.adapter.features - {Feature.VIRTUAL_TIME}
+        self.loop = asyncio.new_event_loop()
+        threading.Thread(target=self.loop.run_forever, daemon=True).start()
+        self.tellers: dict[int, tuple[Handle, Tell]] = {}
+        self.told: Counter[int] = Counter()
 
-    async def serve(self, request: dict[str, Any]) -> None:
-        number = request["id"]
-        answer: dict[str, Any]
+    def create_client(self, spec: ClientSpec, tell: Tell) -> Handle:
+        client = self.run(self.adapter.create_client(spec))
+        self.tellers[id(client)] = client, tell
+        return client
+
+    def create(self, kind: EntityKind, parent: Handle, spec: Mapping[str, Any]) -> Handle:
+        return self.run(self.adapter.create(kind, parent, spec))
+
+    def call(self, handle: Handle, kind: EntityKind, operation: str, arguments: dict[str, Any]) -> Any:
+        if "callback" in arguments:
+            arguments["callback"] = partial(asyncio.to_thread, arguments["callback"])
+        return self.run(self.adapter.call(handle, kind, operation, arguments))
+
+    def session_state(self, session: Handle) -> SessionState:
+        state: SessionState = self.run(self.adapter.session_state(session))
+        return state
+
+    def advance_cluster_time(self, session: Handle, cluster_time: Mapping[str, Any]) -> None:
+        self.run(self.adapter.advance_cluster_time(session, cluster_time))
+
+    def topology(self, client: Handle) -> TopologyReport:
+        report: TopologyReport = self.run(self.adapter.topology(client))
+        return report
+
+    def close_client(self, client: Handle) -> None:
+        self.run(self.adapter.close_client(client))
+        self.tellers.pop(id(client), None)
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         try:
-            method = getattr(self, request["method"])
-            answer = await method(number, request.get("on"), request.get("params", {}))
-        except OperationFailed as failed:
-            self.errors[number] = failed
-            answer = {"error": spoken(failed)}
-        except UnsupportedOperation as reason:
-            answer = {"unsupported": str(reason)}
-        self.tell_events()
-        self.tell({"id": number, **answer})
+            return asyncio.run_coroutine_threadsafe(work, self.loop).result()
+        finally:
+            asyncio.run_coroutine_threadsafe(self.tell_events(), self.loop).result()
 
-    def tell_events(self) -> None:
-        for client in self.told:
-            events = self.adapter.events(self.entities[client])
-            for event in events[self.told[client] :]:
-                self.tell({"event": {"client": client, "kind": event.kind, "fields": event.fields}})
-            self.told[client] = len(events)
-
-    def keep(self, number: int, entity: Any) -> dict[str, Any]:
-        self.entities[number] = entity
-        return {"entity": True}
-
-    async def hello(self, _number: int, _on: Any, _params: Any) -> dict[str, Any]:
-        features = sorted(
-            feature.name for feature in self.adapter.features if feature is not Feature.VIRTUAL_TIME
-        )
-        return {"result": {"protocol": 1, "name": "child", "features": features}}
-
-    async def client(self, number: int, _on: Any, params: Any) -> dict[str, Any]:
-        observed, logs = frozenset(params["observeEvents"]), frozenset(params["observeLogs"])
-        spec = ClientSpec(params["uri"], params["options"], observed, logs, params["serverApi"])
-        self.keep(number, await self.adapter.create_client(spec))
-        self.told[number] = 0
-        return {"entity": True}
-
-    async def create(self, number: int, on: int, params: Any) -> dict[str, Any]:
-        kind = EntityKind(params["kind"])
-        return self.keep(number, await self.adapter.create(kind, self.entities[on], params["spec"]))
-
-    async def call(self, number: int, on: int, params: Any) -> dict[str, Any]:
-        given = params["arguments"]
-        if "session" in given:
-            given["session"] = self.entities[given["session"]]
-        if "callback" in given:
-            given["callback"] = lambda: self.called_back(number)
-        kind, operation = EntityKind(params["kind"]), params["operation"]
-        result = await self.adapter.call(self.entities[on], kind, operation, given)
-        if operation.startswith("create") and operation not in ("createIndex", "createIndexes"):
-            return self.keep(number, result)
-        return {"result": result}
-
-    async def called_back(self, number: int) -> None:
-        self.callbacks[number] = asyncio.get_running_loop().create_future()
-        self.tell({"callback": number})
-        outcome = await self.callbacks[number]
-        if "error" in outcome:
-            ours = OperationFailed(ErrorReport("the scenario failed", is_client_error=True))
-            raise self.errors.get(outcome["error"], ours)
-
-    async def returned(self, _number: int, on: int, params: Any) -> dict[str, Any]:
-        self.callbacks[on].set_result(params)
-        return {"result": None}
-
-    async def session(self, _number: int, on: int, _params: Any) -> dict[str, Any]:
-        state = await self.adapter.session_state(self.entities[on])
-        names = ("lsid", "dirty", "pinned", "transaction")
-        return {"result": {name: getattr(state, name) for name in names}}
-
-    async def advanceClusterTime(self, _number: int, on: int, params: Any) -> dict[str, Any]:  # noqa: N802 - the protocol's name
-        await self.adapter.advance_cluster_time(self.entities[on], params["clusterTime"])
-        return {"result": None}
-
-    async def topology(self, _number: int, on: int, _params: Any) -> dict[str, Any]:
-        report = await self.adapter.topology(self.entities[on])
-        return {"result": {"type": report.type, "primary": report.primary}}
-
-    async def closeClient(self, _number: int, on: int, _params: Any) -> dict[str, Any]:  # noqa: N802 - the protocol's name
-        await self.adapter.close_client(self.entities[on])
-        return {"result": None}
-
-    async def close(self, _number: int, _on: Any, _params: Any) -> dict[str, Any]:
-        await self.adapter.aclose()
-        self.tell_events()
-        self.told.clear()
-        self.entities.clear()
-        return {"result": None}
+    async def tell_events(self) -> None:
+        for number, (client, tell) in self.tellers.items():
+            events = self.adapter.events(client)
+            for event in events[self.told[number] :]:
+                tell(event.kind, event.fields)
+            self.told[number] = len(events)
 
 
-setattr(Server, "return", Server.returned)
+def _wait() -> None:
+    threading.Event().wait()
 
 
-def spoken(failed: OperationFailed) -> dict[str, Any]:
-    report = failed.report
-    return {
-        "message": report.message,
-        "isClientError": report.is_client_error,
-        "isTimeoutError": report.is_timeout_error,
-        "code": report.code,
-        "codeName": report.code_name,
-        "labels": sorted(report.labels),
-        "response": report.response,
-        "result": report.result,
-        "writeErrors": {str(index): one for index, one in (report.write_errors or {}).items()},
-        "writeConcernErrors": report.write_concern_errors,
-    }
-
-
-def _write(line: str, out: TextIO) -> None:
-    out.write(line + "\n")
+def _say(line: str | bytes, out: BinaryIO) -> None:
+    out.write(line.encode() + b"\n" if isinstance(line, str) else line)
     out.flush()
 
 
-def _hang(_out: TextIO) -> None:
-    threading.Event().wait()
+def _hang(_out: BinaryIO) -> None:
+    _wait()
 
 
-def _hang_and_say_so(_out: TextIO) -> None:
+def _hang_and_say_so(_out: BinaryIO) -> None:
     with open(f"{sys.argv[3]}.hung", "w") as hung:  # noqa: PTH123 - it may be a pipe
         hung.write("hung")
-    threading.Event().wait()
+    _wait()
 
 
-def _die(_out: TextIO) -> None:
+def _hang_with_a_child(out: BinaryIO) -> None:
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", sys.argv[3]])
+    _hang(out)
+
+
+def _leave_a_child_with_the_output(out: BinaryIO) -> None:
+    """The child has left the group of its parent, and keeps the output open until the input ends."""
+    reader = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+    subprocess.Popen(reader, pass_fds=[out.fileno()], start_new_session=True)
+    os._exit(5)
+
+
+def _complain_without_end(_out: BinaryIO) -> None:
+    while True:
+        os.write(2, b"!" * 65536)
+
+
+def _die(_out: BinaryIO) -> None:
     print("the last words", file=sys.stderr, flush=True)  # noqa: T201 - that is the mishap
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _leave(_out: TextIO) -> None:
+def _leave(_out: BinaryIO) -> None:
     sys.exit(3)
 
 
-def _close_output(out: TextIO) -> None:
+def _leave_within_a_line(out: BinaryIO) -> None:
+    _say(b'{"id": 5, "resu', out)
+    os._exit(0)
+
+
+def _close_output(out: BinaryIO) -> None:
     out.flush()
-    os.close(1)
-    threading.Event().wait()
+    os.closerange(3, 64)  # whatever may hold it
+    _wait()
 
 
-MISHAPS: dict[str, Callable[[TextIO], None]] = {
-    "babbles": partial(_write, "Segmentation fault (core dumped)"),
+MISHAPS: dict[str, Callable[[BinaryIO], None]] = {
+    "babbles": partial(_say, "Segmentation fault (core dumped)"),
+    "writes no text": partial(_say, b"\xff\xfe\x00\n"),
+    "writes an impossible date": partial(_say, '{"id": 1, "result": {"$date": {"$numberLong": "1e99"}}}'),
+    "leaves within a line": _leave_within_a_line,
     "hangs": _hang,
     "hangs and says so": _hang_and_say_so,
+    "hangs with a child": _hang_with_a_child,
+    "complains without end": _complain_without_end,
     "dies": _die,
     "leaves": _leave,
     "closes its output": _close_output,
-    "answers what nobody asked": partial(_write, '{"id": 999, "result": null}'),
-    "omits a part": partial(_write, '{"event": {"kind": "commandStartedEvent"}}'),
-    "writes without end": lambda out: _write("x" * (65 << 20), out),
+    "leaves a child with its output": _leave_a_child_with_the_output,
+    "answers what nobody asked": partial(_say, '{"id": 999, "result": null}'),
+    "answers twice": partial(_say, '{"id": 2, "result": null}'),
+    "omits a part": partial(_say, '{"event": {"kind": "commandStartedEvent"}}'),
+    "calls a truth a text": partial(_say, '{"id": 5, "error": {"message": "no", "isClientError": "yes"}}'),
+    "writes without end": lambda out: _say("x" * (65 << 20), out),
 }
 """What befalls a process when it is asked for `insertOne` the first time that any process is."""
 
@@ -214,20 +171,19 @@ def mishap_due(request: dict[str, Any], once: str) -> bool:
         return False
 
 
-async def main(name: str, mishap: str = "", once: str = "") -> None:
+def befalling(lines: Iterable[str], mishap: str, once: str, out: BinaryIO) -> Iterator[str]:
+    """Pass on lines, until the mishap is due."""
+    for line in lines:
+        if mishap_due(json.loads(line), once):
+            MISHAPS[mishap](out)
+        yield line
+
+
+def main(name: str, mishap: str = "", once: str = "") -> None:
     """Serve until the input ends."""
-    deployment: Any = SimpleNamespace(clock=SystemClock(), network=None)
-    server = Server(make_adapter(name, deployment), sys.stdout)
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=1 << 26)
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    async with asyncio.TaskGroup() as tasks:
-        async for line in reader:
-            if mishap and mishap_due(json.loads(line), once):
-                MISHAPS[mishap](sys.stdout)
-            tasks.create_task(server.serve(json_util.loads(line, json_options=OPTIONS)))
-    await server.adapter.aclose()
+    out = os.fdopen(os.dup(1), "wb")
+    serve(Bridge(name), befalling(sys.stdin, mishap, once, out) if mishap else None)
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))
+    main(*sys.argv[1:])

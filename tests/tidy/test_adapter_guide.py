@@ -47,18 +47,35 @@ def test_the_deadlines_and_the_version_are_those_of_the_program() -> None:
     assert f"This is protocol {PROTOCOL}," in GUIDE
 
 
+def said_to(command: list[str], requests: list[str]) -> list[Any]:
+    """Make requests one after the other, and return all that was said until the last was answered."""
+    said: list[Any] = []
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for request in requests:
+            process.stdin.write(request.encode() + b"\n")
+            process.stdin.flush()
+            while (
+                not isinstance(said[-1] if said else None, Answer) or said[-1].id != json.loads(request)["id"]
+            ):
+                said.append(message(process.stdout.readline()))
+        process.stdin.close()
+        assert process.wait(timeout=10) == 0
+    return said
+
+
 @pytest.mark.slow
 def test_the_session_is_what_the_example_says() -> None:
     """Of an event's fields, the guide shows some."""
     lines = SESSION.splitlines()
-    asked = "\n".join(line[2:] for line in lines if line.startswith("→")) + "\n"
+    asked = [line[2:] for line in lines if line.startswith("→")]
     expected = [message(line[2:].encode()) for line in lines if line.startswith("←")]
     with served(*DEPLOYMENTS["replica_set"]) as uri:
-        given = asked.replace("mongodb://localhost:27017", uri)
-        done = subprocess.run(
-            [sys.executable, str(EXAMPLE)], input=given, capture_output=True, text=True, check=True
+        told = said_to(
+            [sys.executable, str(EXAMPLE)],
+            [request.replace("mongodb://localhost:27017", uri) for request in asked],
         )
-    told: list[Any] = [message(line.encode()) for line in done.stdout.splitlines()]
     for shown, said in zip(expected, told, strict=True):
         if isinstance(shown, Observed):
             assert (said.client, said.kind) == (shown.client, shown.kind)
@@ -66,5 +83,5 @@ def test_the_session_is_what_the_example_says() -> None:
         else:
             assert isinstance(shown, Answer)
             assert said == shown
-    assert json.loads(asked.splitlines()[0])["id"] == 1
-    assert json_util.loads(lines[0][2:])["params"] == {"protocol": PROTOCOL}
+    assert json.loads(asked[0])["id"] == 1
+    assert json_util.loads(asked[0])["params"] == {"protocol": PROTOCOL}

@@ -9,6 +9,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +17,12 @@ import adapter_child
 import pytest
 from click.testing import CliRunner, Result
 
-from harness.adapters.base import AdapterLost
+from harness.adapters.base import AdapterLost, ClientSpec, EntityKind
 from harness.adapters.child import Child
+from harness.adapters.command import Children
 from harness.cli import cli
 from harness.result import ExitCode
+from mongowire.system import SystemClock
 
 if TYPE_CHECKING:
     from scenario_files import WriteScenario
@@ -35,14 +38,29 @@ ENTITIES = """createEntities:
 
 EXPLAINED = {
     "babbles": "the adapter wrote a line that is no message: 'Segmentation fault (core dumped)'",
+    "writes no text": "the adapter wrote a line that is no message: '\ufffd\ufffd\\x00'",
+    "writes an impossible date": "the adapter wrote a line that is no message: ",
+    "leaves within a line": "the adapter's output ended within a line: '{\"id\": 5, \"resu'",
     "hangs": "the adapter did not answer insertOne within 3 seconds",
+    "hangs with a child": "the adapter did not answer insertOne within 3 seconds",
+    "complains without end": (
+        "the adapter did not answer insertOne within 3 seconds (asked for: insertOne)\n!!!!"
+    ),
     "dies": "the adapter's process ended (signal 9) (asked for: insertOne)\nthe last words",
     "leaves": "the adapter's process ended (exit code 3) (asked for: insertOne)",
     "closes its output": "the adapter closed its standard output",
+    "leaves a child with its output": (
+        "the adapter did not answer insertOne within 3 seconds: the adapter's process ended (exit code 5)"
+    ),
     "answers what nobody asked": "the adapter answered request 999, which was never made",
+    "answers twice": "the adapter answered request 2 again (asked for: insertOne)",
     "omits a part": "the adapter wrote a message with a wrong part (KeyError('client'))",
+    "calls a truth a text": (
+        "the adapter wrote a message with a wrong part (TypeError(\"'yes' is neither true nor false\"))"
+    ),
     "writes without end": "the adapter wrote a line of more than 64 MiB",
 }
+PATIENT = [mishap for mishap, reason in EXPLAINED.items() if "within 3 seconds" in reason]
 
 
 def scenarios(write: WriteScenario, *descriptions: str) -> Path:
@@ -85,7 +103,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason=
 def test_a_broken_adapter_fails_the_case_and_is_replaced(
     mishap: str, tmp_path: Path, write_scenario: WriteScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if mishap == "hangs":
+    if mishap in PATIENT:
         monkeypatch.setattr("harness.bench._CALL_SHARE", 0.05)
     path, once = scenarios(write_scenario, "first", "second"), tmp_path / "once"
     adapter = f"cmd:{command(mishap, once)}"
@@ -172,27 +190,53 @@ def test_an_adapter_that_cannot_be_started_again_fails_the_cases_that_are_left(
 
 @needs_proc
 @pytest.mark.slow
+@pytest.mark.parametrize("mishap", ["dies", "hangs with a child", "complains without end"])
 def test_each_worker_has_a_process_of_its_own_and_leaves_none(
-    tmp_path: Path, write_scenario: WriteScenario
+    mishap: str, tmp_path: Path, write_scenario: WriteScenario
 ) -> None:
     path, once = scenarios(write_scenario, *map(str, range(6))), tmp_path / "once"
-    adapter = f"cmd:{command('dies', once)}"
-    done = conform(path, "--adapter", adapter, "--jobs", 2, "--topology", "single")
+    adapter = f"cmd:{command(mishap, once)}"
+    done = conform(path, "--adapter", adapter, "--jobs", 2, "--topology", "single", "--case-timeout", 8)
     statuses = sorted(result["status"] for result in results(done))
     assert statuses == ["failed", *["passed"] * 5]
     assert left_running(once) == []
 
 
+@pytest.mark.parametrize("method", ["client", "create"])
+def test_an_adapter_that_makes_nothing_is_lost(method: str) -> None:
+    """It answers whatever it is asked with a null, after it has introduced itself."""
+    hello = json.dumps({"protocol": 1, "name": "x", "features": []})
+    program = f"""
+import json, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    result = {hello} if request["method"] == "hello" else None
+    print(json.dumps({{"id": request["id"], "result": result}}))
+"""
+
+    async def ask() -> None:
+        async with aclosing(Children(call_seconds=10)) as children:
+            adapter = await children.adapter(script(program), SystemClock())
+            if method == "client":
+                await adapter.create_client(ClientSpec("mongodb://localhost:1"))
+            else:
+                await adapter.create(EntityKind.DATABASE, 1, {"id": "database"})
+
+    with pytest.raises(AdapterLost, match=f"the adapter answered {method} without an entity"):
+        asyncio.run(ask())
+
+
 @needs_proc
 @pytest.mark.slow
+@pytest.mark.parametrize("jobs", ["1", "2"])
 def test_an_interrupted_run_leaves_no_adapter_that_hangs(
-    tmp_path: Path, write_scenario: WriteScenario
+    jobs: str, tmp_path: Path, write_scenario: WriteScenario
 ) -> None:
     path, once = scenarios(write_scenario, *map(str, range(4))), tmp_path / "once"
     os.mkfifo(f"{once}.hung")
     adapter = f"cmd:{command('hangs and says so', once)}"
     run = subprocess.Popen(
-        [sys.executable, "-m", "harness.cli", "conform", str(path), "--adapter", adapter, "--jobs", "2"],
+        [sys.executable, "-m", "harness.cli", "conform", str(path), "--adapter", adapter, "--jobs", jobs],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,

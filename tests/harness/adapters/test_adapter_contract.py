@@ -1,0 +1,160 @@
+"""One contract, kept by every adapter: those in this process, and those that are processes of their own."""
+
+from __future__ import annotations
+
+import gc
+import shlex
+import sys
+import threading
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import adapter_child
+import pytest
+from check_adapter import Entities
+from check_adapter_features import BY_FEATURE, checks_of
+from node_adapter import COMMAND as NODE
+from node_adapter import NEEDS_NODE
+from worlds import Run, run_in_memory, run_in_system
+
+from harness.adapters import make_adapter, pymongo_base, reference
+from harness.adapters.base import Feature
+from harness.adapters.command import Children
+from harness.deployment import embedded
+from harness.unified.deployment import Topology
+from mongowire.system import SeededRng
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from check_adapter import Check
+
+    from harness.adapters.base import DriverAdapter
+    from harness.unified.deployment import Deployment
+    from mongowire.ports import Clock, Network
+
+ROOT = Path(__file__).parents[3]
+CHILD = shlex.join([sys.executable, str(Path(adapter_child.__file__)), "pymongo-async"])
+EXAMPLE = shlex.join([sys.executable, str(ROOT / "examples/adapters/python/adapter.py")])
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An adapter, what it must declare, and the world that it runs in. `command` is that of a process."""
+
+    name: str
+    features: frozenset[Feature]
+    command: str = ""
+    run: Run = run_in_system
+    marks: Sequence[pytest.MarkDecorator] = ()
+
+    @asynccontextmanager
+    async def adapter(self, deployment: Deployment) -> AsyncIterator[DriverAdapter]:
+        """Make the adapter, and close it."""
+        async with aclosing(Children(call_seconds=30)) as children:
+            made: DriverAdapter = (
+                await children.adapter(self.command, deployment.clock)
+                if self.command
+                else make_adapter(self.name, deployment)
+            )
+            async with aclosing(made) as adapter:
+                yield adapter
+
+
+def features(names: str) -> frozenset[Feature]:
+    return frozenset(Feature[name] for name in names.split())
+
+
+REFERENCE = reference.FEATURES | {Feature.ADAPTIVE_RETRIES, Feature.TRACING}
+SLOW = (pytest.mark.slow,)
+SUBJECTS = {
+    "reference": Subject("reference", REFERENCE),
+    "reference in virtual time": Subject("reference", REFERENCE, run=run_in_memory),
+    "pymongo": Subject("pymongo", pymongo_base.FEATURES),
+    "pymongo-async": Subject("pymongo-async", pymongo_base.FEATURES),
+    "cmd:ours": Subject("child", pymongo_base.FEATURES, CHILD, marks=SLOW),
+    "cmd:python": Subject(
+        "pymongo-example", features("COMMAND_EVENTS MAX_ADAPTIVE_RETRIES"), EXAMPLE, marks=SLOW
+    ),
+    "cmd:node": Subject(
+        "node",
+        features(
+            "COMMAND_EVENTS POOL_EVENTS SDAM_EVENTS LOG_MESSAGES SESSIONS TRANSACTIONS CHANGE_STREAMS GRIDFS"
+            " FIND_CURSORS COMMAND_CURSORS CLIENT_BULK_WRITE SERVER_API MAX_ADAPTIVE_RETRIES"
+        ),
+        NODE,
+        marks=(*SLOW, *NEEDS_NODE),
+    ),
+}
+NO_CHECK = {
+    Feature.ENCRYPTION,  # no adapter has it
+    Feature.VIRTUAL_TIME,  # all checks of the reference driver show it
+}
+
+
+def cases() -> list[Any]:
+    return [
+        pytest.param(subject, check, id=f"{name}-{check.__name__}", marks=subject.marks)
+        for name, subject in SUBJECTS.items()
+        for check in checks_of(subject.features)
+    ]
+
+
+@pytest.mark.parametrize(("subject", "check"), cases())
+def test_the_contract_of_adapters(subject: Subject, check: Check) -> None:
+    """Against a replica set of three. Whatever is left open is an error."""
+
+    async def scenario(clock: Clock, network: Network) -> None:
+        virtual = subject.run is run_in_memory
+        async with (
+            embedded(
+                Topology.REPLICA_SET, clock=clock, network=network, rng=SeededRng(0), virtual=virtual
+            ) as deployment,
+            subject.adapter(deployment) as adapter,
+        ):
+            assert (adapter.name, adapter.features) == (subject.name, subject.features)
+            await check(adapter, deployment)
+
+    subject.run(scenario)
+    gc.collect()
+    assert [thread for thread in threading.enumerate() if thread.name == "driver call"] == []
+
+
+PROCESSES = [
+    pytest.param(subject.command, id=name, marks=subject.marks)
+    for name, subject in SUBJECTS.items()
+    if subject.command
+]
+
+
+@pytest.mark.parametrize("command", PROCESSES)
+def test_a_process_serves_one_case_after_the_other(command: str) -> None:
+    """Nothing of the first is left in the second but what is on the servers."""
+
+    async def scenario(clock: Clock, network: Network) -> None:
+        async with (
+            embedded(
+                Topology.REPLICA_SET, clock=clock, network=network, rng=SeededRng(0), virtual=False
+            ) as deployment,
+            aclosing(Children(call_seconds=30)) as children,
+        ):
+            adapter = await children.adapter(command, clock)
+            first = await Entities.make(adapter, deployment)
+            await first.call("insertOne", document={"_id": 1})
+            await adapter.aclose()
+            again = await children.adapter(command, clock)
+            assert again._child is adapter._child
+            second = await Entities.make(again, deployment)
+            assert await second.call("find", filter={}) == [{"_id": 1}]
+            (found,) = second.events("commandStartedEvent")
+            assert found.fields["commandName"] == "find"
+            await again.aclose()
+
+    run_in_system(scenario)
+
+
+def test_every_feature_has_a_check_that_an_adapter_runs() -> None:
+    declared = frozenset[Feature]().union(*(subject.features for subject in SUBJECTS.values()))
+    assert set(BY_FEATURE) == declared - NO_CHECK == set(Feature) - NO_CHECK
