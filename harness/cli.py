@@ -28,6 +28,7 @@ SUBCOMMANDS: Final[Mapping[str, _Subcommand]] = {
     "lint": _Subcommand("harness.lint.command", "Check scenarios without running them."),
     "new": _Subcommand("harness.authoring.new", "Write a commented scenario to start from."),
     "record": _Subcommand("harness.recording.command", "Run a scenario and write down what to expect of it."),
+    "report": _Subcommand("harness.report.command", "Make one HTML page of the results of several runs."),
     "schema": _Subcommand("harness.authoring.schema", "Print the JSON Schema of scenarios, for editors."),
     "serve": _Subcommand("harness.serve", "Serve a fake MongoDB deployment (takes the options of mongod)."),
     "to-json": _Subcommand("harness.authoring.to_json", "Write the JSON twins of YAML scenarios."),

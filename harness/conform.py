@@ -21,6 +21,7 @@ from harness.registry import DRIVERS, EDITIONS, is_driver
 from harness.registry import drivers as drivers_of
 from harness.report import github, junit, terminal
 from harness.report.jsonl import JsonLines
+from harness.report.keeping import keeping, writing
 from harness.report.progress import progress
 from harness.result import ExitCode, Result, ResultStatus, Tally
 from harness.run import InOrder, jobs_for, run_patiently
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from harness.formats.reading import AnyFile
     from harness.given import Given
     from harness.registry import DriverInfo
+    from harness.report.keeping import Keeper
 
 
 _WIRE_LEVEL = 2
@@ -54,6 +56,8 @@ class Options:
     seed: int
     keyword: str | None
     junit: Path | None
+    results: Path | None
+    html: Path | None
     json: bool
     expectations: Path | None
     journal: Path | None
@@ -127,6 +131,18 @@ class _Jobs(click.ParamType[int | None]):
     help="Only the cases whose ids match, as in pytest: 'insert and not bulk'.",
 )
 @click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write a JUnit report.")
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write all results with their timelines, for `pushbackd report`; compressed if it ends in .gz.",
+)
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the results as one HTML page, with a picture of each case.",
+)
 @click.option(
     "--json", is_flag=True, help="Write one JSON object a case to standard output, and one with the totals."
 )
@@ -203,8 +219,9 @@ def _run(options: Options) -> ExitCode:
     _refuse_unmatched(books, scenarios, everywhere=options.expectations is not None)
     on = targets_of(context, given)
     items = plan(scenarios.cases, drivers=drivers, topologies=on, wanted=wanted)
-    run = _Conformance(options, settings, books, left_out(scenarios.cases, drivers, wanted))
-    return run.run(items, scenarios.complaints)
+    note = left_out(scenarios.cases, drivers, wanted)
+    with keeping(settings, results=options.results, html=options.html) as keeper:
+        return _Conformance(options, settings, books, keeper, note).run(items, scenarios.complaints)
 
 
 def _infos(texts: Sequence[str]) -> dict[str, DriverInfo]:
@@ -224,6 +241,7 @@ def _settings(options: Options, infos: Mapping[str, DriverInfo], given: Given | 
         journal_dir=str(options.journal) if options.journal else "",
         commands=tuple((name, info.command) for name, info in infos.items() if info.command),
         wire=options.verbose >= _WIRE_LEVEL,
+        detail="all" if options.results or options.html else "failures",
     )
 
 
@@ -299,12 +317,18 @@ class _Conformance:
     """One run on its way: what has come in, and who is told."""
 
     def __init__(
-        self, options: Options, settings: Settings, books: Mapping[str, Expectations], note: str
+        self,
+        options: Options,
+        settings: Settings,
+        books: Mapping[str, Expectations],
+        keeper: Keeper,
+        note: str,
     ) -> None:
         self._options = options
         self._note = note
         self._settings = settings
         self._books = books
+        self._keeper = keeper
         self._results: list[Result] = []
         self._color = False if options.no_color or os.environ.get("NO_COLOR") else None
         self._lines = JsonLines(sys.stdout) if options.json else None
@@ -363,7 +387,8 @@ class _Conformance:
         return left
 
     def _deliver(self, result: Result) -> None:
-        self._results.append(result)
+        self._keeper.add(result)
+        self._results.append(result.without_account() if result.status is ResultStatus.PASSED else result)
         if self._lines is not None:
             self._lines.result(result)
         elif self._options.verbose:
@@ -407,7 +432,5 @@ class _Conformance:
 
     def _write_junit(self, path: Path) -> None:
         properties = {"seed": str(self._settings.seed), "time": self._settings.time}
-        try:
+        with writing(path):
             junit.write(path, self._results, properties=properties)
-        except OSError as error:
-            raise click.ClickException(f"{path}: {error.strerror}") from error

@@ -15,6 +15,7 @@ from harness.plan import Settings, left_out, loaded, plan
 from harness.registry import EDITIONS
 from harness.registry import drivers as drivers_of
 from harness.report import terminal
+from harness.report.keeping import keeping
 from harness.result import ExitCode, ResultStatus
 from harness.unified.deployment import Topology
 from harness.unified.errors import ScenarioError
@@ -41,6 +42,8 @@ class Options:
     case_timeout: float
     no_color: bool
     verbose: int
+    svg: Path | None
+    html: Path | None
 
 
 @click.command("explain")
@@ -76,6 +79,18 @@ class Options:
     help="When the case has hung, on the clock that it runs on.",
 )
 @click.option("--no-color", is_flag=True, help="No styles, not even on a terminal (as with NO_COLOR).")
+@click.option(
+    "--svg",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Draw it: a sequence diagram of the test, the clients and the servers.",
+)
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write all of it as one HTML page, with the picture.",
+)
 @click.option("-v", "--verbose", count=True, help="Twice, and every message on the wire is shown.")
 def command(**options: Any) -> ExitCode:
     """Run one case and show all of it: expected beside actual events, and what both sides did when.
@@ -98,8 +113,9 @@ def _explain(options: Options) -> ExitCode:
 
     from harness.bench import Bench  # noqa: PLC0415 - a help text needs no servers and drivers
 
-    with Bench(settings) as bench:
+    with keeping(settings, svg=options.svg, html=options.html) as keeper, Bench(settings) as bench:
         result = bench.run(item)
+        keeper.add(result)
     for line in terminal.account(result, settings):
         click.echo(line, color=False if options.no_color else None)
     return ExitCode.FAILED if result.status is ResultStatus.FAILED else ExitCode.PASSED

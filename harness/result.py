@@ -115,6 +115,10 @@ class Result:
         """Return the same result under another judgement."""
         return replace(self, status=status, reason=reason)
 
+    def without_account(self) -> Result:
+        """Return the same result without what happened in it, which takes the most room."""
+        return replace(self, comparison=(), timeline=())
+
     def to_dict(self) -> dict[str, Any]:
         """Return a document of plain values, which `from_dict` reads back."""
         document = {name: getattr(self, name) for name in _FIELDS}

@@ -12,8 +12,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from harness.report.again import command_again
 from harness.report.failure import explanation
-from harness.report.terminal import by_specification, command_again
+from harness.report.terminal import by_specification
 from harness.result import Result, ResultStatus, Tally
 
 if TYPE_CHECKING:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from itertools import groupby
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from harness.report.failure import explanation
 from harness.report.journal import two_columns
+from harness.report.text import for_xml
 from harness.result import Result, ResultStatus, Tally
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 _FAILED = (ResultStatus.FAILED, ResultStatus.UNEXPECTED_PASS)
 _SKIPPED = (ResultStatus.SKIPPED, ResultStatus.KNOWN_FAILING)
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def write(path: Path, results: Sequence[Result], *, properties: Mapping[str, str]) -> None:
@@ -46,17 +45,17 @@ def _suite(name: str, results: Sequence[Result], properties: Mapping[str, str]) 
 
 def _case(result: Result) -> ET.Element:
     spec, _, name = result.id.partition("/")
-    case = ET.Element("testcase", classname=spec, name=_clean(name or spec), time=_seconds([result]))
+    case = ET.Element("testcase", classname=spec, name=for_xml(name or spec), time=_seconds([result]))
     if result.file:
         case.set("file", result.file)
         case.set("line", str(result.line))
     if result.status in _FAILED:
-        failure = ET.SubElement(case, "failure", message=_clean(result.reason), type=result.status.value)
-        failure.text = _clean("\n".join(explanation(result)))
+        failure = ET.SubElement(case, "failure", message=for_xml(result.reason), type=result.status.value)
+        failure.text = for_xml("\n".join(explanation(result)))
     if result.status in _SKIPPED:
-        ET.SubElement(case, "skipped", message=_clean(result.reason), type=result.status.value)
+        ET.SubElement(case, "skipped", message=for_xml(result.reason), type=result.status.value)
     if result.status in _FAILED and result.timeline:
-        ET.SubElement(case, "system-out").text = _clean("\n".join(two_columns(result.timeline)))
+        ET.SubElement(case, "system-out").text = for_xml("\n".join(two_columns(result.timeline)))
     return case
 
 
@@ -71,8 +70,3 @@ def _count(element: ET.Element, results: Sequence[Result]) -> None:
 
 def _seconds(results: Iterable[Result]) -> str:
     return f"{sum(result.duration_ms for result in results) / 1000:.3f}"
-
-
-def _clean(text: str) -> str:
-    """Return the text without the characters that XML cannot hold."""
-    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -5,19 +5,18 @@ Everything is made of lines with ANSI styles; whoever prints them strips the sty
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from harness.report.again import command_again
 from harness.report.failure import explanation, side_by_side
 from harness.report.journal import two_columns
 from harness.report.text import shown
 from harness.result import Result, ResultStatus, Tally
-from harness.targets import NO_SERVER, is_by_uri
-from harness.unified.uri import ConnectionString
+from harness.targets import is_by_uri
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -197,31 +196,6 @@ def _timeline(result: Result, *, most: int) -> Iterator[str]:
 
 def _indented(lines: Iterable[str]) -> Iterator[str]:
     return (f"  {line}" for line in lines)
-
-
-def command_again(result: Result, settings: Settings) -> str:
-    """Return the command that runs this case again."""
-    words = [
-        "pushbackd",
-        "conform",
-        shown(result.file),
-        "--adapter",
-        f"cmd:{command}" if (command := settings.command(result.adapter)) else result.adapter,
-    ]
-    words += _where(result, settings) if result.topology != NO_SERVER else []
-    words += ["--edition", result.edition, "--time", settings.time, "--seed", str(settings.seed)]
-    description = result.id.partition("::")[2]
-    mark = next((mark for mark in "\"'" if mark not in description), None)
-    words += ["-k", f"{mark}{description}{mark}"] if mark else []
-    return shlex.join(words)
-
-
-def _where(result: Result, settings: Settings) -> list[str]:
-    """Return the options that name the deployment, without a password."""
-    if not is_by_uri(result.topology):
-        return ["--topology", result.topology]
-    multi = ["--uri-multi", ConnectionString.of(settings.uri_multi).redacted()] if settings.uri_multi else []
-    return ["--uri", ConnectionString.of(settings.uri).redacted(), *multi]
 
 
 def _first_line(reason: str) -> str:

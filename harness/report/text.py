@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 RELAXED = json_util.RELAXED_JSON_OPTIONS
 _WIDTH = 240
 _BODIES = ("command", "reply", "failure")
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _GOSSIP = frozenset({"$clusterTime", "operationTime", "topologyVersion", "lsid"})
 
 
@@ -113,3 +115,8 @@ def without_gossip(value: Any) -> Any:
 def shown(path: str) -> str:
     """Return a path as a reader here would name it: relative when it lies below the working directory."""
     return path.removeprefix(f"{Path.cwd()}{os.sep}")
+
+
+def for_xml(text: str) -> str:
+    """Return the text without the characters that XML cannot hold."""
+    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)

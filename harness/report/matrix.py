@@ -1,0 +1,162 @@
+"""Several runs as one matrix: a row for each case, a column for each way in which cases were run.
+
+A column is a driver with its edition on a deployment, in real or virtual time, against one version of the
+server; a run that was given a name has columns of its own. When two runs fill the same cell, the later one
+wins. A file may say the same description twice: the first of them is one row, the second another.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from harness.report.again import command_again
+from harness.report.picture import drawing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from harness.plan import Settings
+    from harness.report.results_file import Run
+    from harness.result import Result, ResultStatus
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Column:
+    """One way to run cases; `run` is empty unless the run was given a name."""
+
+    adapter: str
+    edition: str
+    topology: str
+    time: str
+    server: str = ""
+    run: str = ""
+
+    @property
+    def key(self) -> str:
+        """The column's name in links, which stays the same from report to report."""
+        parts = (self.adapter, self.edition, self.topology, self.time, self.server, self.run)
+        return "/".join(filter(None, parts))
+
+
+@dataclass(frozen=True, slots=True)
+class CaseKey:
+    """A row: the case's id, and its number among those of the same id, from 1 on."""
+
+    id: str
+    number: int = 1
+
+    @property
+    def spec(self) -> str:
+        """The specification: the first part of the id."""
+        return self.id.partition("/")[0]
+
+    @property
+    def file(self) -> str:
+        """The rest of the id up to the description."""
+        return self.id.partition("::")[0].partition("/")[2]
+
+    @property
+    def description(self) -> str:
+        """What the case says of itself."""
+        description = self.id.partition("::")[2] or self.id
+        return description if self.number == 1 else f"{description} ({self.number})"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What became of a case in a column; the details are compressed, for there are many of them."""
+
+    status: ResultStatus
+    duration_ms: float
+    _details: bytes
+
+    @classmethod
+    def of(cls, result: Result, settings: Settings) -> Cell:
+        """Return the cell of a result: here the picture is drawn."""
+        details = json.dumps(details_of(result, settings), ensure_ascii=False, separators=(",", ":"))
+        return cls(result.status, result.duration_ms, zlib.compress(details.encode(errors="replace"), 1))
+
+    @property
+    def details(self) -> str:
+        """The details as JSON."""
+        return zlib.decompress(self._details).decode()
+
+
+def details_of(result: Result, settings: Settings) -> dict[str, Any]:
+    """Return what a reader of one cell is shown; what is empty is left out."""
+    details: dict[str, Any] = {
+        "reason": result.reason,
+        "place": result.place,
+        "mismatch": "" if result.mismatch in result.reason else result.mismatch,
+        "expected": result.expected,
+        "actual": result.actual,
+        "comparison": result.comparison,
+        "causes": result.causes,
+        "again": command_again(result, settings),
+        "picture": drawing(result.timeline, title=result.id),
+    }
+    return {name: value for name, value in details.items() if value not in (None, "", ())}
+
+
+@dataclass(slots=True)
+class Matrix:
+    """All runs of a report, each with its name or ""."""
+
+    runs: list[tuple[Run, str]] = field(default_factory=list)
+    cells: dict[CaseKey, dict[Column, Cell]] = field(default_factory=dict)
+
+    def add(self, run: Run, results: Iterable[Result], *, name: str = "") -> None:
+        """Add a run; `name` gives it columns of its own."""
+        filling = Filling(run, name)
+        for result in results:
+            filling.add(result)
+        self.merge(filling)
+
+    def merge(self, filling: Filling) -> None:
+        """Take over the cells of a run that is complete."""
+        self.runs.append((filling.run, filling.name))
+        for case, column, cell in filling.cells():
+            self.cells.setdefault(case, {})[column] = cell
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """All columns, in the order in which runs brought them, those of one driver beside each other."""
+        found = dict.fromkeys(column for row in self.cells.values() for column in row)
+        drivers = list(dict.fromkeys((column.run, column.adapter, column.edition) for column in found))
+        return tuple(
+            sorted(found, key=lambda column: drivers.index((column.run, column.adapter, column.edition)))
+        )
+
+    def rows(self) -> Iterator[tuple[CaseKey, Mapping[Column, Cell]]]:
+        """Yield the rows by specification and file; in a file they keep their order."""
+        yield from sorted(self.cells.items(), key=lambda row: (row[0].spec, row[0].file))
+
+
+class Filling:
+    """One run while its results come: the version of the server is not known before the first case ran."""
+
+    def __init__(self, run: Run, name: str = "") -> None:
+        self.run = run
+        self.name = name
+        self._cells: dict[tuple[CaseKey, Column], Cell] = {}
+        self._seen: Counter[tuple[str, Column]] = Counter()
+        self._servers: dict[Column, str] = {}
+
+    def add(self, result: Result) -> None:
+        """Add a result."""
+        time = self.run.settings.time
+        column = Column(result.adapter, result.edition, result.topology, time, run=self.name)
+        if result.server_version:
+            self._servers.setdefault(column, result.server_version)
+        self._seen[result.id, column] += 1
+        case = CaseKey(result.id, self._seen[result.id, column])
+        self._cells[case, column] = Cell.of(result, self.run.settings)
+
+    def cells(self) -> Iterator[tuple[CaseKey, Column, Cell]]:
+        """Yield all cells, in columns that have a server's version."""
+        for (case, column), cell in self._cells.items():
+            yield case, replace(column, server=self._servers.get(column, "")), cell

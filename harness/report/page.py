@@ -1,0 +1,135 @@
+"""The HTML report: one file that holds everything, opens from a disk and asks nobody for anything.
+
+All data are in it as compressed JSON in base64, so nothing that a scenario or a driver says can be taken for
+markup. The list of cells is unpacked when the page opens, details when somebody looks at a cell. A policy in
+the page allows its own script and no connection.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from base64 import b64encode
+from dataclasses import asdict
+from datetime import UTC, datetime
+from hashlib import sha256
+from html import escape
+from importlib import resources
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.report import picture
+from harness.report.results_file import version
+from harness.result import ResultStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from harness.report.matrix import CaseKey, Cell, Column, Matrix
+
+LETTERS: Final = {
+    ResultStatus.PASSED: "P",
+    ResultStatus.FAILED: "F",
+    ResultStatus.SKIPPED: "S",
+    ResultStatus.KNOWN_FAILING: "K",
+    ResultStatus.UNEXPECTED_PASS: "U",
+}
+"""How the page writes a status; `-` is a cell without a result."""
+
+_SCRIPTS: Final = ("data.js", "matrix.js", "case.js", "main.js")
+_CHUNK: Final = 1_000_000
+"""Characters of details that are packed together: more are packed better, fewer are shown sooner."""
+
+_POLICY: Final = (
+    "default-src 'none'; script-src {script}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
+)
+_SLOT: Final = re.compile(r"\{\{(\w+)\}\}")
+
+
+def write(path: Path, matrix: Matrix, *, utc: float) -> None:
+    """Write the page, made at an instant in seconds since 1970. Raises `OSError`."""
+    created = f"{datetime.fromtimestamp(utc, UTC):%Y-%m-%d %H:%M} UTC"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(build(matrix, created=created), encoding="utf-8", newline="\n")
+
+
+def build(matrix: Matrix, *, created: str, title: str = "Conformance report") -> str:
+    """Return the page; `created` is when, for readers."""
+    columns, details = matrix.columns, _Details()
+    specs = list(_specs(matrix, columns, details))
+    details.flush()
+    index = {
+        "created": created,
+        "pushbackd": version(),
+        "runs": [{"name": name, **asdict(run)} for run, name in matrix.runs],
+        "columns": [{"key": column.key, **asdict(column)} for column in columns],
+        "specs": specs,
+    }
+    script = "\n".join(map(_file, _SCRIPTS))
+    hashed = b64encode(sha256(script.encode()).digest()).decode()
+    parts = {
+        "title": escape(title),
+        "policy": _POLICY.format(script=f"'sha256-{hashed}'"),
+        "style": _file("page.css") + picture.style(),
+        "script": script,
+        "data": "\n".join(
+            (_block("index", json.dumps(index, ensure_ascii=False, separators=(",", ":"))), *details.blocks)
+        ),
+    }
+    return _SLOT.sub(lambda slot: parts[slot[1]], _file("page.html"))
+
+
+class _Details:
+    """The details of cells, in rows, packed into chunks of a size that is unpacked in no time."""
+
+    def __init__(self) -> None:
+        self.blocks: list[str] = []
+        self._rows: list[str] = []
+        self._size = 0
+
+    def add(self, cells: Sequence[Cell | None]) -> tuple[int, int]:
+        """Take a row; return its chunk and its place there."""
+        row = f"[{','.join('null' if cell is None else cell.details for cell in cells)}]"
+        self._rows.append(row)
+        self._size += len(row)
+        place = (len(self.blocks), len(self._rows) - 1)
+        if self._size > _CHUNK:
+            self.flush()
+        return place
+
+    def flush(self) -> None:
+        """End the chunk."""
+        self.blocks.append(_block(f"chunk-{len(self.blocks)}", f"[{','.join(self._rows)}]"))
+        self._rows, self._size = [], 0
+
+
+def _specs(matrix: Matrix, columns: Sequence[Column], details: _Details) -> Iterator[dict[str, Any]]:
+    for spec, rows in groupby(matrix.rows(), key=lambda row: row[0].spec):
+        files = groupby(rows, key=lambda row: row[0].file)
+        listed = [
+            {"name": file, "cases": [_case(case, cells, columns, details) for case, cells in of_file]}
+            for file, of_file in files
+        ]
+        yield {"name": spec, "files": listed}
+
+
+def _case(
+    case: CaseKey, cells: Mapping[Column, Cell], columns: Sequence[Column], details: _Details
+) -> list[Any]:
+    """Return a row of the index: description, statuses, milliseconds, chunk, and place in the chunk."""
+    row = [cells.get(column) for column in columns]
+    letters = "".join(LETTERS[cell.status] if cell else "-" for cell in row)
+    milliseconds = [round(cell.duration_ms, 1) if cell else 0 for cell in row]
+    return [case.description, letters, milliseconds, *details.add(row)]
+
+
+def _block(name: str, text: str) -> str:
+    """Return data as an element of the page that the script unpacks."""
+    packed = b64encode(gzip.compress(text.encode(errors="replace"), 9, mtime=0)).decode()
+    return f'<script type="application/octet-stream" id="{name}">{packed}</script>'
+
+
+def _file(name: str) -> str:
+    return (resources.files("harness.report") / "html" / name).read_text(encoding="utf-8")

@@ -1,0 +1,283 @@
+"""A timeline as a picture: an SVG sequence diagram, made of text.
+
+Lanes are the test, each client and each server. Time goes down the page, in order and not to scale; where
+nobody did anything for a while, a break says for how long. The same timeline gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from html import escape
+from importlib import resources
+from itertools import pairwise
+from math import hypot
+from typing import TYPE_CHECKING, Final
+
+from harness.report.sequence import WORTH_A_BREAK, Diagram, Kind, Lane, Step, counted, read
+from harness.report.text import for_xml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from harness.result import Moment
+
+# In pixels. A letter is what a monospaced font of the style's size takes.
+_TOP: Final = 70
+_ROW: Final = 26
+_BREAK: Final = 34
+_FIRST_LANE: Final = 120
+_LANE: Final = 230
+_NARROW_LANE: Final = 190
+_IDLE_LANE: Final = 130
+_TEST_LANE: Final = 150
+_HEAD: Final = 160
+_SEVERAL: Final = 5
+_TALL: Final = 900
+_MARGIN: Final = 270
+_STUB: Final = 90
+_TIP: Final = 7
+_LETTER: Final = 6.95
+
+_NOTHING: Final = (
+    '<svg xmlns="http://www.w3.org/2000/svg" role="img" width="400" height="60"><title>{title}</title>'
+    '<text x="20" y="35" fill="gray">Nothing happened in this case.</text></svg>\n'
+)
+
+
+def svg(timeline: Sequence[Moment], *, title: str) -> str:
+    """Return the picture as a file of its own, with its style; of an empty timeline, one that says so."""
+    return _drawn(timeline, title, f"<style>{style()}</style>") or _NOTHING.format(title=_escaped(title))
+
+
+def drawing(timeline: Sequence[Moment], *, title: str) -> str:
+    """Return the picture for a page that has the `style`; of an empty timeline there is none."""
+    return _drawn(timeline, title, "")
+
+
+@cache
+def style() -> str:
+    """Return the style sheet of pictures."""
+    return (resources.files("harness.report") / "html" / "picture.css").read_text(encoding="utf-8")
+
+
+def moment_line(moment: Moment) -> str:
+    """Return a moment as a line of text: when (in milliseconds), who, what, and what of it."""
+    said = " ".join(moment.text.split())
+    return "  ".join(filter(None, (_milliseconds(moment.at), moment.source, moment.kind, said)))
+
+
+def summary(diagram: Diagram) -> str:
+    """Return in words what a diagram shows."""
+    commands = [step.command for step in diagram.steps if step.kind is Kind.ASK and step.command]
+    facts = {
+        "commands": len(commands),
+        "failed": sum(command.failed for command in commands),
+        "retries": sum(command.attempt > 1 for command in commands),
+        "fail point hits": sum(step.kind is Kind.HIT for step in diagram.steps),
+    }
+    counts = ", ".join(f"{name}: {count}" for name, count in facts.items() if count) or "no commands"
+    return f"{counts}; {_span(_last(diagram.steps[-1]) - _first(diagram.steps[0]))}"
+
+
+def _drawn(timeline: Sequence[Moment], title: str, style: str) -> str:
+    diagram = read(timeline)
+    if not diagram.steps:
+        return ""
+    sheet = _Sheet(diagram)
+    size = f'width="{sheet.width}" height="{sheet.height}" viewBox="0 0 {sheet.width} {sheet.height}"'
+    return "".join(
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="picture" role="img" {size}>',
+            f"<title>{_escaped(title)}</title><desc>{_escaped(summary(diagram))}</desc>{style}",
+            *sheet.parts(),
+            "</svg>\n",
+        )
+    )
+
+
+class _Sheet:
+    """The paper: where lanes and rows are, and what is drawn there."""
+
+    def __init__(self, diagram: Diagram) -> None:
+        self._steps = diagram.steps
+        self._x = _columns(diagram)
+        self._y, self._breaks, bottom = _rows(diagram.steps)
+        self._asked = {step.command: step for step in diagram.steps if step.kind is Kind.ASK}
+        self._ends = (min(self._x.values()), max(self._x.values()))
+        self.width = self._ends[1] + _MARGIN  # room for what stands beside the last lane
+        self.height = bottom if bottom <= _TALL else bottom + 30  # where the names stand again
+
+    def parts(self) -> Iterator[str]:
+        """Yield the elements, those below first."""
+        lines = "".join(f"M{x} 40V{self.height - 12}" for x in self._x.values())
+        yield f'<g class="life"><path d="{lines}"/></g><text class="t" x="52" y="30">ms</text>'
+        yield from (self._break(y, seconds) for y, seconds in self._breaks)
+        yield from map(self._row, self._steps)
+        yield from (_head(lane, x, 12) for lane, x in self._x.items())
+        if self.height > _TALL:
+            yield from (_head(lane, x, self.height - 40) for lane, x in self._x.items())
+
+    def _break(self, y: int, seconds: float) -> str:
+        return (
+            f'<g class="gap" transform="translate(0,{y})"><rect x="60" y="-11" width="{self.width - 60}"'
+            f' height="22"/><path d="M68-11H{self.width - 16}M68 11H{self.width - 16}"/>'
+            f'<text x="{sum(self._ends) // 2}" y="4">{_span(seconds)}</text></g>'
+        )
+
+    def _row(self, step: Step) -> str:
+        told = _escaped("\n".join(map(moment_line, step.moments)))
+        return (
+            f'<g class="{step.kind}{" bad" if step.bad else ""}" transform="translate(0,{self._y[step]})">'
+            f'<title>{told}</title><text class="t" x="60" y="4">{_milliseconds(_first(step))}</text>'
+            f"{self._drawing_of(step)}</g>"
+        )
+
+    def _drawing_of(self, step: Step) -> str:
+        x = self._x[step.lane]
+        match step.kind:
+            case Kind.OPERATION:
+                return (
+                    f'<rect x="68" y="-11" width="{self.width - 84}" height="22" rx="4"/>{self._dot(x, step)}'
+                )
+            case Kind.ASK:
+                return self._ask(x, step)
+            case Kind.REPLY:
+                return self._reply(x, step)
+            case Kind.SERVED:
+                return self._busy(step) + f'<circle cx="{x}" r="3"/>'
+            case Kind.HIT:
+                return f'<path d="M{x - 6}-6l12 12m0-12l-12 12"/>{self._beside(x, step)}'
+            case Kind.MARK:
+                return self._marks(step)
+            case Kind.ENDED:
+                return self._dot(x, step)
+
+    def _marks(self, step: Step) -> str:
+        """Return a dot with its label on each lane; a label ends where the next dot of the row is."""
+        places = sorted((self._x[lane], labels) for lane, labels in step.marks.items())
+        ends = [x for x, _ in places[1:]] + [self.width]
+        return "".join(
+            f'<circle cx="{x}" r="4"/>{_text(x + 12, counted(labels), end - x - 20)}'
+            for (x, labels), end in zip(places, ends, strict=True)
+        )
+
+    def _dot(self, x: int, step: Step) -> str:
+        return f'<circle cx="{x}" r="4"/>{self._beside(x, step)}'
+
+    def _beside(self, x: int, step: Step) -> str:
+        return _text(x + 12, step.label, self.width - x - 28)
+
+    def _ask(self, x: int, step: Step) -> str:
+        assert step.command is not None
+        end, attempt = self._far_end(x, step), step.command.attempt
+        label = _fitted(step.label, abs(end - x) - 20)
+        retry = f' <tspan class="retry">attempt {attempt}</tspan>' if attempt > 1 else ""
+        return f'{_arrow(x, 0, end, 0)}<text class="mid" x="{(x + end) // 2}" y="-5">{label}{retry}</text>'
+
+    def _reply(self, x: int, step: Step) -> str:
+        command = step.command
+        assert command is not None
+        start, rise, busy = self._far_end(x, step), 0, ""
+        if command.served is step:
+            busy = self._busy(step)
+        elif command.served is not None:
+            rise = min(0, self._y[command.served] - self._y[step])
+        label = _fitted(step.label, abs(start - x) - 20)
+        middle = f'x="{(x + start) // 2}" y="{rise // 2 - 5}"'
+        return f'{busy}{_arrow(start, rise, x, 0)}<text class="mid" {middle}>{label}</text>'
+
+    def _far_end(self, x: int, step: Step) -> int:
+        """Return where the server's end of an arrow is: nowhere if no server told of the command."""
+        server = step.command.server if step.command else None
+        return self._x[server] if server else x + _STUB
+
+    def _busy(self, step: Step) -> str:
+        """Return the bar that shows how long the server was at a command, seen from the row where it ends."""
+        command = step.command
+        assert command is not None
+        assert command.server is not None
+        rise = self._y[step] - self._y[self._asked[command]]
+        x = self._x[command.server] - 4
+        return f'<rect class="busy" x="{x}" y="{-rise}" width="8" height="{rise}" rx="2"/>'
+
+
+def _columns(diagram: Diagram) -> dict[Lane, int]:
+    """Return where each lane is: lanes with arrows stand far from each other, unless there are many."""
+    pitch = _LANE if len(diagram.busy) <= _SEVERAL else _NARROW_LANE
+    places = dict.fromkeys(diagram.lanes[:1], _FIRST_LANE)
+    for lane, following in pairwise(diagram.lanes):
+        near = _TEST_LANE if lane.side == "test" else _IDLE_LANE
+        apart = pitch if {lane, following} <= diagram.busy and lane.side != "test" else near
+        room = (_head_width(lane) + _head_width(following)) // 2 + 12
+        places[following] = places[lane] + max(apart, room)
+    return places
+
+
+def _rows(steps: Sequence[Step]) -> tuple[dict[Step, int], list[tuple[int, float]], int]:
+    """Return where each step is, where the breaks are and of how many seconds, and where the paper ends."""
+    places: dict[Step, int] = {}
+    breaks: list[tuple[int, float]] = []
+    y, before = _TOP, None
+    for step in steps:
+        if before is not None and _first(step) - before >= WORTH_A_BREAK:
+            breaks.append((y, _first(step) - before))
+            y += _BREAK
+        places[step] = y
+        before = _last(step)
+        y += _ROW
+    return places, breaks, y
+
+
+def _head(lane: Lane, x: int, y: int) -> str:
+    width = _head_width(lane)
+    return (
+        f'<g class="head {lane.side}"><rect x="{x - width // 2}" y="{y}" width="{width}" height="28" rx="6"/>'
+        f'<text x="{x}" y="{y + 18}">{_fitted(lane.name, _HEAD)}</text></g>'
+    )
+
+
+def _head_width(lane: Lane) -> int:
+    return max(60, round(min(len(lane.name) * _LETTER, _HEAD)) + 26)
+
+
+def _arrow(x: int, y: int, to_x: int, to_y: int) -> str:
+    """Return a line with a tip at its second end."""
+    away = hypot(to_x - x, to_y - y) or 1.0
+    dx, dy = (to_x - x) / away * _TIP, (to_y - y) / away * _TIP
+    wings = ((-dx - dy / 2, -dy + dx / 2), (-dx + dy / 2, -dy - dx / 2))
+    left, right = (f"{to_x + x_off:.1f} {to_y + y_off:.1f}" for x_off, y_off in wings)
+    line, tip = f"M{x} {y}L{to_x} {to_y}", f"M{left}L{to_x} {to_y}L{right}"
+    return f'<path d="{line}"/><path class="tip" d="{tip}"/>'
+
+
+def _text(x: int, label: str, room: int) -> str:
+    return f'<text x="{x}" y="4">{_fitted(label, room)}</text>'
+
+
+def _fitted(label: str, room: int) -> str:
+    """Return as much of a text as there is room for, in pixels, ready for a document."""
+    most = max(4, int(room / _LETTER))
+    return _escaped(label if len(label) <= most else f"{label[: most - 1]}…")
+
+
+def _escaped(text: str) -> str:
+    return escape(for_xml(text), quote=False)
+
+
+def _first(step: Step) -> float:
+    return step.moments[0].at
+
+
+def _last(step: Step) -> float:
+    return step.moments[-1].at
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1000:.1f}"
+
+
+def _span(seconds: float) -> str:
+    """Return a length of time as people say it."""
+    if seconds < 1:
+        return f"{seconds * 1000:.3g} ms"
+    return f"{seconds:.3g} s"

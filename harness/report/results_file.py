@@ -1,0 +1,270 @@
+"""The results of a run as a file: JSON Lines that are written as results come, and read back later.
+
+The first line says what run it was, the last one that it came to its end; between them each line is a
+`Result`. A file whose name ends in `.gz` is compressed.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from importlib import metadata
+from inspect import Parameter, signature
+from math import isfinite
+from types import NoneType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Self,
+    TextIO,
+    TypeAlias,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import jsonschema_rs
+
+from harness.plan import Settings
+from harness.result import Result
+from harness.unified.uri import ConnectionString
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+    from types import TracebackType
+
+SCHEMA: Final = "pushbackd-results/1"
+_MADE_BY: Final = "is not what `pushbackd conform --results` writes"
+
+
+class ResultsFileError(Exception):
+    """A file of results cannot be used: says which, where and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What the first line of the file says: when (UTC, in ISO 8601), by which version, and how it was run."""
+
+    started: str
+    pushbackd: str
+    settings: Settings
+
+    @classmethod
+    def at(cls, utc: float, settings: Settings) -> Run:
+        """Return a run that starts at an instant, in seconds since 1970; it tells no passwords."""
+        started = datetime.fromtimestamp(utc, UTC).isoformat(timespec="seconds")
+        shown = replace(settings, uri=_shown(settings.uri), uri_multi=_shown(settings.uri_multi))
+        return cls(started, version(), shown)
+
+
+def _shown(uri: str) -> str:
+    """Return a connection string as others may read it."""
+    return ConnectionString.of(uri).redacted() if uri else ""
+
+
+def version() -> str:
+    """Return the installed version of this program."""
+    try:
+        return metadata.version("pushbackd")
+    except metadata.PackageNotFoundError:
+        return "from its sources"
+
+
+class ResultsWriter:
+    """Writes results as they come. Opening raises `OSError`, as writing does.
+
+    A file that is left without `end` has no last line, and will not be read as a whole run.
+    """
+
+    def __init__(self, path: Path, run: Run) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._stream: TextIO = _opened(path, "w")
+        self._count = 0
+        self._write({"schema": SCHEMA, **asdict(run)})
+
+    def add(self, result: Result) -> None:
+        """Write the next result."""
+        self._count += 1
+        self._write(result.to_dict())
+
+    def end(self) -> None:
+        """Write that the run is over."""
+        self._write({"end": self._count})
+
+    def _write(self, document: object) -> None:
+        self._stream.write(json.dumps(document, separators=(",", ":")) + "\n")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stream.close()
+
+
+class ResultsReader:
+    """A file of results, checked line by line while it is read. Every method raises `ResultsFileError`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._stream: TextIO = _opened(path, "r")
+        except OSError as error:
+            raise ResultsFileError(f"{path}: {error.strerror}") from error
+        self._lines = self._numbered()
+        try:
+            self.run: Run = self._header()
+        except BaseException:
+            self._stream.close()
+            raise
+
+    def results(self) -> Iterator[Result]:
+        """Yield the results, once."""
+        count = 0
+        for number, document in self._lines:
+            if "end" in document:
+                self._finish(number, document["end"], count)
+                return
+            count += 1
+            yield self._result(number, document)
+        raise self._error(
+            count + 2, "the last line is missing: the run was ended from outside, or the file was cut off"
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stream.close()
+
+    def _numbered(self) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        number = 0
+        try:
+            for number, line in enumerate(self._stream, 1):
+                if not line.endswith("\n"):
+                    raise self._error(number, "the line has no end: the file was cut off")
+                document = json.loads(line, parse_float=_finite, parse_constant=_finite)
+                if not isinstance(document, dict):
+                    raise self._error(number, f"the line is no JSON object: the file {_MADE_BY}")
+                yield number, document
+        except (OSError, EOFError, zlib.error) as error:
+            raise self._error(number + 1, f"cannot be read on: {error}") from error
+        except (ValueError, RecursionError) as error:
+            here = number + 1 if isinstance(error, UnicodeDecodeError) else number
+            raise self._error(here, f"no JSON in UTF-8 ({error}): the file {_MADE_BY}") from error
+
+    def _header(self) -> Run:
+        number, document = next(self._lines, (1, {}))
+        schema = document.get("schema")
+        if schema != SCHEMA:
+            if isinstance(schema, str) and schema.startswith(SCHEMA.partition("/")[0]):
+                raise self._error(
+                    number, f"schema: is {schema!r}, and this version of pushbackd reads {SCHEMA!r}"
+                )
+            raise self._error(number, f"schema: must be {SCHEMA!r}, the file {_MADE_BY}")
+        self._check(number, document, _HEADER, "the first line does not describe a run")
+        try:
+            settings = Settings.from_dict(document["settings"])
+        except TypeError as error:
+            raise self._error(number, f"the first line does not describe a run: {error}") from error
+        return Run(document["started"], document["pushbackd"], settings)
+
+    def _result(self, number: int, document: Mapping[str, Any]) -> Result:
+        self._check(number, document, _RESULT, "no result of a case")
+        return Result.from_dict(document)
+
+    def _check(self, number: int, document: Mapping[str, Any], schema: _Schema, otherwise: str) -> None:
+        try:
+            schema.validate(document)
+        except jsonschema_rs.ValidationError as error:
+            where = "".join(f"{step}." for step in error.instance_path)[:-1]
+            told = f"{where}: {error.message}" if where else error.message
+            raise self._error(number, f"{otherwise}: {told:.300}") from error
+
+    def _finish(self, number: int, expected: object, count: int) -> None:
+        if expected != count:
+            raise self._error(number, f"end: says {expected} results, and there are {count}")
+        if next(self._lines, None) is not None:
+            raise self._error(number + 1, "something follows the end of the run: one file holds one run")
+
+    def _error(self, number: int, reason: str) -> ResultsFileError:
+        return ResultsFileError(f"{self._path}:{number}: {reason}")
+
+
+def _schema_of(hint: Any) -> dict[str, Any]:
+    """Return the JSON schema of a type that results are made of."""
+    if get_origin(hint) in (UnionType, Union):
+        return {"anyOf": [_schema_of(each) for each in get_args(hint)]}
+    if get_origin(hint) is tuple:
+        return {"type": "array", "items": _schema_of(get_args(hint)[0])}
+    if issubclass(hint, StrEnum):
+        return {"enum": [str(each) for each in hint]}
+    return {"type": _JSON_TYPES[hint]} if hint in _JSON_TYPES else _schema_of_record(hint)
+
+
+def _schema_of_record(record: type[Any]) -> dict[str, Any]:
+    hints = get_type_hints(record)
+    needed = [
+        name
+        for name, parameter in signature(record).parameters.items()
+        if parameter.default is Parameter.empty
+    ]
+    return {
+        "type": "object",
+        "properties": {name: _schema_of(hint) for name, hint in hints.items()},
+        "required": needed,
+        "additionalProperties": False,
+    }
+
+
+_JSON_TYPES: Final[Mapping[Any, str]] = {str: "string", int: "integer", float: "number", NoneType: "null"}
+
+
+_Schema: TypeAlias = jsonschema_rs.Draft202012Validator
+_PAIR: Final = {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2}
+_SETTINGS: Final = {
+    "type": "object",
+    "properties": {
+        "time": {"enum": ["real", "virtual"]},
+        "seed": {"type": "integer"},
+        "commands": {"type": "array", "items": _PAIR},
+    },
+    "required": ["commands"],
+}
+_HEADER: Final = _Schema(
+    {
+        "type": "object",
+        "properties": {
+            "started": {"type": "string"},
+            "pushbackd": {"type": "string"},
+            "settings": _SETTINGS,
+        },
+        "required": ["started", "pushbackd", "settings"],
+    }
+)
+_RESULT: Final = _Schema(_schema_of(Result))
+
+
+def _finite(text: str) -> float:
+    """Read a number of JSON; there, every number is finite."""
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(f"{text} is no number of JSON")
+    return number
+
+
+def _opened(path: Path, mode: str) -> TextIO:
+    if path.suffix == ".gz":
+        return cast("TextIO", gzip.open(path, f"{mode}t", 5, encoding="utf-8", newline="\n"))
+    return cast("TextIO", path.open(mode, buffering=1, encoding="utf-8", newline="\n"))

@@ -1,0 +1,115 @@
+"""A real browser for tests of pages: Chromium, without a window, steered by its own driver."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from selenium.webdriver.remote.webelement import WebElement
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+STEERING = shutil.which("chromedriver")
+MISSING = (
+    ""
+    if BROWSER and STEERING
+    else "no Chromium with its chromedriver is installed (apt-get install chromium-driver)"
+)
+
+_PATIENCE = 30.0
+"""Seconds until what a page should show is missed: a machine that runs tests has other things to do."""
+
+_FLAGS = (
+    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    *("--disable-extensions", "--window-size=1400,1000"),
+)
+
+
+class Page:
+    """What a reader sees and does."""
+
+    def __init__(self, chromium: webdriver.Chrome) -> None:
+        self.chromium = chromium
+
+    def open(self, path: Path, fragment: str = "") -> Page:
+        """Open a report anew, and wait until it is there."""
+        self.chromium.get("about:blank")
+        self.said(), self.requested()
+        self.chromium.get(f"{path.as_uri()}{fragment}")
+        self.until(lambda: self.run("return document.documentElement.dataset.ready"))
+        return self
+
+    def run(self, script: str, *arguments: object) -> Any:
+        """Run a script in the page and return what it returns."""
+        return self.chromium.execute_script(script, *arguments)
+
+    def all(self, selector: str) -> list[WebElement]:
+        """Return what a selector finds and a reader sees."""
+        return [
+            each for each in self.chromium.find_elements(By.CSS_SELECTOR, selector) if each.is_displayed()
+        ]
+
+    def one(self, selector: str) -> WebElement:
+        """Return what a selector finds, once it is there."""
+        self.until(lambda: self.all(selector))
+        return self.all(selector)[0]
+
+    def texts(self, selector: str) -> list[str]:
+        """Return the texts that a reader sees."""
+        return [each.text for each in self.all(selector)]
+
+    def press(self, *keys: str) -> None:
+        """Press keys, wherever the focus is."""
+        webdriver.ActionChains(self.chromium).send_keys(*keys).perform()
+
+    def until(self, holds: Callable[[], object]) -> None:
+        """Wait until something holds."""
+        wait = WebDriverWait(self.chromium, _PATIENCE, 0.02, (StaleElementReferenceException,))
+        wait.until(lambda _: holds())
+
+    def said(self) -> list[str]:
+        """Return what the browser complained of since it was last asked."""
+        return [entry["message"] for entry in self.chromium.get_log("browser")]  # type: ignore[no-untyped-call]
+
+    def requested(self) -> list[str]:
+        """Return the addresses that were asked for since this was last asked, but for the browser's own."""
+        logged = [json.loads(entry["message"])["message"] for entry in self.chromium.get_log("performance")]  # type: ignore[no-untyped-call]
+        sent = [
+            each["params"]["request"]["url"]
+            for each in logged
+            if each["method"] == "Network.requestWillBeSent"
+        ]
+        return [url for url in sent if not url.startswith(("chrome", "about:"))]
+
+    def emulate(self, **features: str) -> None:
+        """Make the page believe in a colour scheme, or that it is printed (`media="print"`)."""
+        media = features.pop("media", "")
+        wanted = [{"name": name.replace("_", "-"), "value": value} for name, value in features.items()]
+        self.chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": wanted})
+
+
+@contextmanager
+def browser(profile: Path) -> Iterator[Page]:
+    """Start Chromium with a profile of its own."""
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(BROWSER)
+    for flag in (*_FLAGS, f"--user-data-dir={profile}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    chromium = webdriver.Chrome(options=options, service=Service(str(STEERING)))
+    try:
+        yield Page(chromium)
+    finally:
+        chromium.quit()
