@@ -61,13 +61,13 @@ class Run:
     def at(cls, utc: float, settings: Settings) -> Run:
         """Return a run that starts at an instant, in seconds since 1970; it tells no passwords."""
         started = datetime.fromtimestamp(utc, UTC).isoformat(timespec="seconds")
-        return cls(started, version(), replace(settings, **_without_passwords(settings)))
+        shown = replace(settings, uri=_shown(settings.uri), uri_multi=_shown(settings.uri_multi))
+        return cls(started, version(), shown)
 
 
-def _without_passwords(settings: Settings) -> dict[str, str]:
-    """Return the connection strings as others may read them."""
-    uris = {"uri": settings.uri, "uri_multi": settings.uri_multi}
-    return {name: ConnectionString.of(uri).redacted() for name, uri in uris.items() if uri}
+def _shown(uri: str) -> str:
+    """Return a connection string as others may read it."""
+    return ConnectionString.of(uri).redacted() if uri else ""
 
 
 def version() -> str:
