@@ -42,7 +42,7 @@ class Node:
                 return None
         return node
 
-    def every(self) -> Iterator[Node]:
+    def nested(self) -> Iterator[Node]:
         """Yield the node and all within it, in the order of the text."""
         yield self
         for key, value in self.members.values():
