@@ -98,6 +98,9 @@ class CommandAdapter:
             "observeLogs": sorted(spec.observe_logs),
             "serverApi": spec.server_api,
         }
+        # Only drivers that have declared it are ever asked for one of these.
+        more = {"observeSpans": spec.observe_spans, "autoEncryptOpts": spec.auto_encryption}
+        params |= {name: value for name, value in more.items() if value is not None}
         return await self._ask("client", number=number, params=params)
 
     async def create(self, kind: EntityKind, parent: Handle, spec: Mapping[str, Any]) -> Handle:
