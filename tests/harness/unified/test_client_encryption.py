@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +13,7 @@ from harness.adapters.base import EntityKind, Feature
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import load
 from harness.unified.outcome import Status
+from harness.unified.placeholders import variable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -119,3 +121,47 @@ def test_cases_run_where_their_need_of_encryption_is_met(
     outcome = world.run("", head=f"runOnRequirements: [{{csfle: {csfle}}}]\n")
     expected: Any = (Status.PASSED, "") if reason is None else (Status.SKIPPED, reason)
     assert (outcome.status, outcome.reason) == expected
+
+
+AUTOMATIC = {
+    "keyVaultNamespace": "k.v",
+    "kmsProviders": {"local": {"key": "secret"}},
+    "bypassAutoEncryption": True,
+    "bypassQueryAnalysis": False,
+    "schemaMap": {"db.coll": {"bsonType": "object"}},
+    "encryptedFieldsMap": {"db.coll": {"fields": []}},
+    "extraOptions": {"mongocryptdBypassSpawn": True},
+    "keyExpirationMS": 1,
+}
+
+
+def test_every_option_of_automatic_encryption_reaches_the_driver(world: World) -> None:
+    head = f"createEntities: [{{client: {{id: c, autoEncryptOpts: {json.dumps(AUTOMATIC)}}}}}]\n"
+    assert world.run("", head=head).status is Status.PASSED
+    assert world.adapter.clients[0].spec.auto_encryption == AUTOMATIC
+
+
+CREDENTIALS = {
+    "aws": ("accessKeyId", "secretAccessKey", "sessionToken"),
+    "azure": ("tenantId", "clientId", "clientSecret", "identityPlatformEndpoint"),
+    "gcp": ("email", "privateKey", "endpoint"),
+    "kmip": ("endpoint",),
+    "local": ("key",),
+}
+ALTERNATIVES = [*CREDENTIALS.items(), ("azure", ("accessToken",)), ("gcp", ("accessToken",))]
+
+
+@pytest.mark.parametrize("name", ["", ":name1"], ids=["unnamed", "named"])
+@pytest.mark.parametrize(("provider", "fields"), ALTERNATIVES)
+def test_every_credential_of_every_provider_is_known(
+    provider: str, fields: tuple[str, ...], name: str, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {field: {"$$placeholder": 1} for field in fields}
+    for field in fields:
+        monkeypatch.setenv(variable(("kmsProviders", provider + name, field)), f"the {field}")
+    providers = json.dumps({provider + name: given})
+    assert world.run("", head=HEAD % {"providers": providers}).status is Status.PASSED
+    (handle,) = world.adapter.handles
+    assert handle.spec["clientEncryptionOpts"]["kmsProviders"] == {
+        provider + name: {field: f"the {field}" for field in fields}
+    }

@@ -11,11 +11,15 @@ from scripted import ScriptedAdapter
 
 from harness.adapters.base import Event, Feature
 from harness.unified.outcome import Status
+from harness.unified.schema.grammar import MINOR_MAX, file_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+STORABLE: list[str] = file_schema(MINOR_MAX)["properties"]["createEntities"]["items"]["properties"]["client"][
+    "properties"
+]["storeEventsAsEntities"]["items"]["properties"]["events"]["items"]["enum"]
 HEAD = """\
 createEntities:
   - client:
@@ -118,3 +122,13 @@ def test_saved_results_can_be_read_when_the_case_has_ended(world: World) -> None
     assert outcome.entities is not None
     assert outcome.entities["reply"] == {"ok": 1}
     assert "client0" not in outcome.entities, "a driver's objects stay inside"
+
+
+@pytest.mark.parametrize("name", STORABLE)
+def test_every_event_that_can_be_stored_is(name: str, world: World) -> None:
+    head = HEAD.replace("[PoolReadyEvent, ConnectionClosedEvent]", f"[{name}]")
+    kind = name[0].lower() + name[1:]
+    world.adapter.answers["runCommand"] = world.observe(Event(kind, {}), Event("other", {}))
+    outcome = world.run(RUN, head=head)
+    assert outcome.entities is not None
+    assert [one["name"] for one in outcome.entities["pool"]] == [name]
