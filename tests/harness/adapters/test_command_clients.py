@@ -29,8 +29,14 @@ class RecordingChild:
         return Answer(number, entity=True)
 
 
-BASIC = {"uri": "mongodb://a:1/", "options": {}, "observeEvents": [], "observeLogs": [], "serverApi": None}
-ENCRYPTION = {"keyVaultNamespace": "k.v", "kmsProviders": {}}
+BASIC: dict[str, Any] = {
+    "uri": "mongodb://a:1/",
+    "options": {},
+    "observeEvents": [],
+    "observeLogs": [],
+    "serverApi": None,
+}
+ENCRYPTION: dict[str, Any] = {"keyVaultNamespace": "k.v", "kmsProviders": {}}
 
 
 @pytest.mark.parametrize(
