@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -31,6 +31,7 @@ from harness.sim.world import World, run_virtual
 from harness.targets import NO_SERVER, has_auth, is_by_uri, topology_of
 from harness.unified.account import Account
 from harness.unified.deployment import Deployment
+from harness.unified.loops import Loops, first_interrupt, has_loop
 from harness.unified.model import Case
 from harness.unified.outcome import Outcome, Status
 from harness.unified.runner import run_case
@@ -38,7 +39,7 @@ from mongowire.system import SeededRng, SystemClock, TcpNetwork
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
-    from contextlib import AbstractAsyncContextManager
+    from contextlib import AbstractAsyncContextManager, AbstractContextManager
     from types import TracebackType
 
     from fakeserver.journal import Record
@@ -94,6 +95,7 @@ class Bench:
         self._deployments: dict[str, tuple[RunningDeployment, AsyncExitStack]] = {}
         self._children = Children(call_seconds=_CALL_SHARE * settings.case_timeout)
         self._cases = 0
+        self.loops = Loops(settings.loop_iterations, settings.loop_seconds)
 
     def __enter__(self) -> Self:
         return self
@@ -211,9 +213,17 @@ class Bench:
         self, case: Case, deployment: Deployment, adapter: DriverAdapter, account: Account
     ) -> Outcome:
         try:
-            return await self._rig.run_case(case, adapter=adapter, deployment=deployment, account=account)
+            with self._first_interrupt(case):
+                return await self._rig.run_case(
+                    case, adapter=adapter, deployment=deployment, account=account, loops=self.loops
+                )
         finally:
             await adapter.aclose()
+
+    def _first_interrupt(self, case: Case) -> AbstractContextManager[None]:
+        """While a case has loops to end, the first interrupt ends those and not the run."""
+        ends_loops = has_loop(case) and not self.loops.ended
+        return first_interrupt(self.loops.end) if ends_loops else nullcontext()
 
     async def _adapter(self, item: Item, deployment: Deployment) -> DriverAdapter:
         command = self._settings.command(item.adapter)

@@ -26,6 +26,7 @@ from harness.report.progress import progress
 from harness.result import ExitCode, Result, ResultStatus, Tally
 from harness.run import InOrder, jobs_for, run_patiently
 from harness.survey import DeploymentError
+from harness.unified import loops
 from mongowire.system import SystemClock
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ class Options:
     expectations: Path | None
     journal: Path | None
     case_timeout: float
+    loop_iterations: int
+    loop_seconds: float | None
     no_color: bool
     verbose: int
     quiet: bool
@@ -164,6 +167,21 @@ class _Jobs(click.ParamType[int | None]):
     metavar="SECONDS",
     help="When a case has hung, on the clock that it runs on.",
 )
+@click.option(
+    "--loop-iterations",
+    type=click.IntRange(min=1),
+    default=loops.ITERATIONS,
+    show_default=True,
+    metavar="N",
+    help="When loops end, which by themselves have no end; so does the first interrupt (Ctrl-C).",
+)
+@click.option(
+    "--loop-seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="When they end at the latest, on the clock of their case."
+    f"  [default: {loops.SECONDS:g}, or half of --case-timeout]",
+)
 @click.option("--no-color", is_flag=True, help="No styles, not even on a terminal (as with NO_COLOR).")
 @click.option(
     "-v",
@@ -238,11 +256,24 @@ def _settings(options: Options, infos: Mapping[str, DriverInfo], given: Given | 
         time="virtual" if options.time == "virtual" else "real",
         seed=options.seed,
         case_timeout=options.case_timeout,
+        loop_iterations=options.loop_iterations,
+        loop_seconds=_loop_seconds(options.loop_seconds, options.case_timeout),
         journal_dir=str(options.journal) if options.journal else "",
         commands=tuple((name, info.command) for name, info in infos.items() if info.command),
         wire=options.verbose >= _WIRE_LEVEL,
         detail="all" if options.results or options.html else "failures",
     )
+
+
+def _loop_seconds(given: float | None, case_timeout: float) -> float:
+    if given is None:
+        return min(loops.SECONDS, case_timeout / 2)
+    if given >= case_timeout:
+        raise click.UsageError(
+            f"--loop-seconds {given:g}: a case has hung after --case-timeout {case_timeout:g} seconds,"
+            " which must be more"
+        )
+    return given
 
 
 def _editions(options: Options, infos: Mapping[str, DriverInfo]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from harness.formats.reading import cases_of
 from harness.lint.engine import flaws
 from harness.result import Result, ResultStatus
 from harness.targets import NO_SERVER
+from harness.unified import loops
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import read
 from harness.unified.model import Case, TestFile, nested
@@ -30,10 +31,11 @@ Detail: TypeAlias = Literal["failures", "all"]
 class Settings:
     """What all items of a run share.
 
-    `case_timeout` is in seconds of the clock that cases run on; `journal_dir` is empty when no journals are
-    wanted. `commands` are pairs: the name of an adapter that is a process of its own, and its command line.
-    `detail` says which results carry what happened: those of `failures`, or of `all` cases; with `wire` that
-    includes every message between drivers and servers.
+    `case_timeout` and `loop_seconds` are in seconds of the clock that cases run on; loops also end after
+    `loop_iterations`. `journal_dir` is empty when no journals are wanted. `commands` are pairs: the name of
+    an adapter that is a process of its own, and its command line. `detail` says which results carry what
+    happened: those of `failures`, or of `all` cases; with `wire` that includes every message between drivers
+    and servers.
     `uri` is of a deployment that is not ours, with `uri_multi` of all its mongos where one differs from the
     other; where it is empty, a run starts its own.
     """
@@ -42,6 +44,8 @@ class Settings:
     seed: int = 0
     case_timeout: float = 60.0
     journal_dir: str = ""
+    loop_iterations: int = loops.ITERATIONS
+    loop_seconds: float = loops.SECONDS
     commands: tuple[tuple[str, str], ...] = ()
     detail: Detail = "failures"
     wire: bool = False

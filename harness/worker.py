@@ -25,6 +25,7 @@ def main() -> None:
     os.dup2(2, 1)  # whatever a driver prints must not be taken for a result
     questions = sys.stdin
     with answers, Bench(Settings.from_dict(json.loads(questions.readline()))) as bench:
+        signal.signal(signal.SIGINT, lambda *_: bench.loops.end())
         for line in questions:
             result = bench.run(Item(**json.loads(line)))
             answers.write(json.dumps(result.to_dict()) + "\n")

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
 from asyncio.subprocess import PIPE
 from collections import deque
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from harness.result import Result, ResultStatus
+from harness.unified.loops import first_interrupt, has_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -57,13 +60,25 @@ class Pool:
         self._on_result = on_result
         self._command = worker_command() if command is None else tuple(command)
         self._watchdog = settings.case_timeout + _START_GRACE if watchdog is None else watchdog
+        self._working: set[_Worker] = set()
 
     async def run(self, items: Mapping[int, Item], order: Iterable[int]) -> None:
-        """Run all items; `order` says which to start first. Cancelling it ends all workers."""
+        """Run all items; `order` says which to start first. Cancelling it ends all workers.
+
+        Where there are loops to end, the first interrupt ends those in all workers and not the run.
+        """
         waiting = deque(order)
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(self._jobs, len(items))):
-                group.create_task(self._work(items, waiting))
+        loops = any(has_loop(item.case()) for item in items.values())
+        with first_interrupt(self._end_loops) if loops else nullcontext():
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(self._jobs, len(items))):
+                    group.create_task(self._work(items, waiting))
+
+    def _end_loops(self) -> None:
+        """Let no iteration begin any more, also not in workers that are still to come."""
+        self._settings = replace(self._settings, loop_iterations=0)
+        for worker in self._working:
+            worker.interrupt()
 
     async def _work(self, items: Mapping[int, Item], waiting: deque[int]) -> None:
         worker: _Worker | None = None
@@ -71,15 +86,18 @@ class Pool:
             while waiting:
                 place = waiting.popleft()
                 worker = worker or await _Worker.start(self._command, self._settings)
+                self._working.add(worker)
                 try:
                     result = await worker.run(items[place], watchdog=self._watchdog)
                 except WorkerLostError as lost:
                     result = items[place].result(ResultStatus.FAILED, str(lost))
+                    self._working.discard(worker)
                     await worker.kill()
                     worker = None
                 self._on_result(place, result)
         finally:
             if worker is not None:
+                self._working.discard(worker)
                 await worker.kill()
 
 
@@ -116,6 +134,11 @@ class _Worker:
         if not answer.endswith(b"\n"):
             raise WorkerLostError(await self._obituary())
         return Result.from_dict(json.loads(answer))
+
+    def interrupt(self) -> None:
+        """Ask the process for the end of its loops."""
+        with suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGINT)
 
     async def kill(self) -> None:
         """End the process and wait until it is gone: it may first end what it has started."""

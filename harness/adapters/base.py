@@ -57,6 +57,7 @@ class EntityKind(Enum):
     CHANGE_STREAM = "changeStream"
     TOPOLOGY_DESCRIPTION = "topologyDescription"
     DOCUMENT = "document"
+    EVENT_LIST = "eventList"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,8 @@ class ClientSpec:
     repeats those options as the file gives them. `observe_events` names the kinds of event that the adapter
     must collect; it may collect more. What the file wants ignored is left to the runner. `observe_logs` are
     the components whose log messages must be collected too, at whatever level; with `observe_spans` (the body
-    of `observeTracingMessages`) so must be spans.
+    of `observeTracingMessages`) so must be spans. `auto_encryption` is the body of `autoEncryptOpts`, with
+    credentials in the place of placeholders.
     """
 
     uri: str
@@ -139,6 +141,7 @@ class ClientSpec:
     observe_logs: frozenset[str] = frozenset()
     observe_spans: Mapping[str, Any] | None = None
     server_api: Mapping[str, Any] | None = None
+    auto_encryption: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,6 +99,8 @@ class CommandAdapter:
             "observeSpans": spec.observe_spans,
             "serverApi": spec.server_api,
         }
+        if spec.auto_encryption is not None:  # only drivers that have declared it are ever asked for it
+            params["autoEncryptOpts"] = spec.auto_encryption
         return await self._made("client", number=number, params=params)
 
     async def create(self, kind: EntityKind, parent: Handle, spec: Mapping[str, Any]) -> Handle:

@@ -397,8 +397,14 @@ CURSOR: Final[Mapping[str, Handler]] = {
     "close": _close,
 }
 
+
+async def _found_files(cursor: Any) -> list[dict[str, Any]]:
+    """Return the documents behind PyMongo's files, which would read on where one compares them."""
+    return [dict(file._file) for file in await drained(cursor)]  # noqa: SLF001  # no public name
+
+
 BUCKET: Final[Mapping[str, Handler]] = {
-    "find": Call("find", _FIND, drained),
+    "find": Call("find", _FIND, _found_files),
     "download": _download,
     "downloadByName": _download_by_name,
     "upload": _upload,

@@ -142,17 +142,19 @@ def _report_server(error: OperationFailure | NotPrimaryError) -> ErrorReport:
 
 
 def _report_bulk(error: BulkWriteError) -> ErrorReport:
-    """Unified Test Format: bulkWrite. The aggregated errors all count, so all are in the message."""
+    """Unified Test Format: bulkWrite. The aggregated errors all count; PyMongo's own message has none."""
     details = error.details
     errors = [*details.get("writeErrors", ()), *details.get("writeConcernErrors", ())]
     code = errors[0].get("code") if errors else error.code
     return ErrorReport(
-        message="; ".join([str(error), *(str(one.get("errmsg")) for one in errors)]),
+        message=str(error),
         is_timeout_error=error.timeout,
         code=code,
         code_name=code_name(code) if code is not None else None,
         labels=_labels(error, details) | _labels_inside(errors),
         result=_bulk_document(details),
+        write_errors={one["index"]: _with_message(one) for one in _listed(details.get("writeErrors"))},
+        write_concern_errors=[_with_message(one) for one in _listed(details.get("writeConcernErrors"))],
     )
 
 

@@ -177,7 +177,7 @@ class Scenario:
             self._refer(body["sessionOptions"]["snapshotTime"], EntityKind.DOCUMENT, scope)
         self._define(Entity(body.value["id"], kind, body, client, created=True), scope)
         for stored in _items(body.get("storeEventsAsEntities")):
-            self._define(Entity(stored.value["id"], EntityKind.DOCUMENT, stored), scope)
+            self._define(Entity(stored.value["id"], EntityKind.EVENT_LIST, stored), scope)
 
     def _define(self, entity: Entity, scope: dict[str, Entity]) -> None:
         self.every_entity.append(entity)
@@ -238,7 +238,7 @@ class Scenario:
         given = step.item.get("arguments")
         if step.on_runner and given is not None:
             for name in (*_STORED, *(("id",) if step.name == "recordTopologyDescription" else ())):
-                if name in given.value:
+                if name in given.value and not _appends(name, given[name], test):
                     kind = EntityKind.TOPOLOGY_DESCRIPTION if name == "id" else EntityKind.DOCUMENT
                     self._define(Entity(str(given.value[name]), kind, given[name]), test.entities)
         saved = step.item.get("saveResultAsEntity")
@@ -255,6 +255,16 @@ class Scenario:
                     if name in _NAMING:
                         wanted = None if name == "$$matchesEntity" else _NAMING[name]
                         self._refer(operator.item, wanted, test.entities)
+
+
+def _appends(name: str, item: Marked, test: Test) -> bool:
+    """Return whether a loop appends to an array that is there, as it does with what goes wrong."""
+    there = test.entities.get(str(item.value))
+    return (
+        name in ("storeErrorsAsEntity", "storeFailuresAsEntity")
+        and there is not None
+        and there.kind in (EntityKind.DOCUMENT, None)
+    )
 
 
 def _items(item: Marked | None) -> Sequence[Marked]:

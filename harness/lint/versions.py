@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from harness.lint.scenario import Scenario
 
-_OPERATIONS: Final[Mapping[str, int]] = {
+OPERATIONS: Final[Mapping[str, int]] = {
     "loop": 2,
     "assertNumberConnectionsCheckedOut": 3,
     "createCommandCursor": 3,
@@ -29,7 +29,7 @@ _OPERATIONS: Final[Mapping[str, int]] = {
     "waitForThread": 10,
     "getSnapshotTime": 27,
 }
-_OPERATORS: Final[Mapping[str, int]] = {
+OPERATORS: Final[Mapping[str, int]] = {
     "$$lte": 9,
     "$$matchAsDocument": 13,
     "$$matchAsRoot": 13,
@@ -39,9 +39,9 @@ _OPERATORS: Final[Mapping[str, int]] = {
 def needs(scenario: Scenario) -> Iterator[tuple[int, str]]:
     """Yield the minor versions that a file needs, and what for."""
     for step in scenario.steps:
-        if step.name in _OPERATIONS:
-            yield _OPERATIONS[step.name], step.name
+        if step.name in OPERATIONS:
+            yield OPERATIONS[step.name], step.name
     for test in scenario.tests:
         for operator in test.operators:
-            if operator.name in _OPERATORS:
-                yield _OPERATORS[operator.name], operator.name
+            if operator.name in OPERATORS:
+                yield OPERATORS[operator.name], operator.name

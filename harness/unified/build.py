@@ -166,15 +166,30 @@ def _checked(name: str, make: Callable[[Marked], T]) -> Callable[[Marked], T]:
     return check_and_make
 
 
-def _listed(name: str, make: Callable[[Marked], T]) -> Callable[[Marked], tuple[T, ...]]:
+def _listed(
+    name: str, make: Callable[[Marked], T], *, at_least: int = 0
+) -> Callable[[Marked], tuple[T, ...]]:
     """Return a maker of a list of such parts."""
 
     def check_and_make(item: Marked) -> tuple[T, ...]:
         if not isinstance(item.value, list):
             raise ScenarioError(f"must be a list of {name} documents", location=item.location)
+        if len(item.value) < at_least:
+            raise ScenarioError("is empty", location=item.location, fix=f"give at least one {name}")
         return _each(item, _checked(name, make))
 
     return check_and_make
+
+
+def _entity_operation(item: Marked) -> Operation:
+    """Return an operation of a loop or a thread, which run on entities only."""
+    made = operation(item)
+    if made.object == "testRunner":
+        raise ScenarioError(
+            f"{made.name} cannot stand here: loops and threads run operations on entities",
+            location=item["object"].location,
+        )
+    return made
 
 
 def _expected_error(item: Marked) -> ExpectedError:
@@ -252,9 +267,9 @@ def expected_event(item: Marked) -> ExpectedEvent:
 
 _PARTS: Final[Mapping[str, Callable[[Marked], Any]]] = {
     "callback": _listed("operation", operation),
-    "operations": _listed("operation", operation),
-    "operation": _checked("operation", operation),
-    "entities": _listed("entity", entity),
+    "operations": _listed("operation", _entity_operation),
+    "operation": _checked("operation", _entity_operation),
+    "entities": _listed("entity", entity, at_least=1),
     "event": _checked("event", expected_event),
 }
 """Arguments of `withTransaction`, `loop`, `runOnThread`, `createEntities`, `waitForEvent`."""

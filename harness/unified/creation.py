@@ -8,12 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.adapters.base import ClientSpec, EntityKind
+from harness.unified.arguments import check_options, check_session_options
 from harness.unified.deployment import Topology
 from harness.unified.entities import ClientEntity, SessionEntity, ThreadEntity
-from harness.unified.errors import ScenarioError
+from harness.unified.errors import EntityError, ScenarioError
+from harness.unified.model import nested
 from harness.unified.observation import ALWAYS, READY, told
 from harness.unified.outcome import CaseFailedError, CaseSkippedError
+from harness.unified.placeholders import replaced
 from harness.unified.requirements import FAIL_POINT_SETTERS
+from harness.unified.stored_events import EventList, kind_of
 from harness.unified.uri import host_count, with_options
 
 if TYPE_CHECKING:
@@ -36,18 +40,19 @@ async def create_entity(context: Context, spec: EntitySpec) -> None:
 
 
 async def _client(context: Context, spec: EntitySpec) -> None:
-    body = spec.body
-    if "storeEventsAsEntities" in body:
-        raise CaseSkippedError("storeEventsAsEntities (deprecated) collects events for an outer program")
+    body, options = spec.body, replaced(spec.body.get("uriOptions", {}), "uriOptions")
     observed, logs = frozenset(body.get("observeEvents", ())), body.get("observeLogMessages", {})
+    stored = _stored_kinds(body)
+    uri = _client_uri(context, body.get("useMultipleMongoses"), options)
     handle = await context.adapter.create_client(
         ClientSpec(
-            uri=_client_uri(context, body),
-            options=body.get("uriOptions", {}),
-            observe_events=observed | ALWAYS | told(context.adapter.features),
+            uri=uri,
+            options=options,
+            observe_events=observed.union(ALWAYS, told(context.adapter.features), *stored.values()),
             observe_logs=frozenset(logs),
             observe_spans=body.get("observeTracingMessages"),
             server_api=body.get("serverApi"),
+            auto_encryption=_with_credentials(body.get("autoEncryptOpts")),
         )
     )
     client = ClientEntity(
@@ -60,19 +65,46 @@ async def _client(context: Context, spec: EntitySpec) -> None:
     )
     context.entities.add(EntityKind.CLIENT, spec.id, client)
     context.account.clients[spec.id] = client.read
+    for name, kinds in stored.items():
+        events = EventList(kinds, client.read, context.deployment.clock)
+        context.entities.add(EntityKind.EVENT_LIST, name, events, client=spec.id)
     if "awaitMinPoolSizeMS" in body:
-        await _await_min_pool_size(context, client, spec)
+        await _await_min_pool_size(context, client, spec, servers=_pools(context.deployment, uri, options))
 
 
-def _client_uri(context: Context, body: Mapping[str, Any]) -> str:
-    options = dict(body.get("uriOptions", {}))
-    if _sets_fail_points(context) and "heartbeatfrequencyms" not in (name.lower() for name in options):
+def _stored_kinds(body: Mapping[str, Any]) -> dict[str, frozenset[str]]:
+    """Return which events are stored under which name. Raises `EntityError` for one that is given twice."""
+    kinds: dict[str, frozenset[str]] = {}
+    for stored in body.get("storeEventsAsEntities", ()):
+        if stored["id"] in kinds:
+            raise EntityError(
+                f"entity {stored['id']!r} already exists (eventList)", fix="entity names are written once"
+            )
+        kinds[stored["id"]] = frozenset(map(kind_of, stored["events"]))
+    return kinds
+
+
+def _with_credentials(options: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Return options of an encryption, with the environment's credentials for placeholders."""
+    if options is None:
+        return None
+    return {**options, "kmsProviders": replaced(options["kmsProviders"], "kmsProviders")}
+
+
+def _client_uri(context: Context, multiple: bool | None, given: Mapping[str, Any]) -> str:  # noqa: FBT001  # useMultipleMongoses: true, false or not given
+    options = dict(given)
+    if _sets_fail_points(context) and _option(options, "heartbeatFrequencyMS") is None:
         options["heartbeatFrequencyMS"] = _HEARTBEAT_MS
-    return with_options(_deployment_uri(context.deployment, body.get("useMultipleMongoses")), options)
+    return with_options(_deployment_uri(context.deployment, multiple), options)
+
+
+def _option(options: Mapping[str, Any], name: str) -> Any:
+    """Return the value of a URI option, whose name counts in any case."""
+    return next((value for given, value in options.items() if given.lower() == name.lower()), None)
 
 
 def _sets_fail_points(context: Context) -> bool:
-    names = (operation.name for operation in context.case.operations)
+    names = (operation.name for operation in nested(context.case.operations))
     return any(name in FAIL_POINT_SETTERS for name in names)
 
 
@@ -87,10 +119,18 @@ def _deployment_uri(deployment: Deployment, multiple: bool | None) -> str:  # no
     return deployment.uri_multi if multiple else deployment.uri
 
 
-async def _await_min_pool_size(context: Context, client: ClientEntity, spec: EntitySpec) -> None:
-    """Wait until every pool has its `minPoolSize`, then forget the pool and SDAM events so far."""
-    servers = 1 if context.deployment.topology.has_mongos else len(context.deployment.addresses)
-    wanted = spec.body.get("uriOptions", {}).get("minPoolSize", 0) * servers
+def _pools(deployment: Deployment, uri: str, options: Mapping[str, Any]) -> int:
+    """Return how many servers a client will have a pool for."""
+    if deployment.topology.has_mongos or _option(options, "directConnection") is True:
+        return host_count(uri)
+    return len(deployment.addresses)
+
+
+async def _await_min_pool_size(
+    context: Context, client: ClientEntity, spec: EntitySpec, *, servers: int
+) -> None:
+    """Wait until every pool has its `minPoolSize`, then forget what was observed so far."""
+    wanted = (_option(spec.body.get("uriOptions", {}), "minPoolSize") or 0) * servers
     timeout_ms = spec.body["awaitMinPoolSizeMS"]
 
     def filled() -> bool:
@@ -106,6 +146,7 @@ async def _await_min_pool_size(context: Context, client: ClientEntity, spec: Ent
 
 async def _database(context: Context, spec: EntitySpec) -> None:
     client = context.entities.client(_name_in(spec, "client"))
+    check_options(spec.body.get("databaseOptions", {}))
     handle = await context.adapter.create(EntityKind.DATABASE, client.handle, spec.body)
     context.entities.add(EntityKind.DATABASE, spec.id, handle, client=spec.body["client"])
 
@@ -114,6 +155,7 @@ def _below_database(kind: EntityKind) -> Callable[[Context, EntitySpec], Awaitab
     async def make(context: Context, spec: EntitySpec) -> None:
         parent = context.entities.get(EntityKind.DATABASE, _name_in(spec, "database"))
         client = context.entities.find(spec.body["database"]).client
+        check_options(spec.body.get(f"{kind.value}Options", {}))
         handle = await context.adapter.create(kind, parent, spec.body)
         context.entities.add(kind, spec.id, handle, client=client)
 
@@ -122,6 +164,7 @@ def _below_database(kind: EntityKind) -> Callable[[Context, EntitySpec], Awaitab
 
 async def _session(context: Context, spec: EntitySpec) -> None:
     client = context.entities.client(_name_in(spec, "client"))
+    check_session_options(spec.body.get("sessionOptions", {}))
     body = {**spec.body, "sessionOptions": _resolved(context, spec.body.get("sessionOptions", {}))}
     handle = await context.adapter.create(EntityKind.SESSION, client.handle, body)
     state = await context.adapter.session_state(handle)
@@ -146,7 +189,8 @@ async def _thread(context: Context, spec: EntitySpec) -> None:
 async def _client_encryption(context: Context, spec: EntitySpec) -> None:
     options = spec.body["clientEncryptionOpts"]
     client = context.entities.client(options["keyVaultClient"])
-    handle = await context.adapter.create(EntityKind.CLIENT_ENCRYPTION, client.handle, spec.body)
+    body = {**spec.body, "clientEncryptionOpts": _with_credentials(options)}
+    handle = await context.adapter.create(EntityKind.CLIENT_ENCRYPTION, client.handle, body)
     context.entities.add(EntityKind.CLIENT_ENCRYPTION, spec.id, handle, client=options["keyVaultClient"])
 
 

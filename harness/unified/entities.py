@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from harness.adapters.base import Event, Handle
 
-_BSON_TYPES: Final = (
+BSON_TYPES: Final = (
     dict,
     list,
     str,
@@ -37,6 +37,8 @@ _BSON_TYPES: Final = (
     MinKey,
     MaxKey,
 )
+BSON_PACKAGES: Final = ("bson", "datetime")
+"""Where the rest of what BSON can hold comes from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,8 @@ class ThreadEntity:
     """A "thread": operations that run one after the other beside the case's own. Failures are kept."""
 
     last: asyncio.Task[None] | None = None
+    ended: bool = False
+    """Whether it was told that no more operations are coming."""
 
     def run(self, work: Callable[[], Awaitable[None]]) -> None:
         """Start `work` after what was started before; it does not start if that failed."""
@@ -128,12 +132,23 @@ class EntityMap:
 
     def add_document(self, name: str, value: Any) -> None:
         """Store an operation's result. Raises `EntityError` when it is no BSON value or the name is taken."""
-        if not isinstance(value, _BSON_TYPES) and type(value).__module__.split(".")[0] not in (
-            "bson",
-            "datetime",
-        ):
+        if not isinstance(value, BSON_TYPES) and type(value).__module__.split(".")[0] not in BSON_PACKAGES:
             raise EntityError(f"result {value!r} cannot be saved as entity {name!r}: it is not a BSON value")
         self.add(EntityKind.DOCUMENT, name, value)
+
+    def replace_document(self, name: str, value: Any) -> None:
+        """Store another value under the name of a document."""
+        assert self.find(name).kind is EntityKind.DOCUMENT
+        self._entities[name] = Entity(EntityKind.DOCUMENT, name, value)
+
+    def array(self, name: str) -> list[Any]:
+        """Return the array of a name, a new one if there is none. Raises `EntityError` for anything else."""
+        if name not in self._entities:
+            self.add_document(name, [])
+        value = self.get(EntityKind.DOCUMENT, name)
+        if not isinstance(value, list):
+            raise EntityError(f"entity {name!r} is not an array")
+        return value
 
     def find(self, name: Any) -> Entity:
         """Return an entity of any kind. Raises `EntityError` when there is none."""
@@ -169,8 +184,16 @@ class EntityMap:
         return value
 
     def document(self, name: str) -> Any:
-        """Return a saved result."""
+        """Return a saved result, or the events that a client has stored so far."""
+        entity = self.find(name)
+        if entity.kind is EntityKind.EVENT_LIST:
+            return entity.value.documents()
         return self.get(EntityKind.DOCUMENT, name)
+
+    def documents(self) -> dict[str, Any]:
+        """Return everything that is a value and no object of a driver, by name."""
+        kinds = (EntityKind.DOCUMENT, EntityKind.EVENT_LIST)
+        return {entity.id: self.document(entity.id) for entity in self.of(*kinds)}
 
     def of(self, *kinds: EntityKind) -> Iterator[Entity]:
         """Iterate over entities of some kinds, oldest first."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from harness.adapters.base import ErrorReport
 from harness.unified.matcher import match, missing
 from harness.unified.model import UNSET
 from harness.unified.outcome import Mismatch
@@ -15,15 +16,38 @@ from mongowire.codes import code_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from harness.adapters.base import ErrorReport
     from harness.unified.matcher import Entities
     from harness.unified.model import ExpectedError
 
 
-def match_error(expected: ExpectedError, actual: ErrorReport, *, entities: Entities) -> Mismatch | None:
-    """Return the first assertion that an error does not meet, or None."""
-    found = next(filter(None, (test(expected, actual) for test in _TESTS)), None)
+def match_error(
+    expected: ExpectedError, actual: ErrorReport, *, entities: Entities, aggregates: bool = True
+) -> Mismatch | None:
+    """Return the first assertion that an error does not meet, or None.
+
+    Unified Test Format: bulkWrite, clientBulkWrite. An error that `aggregates` others has the messages and
+    the names of all of them; that of a client's bulk write has its own only.
+    """
+    errors = (actual, *_aggregated(actual)) if aggregates else (actual,)
+    found = (
+        next(filter(None, (test(expected, actual) for test in _TESTS)), None)
+        or _message(expected, errors)
+        or _code_name(expected, errors)
+    )
     return found or _match_documents(expected, actual, entities)
+
+
+def _aggregated(error: ErrorReport) -> list[ErrorReport]:
+    """Return the write errors and write concern errors inside an error, as errors of their own."""
+    inside = [*(error.write_errors or {}).values(), *(error.write_concern_errors or ())]
+    return [
+        ErrorReport(
+            str(one.get("message") or one.get("errmsg") or ""),
+            code=one.get("code"),
+            code_name=one.get("codeName"),
+        )
+        for one in inside
+    ]
 
 
 def _differs(path: str, expected: Any, actual: Any) -> Mismatch:
@@ -42,11 +66,12 @@ def _timeout(expected: ExpectedError, actual: ErrorReport) -> Mismatch | None:
     return _differs("isTimeoutError", expected.is_timeout_error, actual.is_timeout_error)
 
 
-def _message(expected: ExpectedError, actual: ErrorReport) -> Mismatch | None:
-    if expected.contains is None or expected.contains.lower() in actual.message.lower():
+def _message(expected: ExpectedError, errors: Sequence[ErrorReport]) -> Mismatch | None:
+    if expected.contains is None or any(expected.contains.lower() in one.message.lower() for one in errors):
         return None
-    why = f"expected a message with {expected.contains!r}, got {actual.message!r}"
-    return Mismatch("errorContains", expected.contains, actual.message, why)
+    said = "; ".join(one.message for one in errors)
+    why = f"expected a message with {expected.contains!r}, got {said!r}"
+    return Mismatch("errorContains", expected.contains, said, why)
 
 
 def _code(expected: ExpectedError, actual: ErrorReport) -> Mismatch | None:
@@ -55,14 +80,18 @@ def _code(expected: ExpectedError, actual: ErrorReport) -> Mismatch | None:
     return _differs("errorCode", expected.code, actual.code)
 
 
-def _code_name(expected: ExpectedError, actual: ErrorReport) -> Mismatch | None:
-    """Compare names; a driver that reports a code without its name is read by the code."""
+def _code_name(expected: ExpectedError, errors: Sequence[ErrorReport]) -> Mismatch | None:
     if expected.code_name is None:
         return None
-    name = actual.code_name or (code_name(actual.code) if actual.code is not None else "")
-    if expected.code_name.lower() == name.lower():
+    names = [name for name in map(_name_of, errors) if name]
+    if expected.code_name.lower() in (name.lower() for name in names):
         return None
-    return _differs("errorCodeName", expected.code_name, name or None)
+    return _differs("errorCodeName", expected.code_name, " or ".join(dict.fromkeys(names)) or None)
+
+
+def _name_of(error: ErrorReport) -> str:
+    """Return the name of an error's code, also when the driver reports the code only."""
+    return error.code_name or (code_name(error.code) if error.code is not None else "")
 
 
 def _labels(expected: ExpectedError, actual: ErrorReport) -> Mismatch | None:
@@ -81,9 +110,7 @@ def _labels(expected: ExpectedError, actual: ErrorReport) -> Mismatch | None:
 _TESTS: Final[Sequence[Callable[[ExpectedError, ErrorReport], Mismatch | None]]] = (
     _origin,
     _timeout,
-    _message,
     _code,
-    _code_name,
     _labels,
 )
 

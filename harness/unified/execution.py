@@ -8,15 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.adapters.base import Feature, OperationFailed
+from harness.unified.arguments import check_names, check_options
 from harness.unified.error_matcher import match_error
 from harness.unified.errors import EntityError, ScenarioError
 from harness.unified.matcher import match, match_each
 from harness.unified.model import UNSET
 from harness.unified.operations import Result, look_up
 from harness.unified.operations.cursor import CURSORS
-from harness.unified.operations.models import check_names
 from harness.unified.operations.spec import TIMEOUT_ARGUMENTS
 from harness.unified.outcome import CaseFailedError, CaseSkippedError
+from harness.unified.placeholders import refuse_placeholders
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,6 +75,8 @@ def _require_features(context: Context, operation: Operation, spec: OperationSpe
 
 def _resolved(context: Context, operation: Operation) -> Mapping[str, Any]:
     """Return arguments that the driver may keep and change, with the session for its name."""
+    check_options(operation.arguments)
+    refuse_placeholders(operation.arguments)
     given: dict[str, Any] = _fresh(dict(operation.arguments))
     if "session" in given:
         given["session"] = context.entities.session(given["session"]).handle
@@ -94,7 +97,8 @@ def _judge_error(context: Context, operation: Operation, report: ErrorReport) ->
     expected = operation.expect_error
     if expected is None:
         raise CaseFailedError(f"{operation.name} failed: {report.message}", error=report)
-    found = match_error(expected, report, entities=context.entities)
+    aggregates = operation.name != "clientBulkWrite"
+    found = match_error(expected, report, entities=context.entities, aggregates=aggregates)
     if found is not None:
         raise CaseFailedError(
             f"{operation.name} failed with another error: {found}",

@@ -64,9 +64,17 @@ def match(expected: Any, actual: Any, *, entities: Entities, root: bool = True) 
 
 
 def match_each(expected: Any, actual: Any, *, entities: Entities) -> Mismatch | None:
-    """Return where the results of a cursor first differ: each document is a root document."""
+    """Return where the results of a cursor first differ: each document is a root document.
+
+    So it stays inside the operators that do not influence what a root document is.
+    """
     if isinstance(expected, list):
         return _match_array(expected, actual, entities, root=True)
+    operator = _operator_of(expected)
+    if operator == "$$unsetOrMatches" and actual is not None:
+        return match_each(expected[operator], actual, entities=entities)
+    if operator == "$$matchesEntity":
+        return match_each(entities.document(expected[operator]), actual, entities=entities)
     return match(expected, actual, entities=entities)
 
 

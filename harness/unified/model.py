@@ -110,14 +110,13 @@ class Operation:
     save_result_as_entity: str | None = None
 
 
-def nested(operations: Iterable[Operation]) -> Iterator[Operation]:
-    """Yield operations, and those inside callbacks and on threads."""
+def nested(operations: Iterable[object]) -> Iterator[Operation]:
+    """Yield operations in their order, each before those that its arguments hold (`callback`, `loop` …)."""
     for operation in operations:
-        yield operation
-        inside = operation.arguments.get("callback", ())
-        yield from nested(inside if isinstance(inside, tuple) else ())
-        on_thread = operation.arguments.get("operation")
-        yield from nested((on_thread,) if isinstance(on_thread, Operation) else ())
+        if isinstance(operation, Operation):
+            yield operation
+            for value in operation.arguments.values():
+                yield from nested(value if isinstance(value, tuple) else (value,))
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,7 @@ class Outcome:
     `reason` is one sentence, empty when the case passed. `location` is the line of the operation or event
     concerned. `events` holds what each client entity observed, oldest first; `error` what the driver said.
     `comparisons` align expected with actual events: of the clients whose events were judged.
+    `entities` are those that are values: saved results, stored events, what a loop has counted.
     """
 
     status: Status
@@ -62,6 +63,7 @@ class Outcome:
     error: ErrorReport | None = None
     events: Mapping[str, tuple[Event, ...]] | None = None
     comparisons: tuple[Comparison, ...] = ()
+    entities: Mapping[str, Any] | None = None
 
 
 class CaseFailedError(Exception):

@@ -11,6 +11,7 @@ from harness.adapters.base import EntityKind, Feature
 from harness.unified.deployment import Topology
 from harness.unified.model import nested
 from harness.unified.schema.events import COMMAND_EVENTS, POOL_EVENTS
+from harness.unified.stored_events import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,18 +28,20 @@ def skip_reason(case: Case, deployment: Deployment, features: frozenset[Feature]
     if case.skip_reason is not None:
         return case.skip_reason
     return (
-        unmet_reason(case.file_requirements, deployment)
-        or unmet_reason(case.requirements, deployment)
+        unmet_reason(case.file_requirements, deployment, features)
+        or unmet_reason(case.requirements, deployment, features)
         or _no_fail_points(case, deployment)
         or missing_feature(case, features)
     )
 
 
-def unmet_reason(requirements: Sequence[Requirement], deployment: Deployment) -> str | None:
+def unmet_reason(
+    requirements: Sequence[Requirement], deployment: Deployment, features: frozenset[Feature] = frozenset()
+) -> str | None:
     """Return why none of the alternatives holds, or None when one does or none is asked for."""
     reasons: list[str] = []
     for requirement in requirements:
-        reason = _unmet(requirement, deployment)
+        reason = _unmet(requirement, deployment) or _csfle(requirement, deployment, features)
         if reason is None:
             return None
         reasons.append(reason)
@@ -135,9 +138,23 @@ def _auth_mechanism(requirement: Requirement, deployment: Deployment) -> str | N
     return f"needs authentication mechanism {wanted}, the server offers {', '.join(offered) or 'none'}"
 
 
-def _csfle(requirement: Requirement, deployment: Deployment) -> str | None:
-    del deployment
-    return "needs client-side encryption (csfle)" if requirement.csfle not in (None, False) else None
+_ENCRYPTED_FROM: Final = (4, 2)
+
+
+def _csfle(requirement: Requirement, deployment: Deployment, features: frozenset[Feature]) -> str | None:
+    """Client-side encryption takes a driver that declares it, and a server that knows it."""
+    wanted = requirement.csfle
+    if wanted is None:
+        return None
+    supported = Feature.ENCRYPTION in features and deployment.server_version >= _ENCRYPTED_FROM
+    if wanted is False:
+        return "needs a driver without client-side encryption (csfle)" if supported else None
+    if not supported:
+        return "needs client-side encryption (csfle)"
+    if isinstance(wanted, dict):
+        version = wanted["minLibmongocryptVersion"]
+        return f"needs libmongocrypt {version} or newer, and adapters do not say which they have"
+    return None
 
 
 _TESTS: Final[Sequence[Callable[[Requirement, Deployment], str | None]]] = (
@@ -146,7 +163,6 @@ _TESTS: Final[Sequence[Callable[[Requirement, Deployment], str | None]]] = (
     _version,
     _auth,
     _auth_mechanism,
-    _csfle,
     _server_parameters,
 )
 
@@ -170,7 +186,7 @@ def _asked(case: Case) -> Iterator[tuple[Feature, str]]:
 
 def _all_entities(case: Case) -> Iterator[EntitySpec]:
     yield from case.entities
-    for operation in case.operations:
+    for operation in nested(case.operations):
         if operation.name == "createEntities" and operation.object == "testRunner":
             yield from operation.arguments.get("entities", ())
 
@@ -181,7 +197,8 @@ def _asked_by(spec: EntitySpec) -> Iterator[tuple[Feature, str]]:
     for name, feature in _FEATURE_OF_FIELD.items():
         if name in spec.body:
             yield feature, name
-    for event in spec.body.get("observeEvents", ()):
+    stored = (name for each in spec.body.get("storeEventsAsEntities", ()) for name in each["events"])
+    for event in (*spec.body.get("observeEvents", ()), *map(kind_of, stored)):
         yield feature_of_event(event), event
     for field in ("databaseOptions", "collectionOptions", "bucketOptions", "uriOptions"):
         if "timeoutMS" in spec.body.get(field, {}):
@@ -195,6 +212,7 @@ _FEATURE_OF_ENTITY: Final[Mapping[EntityKind, Feature]] = {
 }
 _FEATURE_OF_FIELD: Final[Mapping[str, Feature]] = {
     "autoEncryptOpts": Feature.ENCRYPTION,
+    "awaitMinPoolSizeMS": Feature.POOL_EVENTS,
     "serverApi": Feature.SERVER_API,
     "observeLogMessages": Feature.LOG_MESSAGES,
     "observeTracingMessages": Feature.TRACING,

@@ -18,9 +18,11 @@ from harness.unified.errors import ScenarioError
 from harness.unified.event_matcher import match_events
 from harness.unified.execution import execute
 from harness.unified.log_matcher import match_logs
+from harness.unified.loops import Loops
 from harness.unified.observation import logged, observed, traced
 from harness.unified.operations.cursor import CURSORS
 from harness.unified.operations.spec import Context
+from harness.unified.operations.testrunner import end_thread
 from harness.unified.outcome import CaseFailedError, CaseSkippedError, Outcome, Status
 from harness.unified.requirements import skip_reason
 from harness.unified.span_matcher import match_spans
@@ -50,26 +52,35 @@ async def run_case(
     deployment: Deployment,
     account: Account | None = None,
     witness: Witness | None = None,
+    loops: Loops | None = None,
 ) -> Outcome:
-    """Run one case against a driver and a deployment, and say how it ended; `account` is kept meanwhile.
+    """Run one case against a driver and a deployment, and say how it ended.
 
-    `witness` looks at what is there when all operations have ended, before anything is judged or undone.
+    `account` is kept meanwhile, and `loops` bounds the case's loops. `witness` looks at what is there when
+    all operations have ended, before anything is judged or undone.
+
     When this returns, the driver's clients that the case made are closed and its fail points are off. A case
     whose undoing goes wrong has not passed. Nothing but a cancellation is raised.
     """
     reason = skip_reason(case, deployment, adapter.features)
     if reason is not None:
         return Outcome(Status.SKIPPED, reason, location=case.location)
-    context = Context(case, adapter, deployment, execute, account or Account())
+    context = Context(case, adapter, deployment, execute, account or Account(), loops or Loops())
     undone = Outcome(Status.PASSED)
     try:
         outcome = await _judged(_perform(context, witness), case)
         _freeze_events(context)
+        values = context.entities.documents()
     finally:
         context.account.end(deployment.clock.now())
         undone = await _judged(_undo(context), case)
     final = outcome if outcome.status is not Status.PASSED else undone
-    return replace(final, events=dict(context.events), comparisons=tuple(context.comparisons))
+    return replace(
+        final,
+        events=dict(context.events),
+        comparisons=tuple(context.comparisons),
+        entities=values,
+    )
 
 
 async def _judged(work: Awaitable[None], case: Case) -> Outcome:
@@ -124,8 +135,7 @@ def _freeze_events(context: Context) -> None:
 async def _check_threads(context: Context) -> None:
     """Fail the case for a failure on a thread, also when nothing waited for the thread."""
     for thread in context.entities.of(EntityKind.THREAD):
-        if thread.value.idle:
-            await thread.value.join()
+        await end_thread(context, thread.id)
 
 
 def _check_events(context: Context) -> None:

@@ -12,6 +12,7 @@ from harness.unified.errors import ScenarioError
 from harness.unified.matcher import match_exactly
 from harness.unified.model import nested
 from harness.unified.outcome import CaseFailedError, Mismatch
+from harness.unified.placeholders import refuse_placeholders
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +33,10 @@ _BATCH: Final = 100_000
 async def set_up(context: Context) -> None:
     """Put every collection of `initialData` into its state, and prepare a sharded cluster."""
     for data in context.case.initial_data:
-        await _fill(context, data)
+        try:
+            await _fill(context, data)
+        except ScenarioError as error:
+            raise error.at(data.location) from error
     if not context.deployment.topology.has_mongos or not starts_transaction(context.case):
         return
     reply = await _admin(context, "admin", {"ping": 1})
@@ -43,6 +47,7 @@ async def set_up(context: Context) -> None:
 
 async def _fill(context: Context, data: CollectionData) -> None:
     name, database = data.collection_name, data.database_name
+    refuse_placeholders([data.create_options, *data.documents])
     await _admin(context, database, {"drop": name, **_MAJORITY}, tolerated=(_NAMESPACE_NOT_FOUND,))
     if data.create_options is not None or not data.documents:
         await _admin(context, database, {"create": name, **(data.create_options or {}), **_MAJORITY})
@@ -130,7 +135,7 @@ async def kill_all_sessions(deployment: Deployment) -> None:
 
 def starts_transaction(case: Case) -> bool:
     """Return whether a case may leave a transaction open."""
-    return any(operation.name in _TRANSACTION_STARTERS for operation in case.operations)
+    return any(operation.name in _TRANSACTION_STARTERS for operation in nested(case.operations))
 
 
 _TRANSACTION_STARTERS: Final = frozenset({"startTransaction", "withTransaction"})

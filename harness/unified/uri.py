@@ -97,8 +97,8 @@ def _is_secret(name: str) -> bool:
 def with_options(uri: str, options: Mapping[str, Any]) -> str:
     """Return a connection string in which `options` replace those of the same name, whatever their case.
 
-    `directConnection: true` leaves one seed and no replica set name. Raises `ScenarioError` for an option
-    whose value is a `$$placeholder`.
+    `directConnection: true` leaves one seed and no replica set name. Raises `ScenarioError` for a value that
+    no connection string can hold.
     """
     string = ConnectionString.of(uri)
     if any(name.lower() == "directconnection" and value is True for name, value in options.items()):
@@ -117,7 +117,7 @@ def _texts(name: str, value: Any) -> Iterator[str]:
         yield from (quote(str(item), safe=":,") for item in value)
     elif isinstance(value, list):
         yield quote(",".join(map(str, value)), safe=",")
-    elif isinstance(value, dict) and "$$placeholder" not in value:
+    elif isinstance(value, dict):
         yield ",".join(f"{key}:{quote(_text(name, item), safe='')}" for key, item in value.items())
     else:
         yield quote(_text(name, value), safe="")
@@ -125,7 +125,7 @@ def _texts(name: str, value: Any) -> Iterator[str]:
 
 def _text(name: str, value: Any) -> str:
     if isinstance(value, dict):
-        raise ScenarioError(f"uriOptions.{name} has a $$placeholder and there is nothing to replace it by")
+        raise ScenarioError(f"uriOptions.{name} holds a mapping in a mapping, which has no place in a URI")
     if isinstance(value, bool):
         return str(value).lower()
     return str(value)

@@ -85,6 +85,11 @@ class ScriptedAdapter:
         result = answer(arguments) if callable(answer) else answer
         return await result if asyncio.iscoroutine(result) else result
 
+    @staticmethod
+    def fail(report: ErrorReport) -> None:
+        """Answer with a failure, where only some calls of an operation fail."""
+        raise OperationFailed(report)
+
     def events(self, client: Handle) -> Sequence[Event]:
         events: list[Event] = client.events
         return events

@@ -13,6 +13,7 @@ from bson.errors import BSONError
 
 from harness.adapters.base import EntityKind
 from harness.lint.findings import Problem, Rule
+from harness.unified.arguments import check_options, check_session_options
 from harness.unified.build import decoded
 from harness.unified.errors import ScenarioError
 from harness.unified.matcher import OPERATORS, match
@@ -20,10 +21,11 @@ from harness.unified.operations import OPERATIONS, look_up
 from harness.unified.operations.models import check_client_models, check_models
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from harness.lint.scenario import Operator, Scenario, Step
     from harness.unified.marks import Marked
+    from harness.unified.model import Location
     from harness.unified.operations import OperationSpec
 
 _TARGETS: Final = frozenset(kind for kind, _ in OPERATIONS)
@@ -55,15 +57,32 @@ def _wrong_arguments(scenario: Scenario) -> Iterator[Problem]:
             if required and name not in step.arguments and _suggestion(name) not in hints:
                 yield Problem(step.place_of(), f"{step.name} needs the argument {name!r}", f"add {name}")
         yield from _wrong_models(step)
+        yield from _checked(check_options, step.arguments, step.place_of())
+    for entity in scenario.every_entity:
+        for field, check in _OPTIONS.items():
+            if entity.created and isinstance(entity.item.value.get(field), dict):
+                yield from _checked(check, entity.item.value[field], entity.item.locate((field,)))
+
+
+_OPTIONS: Final = {
+    **dict.fromkeys(("databaseOptions", "collectionOptions", "bucketOptions"), check_options),
+    "sessionOptions": check_session_options,
+}
+
+
+def _checked(
+    check: Callable[[Mapping[str, Any]], None], given: Mapping[str, Any], place: Location
+) -> Iterator[Problem]:
+    try:
+        check(given)
+    except ScenarioError as error:
+        yield Problem(place, error.message, error.fix)
 
 
 def _wrong_models(step: Step) -> Iterator[Problem]:
     for name, field, check in _MODELS:
         if step.name == name and field in step.arguments:
-            try:
-                check(step.arguments[field])
-            except ScenarioError as error:
-                yield Problem(step.place_of(field), error.message, error.fix)
+            yield from _checked(check, step.arguments[field], step.place_of(field))
 
 
 _MODELS: Final = (

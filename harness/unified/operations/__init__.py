@@ -6,7 +6,17 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 from harness.unified.errors import ScenarioError
-from harness.unified.operations import bucket, client, collection, cursor, database, session, testrunner
+from harness.unified.operations import (
+    bucket,
+    client,
+    client_encryption,
+    collection,
+    cursor,
+    database,
+    loop,
+    session,
+    testrunner,
+)
 from harness.unified.operations.spec import Context, OperationSpec, Result, merge
 
 if TYPE_CHECKING:
@@ -18,7 +28,9 @@ __all__ = ["OPERATIONS", "Context", "OperationSpec", "Result", "look_up"]
 
 OPERATIONS: Final[Mapping[tuple[EntityKind | None, str], OperationSpec]] = merge(
     testrunner.TABLE,
+    loop.TABLE,
     client.TABLE,
+    client_encryption.TABLE,
     database.TABLE,
     collection.TABLE,
     session.TABLE,

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from harness.adapters.base import EntityKind, Feature
+from harness.unified.arguments import arguments
 from harness.unified.operations.models import check_client_models
-from harness.unified.operations.spec import OperationSpec, Result, arguments, family, forward, handle_of
+from harness.unified.operations.spec import OperationSpec, Result, family, forward, handle_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from harness.adapters.base import EntityKind, OperationFailed
-from harness.unified.operations.spec import OperationSpec, Result, arguments, forward
+from harness.unified.arguments import arguments
+from harness.unified.operations.spec import OperationSpec, Result, forward
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from harness.unified.arguments import arguments, check_names
 from harness.unified.errors import ScenarioError
-from harness.unified.operations.spec import arguments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,16 +44,3 @@ def _check(field: str, models: Any, more: Mapping[str, bool]) -> None:
             known = ", ".join(_MODELS)
             raise ScenarioError(f"{field}[{index}] has unknown kind {kind!r}", fix=f"one of {known}")
         check_names(f"{field}[{index}].{kind}", body, {**_MODELS[kind], **more})
-
-
-def check_names(field: str, given: Any, allowed: Mapping[str, bool]) -> None:
-    """Check that all required names are given, and no other than the allowed. Raises `ScenarioError`."""
-    if not isinstance(given, dict):
-        raise ScenarioError(f"{field} must be a mapping")
-    for name in given:
-        if name not in allowed:
-            known = ", ".join(allowed) or "none"
-            raise ScenarioError(f"{field} has no argument {name!r}", fix=f"arguments: {known}")
-    for name, required in allowed.items():
-        if required and name not in given:
-            raise ScenarioError(f"{field} needs argument {name!r}")

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from harness.adapters.base import EntityKind, Feature
-from harness.unified.operations.spec import OperationSpec, Result, arguments, family, forward
+from harness.unified.arguments import arguments
+from harness.unified.operations.spec import OperationSpec, Result, family, forward
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

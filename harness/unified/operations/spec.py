@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from harness.adapters.base import EntityKind, Feature
 from harness.unified.account import Account
+from harness.unified.arguments import arguments
 from harness.unified.entities import EntityMap
+from harness.unified.loops import Loops
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -37,6 +39,7 @@ class Context:
     deployment: Deployment
     execute: Execute
     account: Account = field(default_factory=Account)
+    loops: Loops = field(default_factory=Loops)
     entities: EntityMap = field(default_factory=EntityMap)
     fail_points: list[str] = field(default_factory=list)
     events: dict[str, tuple[Event, ...]] = field(default_factory=dict)
@@ -89,11 +92,6 @@ class OperationSpec:
     result: Result = Result.ROOT
     creates: EntityKind | None = None
     """The kind of entity that the result is, when it is one."""
-
-
-def arguments(required: str = "", optional: str = "") -> dict[str, bool]:
-    """Return the arguments that two lists of words name."""
-    return {**dict.fromkeys(required.split(), True), **dict.fromkeys(optional.split(), False)}
 
 
 async def forward(context: Context, entity: Entity | None, name: str, given: Mapping[str, Any]) -> Any:

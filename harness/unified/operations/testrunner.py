@@ -8,16 +8,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.adapters.base import EntityKind, Feature
+from harness.unified.arguments import arguments
 from harness.unified.creation import create_entity
 from harness.unified.errors import ScenarioError
 from harness.unified.event_matcher import match_event
 from harness.unified.matcher import match_exactly
 from harness.unified.observation import checked_out, observed
-from harness.unified.operations.spec import OperationSpec, Result, arguments
-from harness.unified.outcome import CaseFailedError, CaseSkippedError
+from harness.unified.operations.spec import OperationSpec, Result
+from harness.unified.outcome import CaseFailedError
+from harness.unified.schema.events import TOPOLOGY_TYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from harness.adapters.base import SessionState, TopologyReport
     from harness.unified.entities import Entity
@@ -65,6 +67,21 @@ async def _session_state(context: Context, given: Mapping[str, Any]) -> SessionS
     return await context.adapter.session_state(session.handle)
 
 
+async def _transaction_state(
+    context: Context, entity: Entity | None, name: str, given: Mapping[str, Any]
+) -> None:
+    _one_of(given, "state", _TRANSACTION_STATES)
+    await _in_state(context, entity, name, given)
+
+
+_TRANSACTION_STATES: Final = ("none", "starting", "in_progress", "committed", "aborted")
+
+
+def _one_of(given: Mapping[str, Any], name: str, known: Sequence[str]) -> None:
+    if given[name] not in known:
+        raise ScenarioError(f"{name} cannot be {given[name]!r}", fix=f"one of {', '.join(known)}")
+
+
 def _asserts_session(holds: Callable[[SessionState, Mapping[str, Any]], bool], what: str) -> Run:
     """Return an operation that asserts a state of a session."""
 
@@ -76,6 +93,11 @@ def _asserts_session(holds: Callable[[SessionState, Mapping[str, Any]], bool], w
             raise CaseFailedError(f"session {given['session']!r} is expected to be {wanted}; it is {state}")
 
     return run
+
+
+_in_state: Final = _asserts_session(
+    lambda state, given: state.transaction == given["state"], "in state {state}"
+)
 
 
 async def _check_lsids(context: Context, entity: Entity | None, name: str, given: Mapping[str, Any]) -> None:
@@ -147,6 +169,10 @@ async def _run_on_thread(
 ) -> None:
     del entity, name
     thread = context.entities.thread(given["thread"])
+    if thread.ended:
+        raise ScenarioError(
+            f"thread {given['thread']!r} takes no more operations", fix="waitForThread was its last"
+        )
     thread.run(lambda: context.execute(context, given["operation"]))
 
 
@@ -154,9 +180,15 @@ async def _wait_for_thread(
     context: Context, entity: Entity | None, name: str, given: Mapping[str, Any]
 ) -> None:
     del entity, name
-    thread = context.entities.thread(given["thread"])
+    await end_thread(context, given["thread"])
+
+
+async def end_thread(context: Context, name: str) -> None:
+    """Wait for a thread's last operation. Raises what went wrong on it, or `CaseFailedError` in the end."""
+    thread = context.entities.thread(name)
+    thread.ended = True
     if not await context.wait_until(lambda: thread.idle, within=PATIENCE):
-        raise CaseFailedError(f"thread {given['thread']!r} was still running after {PATIENCE:g} s")
+        raise CaseFailedError(f"thread {name!r} was still running after {PATIENCE:g} s")
     await thread.join()
 
 
@@ -214,6 +246,7 @@ async def _topology_type(
     context: Context, entity: Entity | None, name: str, given: Mapping[str, Any]
 ) -> None:
     del entity, name
+    _one_of(given, "topologyType", TOPOLOGY_TYPES)
     actual = _topology(context, given["topologyDescription"]).type
     if actual != given["topologyType"]:
         raise CaseFailedError(f"expected topology type {given['topologyType']}, it is {actual}")
@@ -231,13 +264,6 @@ async def _primary_change(
         if clock.now() >= deadline:
             raise CaseFailedError(f"the primary was still {before} after {timeout:g} s")
         await clock.sleep_until(min(clock.now() + 0.01, deadline))
-
-
-async def _loop(context: Context, entity: Entity | None, name: str, given: Mapping[str, Any]) -> None:
-    del context, entity, name, given
-    raise CaseSkippedError(
-        "the loop operation (deprecated) has no end without an outer program that stops it"
-    )
 
 
 def _row(name: str, run: Run, required: str = "", optional: str = "", *features: Feature) -> OperationSpec:
@@ -263,11 +289,7 @@ TABLE = (
         _asserts_session(lambda state, _: state.pinned is None, "unpinned"),
         "session",
     ),
-    _row(
-        "assertSessionTransactionState",
-        _asserts_session(lambda state, given: state.transaction == given["state"], "in state {state}"),
-        "session state",
-    ),
+    _row("assertSessionTransactionState", _transaction_state, "session state"),
     _row("assertSameLsidOnLastTwoCommands", _check_lsids, "client"),
     _row("assertDifferentLsidOnLastTwoCommands", _check_lsids, "client"),
     _row(
@@ -305,11 +327,5 @@ TABLE = (
         "client priorTopologyDescription",
         "timeoutMS",
         Feature.SDAM_EVENTS,
-    ),
-    _row(
-        "loop",
-        _loop,
-        "operations",
-        "storeErrorsAsEntity storeFailuresAsEntity storeSuccessesAsEntity storeIterationsAsEntity",
     ),
 )

@@ -60,8 +60,8 @@ def _declared_minor(document: Marked) -> int:
     version = document.value.get("schemaVersion")
     if not isinstance(version, str) or not _VERSION.match(version):
         return MINOR_MAX
-    major, minor = (int(part) for part in version.split(".")[:2])
-    if major != 1 or minor > MINOR_MAX:
+    major, minor, patch = (*(int(part) for part in version.split(".")), 0)[:3]
+    if major != 1 or (minor, patch) > (MINOR_MAX, 0):
         place = document["schemaVersion"].location
         raise ScenarioError(
             f"schemaVersion {version} is not supported", location=place, fix=f"1.0 to {_NEWEST} are"

@@ -83,7 +83,7 @@ _SERVER_TYPES: Final = (
     "LoadBalancer",
     "Unknown",
 )
-_TOPOLOGY_TYPES: Final = (
+TOPOLOGY_TYPES: Final = (
     "Single",
     "Unknown",
     "ReplicaSetNoPrimary",
@@ -113,7 +113,7 @@ EVENTS: Final[Mapping[str, Schema]] = {
     "sdam": choice(
         {
             "serverDescriptionChangedEvent": _described(_SERVER_TYPES),
-            "topologyDescriptionChangedEvent": Since(14, _described(_TOPOLOGY_TYPES, since=20)),
+            "topologyDescriptionChangedEvent": Since(14, _described(TOPOLOGY_TYPES, since=20)),
             "topologyOpeningEvent": Since(20, NOTHING_INSIDE),
             "topologyClosedEvent": Since(20, NOTHING_INSIDE),
             "serverHeartbeatStartedEvent": Since(17, record({"awaited": BOOLEAN})),

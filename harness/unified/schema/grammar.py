@@ -50,7 +50,7 @@ REQUIREMENT: Final[Schema] = record(
                 "type": ["boolean", Since(25, "object")],
                 "additionalProperties": False,
                 "minProperties": 1,
-                "properties": {"minLibmongocryptVersion": VERSION},
+                "properties": {"minLibmongocryptVersion": Since(25, VERSION)},
             },
         ),
         "authMechanism": Since(19, STRING),

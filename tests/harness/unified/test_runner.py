@@ -6,7 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from scripted import ScriptedAdapter, ScriptedDeployment
+from scenario_world import ENTITIES, World
+from scripted import ScriptedAdapter
 
 from harness.adapters.base import (
     LOG_MESSAGE,
@@ -18,66 +19,14 @@ from harness.adapters.base import (
     SessionState,
     UnsupportedOperation,
 )
-from harness.sim import run_virtual
 from harness.unified.deployment import Topology
 from harness.unified.loader import load
-from harness.unified.outcome import Outcome, Status
+from harness.unified.outcome import Status
 from harness.unified.runner import run_case
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
-
-ENTITIES = """\
-createEntities:
-  - client: {id: client0, observeEvents: [commandStartedEvent, connectionReadyEvent]}
-  - database: {id: database0, client: client0, databaseName: db}
-  - collection: {id: collection0, database: database0, collectionName: coll}
-  - session: {id: session0, client: client0}
-"""
-
-
-class World:
-    """Writes a scenario, runs it against a scripted adapter and deployment, and keeps both."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.adapter = ScriptedAdapter()
-        self.deployment = ScriptedDeployment()
-
-    def write(self, operations: str, more: str = "", head: str = ENTITIES) -> Path:
-        indented = "".join(f"      {line}\n" for line in operations.splitlines())
-        body = f"    operations:\n{indented}" if indented.strip() else "    operations: []\n"
-        path = self.folder / "case.yml"
-        path.write_text(
-            f'description: d\nschemaVersion: "1.27"\n{head}tests:\n  - description: one\n{body}{more}'
-        )
-        return path
-
-    def run(self, operations: str, more: str = "", head: str = ENTITIES) -> Outcome:
-        (case,) = load(self.write(operations, more, head)).cases
-        return asyncio.run(run_case(case, adapter=self.adapter, deployment=self.deployment))
-
-    def run_virtual(self, operations: str) -> tuple[Outcome, float]:
-        """Run in virtual time, and return the instant at which the case ended."""
-        (case,) = load(self.write(operations)).cases
-
-        async def scenario(world: Any) -> tuple[Outcome, float]:
-            self.deployment.clock = world.clock
-            begin = world.clock.now()
-            outcome = await run_case(case, adapter=self.adapter, deployment=self.deployment)
-            return outcome, world.clock.now() - begin
-
-        result: tuple[Outcome, float] = run_virtual(scenario)
-        return result
-
-    def observe(self, *events: Event) -> Callable[[Mapping[str, Any]], None]:
-        """Return an answer to an operation that has the first client observe events."""
-
-        def answer(arguments: Mapping[str, Any]) -> None:
-            self.adapter.clients[0].events.extend(events)
-
-        return answer
 
 
 @pytest.fixture
@@ -603,19 +552,6 @@ class TestSessionsAndTopologies:
 
 
 EXISTENCE = ("Exists", "NotExists")
-
-
-class TestDeprecated:
-    def test_a_loop_without_end_is_skipped_with_a_reason(self, world: World) -> None:
-        outcome = world.run("- {name: loop, object: testRunner, arguments: {operations: []}}")
-        assert outcome.status is Status.SKIPPED
-        assert outcome.reason.startswith("the loop operation (deprecated)")
-
-    def test_so_are_events_stored_for_an_outer_program(self, world: World) -> None:
-        stored = "storeEventsAsEntities: [{id: e, events: [PoolReadyEvent]}]"
-        outcome = world.run("", head=f"createEntities: [{{client: {{id: c, {stored}}}}}]\n")
-        assert outcome.status is Status.SKIPPED
-        assert outcome.reason.startswith("storeEventsAsEntities (deprecated)")
 
 
 class TestNamespaces:

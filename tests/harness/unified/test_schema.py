@@ -62,11 +62,20 @@ def test_an_error_names_the_line_the_field_and_the_fix(text: str, said: str, tmp
     assert complaint(tmp_path, text) == said
 
 
-@pytest.mark.parametrize("version", ["0.1", "2.0", f"1.{MINOR_MAX + 1}"])
+@pytest.mark.parametrize("version", ["0.1", "2.0", f"1.{MINOR_MAX + 1}", f"1.{MINOR_MAX}.1"])
 def test_an_unsupported_schema_version_is_named(version: str, tmp_path: Path) -> None:
     said = complaint(tmp_path, TESTS, version=version)
     assert f"schemaVersion {version} is not supported" in said
     assert said.startswith("2:16")
+
+
+@pytest.mark.parametrize(
+    "version", [*(f"1.{minor}" for minor in range(MINOR_MAX + 1)), "1.0.0", "1.5.3", f"1.{MINOR_MAX}.0"]
+)
+def test_every_version_up_to_the_newest_is_supported(version: str, tmp_path: Path) -> None:
+    path = tmp_path / "case.yml"
+    path.write_text(HEAD.format(version=version) + TESTS)
+    assert load(path).schema_version == version
 
 
 def test_of_many_errors_the_first_in_the_file_is_told(tmp_path: Path) -> None:

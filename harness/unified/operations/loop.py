@@ -1,0 +1,115 @@
+"""The loop: operations again and again, with what came of them stored for whoever reads the entities.
+
+Unified Test Format: loop (deprecated since 1.24).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from harness.adapters.base import AdapterLost, UnsupportedOperation
+from harness.unified.arguments import arguments
+from harness.unified.errors import EntityError, ScenarioError
+from harness.unified.operations.spec import OperationSpec, Result
+from harness.unified.outcome import CaseFailedError, CaseSkippedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from harness.unified.entities import Entity
+    from harness.unified.model import Operation
+    from harness.unified.operations.spec import Context
+
+
+@dataclass(slots=True)
+class _Stores:
+    """Where a loop stores what came of it: the names that the scenario gives, empty for none."""
+
+    context: Context
+    errors: str
+    failures: str
+    successes: str
+    iterations: str
+
+    def __post_init__(self) -> None:
+        """Make the entities. Raises `EntityError` when one is there that is of another kind."""
+        entities = self.context.entities
+        for name in filter(None, (self.errors, self.failures)):
+            entities.array(name)
+        for name in filter(None, (self.successes, self.iterations)):
+            entities.add_document(name, 0)
+
+    @classmethod
+    def of(cls, context: Context, given: Mapping[str, Any]) -> _Stores:
+        """Return the stores that the arguments of a loop name."""
+        names = [given.get(name, "") for name in _STORES]
+        for name in names:
+            if not isinstance(name, str):
+                raise EntityError(f"{name!r} is not the name of an entity")
+        return cls(context, *names)
+
+    @property
+    def keep_what_goes_wrong(self) -> bool:
+        """Return whether an error or a failure ends an iteration only, not the case."""
+        return bool(self.errors or self.failures)
+
+    def count(self, name: str) -> None:
+        """Count one more success or iteration."""
+        if name:
+            self.context.entities.replace_document(name, self.context.entities.document(name) + 1)
+
+    def keep(self, wrong: Exception) -> None:
+        """Store an error or a failure; where only one of the two has a store, it takes both."""
+        name = self.failures if _is_failure(wrong) else self.errors
+        found = {"error": str(wrong), "time": self.context.deployment.clock.utc()}
+        self.context.entities.array(name or self.errors or self.failures).append(found)
+
+
+_STORES = (
+    "storeErrorsAsEntity",
+    "storeFailuresAsEntity",
+    "storeSuccessesAsEntity",
+    "storeIterationsAsEntity",
+)
+
+
+def _is_failure(wrong: Exception) -> bool:
+    """Return whether something came out other than expected; an error that nobody expected is an error."""
+    return isinstance(wrong, CaseFailedError) and (wrong.error is None or wrong.mismatch is not None)
+
+
+async def _loop(context: Context, entity: Entity | None, name: str, given: Mapping[str, Any]) -> None:
+    del entity, name
+    stores = _Stores.of(context, given)
+    began, iterations = context.deployment.clock.now(), 0
+    while context.loops.go_on(iterations, context.deployment.clock.now() - began):
+        iterations += 1
+        stores.count(stores.iterations)
+        await _iterate(context, given["operations"], stores)
+
+
+async def _iterate(context: Context, operations: Sequence[Operation], stores: _Stores) -> None:
+    """Run all operations once, up to the first that goes wrong."""
+    for operation in operations:
+        try:
+            await context.execute(context, operation)
+        except (CaseSkippedError, UnsupportedOperation, AdapterLost):
+            raise  # no iteration can go any better
+        except (CaseFailedError, ScenarioError) as wrong:
+            if not stores.keep_what_goes_wrong:
+                raise
+            stores.keep(wrong)
+            return
+        stores.count(stores.successes)
+
+
+TABLE = (
+    OperationSpec(
+        "loop",
+        (),
+        arguments("operations", " ".join(_STORES)),
+        _loop,
+        result=Result.NOTHING,
+    ),
+)
