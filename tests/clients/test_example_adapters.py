@@ -1,0 +1,62 @@
+"""The examples, judged as a user would: through each, its driver passes scenarios, ours and public ones."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from node_adapter import COMMAND as NODE
+from node_adapter import NEEDS_NODE
+
+from harness.cli import cli
+from harness.result import ExitCode
+
+ROOT = Path(__file__).parents[2]
+PYTHON = shlex.join([sys.executable, str(ROOT / "examples/adapters/python/adapter.py")])
+
+pytestmark = pytest.mark.slow
+
+
+def conform(command: str, *arguments: object) -> tuple[int, dict[str, int], list[str]]:
+    """Return the exit code, how many cases ended how, and what was wrong with each that failed."""
+    done = CliRunner().invoke(cli, ["conform", "--json", "--adapter", f"cmd:{command}", *map(str, arguments)])
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    results = [line for line in lines if "id" in line]
+    wrong = [f"{each['id']}: {each['reason']}" for each in results if each["status"] == "failed"]
+    counts: dict[str, int] = {}
+    for each in results:
+        counts[each["status"]] = counts.get(each["status"], 0) + 1
+    return done.exit_code, counts, wrong
+
+
+@pytest.mark.parametrize(
+    ("command", "least"),
+    [
+        pytest.param(PYTHON, 130, id="python"),
+        pytest.param(NODE, 200, id="node", marks=NEEDS_NODE),
+    ],
+)
+def test_all_bundled_scenarios_pass_on_every_kind_of_deployment(command: str, least: int) -> None:
+    code, counts, wrong = conform(command, "--topology", "matrix")
+    assert (code, wrong) == (ExitCode.PASSED, [])
+    assert counts["passed"] > least
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize(
+    ("folder", "passes"),
+    [
+        pytest.param(folder, passes, id=folder, marks=NEEDS_NODE)
+        for folder, passes in (("retryable-writes", 94), ("client-backpressure", 103), ("crud", 252))
+    ],
+)
+def test_the_node_driver_passes_the_given_files_or_is_known_not_to(
+    corpus: Path, folder: str, passes: int
+) -> None:
+    code, counts, wrong = conform(NODE, corpus / folder)
+    assert (code, wrong) == (ExitCode.PASSED, [])
+    assert counts["passed"] == passes
