@@ -15,6 +15,7 @@ from harness.adapters.base import AdapterLost
 from harness.deployment_options import deployment_options, given_by, targets_of
 from harness.discovery import BadInputError, bundled_root, discover
 from harness.expectations import SKIP, Expectations, ExpectationsError
+from harness.flake_lab.command import LabReport, LabRun, lab_options, repeats_of
 from harness.given import ending_cleanly
 from harness.plan import Item, Load, Settings, forget, left_out, load_all, plan
 from harness.registry import DRIVERS, EDITIONS, is_driver
@@ -64,6 +65,10 @@ class Options:
     durations: int
     watch: bool
     github: bool
+    repeat: int
+    perturb: bool
+    schedule: str | None
+    max_delay: int
 
 
 class DriverName(click.ParamType[str]):
@@ -166,6 +171,7 @@ class _Jobs(click.ParamType[int | None]):
     help="Annotations and a step summary for GitHub.",
 )
 @click.option("--watch", is_flag=True, help="Then run what is saved, until Ctrl-C.")
+@lab_options
 def command(**options: Any) -> ExitCode:
     """Run the scenarios in PATHS (files or folders) against a driver; without PATHS, the bundled ones.
 
@@ -202,9 +208,13 @@ def _run(options: Options) -> ExitCode:
         raise click.ClickException("\n".join(scenarios.complaints))
     _refuse_unmatched(books, scenarios, everywhere=options.expectations is not None)
     on = targets_of(context, given)
+    repeats = repeats_of(context, on)
     items = plan(scenarios.cases, drivers=drivers, topologies=on, wanted=wanted)
-    run = _Conformance(options, settings, books, left_out(scenarios.cases, drivers, wanted))
-    return run.run(items, scenarios.complaints)
+    note = left_out(scenarios.cases, drivers, wanted)
+    if repeats.wanted:
+        lab = LabRun(repeats, settings, books, options.jobs, _lab_report(options, note))
+        return lab.run(items, scenarios.complaints)
+    return _Conformance(options, settings, books, note).run(items, scenarios.complaints)
 
 
 def _infos(texts: Sequence[str]) -> dict[str, DriverInfo]:
@@ -295,6 +305,27 @@ def _refuse_unmatched(books: Mapping[str, Expectations], scenarios: Load, *, eve
         raise click.ClickException("\n".join(dict.fromkeys(complaints)))
 
 
+def _style(options: Options) -> terminal.Style:
+    return terminal.Style(-1 if options.quiet else options.verbose, options.durations)
+
+
+def _lab_report(options: Options, note: str) -> LabReport:
+    return LabReport(
+        style=_style(options),
+        color=_color(options),
+        json=options.json,
+        github=options.github,
+        junit=options.junit,
+        note=note,
+        watch=options.watch,
+    )
+
+
+def _color(options: Options) -> bool | None:
+    """Return False where styles are unwanted; None leaves it to click, which looks at the terminal."""
+    return False if options.no_color or os.environ.get("NO_COLOR") else None
+
+
 class _Conformance:
     """One run on its way: what has come in, and who is told."""
 
@@ -306,7 +337,7 @@ class _Conformance:
         self._settings = settings
         self._books = books
         self._results: list[Result] = []
-        self._color = False if options.no_color or os.environ.get("NO_COLOR") else None
+        self._color = _color(options)
         self._lines = JsonLines(sys.stdout) if options.json else None
         self._lost: DeploymentError | None = None
 
@@ -374,7 +405,7 @@ class _Conformance:
         if self._lines is not None:
             self._lines.summary(tally, unusable_files=len(complaints))
         else:
-            for line in terminal.report(self._results, self._settings, self._style):
+            for line in terminal.report(self._results, self._settings, _style(self._options)):
                 self._say(line)
         for complaint in complaints:
             click.secho(complaint, fg="red", err=True, color=self._color)
@@ -387,23 +418,12 @@ class _Conformance:
         if self._options.junit:
             self._write_junit(self._options.junit)
         if self._options.github:
-            self._tell_github(seconds, complaints)
-
-    @property
-    def _style(self) -> terminal.Style:
-        return terminal.Style(-1 if self._options.quiet else self._options.verbose, self._options.durations)
+            github.tell(
+                self._results, self._settings, seconds=seconds, complaints=complaints, err=self._options.json
+            )
 
     def _say(self, line: str) -> None:
         click.echo(line, color=self._color)
-
-    def _tell_github(self, seconds: float, complaints: Sequence[str]) -> None:
-        for line in github.commands(github.of_results(self._results, complaints)):
-            click.echo(line, err=self._options.json)
-        text = github.summary(self._results, self._settings, seconds=seconds, complaints=complaints)
-        try:
-            github.write_summary(text)
-        except OSError as error:
-            raise click.ClickException(f"GITHUB_STEP_SUMMARY: {error.strerror}") from error
 
     def _write_junit(self, path: Path) -> None:
         properties = {"seed": str(self._settings.seed), "time": self._settings.time}
