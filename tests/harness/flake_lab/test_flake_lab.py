@@ -14,6 +14,7 @@ from harness.flake_lab.pass_rate import PassRate
 from harness.flake_lab.schedule import parse
 from harness.plan import Item, Settings
 from harness.result import Result, ResultStatus
+from harness.targets import NO_SERVER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -116,6 +117,14 @@ def test_each_run_is_disturbed_in_a_way_of_its_own_which_its_seed_repeats() -> N
     third = Runs(lambda _: PASSED)
     third.lab("a", repeats=Repeats(perturb=True), settings=Settings(time="virtual", seed=29))
     assert third.batches[0][0] == next(each for each in first.batches[1] if each.seed == 29)
+
+
+def test_cases_without_servers_are_repeated_but_there_is_nothing_to_disturb() -> None:
+    runs = Runs(lambda _: PASSED)
+    lab = FlakeLab(PERTURBED, VIRTUAL, {"reference": NOTHING_KNOWN}, runs.run)
+    lab.run([replace(item("a"), topology=NO_SERVER)])
+    assert {each.schedule for batch in runs.batches for each in batch} == {None}
+    assert lab.cases[0].rate == PassRate(30, 30)
 
 
 def test_one_schedule_for_all_runs_is_not_searched() -> None:
