@@ -19,6 +19,8 @@ from harness.adapters.base import AdapterLost
 from harness.adapters.command import Children
 from harness.deployment import embedded
 from harness.external import external
+from harness.flake_lab.network import DisturbedNetwork
+from harness.flake_lab.stage import on_stage
 from harness.formats.case import FormatCase
 from harness.formats.running import run_alone, run_on_server
 from harness.registry import make_adapter
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     from harness.adapters.base import DriverAdapter
     from harness.formats.reading import AnyCase
     from harness.plan import Item, Settings
-    from mongowire.ports import Rng
+    from mongowire.ports import Clock, Network, Rng
 
 _CALL_SHARE = 0.75
 """The part of a case's time that one call may take of an adapter that is a process of its own."""
@@ -115,7 +117,7 @@ class Bench:
         if self._settings.time == "real":
             return self._real.run(self._run_real(item))
         try:
-            seed = f"{self._settings.seed}/{item.topology}/{item.id}"
+            seed = f"{self._seed(item)}/{item.topology}/{item.id}"
             return run_virtual(lambda world: self._run_virtual(item, world), seed=seed)
         except NothingScheduled as stuck:
             return item.result(ResultStatus.FAILED, f"the case can never end: {stuck}")
@@ -142,22 +144,25 @@ class Bench:
     async def _run_virtual(self, item: Item, world: World) -> Result:
         ports: dict[str, Any] = {
             "clock": world.clock,
-            "network": world.network,
+            "network": _network(item, world.network, world.clock),
             "rng": world.rng,
             "virtual": True,
         }
         ports |= self._asked(item.topology)
         async with self._rig.deployment(topology_of(item.topology), **ports) as deployment:
-            return await self._run_on(deployment, item)
+            return await on_stage(self._run_on, deployment, item)
 
     async def _run_real(self, item: Item) -> Result:
         self._cases += 1
-        rng = SeededRng(f"{self._settings.seed}/{self._cases}")
-        deployment = (await self._deployment(item.topology)).with_dice(rng)
-        result = await self._run_on(deployment, item)
+        rng = SeededRng(f"{self._seed(item)}/{self._cases}")
+        deployment = (await self._deployment(item)).with_dice(rng)
+        result = await on_stage(self._run_on, deployment, item)
         if result.status is ResultStatus.FAILED and not await deployment.recover():
-            await self._discard(item.topology)
+            await self._discard(_key(item))
         return result
+
+    def _seed(self, item: Item) -> int:
+        return self._settings.seed if item.seed is None else item.seed
 
     async def _run_on(self, deployment: Deployment, item: Item) -> Result:
         case, account = item.case(), Account(compares=self._settings.detail == "all")
@@ -231,33 +236,45 @@ class Bench:
             return await self._children.adapter(command, deployment.clock)
         return self._rig.adapter(item.adapter, deployment, edition=item.edition)
 
-    async def _deployment(self, target: str) -> RunningDeployment:
-        if target not in self._deployments:
-            rng = SeededRng(self._settings.seed, f"deployment/{target}")
+    async def _deployment(self, item: Item) -> RunningDeployment:
+        key = _key(item)
+        if key not in self._deployments:
             stack = AsyncExitStack()
-            running = await stack.enter_async_context(self._starting(target, rng))
-            self._deployments[target] = (running, stack)
-        return self._deployments[target][0]
+            running = await stack.enter_async_context(self._starting(item))
+            self._deployments[key] = (running, stack)
+        return self._deployments[key][0]
 
     def _asked(self, target: str) -> dict[str, Any]:
         return {"auth": has_auth(target), "wire": self._settings.wire}
 
-    def _starting(self, target: str, rng: Rng) -> AbstractAsyncContextManager[RunningDeployment]:
+    def _starting(self, item: Item) -> AbstractAsyncContextManager[RunningDeployment]:
         """Return what starts a deployment, or finds the one that the user has given."""
-        settings, clock = self._settings, SystemClock()
+        settings, target, clock = self._settings, item.topology, SystemClock()
+        rng = SeededRng(settings.seed, f"deployment/{target}")
         if is_by_uri(target):
             return self._rig.external(settings.uri, settings.uri_multi, clock=clock, rng=rng)
-        ports: dict[str, Any] = {"clock": clock, "network": TcpNetwork(), "rng": rng, "virtual": False}
+        network = _network(item, TcpNetwork(), clock)
+        ports: dict[str, Any] = {"clock": clock, "network": network, "rng": rng, "virtual": False}
         return self._rig.deployment(topology_of(target), **ports, **self._asked(target))
 
-    async def _discard(self, target: str) -> None:
-        _, stack = self._deployments.pop(target)
+    async def _discard(self, key: str) -> None:
+        _, stack = self._deployments.pop(key)
         await stack.aclose()
 
     async def _close_everything(self) -> None:
         await self._children.aclose()
-        for target in tuple(self._deployments):
-            await self._discard(target)
+        for key in tuple(self._deployments):
+            await self._discard(key)
+
+
+def _key(item: Item) -> str:
+    """Return by what name a deployment is kept for other items of this kind."""
+    return item.topology if item.schedule is None else f"{item.topology}, disturbed"
+
+
+def _network(item: Item, network: Network, clock: Clock) -> Network:
+    """Return the network for an item's servers, which its schedule may disturb."""
+    return network if item.schedule is None else DisturbedNetwork(network, clock)
 
 
 def _defect() -> Outcome:
@@ -281,4 +298,6 @@ def _result(item: Item, case: AnyCase, outcome: Outcome, *, took: float, version
         mismatch=str(mismatch) if mismatch else "",
         expected=expected,
         actual=actual,
+        seed=item.seed,
+        schedule=item.schedule,
     )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,22 +10,17 @@ import click
 
 from harness import expectations, keywords
 from harness.adapters.base import AdapterLost
+from harness.conformance import Conformance
 from harness.deployment_options import deployment_options, given_by, targets_of
 from harness.discovery import BadInputError, bundled_root, discover
-from harness.expectations import SKIP, Expectations, ExpectationsError
-from harness.given import ending_cleanly
-from harness.plan import Item, Load, Settings, forget, left_out, load_all, plan
-from harness.registry import DRIVERS, EDITIONS, is_driver
+from harness.expectations import Expectations, ExpectationsError
+from harness.flake_lab.command import LabReport, LabRun, lab_options, repeats_of
+from harness.options import DriverName, Jobs, Options
+from harness.plan import Load, Settings, forget, left_out, load_all, plan
+from harness.registry import DRIVERS, EDITIONS
 from harness.registry import drivers as drivers_of
-from harness.report import github, junit, terminal
-from harness.report.jsonl import JsonLines
-from harness.report.keeping import keeping, writing
-from harness.report.progress import progress
-from harness.result import ExitCode, Result, ResultStatus, Tally
-from harness.run import InOrder, jobs_for, run_patiently
-from harness.survey import DeploymentError
+from harness.report.keeping import keeping
 from harness.unified import loops
-from mongowire.system import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -35,68 +28,10 @@ if TYPE_CHECKING:
     from harness.formats.reading import AnyFile
     from harness.given import Given
     from harness.registry import DriverInfo
-    from harness.report.keeping import Keeper
+    from harness.result import ExitCode
 
 
 _WIRE_LEVEL = 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """The command line, as click has read it."""
-
-    paths: tuple[Path, ...]
-    adapter: tuple[str, ...]
-    topology: tuple[str, ...]
-    auth: bool
-    uri: str | None
-    uri_multi: str | None
-    time: str
-    edition: str | None
-    jobs: int | None
-    seed: int
-    keyword: str | None
-    junit: Path | None
-    results: Path | None
-    html: Path | None
-    json: bool
-    expectations: Path | None
-    journal: Path | None
-    case_timeout: float
-    loop_iterations: int
-    loop_seconds: float | None
-    no_color: bool
-    verbose: int
-    quiet: bool
-    durations: int
-    watch: bool
-    github: bool
-
-
-class DriverName(click.ParamType[str]):
-    """The name of a driver, or the command line of an adapter."""
-
-    name = "NAME|cmd:COMMAND"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if not is_driver(str(value)):
-            self.fail(
-                f"'{value}' is neither one of {', '.join(DRIVERS)} nor 'cmd:' and a command", param, ctx
-            )
-        return str(value)
-
-
-class _Jobs(click.ParamType[int | None]):
-    """A number of processes, or `auto`."""
-
-    name = "N|auto"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
-        if value == "auto":
-            return None
-        if not str(value).isdecimal() or int(value) < 1:
-            self.fail(f"'{value}' is neither a number of processes nor 'auto'", param, ctx)
-        return int(value)
 
 
 @click.command("conform")
@@ -124,7 +59,7 @@ class _Jobs(click.ParamType[int | None]):
     help="The edition of the specifications.  [default: the driver's]",
 )
 @click.option(
-    "--jobs", type=_Jobs(), default="auto", show_default=True, help="Worker processes; 1 is this one."
+    "--jobs", type=Jobs(), default="auto", show_default=True, help="Worker processes; 1 is this one."
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Of all dice.")
 @click.option(
@@ -200,6 +135,7 @@ class _Jobs(click.ParamType[int | None]):
     help="Annotations and a step summary for GitHub.",
 )
 @click.option("--watch", is_flag=True, help="Then run what is saved, until Ctrl-C.")
+@lab_options
 def command(**options: Any) -> ExitCode:
     """Run the scenarios in PATHS (files or folders) against a driver; without PATHS, the bundled ones.
 
@@ -236,10 +172,14 @@ def _run(options: Options) -> ExitCode:
         raise click.ClickException("\n".join(scenarios.complaints))
     _refuse_unmatched(books, scenarios, everywhere=options.expectations is not None)
     on = targets_of(context, given)
+    repeats = repeats_of(context, on)
     items = plan(scenarios.cases, drivers=drivers, topologies=on, wanted=wanted)
     note = left_out(scenarios.cases, drivers, wanted)
+    if repeats.wanted:
+        lab = LabRun(repeats, settings, books, options.jobs, _lab_report(options, note))
+        return lab.run(items, scenarios.complaints)
     with keeping(settings, results=options.results, html=options.html) as keeper:
-        return _Conformance(options, settings, books, keeper, note).run(items, scenarios.complaints)
+        return Conformance(options, settings, books, keeper, note).run(items, scenarios.complaints)
 
 
 def _infos(texts: Sequence[str]) -> dict[str, DriverInfo]:
@@ -344,124 +284,13 @@ def _refuse_unmatched(books: Mapping[str, Expectations], scenarios: Load, *, eve
         raise click.ClickException("\n".join(dict.fromkeys(complaints)))
 
 
-class _Conformance:
-    """One run on its way: what has come in, and who is told."""
-
-    def __init__(
-        self,
-        options: Options,
-        settings: Settings,
-        books: Mapping[str, Expectations],
-        keeper: Keeper,
-        note: str,
-    ) -> None:
-        self._options = options
-        self._note = note
-        self._settings = settings
-        self._books = books
-        self._keeper = keeper
-        self._results: list[Result] = []
-        self._color = False if options.no_color or os.environ.get("NO_COLOR") else None
-        self._lines = JsonLines(sys.stdout) if options.json else None
-        self._lost: DeploymentError | None = None
-
-    def run(self, items: Sequence[Item], complaints: Sequence[str]) -> ExitCode:
-        """Run the items, report, and return the exit code of the process."""
-        clock = SystemClock()
-        began = clock.utc()
-        interrupted = self._run_items(items)
-        self._report(clock.utc() - began, complaints, interrupted=interrupted)
-        if self._lost is not None:
-            raise click.ClickException(str(self._lost)) from self._lost
-        if interrupted and self._options.watch:
-            raise KeyboardInterrupt
-        if complaints or interrupted:
-            return ExitCode.BAD_INPUT
-        return Tally.of(self._results).exit_code
-
-    def _run_items(self, items: Sequence[Item]) -> bool:
-        """Return whether the user interrupted the run, or the loss of the servers that the user has given."""
-        bar = not self._options.quiet and not self._options.verbose
-        with progress(len(items), wanted=bar, color=self._color) as advance:
-            in_order = InOrder(self._deliver)
-
-            def on_result(place: int, result: Result) -> None:
-                judged = self._books[result.adapter].judge(result)
-                advance(judged)
-                in_order.add(place, judged)
-
-            def is_flaky(result: Result) -> bool:
-                return self._books[result.adapter].is_flaky(result)
-
-            try:
-                left = self._without_skipped(items, on_result)
-                jobs = self._options.jobs or jobs_for(len(left), self._settings)
-                with ending_cleanly():
-                    run_patiently(left, self._settings, jobs=jobs, on_result=on_result, is_flaky=is_flaky)
-            except (KeyboardInterrupt, DeploymentError) as end:
-                in_order.flush()
-                self._lost = end if isinstance(end, DeploymentError) else None
-                return True
-        return False
-
-    def _without_skipped(
-        self, items: Sequence[Item], on_result: Callable[[int, Result], None]
-    ) -> dict[int, Item]:
-        """Return the items to run by their places; those that an expectations file skips are done already."""
-        left: dict[int, Item] = {}
-        for place, item in enumerate(items):
-            entry = self._books[item.adapter].find(item.id, item.topology, item.edition)
-            if entry is not None and entry.kind == SKIP:
-                on_result(place, item.result(ResultStatus.SKIPPED, entry.reason))
-            else:
-                left[place] = item
-        return left
-
-    def _deliver(self, result: Result) -> None:
-        self._keeper.add(result)
-        self._results.append(result.without_account() if result.status is ResultStatus.PASSED else result)
-        if self._lines is not None:
-            self._lines.result(result)
-        elif self._options.verbose:
-            self._say(terminal.case_line(result))
-
-    def _report(self, seconds: float, complaints: Sequence[str], *, interrupted: bool) -> None:
-        tally = Tally.of(self._results)
-        if self._lines is not None:
-            self._lines.summary(tally, unusable_files=len(complaints))
-        else:
-            for line in terminal.report(self._results, self._settings, self._style):
-                self._say(line)
-        for complaint in complaints:
-            click.secho(complaint, fg="red", err=True, color=self._color)
-        if self._lines is None:
-            notes = [f"{len(complaints)} unusable file{'s' * (len(complaints) > 1)}"] if complaints else []
-            notes += ["interrupted"] if interrupted else []
-            if self._note:
-                self._say(self._note)
-            self._say(terminal.summary(tally, self._settings, seconds=seconds, notes=notes))
-        if self._options.junit:
-            self._write_junit(self._options.junit)
-        if self._options.github:
-            self._tell_github(seconds, complaints)
-
-    @property
-    def _style(self) -> terminal.Style:
-        return terminal.Style(-1 if self._options.quiet else self._options.verbose, self._options.durations)
-
-    def _say(self, line: str) -> None:
-        click.echo(line, color=self._color)
-
-    def _tell_github(self, seconds: float, complaints: Sequence[str]) -> None:
-        for line in github.commands(github.of_results(self._results, complaints)):
-            click.echo(line, err=self._options.json)
-        text = github.summary(self._results, self._settings, seconds=seconds, complaints=complaints)
-        try:
-            github.write_summary(text)
-        except OSError as error:
-            raise click.ClickException(f"GITHUB_STEP_SUMMARY: {error.strerror}") from error
-
-    def _write_junit(self, path: Path) -> None:
-        properties = {"seed": str(self._settings.seed), "time": self._settings.time}
-        with writing(path):
-            junit.write(path, self._results, properties=properties)
+def _lab_report(options: Options, note: str) -> LabReport:
+    return LabReport(
+        style=options.style,
+        color=options.color,
+        json=options.json,
+        github=options.github,
+        junit=options.junit,
+        note=note,
+        watch=options.watch,
+    )

@@ -35,22 +35,29 @@ class EmbeddedDeployment:
     server_version: tuple[int, ...] = ()
     parameters: Mapping[str, Any] = field(default_factory=dict)
     auth: bool = False
+    seeds: tuple[int, ...] = ()
+    """The order in which connection strings name the servers, by their numbers; empty for the usual one."""
     clients: dict[str, AsyncClient] = field(default_factory=dict)
 
     @property
     def uri(self) -> str:
         """The connection string of the whole deployment, of one mongos where there are several."""
-        return self.cluster.uri_single
+        return in_order(self.cluster.uri_single, self.seeds)
 
     @property
     def uri_multi(self) -> str:
         """The connection string of every mongos, or of the load balancer of all."""
-        return self.cluster.uri
+        return in_order(self.cluster.uri, self.seeds)
 
     @property
     def addresses(self) -> tuple[str, ...]:
         """`host:port` of every server that clients speak to."""
         return tuple(node.address for node in self.cluster.nodes)
+
+    @property
+    def doors(self) -> tuple[str, ...]:
+        """`host:port` of everything that clients connect to, in the order of `servers`."""
+        return tuple(door.address for door in self.cluster.balancers or self.cluster.nodes)
 
     @property
     def network(self) -> Network | None:
@@ -79,6 +86,10 @@ class EmbeddedDeployment:
     async def recover(self) -> bool:
         """Return False: to start other servers is cheaper, and safer, than to clean these."""
         return False
+
+    def with_seeds(self, order: tuple[int, ...]) -> EmbeddedDeployment:
+        """Return the same servers, which connection strings name in another order."""
+        return replace(self, seeds=order)
 
     async def prepare(self) -> None:
         """Learn what never changes while the servers run."""
@@ -109,6 +120,26 @@ class EmbeddedDeployment:
                 rng=self.rng.spawn(f"admin/{address}"),
             )
         return self.clients[address]
+
+
+def in_order(uri: str, order: tuple[int, ...]) -> str:
+    """Return a connection string with its hosts in another order; the same if it has not so many."""
+    before, at, after = uri.partition("://")[2].rpartition("@")
+    hosts, slash, options = after.partition("/")
+    named = hosts.split(",")
+    if len(named) != len(order):
+        return uri
+    return f"mongodb://{before}{at}{','.join(named[number] for number in order)}{slash}{options}"
+
+
+def servers(topology: Topology) -> tuple[str, ...]:
+    """Return the names of everything that clients of an embedded deployment connect to."""
+    spec = _spec(topology, auth=False)
+    if spec.balancers:
+        return tuple(f"balancer{number}" for number in range(spec.balancers))
+    if spec.mongos:
+        return tuple(f"mongos{number}" for number in range(spec.mongos))
+    return tuple(f"node{number}" for number in range(len(spec.member_specs)))
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ import click
 
 from harness import targets
 from harness.adapters.base import AdapterLost
-from harness.conform import DriverName
+from harness.options import DriverName
 from harness.plan import Settings, left_out, loaded, plan
 from harness.registry import EDITIONS
 from harness.registry import drivers as drivers_of

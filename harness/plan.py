@@ -71,7 +71,9 @@ class Settings:
 class Item:
     """One case with one driver, in one edition of the specifications, on one deployment.
 
-    `topology` is the deployment's name (`harness.targets`), such as `single+auth`, or `NO_SERVER`.
+    `topology` is the deployment's name (`harness.targets`), such as `single+auth`, or `NO_SERVER`. `seed` is
+    its own where that is not the run's; `schedule` is what disturbs it (`harness.flake_lab.schedule`), None
+    if nothing may.
     """
 
     id: str
@@ -80,6 +82,8 @@ class Item:
     adapter: str
     edition: str
     topology: str
+    seed: int | None = None
+    schedule: str | None = None
 
     def case(self) -> AnyCase:
         """Return the case itself, from its file."""
@@ -89,7 +93,11 @@ class Item:
         """Return a result for an item that did not get to an end of its own."""
         line = self.case().line
         return Result(
-            self.id, status, self.topology, self.adapter, self.edition, reason, file=self.path, line=line
+            *(self.id, status, self.topology, self.adapter, self.edition, reason),
+            file=self.path,
+            line=line,
+            seed=self.seed,
+            schedule=self.schedule,
         )
 
     def to_dict(self) -> dict[str, Any]:

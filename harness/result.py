@@ -95,6 +95,12 @@ class Result:
     comparison: tuple[Row, ...] = ()
     timeline: tuple[Moment, ...] = ()
     causes: tuple[str, ...] = ()
+    seed: int | None = None
+    """Its own, where that is not the run's."""
+    schedule: str | None = None
+    """What was to disturb it (`harness.flake_lab.schedule`), None if nothing was."""
+    disturbed: tuple[str, ...] = ()
+    """What of the schedule took effect: a perturbation, two spaces, and what it met."""
 
     @property
     def place(self) -> str:
@@ -134,6 +140,7 @@ class Result:
         values["comparison"] = tuple(Row(**row) for row in values.get("comparison", ()))
         values["timeline"] = tuple(Moment(**moment) for moment in values.get("timeline", ()))
         values["causes"] = tuple(values.get("causes", ()))
+        values["disturbed"] = tuple(values.get("disturbed", ()))
         return cls(**values)
 
 

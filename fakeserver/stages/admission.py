@@ -45,6 +45,7 @@ class RequestRateLimit(Stage):
             return PASS
         if node.fail_points.any_active:
             if node.fail_points.is_on(FAIL_INGRESS_REQUEST_RATE_LIMITING):
+                node.record_hit(FAIL_INGRESS_REQUEST_RATE_LIMITING, request, "error")
                 return _refuse(request)
         elif admission.admits_freely:
             admission.requests.admit_freely()

@@ -24,7 +24,9 @@ def command_again(result: Result, settings: Settings) -> str:
         f"cmd:{command}" if (command := settings.command(result.adapter)) else result.adapter,
     ]
     words += _where(result, settings) if result.topology != NO_SERVER else []
-    words += ["--edition", result.edition, "--time", settings.time, "--seed", str(settings.seed)]
+    seed = settings.seed if result.seed is None else result.seed
+    words += ["--edition", result.edition, "--time", settings.time, "--seed", str(seed)]
+    words += [] if result.schedule is None else ["--schedule", result.schedule]
     description = result.id.partition("::")[2]
     mark = next((mark for mark in "\"'" if mark not in description), None)
     words += ["-k", f"{mark}{description}{mark}"] if mark else []

@@ -12,6 +12,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import click
+
 from harness.report.again import command_again
 from harness.report.failure import explanation
 from harness.report.terminal import by_specification
@@ -84,6 +86,18 @@ def commands(annotations: Iterable[Annotation]) -> Iterator[str]:
         left_out = len(of_level) - len(shown)
         if left_out:
             yield str(Annotation(level, "pushbackd", f"{left_out} more; see the log and the summary"))
+
+
+def tell(
+    results: Sequence[Result], settings: Settings, *, seconds: float, complaints: Sequence[str], err: bool
+) -> None:
+    """Print annotations, to standard error with `err`, and write the summary. Raises `ClickException`."""
+    for line in commands(of_results(results, complaints)):
+        click.echo(line, err=err)
+    try:
+        write_summary(summary(results, settings, seconds=seconds, complaints=complaints))
+    except OSError as error:
+        raise click.ClickException(f"GITHUB_STEP_SUMMARY: {error.strerror}") from error
 
 
 def write_summary(text: str) -> None:

@@ -135,7 +135,8 @@ def file_name(item: Item) -> str:
     """Return a name that any file system takes and that no other item has."""
     readable = _UNFIT.sub("-", item.id).strip("-")[:_NAME_MAX]
     unique = hashlib.sha256(item.id.encode()).hexdigest()[:8]
-    return f"{readable}.{unique}.{item.topology}.{item.adapter}.jsonl"
+    seed = "" if item.seed is None else f".seed{item.seed}"
+    return f"{readable}.{unique}.{item.topology}.{item.adapter}{seed}.jsonl"
 
 
 def _of_servers(records: Iterable[Record], origin: float) -> Iterator[Line]:

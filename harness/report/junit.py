@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 from xml.etree import ElementTree as ET
 
 from harness.report.failure import explanation
@@ -12,43 +12,62 @@ from harness.report.text import for_xml
 from harness.result import Result, ResultStatus, Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
+
+    _Properties: TypeAlias = Callable[[Result], Mapping[str, str]]
 
 _FAILED = (ResultStatus.FAILED, ResultStatus.UNEXPECTED_PASS)
 _SKIPPED = (ResultStatus.SKIPPED, ResultStatus.KNOWN_FAILING)
 
 
-def write(path: Path, results: Sequence[Result], *, properties: Mapping[str, str]) -> None:
-    """Write the report; `properties` are those of the whole run (seed, time). Raises `OSError`."""
+def write(
+    path: Path,
+    results: Sequence[Result],
+    *,
+    properties: Mapping[str, str],
+    of_case: _Properties = lambda _: {},
+) -> None:
+    """Write the report. Raises `OSError`.
+
+    `properties` are those of the whole run (seed, time), `of_case` returns what a case has besides.
+    """
     root = ET.Element("testsuites", name="pushbackd conform")
     _count(root, results)
     for (adapter, topology), group in groupby(results, key=lambda result: (result.adapter, result.topology)):
-        root.append(_suite(f"{adapter} on {topology}", list(group), properties))
+        root.append(_suite(f"{adapter} on {topology}", list(group), properties, of_case))
     ET.indent(root)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n")
 
 
-def _suite(name: str, results: Sequence[Result], properties: Mapping[str, str]) -> ET.Element:
+def _suite(
+    name: str, results: Sequence[Result], properties: Mapping[str, str], of_case: _Properties
+) -> ET.Element:
     suite = ET.Element("testsuite", name=name)
     _count(suite, results)
     first = results[0]
     of_suite = {"adapter": first.adapter, "topology": first.topology, "edition": first.edition}
     version = next((result.server_version for result in results if result.server_version), "")
-    listed = ET.SubElement(suite, "properties")
-    for key, value in {**of_suite, "server_version": version, **properties}.items():
-        ET.SubElement(listed, "property", name=key, value=value)
-    suite.extend(_case(result) for result in results)
+    _list(suite, {**of_suite, "server_version": version, **properties})
+    suite.extend(_case(result, of_case(result)) for result in results)
     return suite
 
 
-def _case(result: Result) -> ET.Element:
+def _list(element: ET.Element, properties: Mapping[str, str]) -> None:
+    listed = ET.SubElement(element, "properties")
+    for key, value in properties.items():
+        ET.SubElement(listed, "property", name=key, value=for_xml(value))
+
+
+def _case(result: Result, properties: Mapping[str, str]) -> ET.Element:
     spec, _, name = result.id.partition("/")
     case = ET.Element("testcase", classname=spec, name=for_xml(name or spec), time=_seconds([result]))
     if result.file:
         case.set("file", result.file)
         case.set("line", str(result.line))
+    if properties:
+        _list(case, properties)
     if result.status in _FAILED:
         failure = ET.SubElement(case, "failure", message=for_xml(result.reason), type=result.status.value)
         failure.text = for_xml("\n".join(explanation(result)))

@@ -68,7 +68,7 @@ def report(results: Sequence[Result], settings: Settings, style: Style) -> Itera
     failed = [each for each in results if each.status in (ResultStatus.FAILED, ResultStatus.UNEXPECTED_PASS)]
     for place, result in enumerate(failed):
         shown_of = _MOMENTS_SHOWN if style.verbosity == 0 and place < _TIMELINES_SHOWN else 0
-        yield from _failure(
+        yield from failure(
             result, settings, moments=len(result.timeline) if style.verbosity > 0 else shown_of
         )
 
@@ -171,7 +171,8 @@ def _head(result: Result) -> Iterator[str]:
     yield f"{word} {result.id}  [{result.adapter}, {result.topology}]"
 
 
-def _failure(result: Result, settings: Settings, *, moments: int) -> Iterator[str]:
+def failure(result: Result, settings: Settings, *, moments: int) -> Iterator[str]:
+    """Yield what is to be said of a failure, line by line, with so many of the last lines of its timeline."""
     yield from _head(result)
     yield from _indented(explanation(result, colored=True))
     if moments:

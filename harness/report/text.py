@@ -78,7 +78,8 @@ def _of_service(fields: Mapping[str, Any]) -> str:
 
 
 def _of_hit(fields: Mapping[str, Any]) -> str:
-    return f"{fields['name']} on {fields['command']}: {fields['effect']} (connection {fields['connection']})"
+    command = fields["command"] or "an unread request"
+    return f"{fields['name']} on {command}: {fields['effect']} (connection {fields['connection']})"
 
 
 def _of_message(fields: Mapping[str, Any]) -> str:

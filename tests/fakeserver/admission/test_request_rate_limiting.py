@@ -10,6 +10,7 @@ from bson import Int64
 from talking import Deployment, Talker, play
 
 from fakeserver import ClusterSpec, UserSpec
+from fakeserver.events import FailPointHit
 from mongowire.compression import Compressor
 from mongowire.messages import OpMsg, OpQuery, OpReply
 
@@ -428,6 +429,19 @@ def test_a_fail_point_rejects_everything_without_counting_it() -> None:
         before = deployment.cluster.nodes[0].admission.requests.attempted
         assert (await talker.fails(_PING))["code"] == 462
         assert deployment.cluster.nodes[0].admission.requests.attempted == before
+
+    play(scenario, _limited(burst=100.0))
+
+
+def test_a_request_that_the_fail_point_rejects_is_a_hit_in_the_journal() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        await deployment.configure("failIngressRequestRateLimiting", {"times": 1})
+        await talker.fails(_PING)
+        await talker.ok(_PING)
+        records = deployment.cluster.journal.since(0)
+        hits = [record.event for record in records if isinstance(record.event, FailPointHit)]
+        assert [(hit.name, hit.effect) for hit in hits] == [("failIngressRequestRateLimiting", "error")]
 
     play(scenario, _limited(burst=100.0))
 

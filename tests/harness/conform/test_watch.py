@@ -158,7 +158,7 @@ def test_a_run_that_is_interrupted_ends_the_watching(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("harness.conform.run_patiently", interrupted)
+    monkeypatch.setattr("harness.conformance.run_patiently", interrupted)
     done = pushbackd("conform", write_scenario("a"), "--watch")
     assert done.exit_code == ExitCode.BAD_INPUT
     assert "interrupted" in done.stdout

@@ -128,7 +128,7 @@ def test_a_run_whose_servers_are_lost_reports_what_it_has_and_says_why_it_ended(
     def lose(*_: Any, **__: Any) -> None:
         raise DeploymentError("mongodb://a/: nobody answers")
 
-    monkeypatch.setattr("harness.conform.run_patiently", lose)
+    monkeypatch.setattr("harness.conformance.run_patiently", lose)
     with standalone() as cluster:
         done = pushbackd("conform", write_scenario("a"), "--uri", cluster.uri)
     assert done.exit_code == ExitCode.BAD_INPUT

@@ -1,0 +1,120 @@
+"""What came of all the runs of one case, and what is made of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from harness.flake_lab.pass_rate import PassRate
+from harness.flake_lab.schedule import Schedule, parse
+from harness.flake_lab.shrink import search
+from harness.result import Result, ResultStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from harness.expectations import Entry
+    from harness.plan import Item
+
+_PASSED = (ResultStatus.PASSED, ResultStatus.UNEXPECTED_PASS)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An item that failed, and how often of how many times it did."""
+
+    item: Item
+    result: Result
+    failed: int = 1
+    runs: int = 1
+
+
+@dataclass(slots=True)
+class Repeated:
+    """The runs of one case so far. `entry` is what the expectations say of it."""
+
+    item: Item
+    entry: Entry | None = None
+    counts: Counter[ResultStatus] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    sample: Result | None = None
+    """A result that speaks for the case, the first failure where there is one."""
+    first: Failure | None = None
+    """The failure with the lowest seed."""
+    smallest: Failure | None = None
+    """The failure with the smallest schedule, if it was looked for and found."""
+    tried: int = 0
+    """How many schedules were tried to find it."""
+
+    def add(self, item: Item, result: Result) -> None:
+        """Count a run, in whichever order they end; `result` has been judged by the expectations."""
+        self.counts[result.status] += 1
+        if result.status is ResultStatus.FAILED:
+            self.reasons[result.reason.partition("\n")[0]] += 1
+            if self.first is None or (item.seed or 0) < (self.first.item.seed or 0):
+                self.first, self.sample = Failure(item, result), result
+        self.sample = self.sample or result
+
+    @property
+    def is_skipped(self) -> bool:
+        """Whether the case does not apply here."""
+        return self.counts[ResultStatus.SKIPPED] > 0
+
+    @property
+    def rate(self) -> PassRate:
+        """How often the driver passed, whatever was expected of it. It needs a run that was not skipped."""
+        return PassRate(sum(self.counts[each] for each in _PASSED), self.counts.total())
+
+    @property
+    def result(self) -> Result:
+        """Return one result for all runs. A failure counts unless the case is marked as flaky."""
+        assert self.sample is not None, "a case has been run at least once"
+        if self.counts[ResultStatus.FAILED]:
+            if self.is_flaky:
+                return self.sample.becomes(ResultStatus.KNOWN_FAILING, self._entry.reason)
+            return self.sample
+        if self.counts[ResultStatus.UNEXPECTED_PASS] and self.counts[ResultStatus.KNOWN_FAILING]:
+            told = f"passed in {self.rate.passed} of {self.rate.runs} runs, but {self._entry.place} says that"
+            return self.sample.becomes(
+                ResultStatus.UNEXPECTED_PASS, f"it {told} it fails ({self._entry.reason}): it is flaky"
+            )
+        return self.sample
+
+    @property
+    def is_flaky(self) -> bool:
+        """Whether the expectations say that it may fail."""
+        return self.entry is not None and self.entry.attempts > 1
+
+    @property
+    def _entry(self) -> Entry:
+        assert self.entry is not None, "without an entry nothing is known"
+        return self.entry
+
+
+class Shrinking:
+    """The search for the smallest schedule with which a case fails."""
+
+    def __init__(self, case: Repeated) -> None:
+        assert case.first is not None, "only what has failed can be shrunk"
+        self._case = case
+        met = {line.partition("  ")[0] for line in case.first.result.disturbed}
+        self._search = search(parse(case.first.item.schedule or "").only(met))
+        self._candidate: Schedule | None = next(self._search)
+
+    def items(self, times: int) -> list[Item]:
+        """Return what is to be run next; nothing when the search is over."""
+        if self._candidate is None or self._case.first is None:
+            return []
+        return [replace(self._case.first.item, schedule=str(self._candidate))] * times
+
+    def hear(self, item: Item, results: Sequence[Result]) -> None:
+        """Learn what came of it: the schedule fails if it does so once."""
+        failures = [result for result in results if result.status is ResultStatus.FAILED]
+        self._case.tried += 1
+        if failures:
+            self._case.smallest = Failure(item, failures[0], len(failures), len(results))
+        try:
+            self._candidate = self._search.send(bool(failures))
+        except StopIteration:
+            self._candidate = None

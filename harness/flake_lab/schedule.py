@@ -1,0 +1,273 @@
+"""Schedules: what disturbs one run of a case, as a short text that repeats it.
+
+A schedule is a list of perturbations, and each is a word:
+
+    to:node1=20ms          what clients send to node1 arrives 20 ms late
+    from:node1:2=20ms      so does what node1 sends on the second connection that it accepts in this run
+    from:node1:2:3=20ms    the third packet of that connection alone, and what is behind it
+    start:4=20ms           the fourth task that the driver or the scenario starts begins 20 ms late
+    seeds=2,0,1            the connection string names the third server first, then the first two
+
+Nothing overtakes on a connection, as on TCP. A task that is 0 ms late begins after all that is ready now.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from mongowire.ports import Rng
+
+STEPS: Final = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+"""The delays that are drawn and tried, in milliseconds."""
+
+_EVERY_PACKET: Final = 20
+"""The longest delay, in milliseconds, that is drawn for all that a server says or hears."""
+
+_CONNECTIONS, _PACKETS, _STARTS = 4, 8, 16
+"""Of how many connections, packets and tasks some are drawn."""
+
+_MESSAGE: Final = re.compile(
+    r"(?P<way>to|from):(?P<server>[a-z]+\d+)(?::(?P<connection>[1-9]\d*)(?::(?P<packet>[1-9]\d*))?)?"
+    r"=(?P<ms>\d+)ms"
+)
+_START: Final = re.compile(r"start:(?P<number>[1-9]\d*)=(?P<ms>\d+)ms")
+_SEEDS: Final = re.compile(r"seeds=(?P<order>\d+(?:,\d+)*)")
+
+
+class ScheduleError(ValueError):
+    """A text is no schedule, or none for the servers at hand; says which word, and what is right."""
+
+
+class Way(StrEnum):
+    """The two directions of a connection."""
+
+    TO = "to"
+    FROM = "from"
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """What goes to or from a server comes late: all of it, or one connection's, or one packet.
+
+    Connections are those that the server accepts during the case, and count from 1, as packets do.
+    """
+
+    way: Way
+    server: str
+    connection: int | None
+    packet: int | None
+    ms: int
+
+    def __str__(self) -> str:
+        site = [self.way.value, self.server, *(str(n) for n in (self.connection, self.packet) if n)]
+        return f"{':'.join(site)}={self.ms}ms"
+
+    @property
+    def site(self) -> tuple[object, ...]:
+        """What is disturbed, whatever the delay."""
+        return (self.way, self.server, self.connection, self.packet)
+
+    def smaller(self) -> Iterator[Late]:
+        """Yield the same for one connection or packet alone, then with shorter delays, the shortest first."""
+        if self.connection is None:
+            yield from (replace(self, connection=number + 1) for number in range(_CONNECTIONS))
+        elif self.packet is None:
+            yield from (replace(self, packet=number + 1) for number in range(_PACKETS))
+        yield from (replace(self, ms=ms) for ms in STEPS if 0 < ms < self.ms)
+
+    def described(self) -> str:
+        """Return a sentence."""
+        on = "" if self.connection is None else f" on its {_ordinal(self.connection)} connection"
+        what = "all packets" if self.packet is None else f"the {_ordinal(self.packet)} packet"
+        return f"{what} {self.way.value} {self.server}{on} {'are' if self.packet is None else 'is'} late"
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A task of the driver or of the scenario begins late; tasks count from 1, as they are created."""
+
+    number: int
+    ms: int
+
+    def __str__(self) -> str:
+        return f"start:{self.number}={self.ms}ms"
+
+    @property
+    def site(self) -> tuple[object, ...]:
+        """What is disturbed, whatever the delay."""
+        return ("start", self.number)
+
+    def smaller(self) -> Iterator[Start]:
+        """Yield the same with shorter delays, the shortest first."""
+        return (replace(self, ms=ms) for ms in STEPS if ms < self.ms)
+
+    def described(self) -> str:
+        """Return a sentence."""
+        return f"the {_ordinal(self.number)} task begins late"
+
+
+@dataclass(frozen=True, slots=True)
+class Seeds:
+    """Connection strings name the servers in another order: by their numbers, from 0."""
+
+    order: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"seeds={','.join(map(str, self.order))}"
+
+    @property
+    def site(self) -> tuple[object, ...]:
+        """What is disturbed."""
+        return ("seeds",)
+
+    def smaller(self) -> Iterator[Seeds]:
+        """Yield nothing: an order has no size."""
+        return iter(())
+
+    def described(self) -> str:
+        """Return a sentence."""
+        return "the connection string names its servers in another order"
+
+
+Perturbation: TypeAlias = Late | Start | Seeds
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The perturbations of one run; no two of one site."""
+
+    perturbations: tuple[Perturbation, ...] = ()
+
+    def __str__(self) -> str:
+        return " ".join(map(str, self.perturbations))
+
+    def __len__(self) -> int:
+        return len(self.perturbations)
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The order of servers in connection strings; empty when it is the usual one."""
+        return next((each.order for each in self.perturbations if isinstance(each, Seeds)), ())
+
+    def only(self, words: Collection[str]) -> Schedule:
+        """Return those perturbations that are among `words`."""
+        return Schedule(tuple(each for each in self.perturbations if str(each) in words))
+
+    def without(self, start: int, stop: int) -> Schedule:
+        """Return the schedule without the perturbations from `start` (included) to `stop` (excluded)."""
+        return Schedule(self.perturbations[:start] + self.perturbations[stop:])
+
+    @property
+    def longest_ms(self) -> int:
+        """The longest delay in it, in milliseconds."""
+        return max((each.ms for each in self.perturbations if not isinstance(each, Seeds)), default=0)
+
+    def lengthened(self, ms: int) -> Schedule:
+        """Return the schedule with all its delays as long as this."""
+        longer = (each if isinstance(each, Seeds) else replace(each, ms=ms) for each in self.perturbations)
+        return Schedule(tuple(longer))
+
+    def smaller_at(self, place: int) -> Iterator[Schedule]:
+        """Yield the schedule with smaller perturbations in a place."""
+        before, after = self.perturbations[:place], self.perturbations[place + 1 :]
+        taken = {each.site for each in (*before, *after)}
+        for smaller in self.perturbations[place].smaller():
+            if smaller.site not in taken:
+                yield Schedule((*before, smaller, *after))
+
+    def check(self, servers: Sequence[str]) -> None:
+        """Raise `ScheduleError` when it speaks of servers that are not these."""
+        for each in self.perturbations:
+            if isinstance(each, Late) and each.server not in servers:
+                raise ScheduleError(f"'{each}': there is no {each.server}; there is {', '.join(servers)}")
+            if isinstance(each, Seeds) and sorted(each.order) != list(range(len(servers))):
+                raise ScheduleError(f"'{each}': it takes each number from 0 to {len(servers) - 1} once")
+
+
+def parse(text: str) -> Schedule:
+    """Read what `str` made of a schedule. Raises `ScheduleError`."""
+    by_site: dict[tuple[object, ...], Perturbation] = {}
+    for word in text.split():
+        perturbation = _perturbation(word)
+        if perturbation.site in by_site:
+            raise ScheduleError(f"'{word}' and '{by_site[perturbation.site]}' disturb the same")
+        by_site[perturbation.site] = perturbation
+    return Schedule(tuple(by_site.values()))
+
+
+def _perturbation(word: str) -> Perturbation:
+    if found := _MESSAGE.fullmatch(word):
+        connection, packet = (int(n) if n else None for n in found.group("connection", "packet"))
+        return Late(Way(found["way"]), found["server"], connection, packet, int(found["ms"]))
+    if found := _START.fullmatch(word):
+        return Start(int(found["number"]), int(found["ms"]))
+    if found := _SEEDS.fullmatch(word):
+        return Seeds(tuple(map(int, found["order"].split(","))))
+    raise ScheduleError(
+        f"'{word}' is no perturbation: write to:SERVER=MSms, from:SERVER:CONNECTION:PACKET=MSms,"
+        " start:TASK=MSms or seeds=2,0,1"
+    )
+
+
+def draw(dice: Rng, servers: Sequence[str], *, max_delay_ms: int) -> Schedule:
+    """Return a schedule for a deployment; the same dice give the same one."""
+    drawn: dict[tuple[object, ...], Perturbation] = {}
+    for perturbation in _draws(_Dice(dice, max_delay_ms), servers):
+        drawn.setdefault(perturbation.site, perturbation)
+    return Schedule(tuple(drawn.values()))
+
+
+class _Dice:
+    """Dice that choose among the things that a schedule is made of."""
+
+    def __init__(self, dice: Rng, max_delay_ms: int) -> None:
+        self._dice = dice
+        self._max = max_delay_ms
+
+    def chance(self, of: float) -> bool:
+        return self._dice.random() < of
+
+    def number(self, most: int) -> int:
+        """Return a number from 1 to `most`."""
+        return 1 + int(self._dice.random() * most)
+
+    def delay(self, *, least: int = 1, most: int | None = None) -> int:
+        """Return a delay in milliseconds, short ones as often as long ones."""
+        top = self._max if most is None else min(most, self._max)
+        steps = [ms for ms in STEPS if least <= ms <= top] or [top]
+        return steps[self.number(len(steps)) - 1]
+
+    def order(self, count: int) -> tuple[int, ...]:
+        return tuple(sorted(range(count), key=lambda _: self._dice.random()))
+
+
+def _draws(dice: _Dice, servers: Sequence[str]) -> Iterator[Perturbation]:
+    """Yield the perturbations of one schedule; of two of one site, the first counts."""
+    order = dice.order(len(servers))
+    if order != tuple(sorted(order)):
+        yield Seeds(order)
+    for server in servers:
+        for way in Way:
+            if dice.chance(1 / 3):
+                yield Late(way, server, None, None, dice.delay(most=_EVERY_PACKET))
+        if dice.chance(1 / 2):  # when it is discovered
+            yield Late(Way.FROM, server, 1, 1, dice.delay())
+        for way in Way:
+            if dice.chance(1 / 3):
+                yield Late(way, server, dice.number(_CONNECTIONS), None, dice.delay(most=_EVERY_PACKET))
+            for _ in range(2):
+                place = dice.number(_CONNECTIONS), dice.number(_PACKETS)
+                yield Late(way, server, *place, dice.delay())
+    for _ in range(dice.number(6)):
+        yield Start(dice.number(_STARTS), dice.delay(least=0))
+
+
+def _ordinal(number: int) -> str:
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10 if number % 100 not in {11, 12, 13} else 0, "th")
+    return f"{number}{ending}"

@@ -1,0 +1,64 @@
+"""The search for the smallest schedule that still fails: fewer perturbations, then smaller ones.
+
+It decides what to try next and runs nothing: it yields a schedule, is sent whether that fails, and returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import Final, TypeAlias
+
+from harness.flake_lab.schedule import Schedule
+
+MOST: Final = 150
+"""How many schedules are tried at most."""
+
+Search: TypeAlias = Generator[Schedule, bool, None]
+
+
+def search(schedule: Schedule, *, most: int = MOST) -> Search:
+    """Yield schedules to try, each smaller than the smallest that has failed so far; send whether it fails.
+
+    The first is `schedule` itself; when that does not fail, the search ends. The last that failed is the
+    smallest: none of its perturbations can go, be of fewer packets, or have a shorter delay (by the steps
+    of `schedule.STEPS`), unless `most` schedules did not suffice.
+    """
+    tried: dict[Schedule, bool] = {}
+    smallest = schedule
+    queue = iter((schedule,))
+    while len(tried) < most:
+        candidate = next((each for each in queue if each not in tried), None)
+        if candidate is None:
+            return
+        tried[candidate] = yield candidate
+        if tried[candidate]:
+            smallest = candidate
+            queue = _smaller(smallest)
+        elif candidate == schedule:
+            return
+
+
+def _smaller(schedule: Schedule) -> Iterator[Schedule]:
+    """Yield schedules with fewer perturbations, the much smaller ones first, then with smaller ones.
+
+    One long delay often does what several short ones do together, and says more.
+    """
+    if schedule:
+        yield Schedule()
+    if len(schedule) > 1:
+        alone = [Schedule((each,)) for each in schedule.perturbations]
+        yield from alone
+        yield from (each.lengthened(schedule.longest_ms) for each in alone)
+    yield from _parts(schedule)
+    yield from (each.lengthened(schedule.longest_ms) for each in _parts(schedule))
+    for place in range(len(schedule)):
+        yield from schedule.smaller_at(place)
+
+
+def _parts(schedule: Schedule) -> Iterator[Schedule]:
+    """Yield the schedule without a half of it, then without a quarter, at last without a single one."""
+    size = len(schedule) // 2
+    while size:
+        for start in range(0, len(schedule), size):
+            yield schedule.without(start, start + size)
+        size //= 2

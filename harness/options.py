@@ -1,0 +1,87 @@
+"""The options of `pushbackd conform`, read; and what may stand where a driver or a number is asked for."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harness.registry import DRIVERS, is_driver
+from harness.report.terminal import Style
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The command line, as click has read it."""
+
+    paths: tuple[Path, ...]
+    adapter: tuple[str, ...]
+    topology: tuple[str, ...]
+    auth: bool
+    uri: str | None
+    uri_multi: str | None
+    time: str
+    edition: str | None
+    jobs: int | None
+    seed: int
+    keyword: str | None
+    junit: Path | None
+    results: Path | None
+    html: Path | None
+    json: bool
+    expectations: Path | None
+    journal: Path | None
+    case_timeout: float
+    loop_iterations: int
+    loop_seconds: float | None
+    no_color: bool
+    verbose: int
+    quiet: bool
+    durations: int
+    watch: bool
+    github: bool
+    repeat: int
+    perturb: bool
+    schedule: str | None
+    max_delay: int
+
+    @property
+    def style(self) -> Style:
+        """How much to say."""
+        return Style(-1 if self.quiet else self.verbose, self.durations)
+
+    @property
+    def color(self) -> bool | None:
+        """False where styles are unwanted; None leaves it to click, which looks at the terminal."""
+        return False if self.no_color or os.environ.get("NO_COLOR") else None
+
+
+class DriverName(click.ParamType[str]):
+    """The name of a driver, or the command line of an adapter."""
+
+    name = "NAME|cmd:COMMAND"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not is_driver(str(value)):
+            self.fail(
+                f"'{value}' is neither one of {', '.join(DRIVERS)} nor 'cmd:' and a command", param, ctx
+            )
+        return str(value)
+
+
+class Jobs(click.ParamType[int | None]):
+    """A number of processes, or `auto`."""
+
+    name = "N|auto"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
+        if value == "auto":
+            return None
+        if not str(value).isdecimal() or int(value) < 1:
+            self.fail(f"'{value}' is neither a number of processes nor 'auto'", param, ctx)
+        return int(value)
