@@ -15,6 +15,7 @@ from harness.adapters.base import LOG_MESSAGE, SPAN
 from harness.report.merge import merge
 from harness.report.text import RELAXED, shortened, told
 from harness.result import Moment
+from harness.unified.model import ExpectedEvent, Operation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -155,8 +156,7 @@ def _of_client(client: str, event: Event, origin: float) -> Line:
 
 def _of_step(step: Step, origin: float) -> Iterator[Line]:
     operation = step.operation
-    arguments = {key: value for key, value in operation.arguments.items() if not isinstance(value, tuple)}
-    asked = {"name": operation.name, "arguments": arguments}
+    asked = {"name": operation.name, "arguments": _readable(operation.arguments)}
     yield Line(since(step.began, origin), step.began_seq, "test", operation.object, "operation", asked)
     if step.ended is None:
         return
@@ -167,6 +167,19 @@ def _of_step(step: Step, origin: float) -> Iterator[Line]:
     elif isinstance(step.result, (dict, list, int, str)):
         answer["returned"] = step.result
     yield Line(since(step.ended, origin), step.ended_seq, "test", operation.object, "operationEnded", answer)
+
+
+def _readable(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an operation's arguments as the file has them, without the operations and entities in them."""
+    told: dict[str, Any] = {}
+    for name, value in arguments.items():
+        if isinstance(value, ExpectedEvent):
+            told[name] = {value.kind: dict(value.body)}
+        elif isinstance(value, Operation):
+            told[name] = value.name
+        elif not isinstance(value, tuple):
+            told[name] = value
+    return told
 
 
 def since(at: float, origin: float) -> float:

@@ -22,11 +22,21 @@ _GOSSIP = frozenset({"$clusterTime", "operationTime", "topologyVersion", "lsid"}
 
 
 def one_line(value: Any) -> str:
-    """Return Extended JSON, or Python's own form of what JSON cannot hold."""
+    """Return Extended JSON, or Python's own form of what JSON cannot hold.
+
+    A driver's object may raise when it is asked for its form, which is no reason to end a run.
+    """
     try:
         return json_util.dumps(value, json_options=RELAXED)
-    except (TypeError, ValueError):
+    except Exception:  # noqa: BLE001 - the message of its error asks for the form, too
+        return _python_form(value)
+
+
+def _python_form(value: Any) -> str:
+    try:
         return repr(value)
+    except Exception as error:  # noqa: BLE001 - whatever a foreign __repr__ raises
+        return f"<{type(value).__name__}: its repr raises {type(error).__name__}>"
 
 
 def shortened(text: str, width: int = _WIDTH) -> str:
@@ -74,7 +84,8 @@ def _of_service(fields: Mapping[str, Any]) -> str:
     number = f" txnNumber {fields['txn_number']}" if "txn_number" in fields else ""
     outcome = fields["outcome"]
     said = f"error {outcome}" if isinstance(outcome, int) else outcome
-    return f"{fields['name']} on {fields['db']}{number} → {said} (connection {fields['connection']})"
+    name = f"{fields['name']} on {fields['db']}" if fields["name"] else "a request, unread"
+    return f"{name}{number} → {said} (connection {fields['connection']})"
 
 
 def _of_hit(fields: Mapping[str, Any]) -> str:

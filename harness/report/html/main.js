@@ -88,6 +88,12 @@ function listen() {
   window.addEventListener("hashchange", followAddress);
 }
 
+/** A report of one case in one column, as `pushbackd explain` writes it, is read for that case. */
+function openTheOnlyCase() {
+  if (entries.length !== 1 || report.columns.length !== 1) return;
+  history.replaceState(null, "", `#${new URLSearchParams({ case: entries[0].id, column: report.columns[0].key })}`);
+}
+
 async function start() {
   report = await unpack("index");
   entries = listed(report.specs);
@@ -101,6 +107,7 @@ async function start() {
   listen();
   show();
   document.documentElement.dataset.ready = "true";
+  if (!location.hash) openTheOnlyCase();
   followAddress();
 }
 

@@ -315,6 +315,14 @@ def test_values_are_extended_json_and_what_json_cannot_hold_is_shown_as_python_d
     assert one_line({"a": int}) == "{'a': <class 'int'>}"
 
 
+def test_a_value_whose_own_form_cannot_be_had_is_named_by_its_type() -> None:
+    class Broken:
+        def __repr__(self) -> str:
+            raise LookupError
+
+    assert one_line({"a": Broken()}) == "<dict: its repr raises LookupError>"
+
+
 def test_long_text_is_cut_with_an_ellipsis() -> None:
     assert shortened("abcdef", 4) == "abc…"
     assert shortened("abcd", 4) == "abcd"

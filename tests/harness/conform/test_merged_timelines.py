@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,7 +11,8 @@ from fakeserver.events import CommandFinished, ConnectionAccepted, FailPointHit
 from fakeserver.journal import Record
 from harness.adapters.base import Event
 from harness.report.journal import Timeline
-from harness.unified.account import Account
+from harness.unified.account import Account, Step
+from harness.unified.model import ExpectedEvent, Location, Operation
 
 
 def command(kind: str, request: int, at: float = 0.0) -> Event:
@@ -64,3 +67,14 @@ def test_an_account_that_has_ended_takes_in_nothing_more() -> None:
     said.append(command("Succeeded", 1))
     account.end(2.0)
     assert (account.ended, len(account.heard()["client0"])) == (1.0, 1)
+
+
+def test_an_operation_is_told_as_the_file_has_it_without_what_it_holds() -> None:
+    place = Location(Path("x.yml"), 3)
+    inner = Operation("insertOne", "collection", {}, place)
+    event = ExpectedEvent("commandStartedEvent", {"commandName": "find"}, place)
+    arguments = {"event": event, "operation": inner, "callback": (inner,), "count": 1}
+    step = Step(Operation("waitForEvent", "testRunner", arguments, place), began=0.0)
+    (line,) = Timeline.of((), {}, [step], origin=0.0).lines
+    told = {"event": {"commandStartedEvent": {"commandName": "find"}}, "operation": "insertOne", "count": 1}
+    assert line.fields == {"name": "waitForEvent", "arguments": told}

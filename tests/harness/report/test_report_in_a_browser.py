@@ -276,3 +276,11 @@ def test_a_case_that_failed_in_one_column_and_was_skipped_in_another_opens_the_f
     assert chromium.one("#case .verdict").text.startswith("failed")
     chromium.press(Keys.ARROW_RIGHT)
     chromium.until(lambda: "needs topology sharded" in chromium.one("#case .verdict").text)
+
+
+def test_a_report_of_one_case_opens_it_and_its_matrix_is_a_key_away(chromium: Page, tmp_path: Path) -> None:
+    page = chromium.open(written(tmp_path, [failed()]))
+    assert page.one("#case h2").text
+    page.one("#case .body").send_keys(Keys.ESCAPE)
+    assert page.texts(".case .name") == ["insert once"]
+    assert not page.all("#case[open]")
