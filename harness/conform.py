@@ -15,9 +15,17 @@ from harness.deployment_options import deployment_options, given_by, targets_of
 from harness.discovery import BadInputError, bundled_root, discover
 from harness.expectations import Expectations, ExpectationsError
 from harness.flake_lab.command import LabReport, LabRun, lab_options, repeats_of
-from harness.options import DriverName, Jobs, Options
+from harness.options import (
+    DriverName,
+    Jobs,
+    Options,
+    case_timeout_option,
+    edition_option,
+    no_color_option,
+    seed_option,
+)
 from harness.plan import Load, Settings, forget, left_out, load_all, plan
-from harness.registry import DRIVERS, EDITIONS
+from harness.registry import DRIVERS
 from harness.registry import drivers as drivers_of
 from harness.report.keeping import keeping
 from harness.unified import loops
@@ -53,15 +61,11 @@ _WIRE_LEVEL = 2
     show_default=True,
     help="Virtual time needs a driver that runs on a given clock: nobody waits, and a seed repeats all.",
 )
-@click.option(
-    "--edition",
-    type=click.Choice(EDITIONS),
-    help="The edition of the specifications.  [default: the driver's]",
-)
+@edition_option
 @click.option(
     "--jobs", type=Jobs(), default="auto", show_default=True, help="Worker processes; 1 is this one."
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of all dice.")
+@seed_option
 @click.option(
     "-k",
     "keyword",
@@ -94,14 +98,7 @@ _WIRE_LEVEL = 2
     type=click.Path(path_type=Path, file_okay=False),
     help="Write a journal for each case to a folder.",
 )
-@click.option(
-    "--case-timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="When a case has hung, on the clock that it runs on.",
-)
+@case_timeout_option
 @click.option(
     "--loop-iterations",
     type=click.IntRange(min=1),
@@ -117,7 +114,7 @@ _WIRE_LEVEL = 2
     help="When they end at the latest, on the clock of their case."
     f"  [default: {loops.SECONDS:g}, or half of --case-timeout]",
 )
-@click.option("--no-color", is_flag=True, help="No styles, not even on a terminal (as with NO_COLOR).")
+@no_color_option
 @click.option(
     "-v",
     "--verbose",

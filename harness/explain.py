@@ -10,9 +10,8 @@ import click
 
 from harness import targets
 from harness.adapters.base import AdapterLost
-from harness.options import DriverName
+from harness.options import DriverName, case_timeout_option, edition_option, no_color_option, seed_option
 from harness.plan import Settings, left_out, loaded, plan
-from harness.registry import EDITIONS
 from harness.registry import drivers as drivers_of
 from harness.report import terminal
 from harness.report.keeping import keeping
@@ -64,21 +63,10 @@ class Options:
     type=click.Choice(["real", "virtual"]),
     help="[default: virtual for drivers that can run in it, else real]",
 )
-@click.option(
-    "--edition",
-    type=click.Choice(EDITIONS),
-    help="The edition of the specifications.  [default: the driver's]",
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="Of all dice.")
-@click.option(
-    "--case-timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="When the case has hung, on the clock that it runs on.",
-)
-@click.option("--no-color", is_flag=True, help="No styles, not even on a terminal (as with NO_COLOR).")
+@edition_option
+@seed_option
+@case_timeout_option
+@no_color_option
 @click.option(
     "--svg",
     type=click.Path(path_type=Path, dir_okay=False),

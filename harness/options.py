@@ -1,4 +1,4 @@
-"""The options of `pushbackd conform`, read; and what may stand where a driver or a number is asked for."""
+"""Options that commands which run cases share, and those of `pushbackd conform` as a value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.registry import DRIVERS, is_driver
+from harness.registry import DRIVERS, EDITIONS, is_driver
 from harness.report.terminal import Style
 
 if TYPE_CHECKING:
@@ -85,3 +85,22 @@ class Jobs(click.ParamType[int | None]):
         if not str(value).isdecimal() or int(value) < 1:
             self.fail(f"'{value}' is neither a number of processes nor 'auto'", param, ctx)
         return int(value)
+
+
+edition_option = click.option(
+    "--edition",
+    type=click.Choice(EDITIONS),
+    help="The edition of the specifications.  [default: the driver's]",
+)
+seed_option = click.option("--seed", type=int, default=0, show_default=True, help="Of all dice.")
+case_timeout_option = click.option(
+    "--case-timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="When a case has hung, on the clock that it runs on.",
+)
+no_color_option = click.option(
+    "--no-color", is_flag=True, help="No styles, not even on a terminal (as with NO_COLOR)."
+)

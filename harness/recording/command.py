@@ -10,9 +10,10 @@ import click
 from harness import targets
 from harness.adapters.base import AdapterLost
 from harness.deployment import SERVED
+from harness.options import DriverName, case_timeout_option, edition_option
 from harness.recording.observation import CaseFailed, Places, Stage
 from harness.recording.recorder import Recorder, Wanted
-from harness.registry import DRIVERS, EDITIONS, drivers, is_driver
+from harness.registry import DRIVERS, drivers
 from harness.result import ExitCode
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import load
@@ -30,7 +31,7 @@ _MARK = "\ufeff".encode()
 @click.option(
     "--adapter",
     "adapters",
-    metavar="NAME|cmd:COMMAND",
+    type=DriverName(),
     multiple=True,
     default=("reference",),
     show_default=True,
@@ -44,25 +45,14 @@ _MARK = "\ufeff".encode()
     multiple=True,
     help="The deployment to run on; again for more.  [default: each on which the case applies]",
 )
-@click.option(
-    "--edition",
-    type=click.Choice(EDITIONS),
-    help="The edition of the specifications.  [default: the driver's]",
-)
+@edition_option
 @click.option("--results", is_flag=True, help="Also expectResult or expectError, where there is neither.")
 @click.option("--outcome", is_flag=True, help="Also what collections hold at the end.")
 @click.option("--replace", is_flag=True, help="Record also what is there already.")
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to a file.")
 @click.option("--in-place", is_flag=True, help="Write to FILE itself.")
 @click.option("--seed", type=int, default=0, show_default=True, help="The first of the seeds.")
-@click.option(
-    "--case-timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="When a case has hung.",
-)
+@case_timeout_option
 def command(
     target: str,
     adapters: tuple[str, ...],
@@ -133,11 +123,6 @@ def _target(target: str) -> tuple[Path, str]:
 
 
 def _infos(texts: Sequence[str]) -> Mapping[str, DriverInfo]:
-    for text in texts:
-        if not is_driver(text):
-            raise click.UsageError(
-                f"'{text}' is neither one of {', '.join(DRIVERS)} nor 'cmd:' and a command"
-            )
     try:
         return drivers(texts)
     except AdapterLost as lost:
