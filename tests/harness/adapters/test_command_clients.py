@@ -1,4 +1,4 @@
-"""What a process is told of a client: what its scenario has, and nothing that it did not declare."""
+"""What a process is told of a client: what its scenario has, and of encryption only if it declared that."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ BASIC: dict[str, Any] = {
     "options": {},
     "observeEvents": [],
     "observeLogs": [],
+    "observeSpans": None,
     "serverApi": None,
 }
 ENCRYPTION: dict[str, Any] = {"keyVaultNamespace": "k.v", "kmsProviders": {}}

@@ -64,6 +64,8 @@ class Run:
     @property
     def started(self) -> list[int]:
         """The process ids of all workers that were started."""
+        if not self.log.exists():  # on a busy machine a worker may be ended before it has written a line
+            return []
         return [int(line.split()[1]) for line in self.log.read_text().splitlines()]
 
 
