@@ -117,23 +117,25 @@ def test_our_scenarios_end_as_they_do_on_servers_of_our_own(target: str, adapter
 @pytest.mark.slow
 @pytest.mark.corpus
 @pytest.mark.parametrize(
-    ("target", "folder", "wanted"),
+    ("target", "folder", "wanted", "adapter"),
     [
-        ("single+auth", "crud", "insert"),
-        ("replicaset+auth", "retryable-writes", ""),
-        ("replicaset", "transactions", "commit"),
-        ("sharded", "transactions", "mongos"),
-        ("load-balanced+auth", "load-balancers", ""),
-        ("load-balanced+auth", "crud", "bulkWrite"),
+        ("single+auth", "crud", "insert", "reference"),
+        ("replicaset+auth", "retryable-writes", "", "reference"),
+        ("replicaset", "transactions", "commit", "reference"),
+        ("sharded", "transactions", "mongos", "reference"),
+        ("load-balanced+auth", "load-balancers", "", "reference"),
+        ("load-balanced+auth", "crud", "bulkWrite", "reference"),
+        ("replicaset+auth", "retryable-writes", "insert", "pymongo"),
+        ("load-balanced+auth", "load-balancers", "", "pymongo-async"),
     ],
 )
 def test_public_cases_end_as_they_do_on_servers_of_our_own(
-    corpus: Path, target: str, folder: str, wanted: str
+    corpus: Path, target: str, folder: str, wanted: str, adapter: str
 ) -> None:
     files = discover([corpus / folder])
     with served(SPECS[target]) as there:
-        on_theirs = verdicts(files, there.settings, there.target, wanted=wanted)
-    on_ours = verdicts(files, Settings(time="virtual"), target, wanted=wanted)
+        on_theirs = verdicts(files, there.settings, there.target, adapter, wanted=wanted)
+    on_ours = verdicts(files, Settings(time=time_of(adapter)), target, adapter, wanted=wanted)
     assert on_theirs == on_ours
     assert ResultStatus.PASSED in {status for status, _ in on_theirs.values()}
 
