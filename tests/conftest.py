@@ -7,6 +7,7 @@ profiles draw the same examples everywhere, so that the workers of one run agree
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -28,6 +29,9 @@ settings.register_profile(
 settings.register_profile("ci", settings.get_profile("default"), max_examples=1000)
 settings.register_profile("explore", settings.get_profile("ci"), derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell has its background jobs ignore Control-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ.pop("GITHUB_ACTIONS", None)  # or the files that tests break would be annotated in every run of CI
 

@@ -225,12 +225,7 @@ def start(*arguments: object, hash_seed: str = "random", **options: Any) -> subp
     paths = {"PYTHONPATH": str(Path(harness.__file__).parents[1]), "PYTHONHASHSEED": hash_seed}
     environment = {**os.environ, **paths}
     command = [sys.executable, "-m", "harness.cli", "conform", *map(str, arguments)]
-    return subprocess.Popen(command, text=True, env=environment, preexec_fn=heed_interrupts, **options)  # noqa: PLW1509 - it calls one function of the system
-
-
-def heed_interrupts() -> None:
-    """Undo that a shell has its background jobs ignore Control-C: their children would too."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return subprocess.Popen(command, text=True, env=environment, **options)
 
 
 @pytest.mark.slow
