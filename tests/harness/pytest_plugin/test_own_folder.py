@@ -17,8 +17,8 @@ from harness.authoring.template import starting_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-ROOT = Path(harness.__file__).parents[1]
-GUIDE = (ROOT / "docs" / "PYTEST.md").read_text()
+ROOT = Path(harness.__file__).parents[1]  # where what is tested is imported from: an installed copy perhaps
+GUIDE = (Path(__file__).parents[3] / "docs" / "PYTEST.md").read_text()
 (CONFTEST,) = re.findall(r"^```python\n(\"\"\"Scenarios.*?)^```$", GUIDE, re.DOTALL | re.MULTILINE)
 
 NAME = "an update that loses its connection is sent again and applied once"
