@@ -6,15 +6,14 @@ every file system, and needs no library.
 
 from __future__ import annotations
 
-import asyncio
 import sys
+from threading import Event
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from harness.discovery import BadInputError, bundled_root, discover
 from harness.result import ExitCode
-from mongowire.system import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -124,8 +123,5 @@ def _say(code: ExitCode, files: int) -> None:
 
 
 def _pause(seconds: float) -> None:
-    async def sleep() -> None:
-        clock = SystemClock()
-        await clock.sleep_until(clock.now() + seconds)
-
-    asyncio.run(sleep())
+    """Wait on the wall's clock, in a way that an interrupt ends at any moment: no event loop is half made."""
+    Event().wait(seconds)
