@@ -171,7 +171,10 @@ class Bench:
         outcome = await self._outcome(case, deployment, item, account)
         took = deployment.clock.now() - began
         result = _result(item, case, outcome, took=took, version=deployment.server_version)
-        fresh = journal.since(known) if journal is not None else ()
+
+        def fresh() -> Iterable[Record]:
+            return journal.since(known) if journal is not None else ()
+
         return self._explained(result, item, outcome, account, fresh, origin=began)
 
     def _explained(
@@ -180,19 +183,26 @@ class Bench:
         item: Item,
         outcome: Outcome,
         account: Account,
-        records: Iterable[Record] = (),
+        records: Callable[[], Iterable[Record]] = tuple,
         *,
         origin: float,
     ) -> Result:
-        """Write the journal of a case where one is asked for, and return the result with what explains it."""
+        """Write the journal of a case where one is asked for, and return the result with what explains it.
+
+        Most cases pass, and nobody asks what happened: then no timeline is made.
+        """
+        failed = result.status is ResultStatus.FAILED
+        explains = failed or self._settings.detail == "all"
+        if not explains and not self._settings.journal_dir:
+            return result
         case, heard = item.case(), account.heard()
-        timeline = Timeline.of(records, heard, account.steps, origin=origin)
+        timeline = Timeline.of(records(), heard, account.steps, origin=origin)
         if self._settings.journal_dir:
             timeline.write(Path(self._settings.journal_dir), item)
-        if result.status is not ResultStatus.FAILED and self._settings.detail == "failures":
+        if not explains:
             return result
         causes: Sequence[str] = ()
-        if result.status is ResultStatus.FAILED and isinstance(case, Case):
+        if failed and isinstance(case, Case):
             causes = causes_of(Evidence(case, outcome, heard, timeline, item.edition))
         return explained(result, outcome, timeline, account, causes, origin=origin)
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness import expectations, keywords
-from harness.adapters.base import AdapterLost
 from harness.conformance import Conformance
 from harness.deployment_options import deployment_options, given_by, targets_of
 from harness.discovery import BadInputError, bundled_root, discover
@@ -20,13 +19,15 @@ from harness.options import (
     Jobs,
     Options,
     case_timeout_option,
+    drivers_named,
+    edition_of,
     edition_option,
     no_color_option,
+    refuse_virtual_time,
     seed_option,
 )
 from harness.plan import Load, Settings, forget, left_out, load_all, plan
 from harness.registry import DRIVERS
-from harness.registry import drivers as drivers_of
 from harness.report.keeping import keeping
 from harness.unified import loops
 
@@ -160,7 +161,7 @@ def _watch(options: Options) -> ExitCode:
 def _run(options: Options) -> ExitCode:
     context = click.get_current_context()
     given = given_by(context)
-    infos = _infos(options.adapter)
+    infos = drivers_named(options.adapter)
     settings, drivers = _settings(options, infos, given), _editions(options, infos)
     wanted = _keyword(options.keyword)
     books = {adapter: _book(adapter, options.expectations) for adapter in drivers}
@@ -177,13 +178,6 @@ def _run(options: Options) -> ExitCode:
         return lab.run(items, scenarios.complaints)
     with keeping(settings, results=options.results, html=options.html) as keeper:
         return Conformance(options, settings, books, keeper, note).run(items, scenarios.complaints)
-
-
-def _infos(texts: Sequence[str]) -> dict[str, DriverInfo]:
-    try:
-        return drivers_of(texts)
-    except AdapterLost as lost:
-        raise click.ClickException(str(lost)) from lost
 
 
 def _settings(options: Options, infos: Mapping[str, DriverInfo], given: Given | None) -> Settings:
@@ -215,19 +209,10 @@ def _loop_seconds(given: float | None, case_timeout: float) -> float:
 
 def _editions(options: Options, infos: Mapping[str, DriverInfo]) -> dict[str, str]:
     """Return the chosen drivers, each with the edition that it will follow."""
-    chosen: dict[str, str] = {}
-    for name, info in infos.items():
-        if options.time == "virtual" and not info.virtual_time:
-            raise click.UsageError(
-                f"--time virtual: {name} has no clock but the wall's; run it with --time real"
-            )
-        if options.edition and options.edition not in info.editions:
-            follows = ", ".join(info.editions)
-            raise click.UsageError(
-                f"--edition {options.edition}: {name} follows {follows}, which nobody can change"
-            )
-        chosen[name] = options.edition or info.editions[0]
-    return chosen
+    if options.time == "virtual":
+        for name, info in infos.items():
+            refuse_virtual_time(name, info)
+    return {name: edition_of(name, info, options.edition) for name, info in infos.items()}
 
 
 def _keyword(expression: str | None) -> Callable[[str], bool]:

@@ -9,10 +9,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness import targets
-from harness.adapters.base import AdapterLost
-from harness.options import DriverName, case_timeout_option, edition_option, no_color_option, seed_option
+from harness.options import (
+    DriverName,
+    case_timeout_option,
+    color_of,
+    drivers_named,
+    edition_of,
+    edition_option,
+    no_color_option,
+    refuse_virtual_time,
+    seed_option,
+)
 from harness.plan import Settings, left_out, loaded, plan
-from harness.registry import drivers as drivers_of
 from harness.report import terminal
 from harness.report.keeping import keeping
 from harness.result import ExitCode, ResultStatus
@@ -91,9 +99,8 @@ def command(**options: Any) -> ExitCode:
 
 def _explain(options: Options) -> ExitCode:
     case = _find(options.case)
-    name, info = _driver(options.adapter)
-    settings = _settings(options, name, info)
-    edition = options.edition or info.editions[0]
+    ((name, info),) = drivers_named([options.adapter]).items()
+    settings, edition = _settings(options, name, info), edition_of(name, info, options.edition)
     items = plan([case], drivers={name: edition}, topologies=[options.topology])
     if not items:
         raise click.ClickException(left_out([case], [name]))
@@ -105,7 +112,7 @@ def _explain(options: Options) -> ExitCode:
         result = bench.run(item)
         keeper.add(result)
     for line in terminal.account(result, settings):
-        click.echo(line, color=False if options.no_color else None)
+        click.echo(line, color=color_of(no_color=options.no_color))
     return ExitCode.FAILED if result.status is ResultStatus.FAILED else ExitCode.PASSED
 
 
@@ -128,22 +135,9 @@ def _find(text: str) -> AnyCase:
     raise click.ClickException(f"{path}: {several}; choose one of\n{listed}")
 
 
-def _driver(text: str) -> tuple[str, DriverInfo]:
-    try:
-        ((name, info),) = drivers_of([text]).items()
-    except AdapterLost as lost:
-        raise click.ClickException(str(lost)) from lost
-    return name, info
-
-
 def _settings(options: Options, name: str, info: DriverInfo) -> Settings:
-    if options.time == "virtual" and not info.virtual_time:
-        raise click.UsageError(f"--time virtual: {name} has no clock but the wall's; run it with --time real")
-    if options.edition and options.edition not in info.editions:
-        follows = ", ".join(info.editions)
-        raise click.UsageError(
-            f"--edition {options.edition}: {name} follows {follows}, which nobody can change"
-        )
+    if options.time == "virtual":
+        refuse_virtual_time(name, info)
     time: Time = "virtual" if (options.time or "virtual") == "virtual" and info.virtual_time else "real"
     return Settings(
         time=time,

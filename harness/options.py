@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.registry import DRIVERS, EDITIONS, is_driver
+from harness.adapters.base import AdapterLost
+from harness.registry import DRIVERS, EDITIONS, drivers, is_driver
 from harness.report.terminal import Style
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
+
+    from harness.registry import DriverInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +62,7 @@ class Options:
     @property
     def color(self) -> bool | None:
         """False where styles are unwanted; None leaves it to click, which looks at the terminal."""
-        return False if self.no_color or os.environ.get("NO_COLOR") else None
+        return color_of(no_color=self.no_color)
 
 
 class DriverName(click.ParamType[str]):
@@ -104,3 +108,30 @@ case_timeout_option = click.option(
 no_color_option = click.option(
     "--no-color", is_flag=True, help="No styles, not even on a terminal (as with NO_COLOR)."
 )
+
+
+def drivers_named(texts: Iterable[str]) -> dict[str, DriverInfo]:
+    """Return the drivers that an option names, by their own names. Raises `ClickException` for a lost one."""
+    try:
+        return drivers(texts)
+    except AdapterLost as lost:
+        raise click.ClickException(str(lost)) from lost
+
+
+def edition_of(name: str, info: DriverInfo, asked: str | None) -> str:
+    """Return the edition that a driver will follow. Raises `UsageError` for one that it cannot."""
+    if asked and asked not in info.editions:
+        follows = ", ".join(info.editions)
+        raise click.UsageError(f"--edition {asked}: {name} follows {follows}, which nobody can change")
+    return asked or info.editions[0]
+
+
+def refuse_virtual_time(name: str, info: DriverInfo) -> None:
+    """Raise `UsageError` for a driver that cannot run in virtual time."""
+    if not info.virtual_time:
+        raise click.UsageError(f"--time virtual: {name} has no clock but the wall's; run it with --time real")
+
+
+def color_of(*, no_color: bool) -> bool | None:
+    """Return False where styles are unwanted; None leaves it to click, which looks at the terminal."""
+    return False if no_color or os.environ.get("NO_COLOR") else None

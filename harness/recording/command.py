@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from harness import targets
-from harness.adapters.base import AdapterLost
 from harness.deployment import SERVED
-from harness.options import DriverName, case_timeout_option, edition_option
+from harness.options import DriverName, case_timeout_option, drivers_named, edition_of, edition_option
 from harness.recording.observation import CaseFailed, Places, Stage
 from harness.recording.recorder import Recorder, Wanted
-from harness.registry import DRIVERS, drivers
+from harness.registry import DRIVERS
 from harness.result import ExitCode
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import load
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from harness.registry import DriverInfo
 
 _MARK = "\ufeff".encode()
 
@@ -81,10 +74,10 @@ def command(
     if output is not None and in_place:
         raise click.UsageError("-o and --in-place are two places to write to; give one")
     path, case = _target(target)
-    infos = _infos(adapters)
+    infos = drivers_named(adapters)
     places = Places(
         drivers=infos,
-        editions={name: _edition(name, info, edition) for name, info in infos.items()},
+        editions={name: edition_of(name, info, edition) for name, info in infos.items()},
         targets=targets.targets(topology or [str(each) for each in SERVED]),
         seed=seed,
         case_timeout=case_timeout,
@@ -120,19 +113,6 @@ def _target(target: str) -> tuple[Path, str]:
         known = "\n".join(f"  {each.description}" for each in cases)
         raise click.UsageError(f"{path} has no case '{case}'; its cases:\n{known}")
     return path, case
-
-
-def _infos(texts: Sequence[str]) -> Mapping[str, DriverInfo]:
-    try:
-        return drivers(texts)
-    except AdapterLost as lost:
-        raise click.ClickException(str(lost)) from lost
-
-
-def _edition(name: str, info: DriverInfo, asked: str | None) -> str:
-    if asked is not None and asked not in info.editions:
-        raise click.UsageError(f"--edition {asked}: {name} follows {', '.join(info.editions)}")
-    return asked or info.editions[0]
 
 
 def _note(sentence: str) -> None:

@@ -263,3 +263,13 @@ def test_in_real_time_a_journal_holds_the_records_of_its_own_case_only(
         for item in items(write_scenario("a", "b", "c"), count=3):
             bench.run(item)
     assert [path.read_text().count("\n") for path in (tmp_path / "journals").iterdir()] == [1, 1, 1]
+
+
+def test_a_case_that_passes_and_that_nobody_asks_about_costs_no_timeline(
+    write_scenario: WriteScenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Any] = []
+    monkeypatch.setattr("harness.bench.Timeline.of", lambda *_, **__: made.append(1))
+    with Bench(Settings(), Script(passes).rig) as bench:
+        assert bench.run(items(write_scenario("a"))[0]).status is ResultStatus.PASSED
+    assert made == []

@@ -131,6 +131,18 @@ def test_what_a_driver_cannot_do_is_a_usage_error(scenario: Path, wrong: list[st
     assert explain(f"{scenario}::tried", "--adapter", "pymongo", *wrong).exit_code == ExitCode.USAGE
 
 
+@pytest.mark.parametrize(
+    ("plain", "option", "environment"),
+    [(False, [], {}), (True, ["--no-color"], {}), (True, [], {"NO_COLOR": "1"})],
+)
+def test_styles_are_left_out_where_nobody_wants_them(
+    scenario: Path, option: list[str], environment: dict[str, str], *, plain: bool
+) -> None:
+    arguments = ["explain", f"{scenario}::a find finds", *option]
+    done = CliRunner(env=environment).invoke(cli, arguments, color=True)
+    assert ("\x1b[" not in done.output) is plain
+
+
 def test_a_failing_case_ends_as_a_failing_run_does(scenario: Path) -> None:
     done = explain(f"{scenario}::a find finds")
     assert done.exit_code == ExitCode.FAILED
