@@ -32,7 +32,7 @@ _COLORS = {
 }
 _COLUMNS = tuple(ResultStatus)
 _FILES_SHOWN = 30
-"""How many files have a row each; of more, their specifications do."""
+"""How many files of a run have a row each; of more, their specifications do, in every table."""
 
 _MOMENTS_SHOWN = 60
 _TIMELINES_SHOWN = 5
@@ -89,15 +89,16 @@ def _tables(results: Sequence[Result], verbosity: int) -> Iterator[str]:
     def same_table(result: Result) -> tuple[str, str, str]:
         return (result.adapter, result.edition, result.topology)
 
+    few = len({result.group for result in results}) <= _FILES_SHOWN
     for (adapter, edition, topology), group in groupby(results, key=same_table):
         yield click.style(f"{adapter} (edition {edition}) on {topology}", bold=True)
-        yield from _table(list(group), verbosity=verbosity)
+        yield from _table(list(group), few=few, verbosity=verbosity)
         yield ""
 
 
-def _table(results: Sequence[Result], *, verbosity: int) -> Iterator[str]:
+def _table(results: Sequence[Result], *, few: bool, verbosity: int) -> Iterator[str]:
     used = [status for status in _COLUMNS if status is ResultStatus.PASSED or Tally.of(results)[status]]
-    rows = list(_rows(results, verbosity))
+    rows = list(_rows(results, few=few, verbosity=verbosity))
     width = max(len(name) for name, _ in rows)
     yield "  " + "  ".join(["scenarios".ljust(width), *(status.value for status in used), "     time"])
     for name, group in rows:
@@ -106,11 +107,10 @@ def _table(results: Sequence[Result], *, verbosity: int) -> Iterator[str]:
         yield "  " + "  ".join([name.ljust(width), *cells, f"{_seconds(group):7.2f} s"])
 
 
-def _rows(results: Sequence[Result], verbosity: int) -> Iterator[tuple[str, Sequence[Result]]]:
+def _rows(results: Sequence[Result], *, few: bool, verbosity: int) -> Iterator[tuple[str, Sequence[Result]]]:
     """Yield the rows of a table: a few files, or else specifications, with their files if that is wanted."""
-    by_file = _grouped(results, lambda result: result.group)
-    if len(by_file) <= _FILES_SHOWN:
-        yield from by_file.items()
+    if few:
+        yield from _grouped(results, lambda result: result.group).items()
         return
     for specification, group in by_specification(results).items():
         yield specification, group

@@ -192,6 +192,13 @@ def test_a_verbose_table_has_the_files_below_their_specification() -> None:
     assert len(table) == 42
 
 
+def test_all_tables_of_a_run_of_many_files_count_by_specification() -> None:
+    many = [replace(PASSED, id=f"writes/{number}::works") for number in range(40)]
+    text = terminal_text([*many, replace(PASSED, topology="no-server")])
+    rows = [line.split()[0] for line in text.splitlines() if line.startswith("  ")]
+    assert rows == ["scenarios", "writes", "scenarios", "writes"]
+
+
 def test_skip_reasons_are_grouped_and_counted() -> None:
     other = replace(SKIPPED, reason="needs sessions")
     text = terminal_text([SKIPPED, SKIPPED, other])
