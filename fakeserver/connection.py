@@ -17,6 +17,7 @@ from fakeserver.errors import CommandError
 from fakeserver.events import ConnectionAccepted, ConnectionClosed
 from fakeserver.pipeline import RESPOND, Await, Delay, Disconnect, Silence
 from fakeserver.request import RequestContext
+from fakeserver.sizes import MAX_INTERNAL_BYTES, invalid_size
 from mongowire.codes import Category, ErrorCode, is_in
 from mongowire.connection import Signal, WireConnection
 from mongowire.errors import LocalProtocolError, RemoteProtocolError
@@ -42,7 +43,6 @@ _LEFT: Final = "peer"
 _WAITS: Final = (Await, Delay)
 _LEGACY: Final = frozenset({OpCode.QUERY, OpCode.GET_MORE})
 _READ_AHEAD_BYTES: Final = 1 << 20
-_MAX_REPLY_BYTES: Final = 16 * 1024 * 1024 + 16 * 1024
 _QUERY_FAILURE: Final = 1 << 1
 
 
@@ -322,7 +322,7 @@ class Connection(asyncio.Protocol):
         following = _continuation(request) if request.flags & EXHAUST_ALLOWED else None
         try:
             data = self._encode(request, more_to_come=following is not None)
-        except (BSONError, LocalProtocolError, OverflowError, TypeError, ValueError) as error:
+        except (BSONError, CommandError, LocalProtocolError, OverflowError, TypeError, ValueError) as error:
             following = None
             request.failure = _unsendable(error)
             data = self._encode(request, more_to_come=False)
@@ -353,8 +353,8 @@ class Connection(asyncio.Protocol):
             message = _legacy_reply(request)
         else:
             body = request.encode()
-            if len(body) > _MAX_REPLY_BYTES:
-                raise _ReplyTooLargeError(len(body))
+            if len(body) > MAX_INTERNAL_BYTES:
+                raise invalid_size(len(body))
             checksum = bool(request.flags & CHECKSUM_PRESENT) and not self.state.secure
             if envelope.compressor is None and not checksum:
                 flag_bits = MORE_TO_COME if more_to_come else 0
@@ -414,15 +414,10 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
 
-class _ReplyTooLargeError(ValueError):
-    def __init__(self, size: int) -> None:
-        super().__init__(
-            f"BSONObj size: {size} ({size:#X}) is invalid. Size must be between 0 and 16793600(16MB)"
-        )
-
-
 def _unsendable(error: Exception) -> CommandError:
-    too_large = isinstance(error, _ReplyTooLargeError | LocalProtocolError)
+    if isinstance(error, CommandError):
+        return error
+    too_large = isinstance(error, LocalProtocolError)
     code = ErrorCode.BSON_OBJECT_TOO_LARGE if too_large else ErrorCode.INTERNAL_ERROR
     return CommandError(code, str(error))
 

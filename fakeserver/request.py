@@ -75,8 +75,8 @@ class RequestContext:
     """What a mongos knows of the transaction that it belongs to."""
     tails_change_stream: bool = False
     """A getMore whose cursor is a change stream's; set by the handler."""
-    data_until: float | None = None
-    """When a getMore that awaits data has waited long enough; set by the handler."""
+    waits_until: float | None = None
+    """When a getMore that awaits data, or a hello that awaits a change, has waited long enough."""
     before: OpTime | None = None
     after: OpTime | None = None
 

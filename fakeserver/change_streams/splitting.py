@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 import bson
 
 from fakeserver.change_streams.tokens import ResumeToken
-from fakeserver.errors import CommandError
-from mongowire.codes import ErrorCode
+from fakeserver.sizes import MAX_USER_BYTES, invalid_size
 
 if TYPE_CHECKING:
     from bson import Binary
@@ -16,12 +15,11 @@ if TYPE_CHECKING:
     from fakeserver.change_streams.tokens import Place
     from fakeserver.storage.engine import Document
 
-MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
 _ROOM_FOR_HEAD: Final = 1024
 
 
 def split(
-    event: Document, place: Place, uuid: Binary | None, *, limit: int = MAX_EVENT_BYTES
+    event: Document, place: Place, uuid: Binary | None, *, limit: int = MAX_USER_BYTES
 ) -> list[tuple[Place, Document]]:
     """Return the fragments of an event larger than `limit` bytes, each with its place.
 
@@ -35,7 +33,7 @@ def split(
             continue
         size = len(bson.encode({name: value}))
         if size > limit - _ROOM_FOR_HEAD:
-            raise too_large(size)
+            raise invalid_size(size)
         if size > room:
             parts.append({})
             room = limit - _ROOM_FOR_HEAD
@@ -48,11 +46,3 @@ def split(
         head["splitEvent"] = {"fragment": number, "of": len(parts)}
         fragments.append((there, {**head, **part}))
     return fragments
-
-
-def too_large(size: int) -> CommandError:
-    """Return the error for an event that cannot be sent."""
-    return CommandError(
-        ErrorCode.BSON_OBJECT_TOO_LARGE,
-        f"BSONObj size: {size} (0x{size:X}) is invalid. Size must be between 0 and 16793600(16MB)",
-    )

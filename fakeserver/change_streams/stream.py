@@ -6,14 +6,15 @@ Nothing here waits: the getMore that finds nothing is called again when the oplo
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import bson
 from bson import Timestamp
 
-from fakeserver.change_streams.splitting import MAX_EVENT_BYTES, split, too_large
+from fakeserver.change_streams.splitting import split
 from fakeserver.change_streams.tokens import Place, ResumeToken
 from fakeserver.errors import CommandError
+from fakeserver.sizes import MAX_USER_BYTES, Room, invalid_size
 from fakeserver.storage.printing import show_document
 from mongowire.codes import ErrorCode
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from fakeserver.change_streams.events import Event, Teller
     from fakeserver.oplog import Oplog, OplogEntry, OpTime, Written
     from fakeserver.storage.engine import Document
-
-MAX_BATCH_BYTES: Final = 16 * 1024 * 1024
 
 
 class Source(Protocol):
@@ -87,7 +86,7 @@ class ChangeStream:
         Raises `CommandError` for an event that cannot be told, and for a place that there never was.
         """
         batch: list[Document] = []
-        room = MAX_BATCH_BYTES
+        room = Room()
         visible = self._source.visible()
         unread = deque(self._entries(visible) if limit != 0 and not self._closed else ())
         while limit is None or len(batch) < limit:
@@ -95,8 +94,7 @@ class ChangeStream:
                 self._advance(Place.mark(visible.timestamp))
                 break
             place, token, document = self._ready[0]
-            room -= len(bson.encode(document))
-            if room < 0 and batch:
+            if not room.admits(document):
                 break
             self._ready.popleft()
             self._at, self.token = place, token
@@ -148,13 +146,13 @@ class ChangeStream:
 
     def _enqueue(self, event: Event, document: Document, written: Written) -> None:
         size = len(bson.encode(document))
-        if size <= MAX_EVENT_BYTES:
+        if size <= MAX_USER_BYTES:
             if event.place <= self._after:
                 raise _no_fragment(event)
             self._ready.append((event.place, event.token, document))
             return
         if not self._splits:
-            raise too_large(size)
+            raise invalid_size(size)
         for place, fragment in split(document, event.place, written.uuid):
             if place > self._after:
                 self._ready.append((place, fragment["_id"], fragment))

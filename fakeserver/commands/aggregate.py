@@ -20,6 +20,7 @@ from fakeserver.commands.table import CommandTable, Reply, first_argument
 from fakeserver.errors import CommandError
 from fakeserver.features import STAGES
 from fakeserver.idl import Field, Fields
+from fakeserver.stages.read_concern import read_concern_not_supported
 from fakeserver.storage.engine import Namespace
 from fakeserver.storage.scope import Scope
 from fakeserver.storage.stages import compile_pipeline, stage_name, unrecognized_stage
@@ -76,7 +77,9 @@ def aggregate(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     _check_order(names, whole_database=not isinstance(target, str))
     if request.get("apiStrict", False):
         _check_strict(pipeline)
+    _check_read_concern(request, names)
     if request.get("explain", False):
+        _check_explain(request)
         return explain_aggregate(ctx, ns, request)
     if ctx.in_transaction:
         _check_in_transaction(names)
@@ -95,9 +98,8 @@ def aggregate(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     if output is not None:
         output.write(documents)
         documents = []
-    txn_number = request.get("txnNumber") if "autocommit" in request else None
-    cursor = Cursor(ns, deque(documents), request, txn_number=txn_number)
-    return first_batch(ctx, cursor, size, atClusterTime=at)
+    cursor = Cursor(ns, deque(documents), request, at=at, time_left=ctx.time_left)
+    return first_batch(ctx, cursor, size)
 
 
 def run(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], pipeline: Pipeline) -> list[Document]:
@@ -158,6 +160,26 @@ def _check_strict(pipeline: Sequence[Mapping[str, Any]]) -> None:
                     ErrorCode.API_STRICT_ERROR,
                     f"stage {name} is not allowed with 'apiStrict: true' in API Version 1",
                 )
+
+
+def _check_read_concern(request: Mapping[str, Any], names: Sequence[str]) -> None:
+    """Refuse a read concern that a stage, or an explanation, cannot have. Raises `CommandError` 72."""
+    level = (request.get("readConcern") or {}).get("level", "local")
+    if level == "local":
+        return
+    who = next((f"Aggregation stage {name}" for name in names if name in source_stages.LOCAL_ONLY), None)
+    if who is None and request.get("explain", False):
+        who = "Explain for the aggregate command"
+    if who is not None:
+        reason = f"{who} cannot run with a readConcern other than 'local'. Current readConcern: {level}"
+        raise read_concern_not_supported("aggregate", level, reason)
+
+
+def _check_explain(request: Mapping[str, Any]) -> None:
+    if "writeConcern" in request:
+        raise CommandError(  # the space that is missing is the server's
+            ErrorCode.FAILED_TO_PARSE, "Aggregation explain does not support the'writeConcern' option"
+        )
 
 
 def _check_in_transaction(names: Sequence[str]) -> None:

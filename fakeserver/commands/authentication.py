@@ -129,7 +129,7 @@ def getnonce(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
 
 def speculate(ctx: CommandContext, attempt: dict[str, Any]) -> Reply | None:
     """Return the answer to a hello's `speculativeAuthenticate`, None for one that fails for any reason."""
-    db = attempt.get("db")
+    db = attempt.get("db", EXTERNAL if attempt.get("mechanism") == _X509 else None)
     if not isinstance(db, str):
         return None
     fields = {name: value for name, value in attempt.items() if name != "db"}

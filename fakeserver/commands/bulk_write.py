@@ -173,7 +173,8 @@ def _reply(batch: Batch, request: Mapping[str, Any], results: list[Document], co
     if request.get("errorsOnly", False):
         results = [result for result in results if not result["ok"]]
     size = (request.get("cursor") or {}).get("batchSize", _EVERYTHING)
-    opened = first_batch(batch.ctx, Cursor(_RESULTS, deque(results), request), size)["cursor"]
+    cursor = Cursor(_RESULTS, deque(results), request, counted=True)
+    opened = first_batch(batch.ctx, cursor, size)["cursor"]
     reply: Reply = {
         "cursor": {"id": Int64(opened["id"]), "firstBatch": opened["firstBatch"], "ns": opened["ns"]}
     }

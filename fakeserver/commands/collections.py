@@ -80,6 +80,8 @@ def create(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         )
     existing = ctx.catalog.get(ns)
     if existing is not None:
+        if ctx.in_transaction:
+            raise _existing_in_transaction(existing)
         if _asked(existing.options) == _asked(options):
             return {}
         kind = "view" if existing.is_view else "namespace"
@@ -89,6 +91,15 @@ def create(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         )
     ctx.collection_created(ctx.catalog.create(ns, options))
     return {}
+
+
+def _existing_in_transaction(existing: Collection) -> CommandError:
+    """Return the error for what is there: a transaction compares no options."""
+    message = f"Collection {existing.ns} already exists."
+    if existing.kind != "collection":
+        kind = "view" if existing.is_view else "timeseries collection"
+        message = f"A {kind} already exists. NS: {existing.ns}"
+    return CommandError(ErrorCode.NAMESPACE_EXISTS, message)
 
 
 def _asked(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -225,4 +236,4 @@ def list_collections(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         found = [{"name": each["name"], "type": each["type"]} for each in found]
     ns = Namespace(ctx.db, "$cmd.listCollections")
     size = (request.get("cursor") or {}).get("batchSize", EVERYTHING)
-    return first_batch(ctx, Cursor(ns, deque(map(dict, found)), request), size)
+    return first_batch(ctx, Cursor(ns, deque(map(dict, found)), request, counted=True), size)

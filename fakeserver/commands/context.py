@@ -155,6 +155,21 @@ class CommandContext:
         return self.request.has_autocommit
 
     @property
+    def time_left(self) -> float | None:
+        """What is left of the command's time limit, in seconds; None without one."""
+        deadline = self.request.deadline
+        return None if deadline is None else max(deadline - self.now, 0.0)
+
+    def wait_until(self, seconds: float) -> float:
+        """Return the end of a wait that began when the command first asked for it.
+
+        What held the command back before, such as a fail point, does not count.
+        """
+        if self.request.waits_until is None:
+            self.request.waits_until = self.now + seconds
+        return self.request.waits_until
+
+    @property
     def waits_for_transactions(self) -> bool:
         """Whether a plain write may come upon what an open transaction has claimed."""
         return bool(self.node.transactions.holders) and not self.request.has_autocommit

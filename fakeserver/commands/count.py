@@ -26,6 +26,8 @@ table = CommandTable()
         Field("fields", "object"),
         Field("encryptionInformation", "object"),
         Field("collectionUUID", "binData"),
+        Field("includeQueryStatsMetrics", "bool"),
+        Field("mirrored", "bool"),
         target="collection",
     ),
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-import bson
 from bson import Int64
 
 from fakeserver.access.roles import CLUSTER, Resource, permits
@@ -14,12 +13,18 @@ from fakeserver.errors import CommandError
 from fakeserver.idl import Field, Fields
 from fakeserver.pipeline import Park
 from fakeserver.sessions import Session
+from fakeserver.sizes import Room
+from fakeserver.stages.api_version import declared
+from fakeserver.stages.deadline import expired
 from fakeserver.storage.engine import Namespace
+from fakeserver.storage.printing import show_document
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections import deque
     from collections.abc import Callable, Container, Iterator, Mapping
+
+    from bson import Timestamp
 
     from fakeserver.commands.context import CommandContext
     from fakeserver.storage.engine import Document
@@ -28,11 +33,15 @@ if TYPE_CHECKING:
 table = CommandTable()
 
 DEFAULT_BATCH: Final = 101
-MAX_BATCH_BYTES: Final = 16 * 1024 * 1024
 IDLE_TIMEOUT: Final = 600.0
 _AWAIT_DATA_WAIT: Final = 1.0
 _CLOSED: Final = Int64(0)
 """The id of a cursor that gave all it had."""
+_NO_MAX_TIME: Final = {
+    False: "cannot set maxTimeMS on getMore command for a non-awaitData cursor",
+    True: "maxTimeMS can only be used with getMore for tailable, awaitData cursors",
+}
+"""Of a mongod, and (True) of a mongos."""
 _NO_SESSION_AT_CREATION: Final = 50736
 _NO_SESSION_NOW: Final = 50737
 _OTHER_SESSION: Final = 50738
@@ -45,9 +54,12 @@ _OTHER_TXN: Final = 50741
 class Cursor:
     """Results that are left to be fetched.
 
-    `small` says that they surely fit into one reply. `refill` fetches what has come since: a cursor that
+    `small` says that they surely fit into one reply. `counted` says that the last of them is known to be
+    the last, as that of a list or of a limit is; of other results the end is noticed when a batch looks for
+    one more and there is none, which `ended` remembers. `refill` fetches what has come since: a cursor that
     has one is tailable and never exhausted; `await_data` has getMore wait for it. `death` is the error of a
-    cursor that can give no more. `origin` is the command that opened it, `owner` the users who did.
+    cursor that can give no more. `origin` is the command that opened it, `owner` the users who did, `at` the
+    time of its snapshot. `time_left` is what that command left of its `maxTimeMS`, in seconds.
     """
 
     ns: Namespace
@@ -57,6 +69,10 @@ class Cursor:
     owner: frozenset[tuple[str, str]] = frozenset()
     txn_number: int | None = None
     small: bool = False
+    counted: bool = False
+    ended: bool = False
+    at: Timestamp | None = None
+    time_left: float | None = None
     no_timeout: bool = False
     refill: Callable[[], list[Document]] | None = None
     await_data: bool = False
@@ -69,15 +85,12 @@ class Cursor:
         if self.refill is not None and not self.pending:
             self.pending.extend(self.refill())
         count = len(self.pending) if limit is None else min(limit, len(self.pending))
-        if self.small:
-            return [self.pending.popleft() for _ in range(count)]
         batch: list[Document] = []
-        room = MAX_BATCH_BYTES
-        while len(batch) < count:
-            room -= len(bson.encode(self.pending[0]))
-            if room < 0 and batch:
-                break
+        room = Room()
+        while len(batch) < count and (self.small or room.admits(self.pending[0])):
             batch.append(self.pending.popleft())
+        if not self.pending and (limit is None or len(batch) < limit):
+            self.ended = True
         return batch
 
     def fields(self) -> Document:
@@ -92,7 +105,7 @@ class Cursor:
     @property
     def exhausted(self) -> bool:
         """Whether nothing is left, and nothing will come."""
-        return not self.pending and self.refill is None
+        return not self.pending and self.refill is None and (self.counted or self.ended)
 
 
 @dataclass(slots=True)
@@ -161,28 +174,22 @@ class CursorStore:
         return iter(list(self.cursors.values()))
 
 
-def first_batch(
-    ctx: CommandContext, cursor: Cursor, size: int | None, *, single: bool = False, **extra: Any
-) -> Reply:
-    """Return the reply that opens a cursor, `size` documents in its first batch (None: the default 101).
-
-    `extra` are more fields of `cursor`; those that are None are left out.
-    """
+def first_batch(ctx: CommandContext, cursor: Cursor, size: int | None, *, single: bool = False) -> Reply:
+    """Return the reply that opens a cursor, `size` documents in its first batch (None: the default 101)."""
     cursor.session_id, cursor.owner = ctx.session_id, ctx.who
+    cursor.txn_number = ctx.request.txn_number if ctx.in_transaction else None
     batch = cursor.take(DEFAULT_BATCH if size is None else size)
     keep = not single and not cursor.exhausted
     ctx.node.counters.documents["returned"] += len(batch)
     cursor_id = Int64(ctx.cursors.open(cursor, ctx.now)) if keep else _CLOSED
-    more = {name: value for name, value in extra.items() if value is not None}
-    return {
-        "cursor": {
-            "firstBatch": batch,
-            **cursor.fields(),
-            "id": cursor_id,
-            "ns": str(cursor.ns),
-            **more,
-        }
-    }
+    return _reply("firstBatch", batch, cursor, cursor_id)
+
+
+def _reply(name: str, batch: list[Document], cursor: Cursor, cursor_id: Int64) -> Reply:
+    fields: Document = {name: batch, **cursor.fields(), "id": cursor_id, "ns": str(cursor.ns)}
+    if cursor.at is not None:
+        fields["atClusterTime"] = cursor.at
+    return {"cursor": fields}
 
 
 @table.command(
@@ -208,19 +215,17 @@ def get_more(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     cursor = _find(ctx, int(first_argument(request)))
     ctx.request.tails_change_stream = cursor.is_change_stream
     _check_access(ctx, cursor, ns, request)
-    if "maxTimeMS" in request and not cursor.await_data and request["maxTimeMS"]:
-        raise CommandError(
-            ErrorCode.BAD_VALUE, "cannot set maxTimeMS on getMore command for a non-awaitData cursor"
-        )
+    if "maxTimeMS" in request and not cursor.await_data:
+        raise CommandError(ErrorCode.BAD_VALUE, _NO_MAX_TIME[ctx.node.is_mongos])
     batch = _next_batch(ctx, cursor, request.get("batchSize") or None)
     if not batch and cursor.await_data and not cursor.exhausted:
         _wait_for_data(ctx, request)
     if cursor.exhausted:
         ctx.cursors.kill(cursor.id)
     ctx.node.counters.documents["returned"] += len(batch)
-    left = 0 if cursor.exhausted else cursor.id
-    fields = cursor.fields()
-    return {"cursor": {"nextBatch": batch, **fields, "id": Int64(left), "ns": str(cursor.ns)}}
+    if ctx.time_left is not None:
+        cursor.time_left = ctx.time_left
+    return _reply("nextBatch", batch, cursor, _CLOSED if cursor.exhausted else Int64(cursor.id))
 
 
 def _find(ctx: CommandContext, cursor_id: int) -> Cursor:
@@ -238,6 +243,8 @@ def _next_batch(ctx: CommandContext, cursor: Cursor, limit: int | None) -> list[
     """Return a cursor's next batch; one that fails is destroyed. Raises `CommandError`."""
     try:
         ctx.check_out_cursor()
+        if ctx.time_left == 0 and not cursor.await_data:
+            raise expired()
         if cursor.death is not None:
             raise cursor.death
         return cursor.take(limit) if not cursor.is_change_stream else _take_events(cursor, limit)
@@ -256,11 +263,9 @@ def _take_events(cursor: Cursor, limit: int | None) -> list[Document]:
 
 def _wait_for_data(ctx: CommandContext, request: Mapping[str, Any]) -> None:
     """Have the command called again when something was written. Raises `Park` until the wait is over."""
-    wait = request["maxTimeMS"] / 1000 if request.get("maxTimeMS") else _AWAIT_DATA_WAIT
-    if ctx.request.data_until is None:  # what blocked the command before does not count
-        ctx.request.data_until = ctx.now + wait
-    if ctx.now < ctx.request.data_until:
-        raise Park(ctx.node.oplog.grown, ctx.request.data_until)
+    until = ctx.wait_until(request["maxTimeMS"] / 1000 if "maxTimeMS" in request else _AWAIT_DATA_WAIT)
+    if ctx.now < until:
+        raise Park(ctx.node.oplog.grown, until)
 
 
 def _check_access(ctx: CommandContext, cursor: Cursor, ns: Namespace, request: Mapping[str, Any]) -> None:
@@ -286,6 +291,7 @@ def _check_access(ctx: CommandContext, cursor: Cursor, ns: Namespace, request: M
             _OTHER_SESSION, f"{start} created in session {_session(owner)}, in session {_session(asking)}"
         )
     _check_transaction(start, cursor.txn_number, request.get("txnNumber"))
+    _check_api(cursor.origin, request)
 
 
 def _is_of_the_same_user(ctx: CommandContext, cursor: Cursor) -> bool:
@@ -303,6 +309,16 @@ def _check_transaction(start: str, owner: int | None, asking: int | None) -> Non
     if asking is None:
         raise CommandError(_NO_TXN_NOW, f"{start} created in a transaction, without a txnNumber")
     raise CommandError(_OTHER_TXN, f"{start} created in transaction {owner}, in transaction {asking}")
+
+
+def _check_api(origin: Mapping[str, Any], request: Mapping[str, Any]) -> None:
+    opened, asking = declared(origin), declared(request)
+    if opened != asking:
+        raise CommandError(
+            ErrorCode.API_MISMATCH_ERROR,
+            f"API parameter mismatch: getMore used params {show_document(asking)}, the cursor-creating"
+            f" command used {show_document(opened)}",
+        )
 
 
 def _session(session_id: bytes) -> str:

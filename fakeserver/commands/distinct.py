@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+import bson
 
 from fakeserver.commands.reading import (
     check_hint,
@@ -13,7 +15,9 @@ from fakeserver.commands.reading import (
     snapshot_time,
 )
 from fakeserver.commands.table import CommandTable, Reply
+from fakeserver.errors import CommandError
 from fakeserver.idl import Field, Fields
+from fakeserver.sizes import MAX_USER_BYTES, fit_one_reply
 from fakeserver.storage.collation import fold_of
 from fakeserver.storage.paths import read, split
 from fakeserver.storage.values import MISSING, order
@@ -25,6 +29,11 @@ if TYPE_CHECKING:
     from fakeserver.storage.engine import Document
 
 table = CommandTable()
+
+_ROOM_AROUND: Final = 4096
+"""What a server leaves of a reply for what stands around the values."""
+_COLLECTED: Final = 17217
+_TOO_LARGE: Final = 31299
 
 
 @table.command(
@@ -38,6 +47,8 @@ table = CommandTable()
         Field("collation", "object"),
         Field("encryptionInformation", "object"),
         Field("collectionUUID", "binData"),
+        Field("includeQueryStatsMetrics", "bool"),
+        Field("mirrored", "bool"),
         target="collection",
     ),
 )
@@ -62,7 +73,23 @@ def distinct(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     ):
         keys.sort()
     reply: Reply = {"values": [different[key] for key in keys]}
+    if view or not fit_one_reply(len(keys), ctx.catalog.engine.stats(source).size + _ROOM_AROUND):
+        _check_size(reply, request["key"])
     return reply if at is None else {**reply, "atClusterTime": at}
+
+
+def _check_size(reply: Reply, key: str) -> None:
+    """Refuse values that no reply holds. Raises `CommandError` 17217 or 31299.
+
+    A server counts them while it collects them, by the name of their field, and the reply at its end.
+    """
+    size, name = len(bson.encode(reply)), split(key)[-1]
+    collected = size + sum(len(name) - len(str(index)) for index in range(len(reply["values"])))
+    message = "distinct too big, 16mb cap"
+    if collected >= MAX_USER_BYTES - _ROOM_AROUND:
+        raise CommandError(_COLLECTED, f"Executor error during distinct command :: caused by :: {message}")
+    if size >= MAX_USER_BYTES - _ROOM_AROUND:
+        raise CommandError(_TOO_LARGE, message)
 
 
 def _values(documents: Iterable[Document], key: str) -> Iterable[Any]:

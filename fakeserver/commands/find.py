@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.commands.cursors import MAX_BATCH_BYTES, Cursor, first_batch
+from fakeserver.commands.cursors import Cursor, first_batch
 from fakeserver.commands.reading import (
     NATURAL,
     check_hint,
@@ -20,6 +20,8 @@ from fakeserver.commands.reading import (
 from fakeserver.commands.table import CommandTable, Reply
 from fakeserver.errors import CommandError
 from fakeserver.idl import Field, Fields
+from fakeserver.sizes import fit_one_reply
+from fakeserver.storage.ending import ends_with_last
 from fakeserver.storage.engine import Query
 from mongowire.codes import ErrorCode
 
@@ -73,29 +75,34 @@ def find(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     if request.get("tailable", False):
         return _tailable(ctx, request, ns, collection)
     if view or (collection is not None and ctx.catalog.get(ns) is not collection):
-        found = _find_on_view(ctx, request, source, view, collection)
+        found, counted = _find_on_view(ctx, request, source, view, collection), False
     else:
-        found = ctx.catalog.engine.find(source, query(ctx, request, source, collection))
+        wanted = query(ctx, request, source, collection)
+        found = ctx.catalog.engine.find(source, wanted)
+        counted = collection is None or ends_with_last(wanted, collection.indexes.values(), len(found))
     cursor = Cursor(
         ns,
         deque(found),
         request,
-        small=ctx.catalog.engine.stats(source).size < MAX_BATCH_BYTES and not _computes(request),
+        small=_is_small(ctx, request, source),
+        counted=counted,
+        at=at,
+        time_left=ctx.time_left,
         no_timeout=request.get("noCursorTimeout", False),
-        txn_number=_transaction(request),
     )
-    single = request.get("singleBatch", False)
-    return first_batch(ctx, cursor, request.get("batchSize"), single=single, atClusterTime=at)
+    return first_batch(ctx, cursor, request.get("batchSize"), single=request.get("singleBatch", False))
+
+
+def _is_small(ctx: CommandContext, request: Mapping[str, Any], source: Namespace) -> bool:
+    """Whether whatever the command finds surely fits into one reply."""
+    stats = ctx.catalog.engine.stats(source)
+    return fit_one_reply(stats.count, stats.size) and not _computes(request)
 
 
 def _computes(request: Mapping[str, Any]) -> bool:
     """Whether a projection makes values, which may be larger than the documents."""
     projection = request.get("projection") or {}
     return any(not isinstance(value, int | float) for value in projection.values())
-
-
-def _transaction(request: Mapping[str, Any]) -> int | None:
-    return request.get("txnNumber") if "autocommit" in request else None
 
 
 def query(
@@ -180,6 +187,7 @@ def _tailable(
         request,
         refill=follow(ctx, query(ctx, request, ns, collection), ns),
         await_data=request.get("awaitData", False),
+        time_left=ctx.time_left,
         no_timeout=request.get("noCursorTimeout", False),
     )
     return first_batch(ctx, cursor, request.get("batchSize"))

@@ -144,7 +144,7 @@ def _await_change(ctx: CommandContext, command: dict[str, Any]) -> None:
         )
     if not _knows_all(ctx, told):
         return
-    until = ctx.request.arrived + max_await_ms / 1000
+    until = ctx.wait_until(max_await_ms / 1000)
     if ctx.now < until:
         raise Park(ctx.node.topology_changed, until)
 

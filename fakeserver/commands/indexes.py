@@ -297,7 +297,7 @@ def list_indexes(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         )
     shown: list[Document] = [dict(index.document) for index in collection.indexes.values()]
     size = (request.get("cursor") or {}).get("batchSize", EVERYTHING)
-    return first_batch(ctx, Cursor(ns, deque(shown), request), size)
+    return first_batch(ctx, Cursor(ns, deque(shown), request, counted=True), size)
 
 
 def _search(_ctx: CommandContext, _request: dict[str, Any]) -> Reply:

@@ -120,6 +120,9 @@ SOURCES: Final[dict[str, Callable[[CommandContext, Namespace, Any], list[Documen
 FIRST_ONLY: Final = frozenset(SOURCES) | {"$changeStream"}
 """The stages that can only be the first; a change stream is a cursor of its own kind."""
 
+LOCAL_ONLY: Final = frozenset({"$currentOp", "$listLocalSessions", "$listSearchIndexes"})
+"""The sources that take no read concern but the local one."""
+
 _UNSTABLE: Final = frozenset(
     {"$indexStats", "$listLocalSessions", "$listSessions", "$currentOp", "$listSearchIndexes"}
 )

@@ -15,7 +15,7 @@ from fakeserver.stages.admission import (
 )
 from fakeserver.stages.api_version import ApiVersion
 from fakeserver.stages.authorization import Authentication, Authorization
-from fakeserver.stages.deadline import Deadline
+from fakeserver.stages.deadline import Deadline, TimeLeft
 from fakeserver.stages.eligibility import Eligibility
 from fakeserver.stages.execution import Execute
 from fakeserver.stages.failpoints import FailPoints
@@ -55,6 +55,7 @@ def mongod_stages() -> tuple[Stage, ...]:
         IngressExemption(),
         ReadConcernCheck(),
         WriteConcernCheck(),
+        TimeLeft(),
         WriteThrottle(),
         ExecutionTickets("read"),
         ExecutionTickets("write"),

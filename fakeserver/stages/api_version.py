@@ -10,6 +10,8 @@ from fakeserver.pipeline import PASS, Action, Stage, Step
 from fakeserver.profile import WIRE_50
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from fakeserver.request import RequestContext
 
 _API_VERSION_ERROR: Final = 322
@@ -54,6 +56,11 @@ class ApiVersion(Stage):
                 "The apiVersion parameter is required, please configure your MongoClient's API version",
             )
         return PASS
+
+
+def declared(command: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a command declares of the API version."""
+    return {field.name: command[field.name] for field in _FIELDS if field.name in command}
 
 
 def _read(request: RequestContext, command: dict[str, Any], field: Field) -> Any:

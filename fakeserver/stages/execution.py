@@ -10,6 +10,7 @@ from fakeserver.errors import CommandError
 from fakeserver.lag import committed
 from fakeserver.pipeline import PASS, Action, Disconnect, Park, Stage, Step
 from fakeserver.sessions import RetryableWrite, Use
+from fakeserver.stages.api_version import declared
 from fakeserver.storage.engine import Namespace
 from fakeserver.transaction_router import recover
 from fakeserver.transactions import as_of
@@ -28,8 +29,6 @@ _EXCLUSIVE: Final = frozenset(
     {"collMod", "convertToCapped", "createIndexes", "drop", "dropDatabase", "dropIndexes", "renameCollection"}
 )
 """What waits until no open transaction uses the collection."""
-
-_API_FIELDS: Final[tuple[str, ...]] = ("apiVersion", "apiStrict", "apiDeprecationErrors")
 
 
 class Execute(Stage):
@@ -98,7 +97,7 @@ def _context(request: RequestContext, now: float) -> CommandContext:
     catalog = node.catalog
     if transaction is not None:
         catalog = transaction.catalog or catalog
-    elif request.command is not None and "readConcern" in request.command:
+    elif request.command is not None and "readConcern" in request.command and _selects(request):
         catalog = _as_of(request)
     return CommandContext(
         node,
@@ -112,6 +111,11 @@ def _context(request: RequestContext, now: float) -> CommandContext:
         None if request.txn_number is None else _statements(request, request.txn_number, now),
         transaction=transaction,
     )
+
+
+def _selects(request: RequestContext) -> bool:
+    """Say whether a command reads collections by itself, not what a cursor has read of them."""
+    return request.spec.name not in {"getMore", "killCursors"}
 
 
 def _transaction(request: RequestContext, now: float) -> Transaction:
@@ -129,7 +133,7 @@ def _transaction(request: RequestContext, now: float) -> Transaction:
         _route(request, node.transaction_router, session, request.txn_number)
     if request.routed is not None and request.routed.recovering:
         return _recover(request, session, request.txn_number)
-    api = {field: command[field] for field in _API_FIELDS if field in command}
+    api = declared(command)
     if not command.get("startTransaction"):
         transaction = node.transactions.proceed(session, request.txn_number, request.spec.name, api)
     else:

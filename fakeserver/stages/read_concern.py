@@ -35,6 +35,8 @@ class ReadConcernCheck(Stage):
         level = _parse(request, concern)
         if request.has_autocommit:
             _check_transaction(command, level)
+        elif _ignores_it(request):
+            return PASS
         else:
             _check_support(request, level)
         _check_server(request, concern, level)
@@ -88,16 +90,29 @@ def _check_transaction(command: dict[str, Any], level: str) -> None:
         )
 
 
+def _ignores_it(request: RequestContext) -> bool:
+    """Say whether a command takes any read concern and has no use for it: a cursor has its own."""
+    name = request.spec.name
+    return name == "getMore" or (name == "killCursors" and request.node.is_mongos)
+
+
 def _check_support(request: RequestContext, level: str) -> None:
     spec = request.spec
     if level in {"local", "available"} or (spec.kind == "read" and level != "snapshot"):
         return
     if level == "snapshot" and spec.name in _SNAPSHOT_READS:
         return
-    raise CommandError(
+    raise read_concern_not_supported(spec.name, level)
+
+
+def read_concern_not_supported(
+    command: str, level: str, reason: str = "read concern not supported"
+) -> CommandError:
+    """Return the error for a read concern that a command cannot have."""
+    return CommandError(
         ErrorCode.INVALID_OPTIONS,
-        f'Command {spec.name} does not support {{ readConcern: {{ level: "{level}", provenance:'
-        ' "clientSupplied" } } :: caused by :: read concern not supported',
+        f'Command {command} does not support {{ readConcern: {{ level: "{level}", provenance:'
+        f' "clientSupplied" }} }} :: caused by :: {reason}',
     )
 
 

@@ -142,7 +142,7 @@ class Server:
             now=self.clock.now(),
             catalog=self.catalog,
             cursors=self.cursors,
-            request=cast("Any", SimpleNamespace(has_autocommit=False, data_until=None)),
+            request=cast("Any", SimpleNamespace(has_autocommit=False, waits_until=None, deadline=None)),
             session_id=session,
             statements=statements,
         )

@@ -46,7 +46,7 @@ def drain(server: Server, command: dict[str, Any], **more: Any) -> list[int]:
         ({}, {}, [101, 149]),
         ({"batchSize": 0}, {}, [0, 250]),
         ({"batchSize": 100}, {"batchSize": 100}, [100, 100, 50]),
-        ({"batchSize": 250}, {}, [250]),
+        ({"batchSize": 250}, {}, [250, 0]),
         ({"batchSize": 249}, {}, [249, 1]),
         ({"batchSize": 3, "singleBatch": True}, {}, [3]),
         ({"limit": 5, "batchSize": 3}, {"batchSize": 2}, [3, 2]),
