@@ -240,6 +240,19 @@ def test_an_awaitable_hello_is_answered_when_its_time_is_over() -> None:
     play(scenario)
 
 
+@pytest.mark.parametrize("spec", [STANDALONE, ClusterSpec.replica_set(1), ClusterSpec.sharded()])
+def test_the_wait_of_a_hello_begins_after_a_fail_points_block(spec: ClusterSpec) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        first = await talker.ok({"hello": 1})
+        await deployment.fail_command({"times": 1}, "hello", blockConnection=True, blockTimeMS=1000)
+        begun = deployment.world.clock.now()
+        await talker.ok(_awaitable(first, 500))
+        assert deployment.world.clock.now() - begun == pytest.approx(1.5 + 2 * LATENCY)
+
+    play(scenario, spec)
+
+
 def test_an_awaitable_hello_of_a_standalone_waits_as_well() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker = await deployment.connect()

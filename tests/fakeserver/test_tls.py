@@ -19,6 +19,7 @@ from driver.editions import EDITION_2026_07_08
 from driver.errors import ConfigurationError, NetworkError, ServerError, ServerSelectionError
 from fakeserver import ClusterSpec, TlsSpec, UserSpec
 from fakeserver.certificates import make_certificates
+from fakeserver.events import CommandFinished
 from fakeserver.tls import TlsMode, subject_of
 from harness.cli import cli
 from harness.sim import run_virtual
@@ -127,6 +128,24 @@ def test_a_certificate_speaks_for_the_user_of_its_subject(named: bool) -> None: 
                 user = {"user": made.client_subject, "db": "$external"}
                 assert status["authInfo"]["authenticatedUsers"] == [user]
             assert await found(plain(cluster.uri), **client_options(with_certificate=True)) == "ServerError"
+
+    asyncio.run(main())
+
+
+def test_a_hello_carries_a_certificates_authentication_without_naming_its_database() -> None:
+    made = certificates()
+    users = (UserSpec(made.client_subject, db="$external", roles=("readWriteAnyDatabase",)),)
+    options = client_options(with_certificate=True) | {"authMechanism": "MONGODB-X509"}
+
+    async def main() -> None:
+        async with (
+            fakeserver.start(ClusterSpec.standalone(auth=True, users=users, tls=tls())) as cluster,
+            AsyncMongoClient[dict[str, Any]](plain(cluster.uri), **options) as client,
+        ):
+            await client.db.c.insert_one({})
+            sent = {event.name for *_place, event in cluster.journal if isinstance(event, CommandFinished)}
+            assert "insert" in sent
+            assert "authenticate" not in sent
 
     asyncio.run(main())
 
