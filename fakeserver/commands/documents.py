@@ -8,6 +8,7 @@ import bson
 from bson import Binary, Int64, ObjectId, Regex, Timestamp
 
 from fakeserver.errors import WriteError
+from fakeserver.sizes import MAX_USER_BYTES
 from fakeserver.storage.values import is_object
 from mongowire.codes import ErrorCode
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from fakeserver.commands.context import CommandContext
     from fakeserver.storage.engine import Document
 
-MAX_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
 MAX_DEPTH: Final = 180
 _NO_TIME: Final = Timestamp(0, 0)
 _SURELY_SHALLOW: Final = 1024
@@ -23,24 +23,29 @@ _PLAIN_IDS: Final = frozenset({ObjectId, int, Int64, str, Binary})
 """What most documents have for an `_id`."""
 
 
-def prepare(ctx: CommandContext, document: Document) -> Document:
+def prepare(ctx: CommandContext, document: Document, *, keep_times: bool = False) -> Document:
     """Return the document to store, its `_id` made if it is missing and moved to the front.
 
-    Raises `WriteError` for one that a server refuses.
+    `keep_times` leaves empty timestamps as they are. Raises `WriteError` for one that a server refuses.
     """
-    _check_limits(document)
+    check_limits(document)
     if "_id" not in document:
         document = {"_id": ctx.object_id(), **document}
     else:
         check_id(document["_id"])
         if next(iter(document)) != "_id":
             document = {"_id": document["_id"], **document}
-    if Timestamp in map(type, document.values()):
-        document = {
-            name: ctx.timestamp() if name != "_id" and value == _NO_TIME else value
-            for name, value in document.items()
-        }
-    return document
+    return document if keep_times else with_times(ctx, document)
+
+
+def with_times(ctx: CommandContext, document: Document) -> Document:
+    """Return a document whose empty timestamps, but for those inside other values, are the present time."""
+    if Timestamp not in map(type, document.values()):
+        return document
+    return {
+        name: ctx.timestamp() if name != "_id" and value == _NO_TIME else value
+        for name, value in document.items()
+    }
 
 
 def check_id(value: Any) -> None:
@@ -60,12 +65,13 @@ def check_id(value: Any) -> None:
                 )
 
 
-def _check_limits(document: Document) -> None:
+def check_limits(document: Document) -> None:
+    """Refuse to insert what is too large, or nested too deep. Raises `WriteError` 2 or 15."""
     size = len(bson.encode(document))
-    if size > MAX_DOCUMENT_BYTES:
+    if size > MAX_USER_BYTES:
         raise WriteError(
-            ErrorCode.BSON_OBJECT_TOO_LARGE,
-            f"object to insert too large. size in bytes: {size}, max size: {MAX_DOCUMENT_BYTES}",
+            ErrorCode.BAD_VALUE,
+            f"object to insert too large. size in bytes: {size}, max size: {MAX_USER_BYTES}",
         )
     if size > _SURELY_SHALLOW and depth(document) > MAX_DEPTH:
         raise WriteError(

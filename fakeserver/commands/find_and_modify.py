@@ -42,6 +42,7 @@ table = CommandTable()
         Field("upsert", "bool"),
         Field("new", "bool"),
         Field("bypassDocumentValidation", "bool"),
+        Field("bypassEmptyTsReplacement", "bool"),
         Field("let", "object"),
         Field("encryptionInformation", "object"),
         Field("collectionUUID", "binData"),
@@ -110,7 +111,9 @@ def _remove(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], acce
 
 
 def _update(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], accept: Accept) -> Document:
-    result = update.apply(ctx, ns, {**_statement(request), "u": request["update"]}, accept)
+    statement = {**_statement(request), "u": request["update"]}
+    keep_times = request.get("bypassEmptyTsReplacement", False)
+    result = update.apply(ctx, ns, statement, accept, keep_times=keep_times)
     last_error: Document = {"n": 1 if result.images else 0, "updatedExisting": result.matched > 0}
     if result.upserted:
         last_error["upserted"] = result.upserted_id

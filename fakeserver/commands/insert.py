@@ -62,7 +62,7 @@ def insert_one(batch: Batch, index: int, ns: Namespace, document: Document) -> D
         return ctx.catalog.get(ns)
 
     def write(accept: Accept) -> Document:
-        prepared = prepare(ctx, document)
+        prepared = prepare(ctx, document, keep_times=batch.keep_times)
         ctx.ensure(ns)
         ctx.catalog.engine.insert(ns, prepared, accept=accept)
         return {"n": 1}

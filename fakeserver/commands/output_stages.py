@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+import bson
+
+from fakeserver.commands.documents import check_limits
 from fakeserver.commands.reading import query_of
 from fakeserver.errors import CommandError, WriteError
 from fakeserver.oplog import Written
+from fakeserver.sizes import TOO_LARGE_TO_UPSERT, check_updated
 from fakeserver.storage.engine import Namespace, Query, Update
 from fakeserver.storage.expressions import compile_expression
 from fakeserver.storage.indexes import duplicate_key
@@ -114,6 +118,8 @@ class Out(_Writer):
         if "_id" not in document:
             document = {"_id": self.ctx.object_id(), **document}
 
+        check_limits(document)
+
         def accept(change: Changed) -> None:
             if self.checked and change.after is not None:
                 collection.validate(change.after)
@@ -172,6 +178,7 @@ class Merge(_Writer):
 
     def _not_matched(self, document: Document) -> None:
         if self.when_not_matched == "insert":
+            self._check_size(document)
             self._insert(document)
         elif self.when_not_matched == "fail":
             raise CommandError(
@@ -180,6 +187,13 @@ class Merge(_Writer):
                 "one document in "
                 "the source collection",
             )
+
+    def _check_size(self, document: Document) -> None:
+        """Refuse what is too large: it is upserted, but where a match would fail. Raises `WriteError`."""
+        if self.when_matched == "fail":
+            check_limits(document)
+        else:
+            check_updated(len(bson.encode(document)), TOO_LARGE_TO_UPSERT, "Document to upsert")
 
     def _matched(self, document: Document, existing: Document, key: Mapping[str, Any]) -> None:
         if self.when_matched == "keepExisting":

@@ -21,13 +21,16 @@ if TYPE_CHECKING:
     from fakeserver.transactions import Transaction
 
 MAX_BATCH = 100_000
+_MAX_TEXT_BYTES = 1024 * 1024
+_MIN_WHOLE = 2
 
 
 @dataclass(slots=True)
 class Batch:
     """The statements of one command: which ran, which failed, which had been executed before.
 
-    `ids` are the statements' numbers where the command gives them.
+    `ids` are the statements' numbers where the command gives them; `keep_times` stores empty timestamps as
+    they are.
     """
 
     ctx: CommandContext
@@ -35,6 +38,7 @@ class Batch:
     validated: bool = True
     first_id: int = 0
     ids: Sequence[int] | None = None
+    keep_times: bool = False
     errors: list[Document] = field(default_factory=list)
     retried: list[int] = field(default_factory=list)
 
@@ -57,6 +61,7 @@ class Batch:
             validated=not request.get("bypassDocumentValidation", False),
             first_id=int(request.get("stmtId", 0)),
             ids=ids,
+            keep_times=request.get("bypassEmptyTsReplacement", False),
         )
 
     def run(
@@ -153,7 +158,7 @@ class Batch:
     def finish(self, reply: Document) -> Document:
         """Return a reply with what went wrong, and what had been executed before."""
         if self.errors:
-            reply["writeErrors"] = self.errors
+            reply["writeErrors"] = _shortened(self.errors)
         if self.retried:
             reply["retriedStmtIds"] = self.retried
         return reply
@@ -186,6 +191,19 @@ def is_statement_error(error: CommandError) -> bool:
 def write_error(index: int, error: CommandError) -> Document:
     """Return an element of `writeErrors`."""
     return {"index": index, "code": int(error.code), "errmsg": error.message, **error.extra}
+
+
+def _shortened(errors: Sequence[Document]) -> list[Document]:
+    """Return errors of which the many and long ones lose their texts, so that a reply holds them."""
+    shown: list[Document] = []
+    size = 0
+    for error in errors:
+        if size >= _MAX_TEXT_BYTES and len(shown) >= _MIN_WHOLE:
+            shown.append({**error, "errmsg": ""})
+        else:
+            size += len(error["errmsg"])
+            shown.append(error)
+    return shown
 
 
 def refuse_retryable_multi(ctx: CommandContext, *, multi: bool, message: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.commands.documents import check_id
+from fakeserver.commands.documents import check_id, with_times
 from fakeserver.commands.insert import WRITE_FIELDS
 from fakeserver.commands.reading import check_hint, check_uuid, collation_of, namespace, variables
 from fakeserver.commands.statements import Batch, refuse_retryable_multi
@@ -12,6 +12,7 @@ from fakeserver.commands.table import CommandTable, Reply
 from fakeserver.errors import CommandError, WriteError
 from fakeserver.idl import Field, Fields
 from fakeserver.storage.engine import Query, Update, UpdateResult
+from fakeserver.storage.matching import is_operators
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -90,13 +91,23 @@ def update_one(
         refuse_retryable_multi(batch.ctx, multi=multi, message=no_multi)
         if multi and statement.get("sort"):
             raise WriteError(ErrorCode.FAILED_TO_PARSE, "Cannot specify sort with multi=true")
-        return summary(apply(batch.ctx, ns, statement, accept))
+        return summary(apply(batch.ctx, ns, statement, accept, keep_times=batch.keep_times))
 
     return batch.run(index, collection, write)
 
 
-def apply(ctx: CommandContext, ns: Namespace, statement: Mapping[str, Any], accept: Accept) -> UpdateResult:
-    """Apply an update statement (`q`, `u` and their options). Raises `WriteError`."""
+def apply(
+    ctx: CommandContext,
+    ns: Namespace,
+    statement: Mapping[str, Any],
+    accept: Accept,
+    *,
+    keep_times: bool = False,
+) -> UpdateResult:
+    """Apply an update statement (`q`, `u` and their options). Raises `WriteError`.
+
+    A replacement's empty timestamps become the present time, unless `keep_times`.
+    """
     collection = ctx.catalog.get(ns)
     upsert = bool(statement.get("upsert", False))
     if collection is not None and collection.is_view:
@@ -117,9 +128,10 @@ def apply(ctx: CommandContext, ns: Namespace, statement: Mapping[str, Any], acce
             ctx.ensure(ns)
         accept(change)
 
+    replaces = isinstance(statement["u"], dict) and not is_operators(statement["u"])
     change = Update(
         query,
-        statement["u"],
+        with_times(ctx, statement["u"]) if replaces and not keep_times else statement["u"],
         multi=bool(statement.get("multi", False)),
         upsert=upsert,
         array_filters=statement.get("arrayFilters") or (),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import bson
 from mongomock.store import CollectionStore, ServerStore
 
-from fakeserver.errors import WriteError
+from fakeserver.sizes import TOO_LARGE_AFTER_UPDATE, TOO_LARGE_TO_UPSERT, check_updated
 from fakeserver.storage.collation import fold_of
 from fakeserver.storage.engine import Changed, Document, Stats, UpdateResult
 from fakeserver.storage.indexes import duplicate_key
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from fakeserver.storage.engine import Accept, Capped, IndexSpec, Namespace, Query, Update
-
-MAX_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
-_TOO_LARGE_AFTER_UPDATE: Final = 17419
 
 
 class _Store(CollectionStore):
@@ -312,11 +309,7 @@ class MongomockEngine:
         for index in collection.unique.values():
             index.check(key, after)
         size = len(bson.encode(after))
-        if size > MAX_DOCUMENT_BYTES:
-            raise WriteError(
-                _TOO_LARGE_AFTER_UPDATE,
-                f"Resulting document after update is larger than {MAX_DOCUMENT_BYTES}",
-            )
+        check_updated(size, TOO_LARGE_AFTER_UPDATE, "Resulting document after update")
         changed = Changed(before, after, isinstance(updater, Replacement), updater.touched)
         if accept is not None:
             accept(changed)
@@ -328,6 +321,7 @@ class MongomockEngine:
         replacing = isinstance(update.change, dict) and not is_operators(update.change)
         base = seed([pair for pair in pins if pair[0] == "_id"] if replacing else pins)
         document = with_id(updater.apply(base, inserting=True), update.make_id)
+        check_updated(len(bson.encode(document)), TOO_LARGE_TO_UPSERT, "Document to upsert")
         self._add(ns, self._ensure(ns), document, accept)
         return UpdateResult(0, 0, document["_id"], upserted=True, images=(Changed(None, document),))
 

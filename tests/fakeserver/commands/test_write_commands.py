@@ -77,7 +77,7 @@ def test_an_unordered_insert_goes_on() -> None:
         ({"_id": [1]}, 53, "The '_id' value cannot be of type array"),
         (
             {"_id": 1, "x": "x" * 2**24},
-            10334,
+            2,
             "object to insert too large. size in bytes: 16777238, max size: 16777216",
         ),
     ],
@@ -105,6 +105,59 @@ def test_insert_fills_in_empty_timestamps() -> None:
     (document,) = server.documents("c")
     assert document["at"].time == 1_700_000_000
     assert document["in"]["at"] == Timestamp(0, 0)
+
+
+EMPTY = Timestamp(0, 0)
+
+
+def writes(_id: int, change: Any, **more: Any) -> list[dict[str, Any]]:
+    """Return the commands that apply a change to a document, each to one with an `_id` of its own."""
+    statement = {"q": {"_id": _id}, "u": change, "upsert": True}
+    operation = {"update": 0, "filter": {"_id": _id + 2}, "updateMods": change, "upsert": True}
+    return [
+        {"update": "c", "updates": [statement], **more},
+        {"findAndModify": "c", "query": {"_id": _id + 1}, "update": change, "upsert": True, **more},
+        {"bulkWrite": 1, "ops": [operation], "nsInfo": [{"ns": "db.c"}], **more},
+    ]
+
+
+@pytest.mark.parametrize("known", [(), (10, 11, 12)], ids=["upserted", "updated"])
+@pytest.mark.parametrize(
+    ("change", "more", "filled"),
+    [
+        ({"at": EMPTY}, {}, True),
+        ({"at": EMPTY}, {"bypassEmptyTsReplacement": False}, True),
+        ({"at": EMPTY}, {"bypassEmptyTsReplacement": True}, False),
+        ({"$set": {"at": EMPTY}}, {}, False),
+        ([{"$set": {"at": EMPTY}}], {}, False),
+    ],
+)
+def test_replacements_fill_in_empty_timestamps_and_other_updates_do_not(
+    *, change: Any, more: dict[str, Any], filled: bool, known: tuple[int, ...]
+) -> None:
+    server = Server()
+    for number in known:
+        server.fill("c", {"_id": number})
+    for command in writes(10, change, **more):
+        server.run(command, db="admin" if "bulkWrite" in command else "db")
+    documents = server.documents("c")
+    assert [document["_id"] for document in documents] == [10, 11, 12]
+    assert [document["at"] != EMPTY for document in documents] == [filled] * 3
+
+
+def test_an_insert_keeps_empty_timestamps_on_request() -> None:
+    server = Server()
+    server.run({"insert": "c", "documents": [{"_id": 1, "at": EMPTY}], "bypassEmptyTsReplacement": True})
+    assert server.documents("c") == [{"_id": 1, "at": EMPTY}]
+
+
+def test_a_replacement_keeps_an_id_that_is_an_empty_timestamp() -> None:
+    server = holding({"_id": EMPTY})
+    replacement = {"q": {"_id": EMPTY}, "u": {"_id": EMPTY, "at": EMPTY}}
+    assert server.run({"update": "c", "updates": [replacement]})["nModified"] == 1
+    (document,) = server.documents("c")
+    assert document["_id"] == EMPTY
+    assert document["at"] != EMPTY
 
 
 @pytest.mark.parametrize("command", ["insert", "update", "delete"])
