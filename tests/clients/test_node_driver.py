@@ -93,6 +93,12 @@ def test_a_change_stream_goes_on_after_a_lost_connection(topology: str) -> None:
         ]
 
 
+@pytest.mark.parametrize("topology", ["replica_set", "sharded"])
+def test_more_results_than_a_reply_holds_are_read(topology: str) -> None:
+    with served(*DEPLOYMENTS[topology]) as uri:
+        assert run("large", uri) == [{"count": 20_000, "whole": True}, {"six": 6, "getMores": 3}]
+
+
 def test_an_overloaded_server_is_asked_again() -> None:
     with served(*REPLICA_SET) as uri:
         assert run("overload", uri) == [{"found": [{"_id": 1}], "inserts": 3, "finds": 2}]
