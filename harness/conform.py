@@ -34,7 +34,6 @@ from harness.unified import loops
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from harness.formats.reading import AnyFile
     from harness.given import Given
     from harness.registry import DriverInfo
     from harness.result import ExitCode
@@ -140,9 +139,9 @@ def command(**options: Any) -> ExitCode:
     Scenarios are in the unified test format, or in one of those that look at parts of the reference driver
     (docs/FORMATS.md).
 
-    The exit code is 0 when all passed, 1 when one failed, 2 for a file that cannot be used or an interrupted
-    run, 3 for a defect of this program, 4 for a wrong command line, 5 when nothing ran, 6 when a case passed
-    that is known to fail.
+    The exit code is 0 when all passed, 1 when one failed, 2 for a file or a case that cannot be used or an
+    interrupted run, 3 for a defect of this program, 4 for a wrong command line, 5 when nothing ran, 6 when a
+    case passed that is known to fail.
     """
     given = Options(**options)
     return _watch(given) if given.watch else _run(given)
@@ -165,7 +164,7 @@ def _run(options: Options) -> ExitCode:
     settings, drivers = _settings(options, infos, given), _editions(options, infos)
     wanted = _keyword(options.keyword)
     books = {adapter: _book(adapter, options.expectations) for adapter in drivers}
-    scenarios = _without_flawed(load_all(_discovered(options.paths)), books)
+    scenarios = load_all(_discovered(options.paths))
     if not scenarios.files:
         raise click.ClickException("\n".join(scenarios.complaints))
     _refuse_unmatched(books, scenarios, everywhere=options.expectations is not None)
@@ -236,22 +235,6 @@ def _book(adapter: str, given: Path | None) -> Expectations:
         return expectations.of_adapter(adapter, given)
     except ExpectationsError as error:
         raise click.ClickException(str(error)) from error
-
-
-def _without_flawed(scenarios: Load, books: Mapping[str, Expectations]) -> Load:
-    """Refuse files that can only fail, unless each of their cases is expected to do just that."""
-    kept: list[AnyFile] = []
-    refused: list[str] = []
-    for file in scenarios.files:
-        if file.path in scenarios.flaws and not _is_expected(file, books):
-            refused.append(scenarios.flaws[file.path])
-        else:
-            kept.append(file)
-    return Load(tuple(kept), (*scenarios.complaints, *refused))
-
-
-def _is_expected(file: AnyFile, books: Mapping[str, Expectations]) -> bool:
-    return all(book.speaks_of(case.id) for book in books.values() for case in file.cases)
 
 
 def _refuse_unmatched(books: Mapping[str, Expectations], scenarios: Load, *, everywhere: bool) -> None:

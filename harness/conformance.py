@@ -48,6 +48,8 @@ class Conformance:
         self._color = options.color
         self._lines = JsonLines(sys.stdout) if options.json else None
         self._lost: DeploymentError | None = None
+        self._flaws: dict[int, str] = {}
+        """What makes cases unusable that have failed, by their place in the plan."""
 
     def run(self, items: Sequence[Item], complaints: Sequence[str]) -> ExitCode:
         """Run the items, report, and return the exit code of the process."""
@@ -59,7 +61,7 @@ class Conformance:
             raise click.ClickException(str(self._lost)) from self._lost
         if interrupted and self._options.watch:
             raise KeyboardInterrupt
-        if complaints or interrupted:
+        if complaints or self._flaws or interrupted:
             return ExitCode.BAD_INPUT
         return Tally.of(self._results).exit_code
 
@@ -73,6 +75,8 @@ class Conformance:
                 judged = self._books[result.adapter].judge(result)
                 advance(judged)
                 in_order.add(place, judged)
+                if judged.status is ResultStatus.FAILED and items[place].flaw:
+                    self._flaws[place] = items[place].flaw
 
             def is_flaky(result: Result) -> bool:
                 return self._books[result.adapter].is_flaky(result)
@@ -116,7 +120,8 @@ class Conformance:
         else:
             for line in terminal.report(self._results, self._settings, self._options.style):
                 self._say(line)
-        for complaint in complaints:
+        flaws = dict.fromkeys(flaw for _, flaw in sorted(self._flaws.items()))
+        for complaint in (*complaints, *flaws):
             click.secho(complaint, fg="red", err=True, color=self._color)
         if self._lines is None:
             notes = [f"{len(complaints)} unusable file{'s' * (len(complaints) > 1)}"] if complaints else []

@@ -92,10 +92,6 @@ class Expectations:
         """Return the entry that speaks of this case here."""
         return next((e for e in self.entries if e.applies(topology, edition) and e.matches(case_id)), None)
 
-    def speaks_of(self, case_id: str) -> bool:
-        """Return whether a case is known to fail or left out, on some deployment and in some edition."""
-        return any(entry.kind != FLAKY and entry.matches(case_id) for entry in self.entries)
-
     def judge(self, result: Result) -> Result:
         """Return the result as the expectations see it."""
         entry = self.find(result.id, result.topology, result.edition)

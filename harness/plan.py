@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -15,12 +15,13 @@ from harness.targets import NO_SERVER
 from harness.unified import loops
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import read
-from harness.unified.model import Case, TestFile, nested
+from harness.unified.model import Case, Flaw, Location, TestFile, nested
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from harness.formats.reading import AnyCase, AnyFile
+    from harness.lint.findings import Finding
     from harness.unified.model import EntitySpec, Operation
 
 Time: TypeAlias = Literal["real", "virtual"]
@@ -89,6 +90,12 @@ class Item:
         """Return the case itself, from its file."""
         return loaded(self.path).cases[self.index]
 
+    @property
+    def flaw(self) -> str:
+        """What makes the case unusable, as a complaint; nothing when it can be used."""
+        case = self.case()
+        return case.flaw.complaint if isinstance(case, Case) and case.flaw else ""
+
     def result(self, status: ResultStatus, reason: str) -> Result:
         """Return a result for an item that did not get to an end of its own."""
         line = self.case().line
@@ -111,8 +118,6 @@ class Load:
 
     files: tuple[AnyFile, ...]
     complaints: tuple[str, ...]
-    flaws: Mapping[Path, str] = field(default_factory=dict)
-    """Why no run of a file can go well, for those files of which that is certain."""
 
     @property
     def cases(self) -> Iterable[AnyCase]:
@@ -120,36 +125,47 @@ class Load:
         return (case for file in self.files for case in file.cases)
 
 
+@cache
 def loaded(path: str) -> AnyFile:
-    """Return a scenario file, read once in each process. Raises `ScenarioError`."""
-    return _loaded(path)[0]
+    """Return a scenario file, read once in each process; its cases know their flaws.
+
+    Raises `ScenarioError` for a file that its format's schema refuses.
+    """
+    document = read(Path(path))
+    file = cases_of(document)
+    found = flaws(document) if isinstance(file, TestFile) else {}
+    if not isinstance(file, TestFile) or not found:
+        return file
+    cases = (
+        replace(case, flaw=_flaw(found[case.index])) if case.index in found else case for case in file.cases
+    )
+    return replace(file, cases=tuple(cases))
+
+
+def _flaw(findings: Sequence[Finding]) -> Flaw:
+    first = findings[0]
+    return Flaw(
+        "; ".join(f"{each.message}{each.hint and f' ({each.hint})'}" for each in findings),
+        Location(Path(first.path), first.line, first.column),
+        "\n".join(map(str, findings)),
+    )
 
 
 def forget() -> None:
     """Have files read anew: they may have changed."""
-    _loaded.cache_clear()
-
-
-@cache
-def _loaded(path: str) -> tuple[AnyFile, str]:
-    """Return a scenario file with its flaws."""
-    document = read(Path(path))
-    file = cases_of(document)
-    return file, "\n".join(map(str, flaws(document))) if isinstance(file, TestFile) else ""
+    loaded.cache_clear()
 
 
 def load_all(paths: Iterable[Path]) -> Load:
     """Read all files; one that is broken does not hide the others."""
     files: list[AnyFile] = []
     complaints: list[str] = []
-    flawed: dict[Path, str] = {}
     for path in paths:
         try:
-            file, flawed[path] = _loaded(str(path))
-            files.append(file)
+            files.append(loaded(str(path)))
         except ScenarioError as error:
             complaints.append(str(error))
-    return Load(tuple(files), tuple(complaints), {path: why for path, why in flawed.items() if why})
+    return Load(tuple(files), tuple(complaints))
 
 
 def plan(

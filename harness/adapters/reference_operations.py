@@ -101,8 +101,9 @@ def _model(kind: str, body: Arguments) -> WriteModel:
 
 def _named_first(given: Arguments) -> dict[str, Any]:
     """Return a command with its name as the first field, whatever its order in the file."""
-    name = given["commandName"]
-    return {name: given["command"][name], **given["command"]}
+    command: dict[str, Any] = given["command"]
+    name = given.get("commandName") or next(iter(command))
+    return {name: command[name], **command}
 
 
 def _read_preference(given: Arguments) -> ReadPreference | None:

@@ -53,9 +53,20 @@ def lint_file(path: Path, rules: frozenset[str] = ALL) -> list[Finding]:
     return sorted(refused or _findings(scenario, rules))
 
 
-def flaws(document: Marked) -> list[Finding]:
-    """Return what makes a valid document unusable: every run of it would fail, whatever the driver."""
-    return sorted(each for each in _findings(Scenario(document), REFUSING) if each.refused)
+def flaws(document: Marked) -> dict[int, tuple[Finding, ...]]:
+    """Return what makes cases of a valid document unusable, by index: they could only fail, with any driver.
+
+    What is wrong outside of the cases (an entity of the file) is a flaw of each of them.
+    """
+    scenario = Scenario(document)
+    found: dict[int, list[Finding]] = {}
+    for rule in RULES:
+        for problem in rule.find(scenario) if rule.refuses else ():
+            index = scenario.case_of(problem.location)
+            for flawed in range(len(scenario.tests)) if index is None else (index,):
+                finding = Finding.of(problem, rule.id, refused=True)
+                found.setdefault(flawed, []).append(finding)
+    return {index: tuple(sorted(findings)) for index, findings in found.items()}
 
 
 def _findings(scenario: Scenario, rules: frozenset[str]) -> Iterator[Finding]:

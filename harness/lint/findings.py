@@ -23,7 +23,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Finding:
-    """A problem as it is reported; lines and columns count from 1. `refused`: the file cannot be used."""
+    """A problem as it is reported; lines and columns count from 1. `refused`: no run can go well."""
 
     path: str
     line: int
@@ -60,7 +60,7 @@ class Finding:
 class Rule:
     """One rule: its id, the sentence that defines it, and the function that looks.
 
-    A rule that `refuses` finds what makes a file unusable: a run of it can only fail, whatever the driver.
+    A rule that `refuses` finds what makes a case unusable: a run of it can only fail, whatever the driver.
     """
 
     id: str

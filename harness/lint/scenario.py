@@ -155,10 +155,15 @@ class Scenario:
         """All operations of all cases."""
         return [step for test in self.tests for step in test.steps]
 
+    def case_of(self, place: Location) -> int | None:
+        """Return the index of the case in which a place is, None outside of the cases."""
+        case = _CASE.match(place.field)
+        return int(case[1]) if case else None
+
     def runs(self, place: Location) -> bool:
         """Return whether what stands at a place can take part in a run: a case may say that it is skipped."""
-        case = _CASE.match(place.field)
-        return not case or "skipReason" not in self.tests[int(case[1])].item.value
+        case = self.case_of(place)
+        return case is None or "skipReason" not in self.tests[case].item.value
 
     def _create(self, item: Marked, scope: dict[str, Entity]) -> None:
         """Take in an element of `createEntities`: what it refers to stands before it."""

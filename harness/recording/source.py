@@ -52,7 +52,7 @@ class Source:
         document, anchors = read_yaml(text, path)
         check(document)
         file = build(document)
-        found = flaws(document)
+        found = dict.fromkeys(finding for findings in flaws(document).values() for finding in findings)
         if found:
             raise ScenarioError("\n".join(map(str, found)))
         root = outline(text)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -181,6 +181,14 @@ class ExpectedSpans:
     location: Location
 
 
+class Flaw(NamedTuple):
+    """What makes a case unusable, and where it stands; `complaint` says so to somebody who sees no case."""
+
+    message: str
+    location: Location
+    complaint: str
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """One test of a file, with all that it inherits from the file.
@@ -205,6 +213,8 @@ class Case:
     expected_logs: tuple[ExpectedLogs, ...]
     expected_spans: tuple[ExpectedSpans, ...]
     outcome: tuple[CollectionData, ...]
+    flaw: Flaw | None = None
+    """Why it can only fail, whatever the driver; the other cases of its file are not concerned."""
 
     @property
     def location(self) -> Location:

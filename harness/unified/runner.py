@@ -106,6 +106,9 @@ async def _judged(work: Awaitable[None], case: Case) -> Outcome:
 
 
 async def _perform(context: Context, witness: Witness | None) -> None:
+    flaw = context.case.flaw
+    if flaw is not None:
+        raise ScenarioError(flaw.message, location=flaw.location)
     await set_up(context)
     context.account.began = context.deployment.clock.now()
     for spec in context.case.entities:

@@ -10,8 +10,9 @@ from harness.unified.operations.client import STREAM_OPTIONS
 from harness.unified.operations.spec import Result, family
 
 _CURSOR_COMMAND = (
-    "command commandName",
-    "batchSize comment cursorType maxAwaitTimeMS maxTimeMS readPreference session timeoutMS timeoutMode",
+    "command",
+    "batchSize commandName comment cursorType maxAwaitTimeMS maxTimeMS readPreference session timeoutMS"
+    " timeoutMode",
 )
 _CREATE_OPTIONS = (
     "autoIndexId capped changeStreamPreAndPostImages clusteredIndex collation comment encryptedFields"

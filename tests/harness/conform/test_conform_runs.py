@@ -62,13 +62,41 @@ def test_a_case_that_fails_is_shown_with_its_line_and_ends_the_run_with_1(
     assert "1 failed" in done.stdout.splitlines()[-1]
 
 
-def test_a_file_of_which_every_run_would_fail_is_refused(write_scenario: WriteScenario) -> None:
+def test_a_case_of_which_every_run_would_fail_fails_alone_and_is_bad_input(
+    write_scenario: WriteScenario,
+) -> None:
     scenario = write_scenario("a", operations=NOT_AN_OPERATION)
-    done = conform(scenario.parent, write_scenario("b", name="sound"), "--json")
+    bad, sound = scenario.read_text().partition("tests:\n")[2], "  - { description: b, operations: [] }\n"
+    scenario.write_text(scenario.read_text().replace(bad, bad + sound))
+    done = conform(scenario, "--json", "--adapter", "reference", "--adapter", "pymongo-async")
     assert done.exit_code == ExitCode.BAD_INPUT
-    assert f"{scenario}:5:25: tests[0].operations[0].name: a testRunner has no operation" in done.stderr
-    assert [line["id"] for line in json_lines(done)[:-1]] == ["spec/sound::b"]
-    assert json_lines(done)[-1]["summary"]["unusable-files"] == 1
+    message = f"{scenario}:5:25: tests[0].operations[0].name: a testRunner has no operation"
+    assert [line for line in done.stderr.splitlines() if line.startswith(message)] != []
+    assert done.stderr.count(message) == 1
+    results = [(line["id"], line["status"]) for line in json_lines(done)[:-1]]
+    assert results == 2 * [("spec/tiny::a", "failed"), ("spec/tiny::b", "passed")]
+    assert json_lines(done)[-1]["summary"]["unusable-files"] == 0
+
+
+def test_a_flaw_outside_of_the_cases_is_one_of_each(write_scenario: WriteScenario) -> None:
+    scenario = write_scenario("a", "b")
+    text = scenario.read_text()
+    twice = "createEntities: [{ client: { id: c } }, { client: { id: c } }]\n"
+    scenario.write_text(text.replace("tests:", f"{twice}tests:"))
+    done = conform(scenario)
+    assert done.exit_code == ExitCode.BAD_INPUT
+    assert done.stderr.count("the name 'c' is taken") == 1
+    assert "2 failed" in done.stdout
+
+
+def test_a_flawed_case_that_does_not_apply_here_is_skipped_as_any_other(
+    write_scenario: WriteScenario,
+) -> None:
+    scenario = write_scenario("a", operations=NOT_AN_OPERATION)
+    text = scenario.read_text()
+    needs = 'runOnRequirements: [{ minServerVersion: "99.0" }]\n'
+    scenario.write_text(text.replace("tests:", f"{needs}tests:"))
+    assert conform(scenario).exit_code == ExitCode.NOTHING_RAN
 
 
 def test_cases_that_cannot_run_here_are_counted_by_reason_and_nothing_ran(

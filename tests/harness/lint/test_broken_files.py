@@ -13,6 +13,7 @@ from harness.lint.engine import lint_file
 from harness.plan import load_all
 from harness.result import ExitCode
 from harness.unified.loader import BYTES_MAX, DEPTH_MAX
+from harness.unified.model import Case
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -177,7 +178,8 @@ def test_lint_has_one_message_with_line_and_column(name: str, *, crlf: bool, wri
 def test_conform_has_the_same_message_for_each(tmp_path: Path) -> None:
     for name, path in write_all(tmp_path).items():
         load = load_all([path])
-        (message,) = (*load.complaints, *load.flaws.values())
+        flaws = (case.flaw for case in load.cases if isinstance(case, Case))
+        (message,) = (*load.complaints, *(flaw.complaint for flaw in flaws if flaw))
         line, column = BROKEN[name].place
         assert re.match(rf"{re.escape(str(path))}:{line}:{column}: ", message), message
         assert BROKEN[name].says in message
