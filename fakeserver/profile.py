@@ -90,3 +90,6 @@ PROFILES: Final = {
     )
 }
 """The profiles by name, newest first."""
+
+DEFAULT_PROFILE: Final = "8.2"
+"""The release that servers play unless they are told otherwise."""

@@ -7,7 +7,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from fakeserver.profile import Profile
+from fakeserver.profile import DEFAULT_PROFILE, Profile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -130,7 +130,7 @@ class ClusterSpec:
     set_name: str = "rs0"
     host: str = "localhost"
     bind_ip: str | None = None
-    profile: str = "8.2"
+    profile: str = DEFAULT_PROFILE
     parameters: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     seed: int = 0
     ports: tuple[int, ...] = ()

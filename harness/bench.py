@@ -30,7 +30,7 @@ from harness.report.journal import Timeline
 from harness.result import Result, ResultStatus
 from harness.sim.clock import NothingScheduled
 from harness.sim.world import World, run_virtual
-from harness.targets import NO_SERVER, has_auth, is_by_uri, topology_of
+from harness.targets import NO_SERVER, has_auth, is_by_uri, profile_of, topology_of
 from harness.unified.account import Account
 from harness.unified.deployment import Deployment
 from harness.unified.loops import Loops, first_interrupt, has_loop
@@ -255,7 +255,7 @@ class Bench:
         return self._deployments[key][0]
 
     def _asked(self, target: str) -> dict[str, Any]:
-        return {"auth": has_auth(target), "wire": self._settings.wire}
+        return {"auth": has_auth(target), "profile": profile_of(target), "wire": self._settings.wire}
 
     def _starting(self, item: Item) -> AbstractAsyncContextManager[RunningDeployment]:
         """Return what starts a deployment, or finds the one that the user has given."""

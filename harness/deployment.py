@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from driver.errors import ServerError
+from fakeserver.profile import DEFAULT_PROFILE
 from harness.unified.deployment import Topology
 
 if TYPE_CHECKING:
@@ -151,9 +152,10 @@ async def embedded(
     rng: Rng,
     virtual: bool,
     auth: bool = False,
+    profile: str = DEFAULT_PROFILE,
     wire: bool = False,
 ) -> AsyncIterator[EmbeddedDeployment]:
-    """Run a fake deployment of a topology that is `SERVED` while the block runs.
+    """Run a fake deployment of a topology that is `SERVED`, of a release, while the block runs.
 
     With `auth` it has one user, who may do everything, and whom its connection strings name. With `wire` its
     journal has every message.
@@ -166,7 +168,7 @@ async def embedded(
     async with AsyncExitStack() as stack:
         cluster = await stack.enter_async_context(
             fakeserver.start(
-                _spec(topology, auth=auth),
+                _spec(topology, auth=auth, profile=profile),
                 network=tap if wire else network,
                 clock=clock,
                 rng=rng.spawn("cluster"),
@@ -187,17 +189,22 @@ async def embedded(
         yield deployment
 
 
-def _spec(topology: Topology, *, auth: bool) -> ClusterSpec:
+def _spec(topology: Topology, *, auth: bool, profile: str = DEFAULT_PROFILE) -> ClusterSpec:
     from fakeserver import ClusterSpec, UserSpec  # noqa: PLC0415 - see above
 
-    users = (UserSpec(*_ADMINISTRATOR),) if auth else ()
+    facts: dict[str, Any] = {
+        "parameters": _PARAMETERS,
+        "auth": auth,
+        "users": (UserSpec(*_ADMINISTRATOR),) if auth else (),
+        "profile": profile,
+    }
     if topology is Topology.SINGLE:
-        return ClusterSpec.standalone(parameters=_PARAMETERS, auth=auth, users=users)
+        return ClusterSpec.standalone(**facts)
     if topology is Topology.SHARDED:
-        return ClusterSpec.sharded(mongos=2, parameters=_PARAMETERS, auth=auth, users=users)
+        return ClusterSpec.sharded(mongos=2, **facts)
     if topology is Topology.LOAD_BALANCED:
-        return ClusterSpec.load_balanced(mongos=2, parameters=_PARAMETERS, auth=auth, users=users)
-    return ClusterSpec.replica_set(3, parameters=_PARAMETERS, auth=auth, users=users)
+        return ClusterSpec.load_balanced(mongos=2, **facts)
+    return ClusterSpec.replica_set(3, **facts)
 
 
 _ADMINISTRATOR: Final = ("bob", "pwd123")

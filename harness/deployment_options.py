@@ -10,6 +10,7 @@ from click.core import ParameterSource
 
 from harness import targets
 from harness.given import ENVIRONMENT, VARIABLE, Given, introduce
+from harness.options import profile_option
 from harness.survey import DeploymentError
 from harness.unified.deployment import Topology
 
@@ -35,6 +36,7 @@ _OPTIONS = (
         default=False,
         help="Access control on every deployment.  [default: where +auth is]",
     ),
+    profile_option,
     click.option(
         "--uri",
         metavar="URI|env",
@@ -65,9 +67,9 @@ def given_by(context: click.Context) -> Given | None:
     if given is None:
         return None
     source = context.get_parameter_source
-    if ParameterSource.COMMANDLINE in (source("topology"), source("auth")):
+    if ParameterSource.COMMANDLINE in (source("topology"), source("auth"), source("profiles")):
         raise click.UsageError(
-            "--uri: the servers say themselves what they are; leave out --topology and --auth"
+            "--uri: the servers say themselves what they are; leave out --topology, --auth and --profile"
         )
     if context.params["time"] == "virtual":
         raise click.UsageError("--uri: those servers have no clock but the wall's; use --time real")
@@ -81,7 +83,8 @@ def targets_of(context: click.Context, given: Given | None) -> tuple[str, ...]:
     if given is None:
         if os.environ.get(VARIABLE) and not context.params["quiet"]:
             click.echo(f"{VARIABLE} is not used; --uri {ENVIRONMENT} would run on those servers", err=True)
-        return targets.targets(context.params["topology"], auth=context.params["auth"])
+        asked = context.params
+        return targets.targets(asked["topology"], auth=asked["auth"], profiles=asked["profiles"])
     try:
         introduction = introduce(given)
     except DeploymentError as error:

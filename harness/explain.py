@@ -17,6 +17,7 @@ from harness.options import (
     edition_of,
     edition_option,
     no_color_option,
+    profile_option,
     refuse_virtual_time,
     seed_option,
 )
@@ -43,6 +44,7 @@ class Options:
     case: str
     adapter: str
     topology: str
+    profiles: tuple[str, ...]
     time: str | None
     edition: str | None
     seed: int
@@ -66,6 +68,7 @@ class Options:
     show_default=True,
     help="The deployment to run on.",
 )
+@profile_option
 @click.option(
     "--time",
     type=click.Choice(["real", "virtual"]),
@@ -101,7 +104,11 @@ def _explain(options: Options) -> ExitCode:
     case = _find(options.case)
     ((name, info),) = drivers_named([options.adapter]).items()
     settings, edition = _settings(options, name, info), edition_of(name, info, options.edition)
-    items = plan([case], drivers={name: edition}, topologies=[options.topology])
+    items = plan(
+        [case],
+        drivers={name: edition},
+        topologies=targets.targets([options.topology], profiles=options.profiles[-1:]),
+    )
     if not items:
         raise click.ClickException(left_out([case], [name]))
     item = items[0]

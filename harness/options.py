@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fakeserver.profile import DEFAULT_PROFILE, PROFILES
 from harness.adapters.base import AdapterLost
 from harness.registry import DRIVERS, EDITIONS, drivers, is_driver
 from harness.report.terminal import Style
@@ -27,6 +28,7 @@ class Options:
     adapter: tuple[str, ...]
     topology: tuple[str, ...]
     auth: bool
+    profiles: tuple[str, ...]
     uri: str | None
     uri_multi: str | None
     time: str
@@ -95,6 +97,15 @@ edition_option = click.option(
     "--edition",
     type=click.Choice(EDITIONS),
     help="The edition of the specifications.  [default: the driver's]",
+)
+profile_option = click.option(
+    "--profile",
+    "profiles",
+    type=click.Choice(tuple(PROFILES)),
+    multiple=True,
+    default=(DEFAULT_PROFILE,),
+    show_default=True,
+    help="The release that the servers play; give it again for more.",
 )
 seed_option = click.option("--seed", type=int, default=0, show_default=True, help="Of all dice.")
 case_timeout_option = click.option(

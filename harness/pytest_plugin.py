@@ -34,6 +34,7 @@ _OPTIONS = {
         "where to run: single, replicaset, sharded, load-balanced (each also with +auth), all, matrix",
         ["replicaset"],
     ),
+    "profile": ("the release that the servers play, from 4.2 to 9.0", ["8.2"]),
     "time": ("real or virtual; drivers that cannot run in virtual time then run in real time", ["real"]),
     "edition": ("the edition of the specifications, for drivers that follow several", []),
     "seed": ("the seed of all dice", ["0"]),
@@ -216,8 +217,9 @@ class _Session:
             given = Given.of(self.text("uri"), self.text("uri-multi"), os.environ)
         except ValueError as error:
             raise pytest.UsageError(f"pushbackd uri: {error}") from error
-        if given and self._config.getoption("--pushbackd-topology"):
-            raise pytest.UsageError("pushbackd uri: the servers say themselves what they are: no topology")
+        for name in ("topology", "profile"):
+            if given and self._config.getoption(f"--pushbackd-{name}"):
+                raise pytest.UsageError(f"pushbackd uri: the servers say themselves what they are: no {name}")
         if given and "virtual" in (self._config.getoption("--pushbackd-time") or ()):
             raise pytest.UsageError(
                 "pushbackd uri: those servers have no clock but the wall's: no virtual time"
@@ -227,11 +229,13 @@ class _Session:
     @property
     def topologies(self) -> Sequence[str]:
         """The deployments to run on. Raises `UsageError` for one that is not served, or cannot be used."""
+        from fakeserver.profile import PROFILES  # noqa: PLC0415 - see pytest_collect_file
         from harness.targets import NAMES, targets  # noqa: PLC0415 - see pytest_collect_file
 
         if (given := self.given) is not None:
             return (self._introduced(given),)
-        return targets(_chosen("topology", self.values("topology"), NAMES))
+        names = _chosen("topology", self.values("topology"), NAMES)
+        return targets(names, profiles=_chosen("profile", self.values("profile"), PROFILES))
 
     def _introduced(self, given: Given) -> str:
         """Return the name of the servers that the user has given, which are asked once."""

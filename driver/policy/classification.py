@@ -41,6 +41,9 @@ RETRYABLE_WRITE_CODES = frozenset(
 )
 """Retryable Writes: RetryableWriteError Labels: the codes that pre-4.4 servers leave to the driver."""
 
+_ROUTERS = frozenset({ServerType.MONGOS, ServerType.LOAD_BALANCER})
+"""What is a mongos for a driver: behind a load balancer there is nothing else."""
+
 RETRYABLE_READ_CODES = RETRYABLE_WRITE_CODES | {ErrorCode.READ_CONCERN_MAJORITY_NOT_AVAILABLE_YET}
 """Retryable Reads: Retryable Error."""
 
@@ -116,7 +119,7 @@ def _has_retryable_code(error: ServerError, server: ServerDescription) -> bool:
     """
     if isinstance(error, WriteError):
         return False
-    if isinstance(error, WriteConcernError) and server.type is ServerType.MONGOS:
+    if isinstance(error, WriteConcernError) and server.type in _ROUTERS:
         return False
     return error.code in RETRYABLE_WRITE_CODES
 

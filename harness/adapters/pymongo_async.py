@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 def make(deployment: Deployment) -> PyMongoAsyncAdapter:
     """Return a new adapter. Its clients run on the real network, whatever the deployment's."""
-    return PyMongoAsyncAdapter(deployment.clock)
+    return PyMongoAsyncAdapter(deployment.clock, deployment.server_version)
 
 
 class PyMongoAsyncAdapter(PyMongoAdapter):

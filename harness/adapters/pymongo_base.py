@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
+import pymongo
 from pymongo import common
 from pymongo.client_session_shared import TransactionOptions
 from pymongo.server_api import ServerApi
@@ -85,8 +86,9 @@ class PyMongoAdapter(ABC):
     client_type: ClassVar[Any]
     bucket_type: ClassVar[Any]
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, server_version: Sequence[int] = ()) -> None:
         self._clock = clock
+        self._server_version = tuple(server_version)
         self._clients: list[Client] = []
         self._collectors: list[LogCollector] = []
 
@@ -108,6 +110,7 @@ class PyMongoAdapter(ABC):
 
     async def create_client(self, spec: ClientSpec) -> Handle:
         """Create a client that observes what `spec` asks for, and let it begin to connect."""
+        self._refuse_old_servers()
         events: list[Event] = []
         publish = self._listening(events.append)
         logs = self._collect_logs(spec, publish)
@@ -122,6 +125,15 @@ class PyMongoAdapter(ABC):
         made = Client(client, events)
         self._clients.append(made)
         return made
+
+    def _refuse_old_servers(self) -> None:
+        """Skip all cases on servers with which PyMongo refuses to speak, because of their wire version."""
+        oldest = common.MIN_SUPPORTED_SERVER_VERSION
+        if self._server_version and self._server_version < tuple(map(int, oldest.split("."))):
+            here = ".".join(map(str, self._server_version))
+            raise UnsupportedOperation(
+                f"PyMongo {pymongo.version} needs servers from {oldest} on, these are {here}"
+            )
 
     def _collect_logs(self, spec: ClientSpec, publish: Callable[..., None]) -> LogCollector | None:
         if not spec.observe_logs:

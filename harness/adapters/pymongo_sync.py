@@ -13,7 +13,7 @@ from harness.adapters.pymongo_base import PyMongoAdapter
 from harness.adapters.threads import Callbacks, Workers, finished
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from harness.adapters.base import Handle
     from harness.unified.deployment import Deployment
@@ -27,7 +27,7 @@ _PATIENCE: Final = 0.5
 
 def make(deployment: Deployment) -> PyMongoSyncAdapter:
     """Return a new adapter. Its clients run on the real network, whatever the deployment's."""
-    return PyMongoSyncAdapter(deployment.clock)
+    return PyMongoSyncAdapter(deployment.clock, deployment.server_version)
 
 
 class PyMongoSyncAdapter(PyMongoAdapter):
@@ -37,8 +37,8 @@ class PyMongoSyncAdapter(PyMongoAdapter):
     client_type = MongoClient
     bucket_type = GridFSBucket
 
-    def __init__(self, clock: Clock) -> None:
-        super().__init__(clock)
+    def __init__(self, clock: Clock, server_version: Sequence[int] = ()) -> None:
+        super().__init__(clock, server_version)
         self._loop = asyncio.get_running_loop()
         self._workers = Workers()
         self._callbacks = Callbacks()

@@ -8,7 +8,14 @@ import click
 
 from harness import targets
 from harness.deployment import SERVED
-from harness.options import DriverName, case_timeout_option, drivers_named, edition_of, edition_option
+from harness.options import (
+    DriverName,
+    case_timeout_option,
+    drivers_named,
+    edition_of,
+    edition_option,
+    profile_option,
+)
 from harness.recording.observation import CaseFailed, Places, Stage
 from harness.recording.recorder import Recorder, Wanted
 from harness.registry import DRIVERS
@@ -38,6 +45,7 @@ _MARK = "\ufeff".encode()
     multiple=True,
     help="The deployment to run on; again for more.  [default: each on which the case applies]",
 )
+@profile_option
 @edition_option
 @click.option("--results", is_flag=True, help="Also expectResult or expectError, where there is neither.")
 @click.option("--outcome", is_flag=True, help="Also what collections hold at the end.")
@@ -50,6 +58,7 @@ def command(
     target: str,
     adapters: tuple[str, ...],
     topology: tuple[str, ...],
+    profiles: tuple[str, ...],
     edition: str | None,
     output: Path | None,
     *,
@@ -78,7 +87,7 @@ def command(
     places = Places(
         drivers=infos,
         editions={name: edition_of(name, info, edition) for name, info in infos.items()},
-        targets=targets.targets(topology or [str(each) for each in SERVED]),
+        targets=targets.targets(topology or [str(each) for each in SERVED], profiles=profiles),
         seed=seed,
         case_timeout=case_timeout,
     )

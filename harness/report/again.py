@@ -5,8 +5,9 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
+from fakeserver.profile import DEFAULT_PROFILE
 from harness.report.text import shown
-from harness.targets import NO_SERVER, is_by_uri
+from harness.targets import NO_SERVER, is_by_uri, profile_of, without_profile
 from harness.unified.uri import ConnectionString
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ def command_again(result: Result, settings: Settings) -> str:
 def _where(result: Result, settings: Settings) -> list[str]:
     """Return the options that name the deployment, without a password."""
     if not is_by_uri(result.topology):
-        return ["--topology", result.topology]
+        profile = profile_of(result.topology)
+        topology = ["--topology", without_profile(result.topology)]
+        return topology if profile == DEFAULT_PROFILE else [*topology, "--profile", profile]
     multi = ["--uri-multi", ConnectionString.of(settings.uri_multi).redacted()] if settings.uri_multi else []
     return ["--uri", ConnectionString.of(settings.uri).redacted(), *multi]

@@ -32,7 +32,7 @@ class Bridge(PythonAdapter):
     name = "child"
 
     def __init__(self, name: str) -> None:
-        deployment: Any = SimpleNamespace(clock=SystemClock(), network=None)
+        deployment: Any = SimpleNamespace(clock=SystemClock(), network=None, server_version=())
         self.adapter = make_adapter(name, deployment)
         self.features = self.adapter.features - {Feature.VIRTUAL_TIME}
         self.loop = asyncio.new_event_loop()

@@ -9,10 +9,9 @@ from harness.adapters.base import EntityKind, Feature
 from harness.unified.operations.client import STREAM_OPTIONS
 from harness.unified.operations.spec import Result, family
 
-_CURSOR_COMMAND = (
-    "command",
+_CURSOR_OPTIONS = (
     "batchSize commandName comment cursorType maxAwaitTimeMS maxTimeMS readPreference session timeoutMS"
-    " timeoutMode",
+    " timeoutMode"
 )
 _CREATE_OPTIONS = (
     "autoIndexId capped changeStreamPreAndPostImages clusteredIndex collation comment encryptedFields"
@@ -56,13 +55,13 @@ TABLE = (
     ),
     *family(
         EntityKind.DATABASE,
-        {"runCursorCommand": _CURSOR_COMMAND},
+        {"runCursorCommand": ("command", _CURSOR_OPTIONS)},
         result=Result.EACH,
         requires=_COMMAND_CURSORS,
     ),
     *family(
         EntityKind.DATABASE,
-        {"createCommandCursor": _CURSOR_COMMAND},
+        {"createCommandCursor": ("command", _CURSOR_OPTIONS)},
         requires=_COMMAND_CURSORS,
         creates=EntityKind.COMMAND_CURSOR,
     ),

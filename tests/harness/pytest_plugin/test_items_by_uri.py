@@ -80,6 +80,7 @@ def test_workers_would_disturb_each_other_and_are_refused(
         (["--pushbackd-uri", "env"], "*pushbackd uri: none of MONGODB_URI*"),
         (["--pushbackd-uri", NOWHERE, "--pushbackd-time", "virtual"], "*no virtual time*"),
         (["--pushbackd-uri", NOWHERE, "--pushbackd-topology", "single"], "*no topology*"),
+        (["--pushbackd-uri", NOWHERE, "--pushbackd-profile", "4.2"], "*no profile*"),
     ],
 )
 def test_servers_that_cannot_be_used_are_one_error(

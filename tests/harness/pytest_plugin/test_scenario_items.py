@@ -192,7 +192,9 @@ def test_an_entry_of_an_expectations_file_can_skip_a_case(project: pytest.Pytest
 def test_the_header_says_what_the_cases_run_with(project: pytest.Pytester) -> None:
     write(project, "a")
     done = project.runpytest_inprocess("scenarios", "--pushbackd-seed", "7")
-    done.stdout.fnmatch_lines(["pushbackd: adapter reference, topology replicaset, time real, seed 7"])
+    done.stdout.fnmatch_lines(
+        ["pushbackd: adapter reference, topology replicaset, profile 8.2, time real, seed 7"]
+    )
 
 
 def test_every_case_carries_the_marker(project: pytest.Pytester) -> None:
