@@ -260,8 +260,12 @@ class Collection:
         options: Document | None = None,
         **index: Any,
     ) -> str:
-        """Create an index, and return its name. `options` are of the command, the others of the index."""
-        operation, name = admin.create_index(self._target, keys, index, options or {})
+        """Create an index, and return its name.
+
+        `options` and a `timeoutMS` are of the command, the others of the index.
+        """
+        timed = {"timeoutMS": index.pop("timeoutMS")} if "timeoutMS" in index else {}
+        operation, name = admin.create_index(self._target, keys, index, {**(options or {}), **timed})
         await self._client.run(operation, session)
         return name
 

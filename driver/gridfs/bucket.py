@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from driver.errors import GridFSFileNotFoundError, InvalidArgumentError, RevisionNotFoundError
-from driver.gridfs.download import DownloadStream
+from driver.gridfs.download import DownloadStream, Writable
 from driver.gridfs.layout import DEFAULT_CHUNK_SIZE_BYTES
 from driver.gridfs.store import Store
-from driver.gridfs.upload import UploadOptions, UploadStream
+from driver.gridfs.upload import Readable, UploadOptions, UploadStream
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,22 +18,6 @@ if TYPE_CHECKING:
     from driver.concerns import ReadConcern, ReadPreference, WriteConcern
     from driver.cursor import Cursor
     from driver.database import Database
-
-
-class Readable(Protocol):
-    """Where an upload comes from, such as `asyncio.StreamReader`."""
-
-    async def read(self, n: int, /) -> bytes:
-        """Return at most `n` bytes; none at the end."""
-        ...
-
-
-class Writable(Protocol):
-    """Where a download goes."""
-
-    async def write(self, data: bytes, /) -> Any:
-        """Take all bytes."""
-        ...
 
 
 Source: TypeAlias = bytes | Readable
@@ -46,7 +30,8 @@ class GridFSBucket:
     preference are the database's unless given. There is no MD5 of files, and GridFS takes no part in
     transactions. Raises InvalidArgumentError for a chunk size below 1.
 
-    A `timeout_ms` is for all that an operation does: for a stream, from when it is opened until it is closed.
+    A `timeout_ms` is for all that an operation does: for a stream, from when it is opened until it is closed;
+    for an upload from a source or a download to a destination, the time that these take too.
     """
 
     def __init__(
@@ -100,9 +85,8 @@ class GridFSBucket:
         async with self.open_upload_stream_with_id(file_id, filename, options) as stream:
             if isinstance(source, bytes):
                 await stream.write(source)
-                return
-            while data := await source.read(stream.chunk_size):
-                await stream.write(data)
+            else:
+                await stream.copy_from(source)
 
     # --- download ---
 
@@ -131,7 +115,7 @@ class GridFSBucket:
     ) -> None:
         """Write a file's bytes to a destination, which stays open. Raises DriverError."""
         async with await self.open_download_stream(file_id, timeout_ms=timeout_ms) as stream:
-            await _copy(stream, destination)
+            await stream.copy_to(destination)
 
     async def download_to_stream_by_name(
         self, filename: str, destination: Writable, *, revision: int = -1, timeout_ms: int | None = None
@@ -139,7 +123,7 @@ class GridFSBucket:
         """Write a revision's bytes to a destination, which stays open. Raises DriverError."""
         opened = await self.open_download_stream_by_name(filename, revision=revision, timeout_ms=timeout_ms)
         async with opened as stream:
-            await _copy(stream, destination)
+            await stream.copy_to(destination)
 
     # --- files ---
 
@@ -193,8 +177,3 @@ def _checked_size(chunk_size_bytes: int) -> int:
     if chunk_size_bytes < 1:
         raise InvalidArgumentError(f"a chunk cannot have {chunk_size_bytes} bytes")
     return chunk_size_bytes
-
-
-async def _copy(stream: DownloadStream, destination: Writable) -> None:
-    async for chunk in stream:
-        await destination.write(chunk)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from driver.errors import CorruptGridFSFileError, GridFSStreamClosedError
 from driver.gridfs.layout import Layout
@@ -13,6 +13,14 @@ if TYPE_CHECKING:
 
     from driver.cursor import Cursor
     from driver.gridfs.store import Store
+
+
+class Writable(Protocol):
+    """Where a download goes."""
+
+    async def write(self, data: bytes, /) -> Any:
+        """Take all bytes."""
+        ...
 
 
 class DownloadStream:
@@ -57,11 +65,20 @@ class DownloadStream:
             raise StopAsyncIteration
         return data
 
+    async def copy_to(self, destination: Writable) -> None:
+        """Write what is left to a destination, which must take it in time. Raises DriverError."""
+        async for chunk in self:
+            async with self._store.in_time("a download's destination took its bytes"):
+                await destination.write(chunk)
+
     async def aclose(self) -> None:
-        """Ask for no more. Closing twice is allowed."""
+        """Ask for no more. Closing twice is allowed.
+
+        Unlike a cursor's, its timeoutMS is for this too (Client Side Operations Timeout: GridFS API).
+        """
         self._closed = True
         if self._cursor is not None:
-            await self._cursor.aclose()
+            await self._cursor.aclose(deadline=self._store.deadline if self._store.deadline.is_set else None)
 
     async def __aenter__(self) -> Self:
         return self

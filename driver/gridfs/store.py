@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from driver.concerns import PRIMARY
-from driver.errors import GridFSFileNotFoundError, ServerError
+from driver.errors import GridFSFileNotFoundError, OperationTimeoutError, ServerError
 from driver.operations.timeouts import timeout_of
+from driver.policy.deadline import NEVER, UNSET
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
     from driver.collection import Collection
     from driver.concerns import ReadConcern, ReadPreference, WriteConcern
     from driver.cursor import Cursor
     from driver.database import Database
+    from driver.policy.deadline import Deadline
 
     Document = Mapping[str, Any]
 
@@ -53,8 +56,13 @@ class Store:
             for name in ("files", "chunks")
         )
         self._indexes = _Indexes()
-        self.limit: dict[str, Any] = {}
-        """What every command is given besides: the timeoutMS of a timed copy."""
+        self.deadline: Deadline = UNSET
+        """When all that a timed copy does must be done."""
+
+    @property
+    def limit(self) -> dict[str, Any]:
+        """The timeoutMS that every command of a timed copy is given."""
+        return {"timeoutMS": self.deadline} if self.deadline.is_set else {}
 
     def timed(self, timeout_ms: int | None) -> Store:
         """Return the store for one operation that begins now, all of whose commands share a timeoutMS.
@@ -62,12 +70,21 @@ class Store:
         Client Side Operations Timeout: GridFS API. Raises InvalidArgumentError.
         """
         timeout = timeout_of(timeout_ms, self._files.concerns.timeout)
-        deadline = self.client.executor.deadline_of(timeout, None)
-        if not deadline.is_set:
-            return self
         store = copy(self)
-        store.limit = {"timeoutMS": deadline}
+        store.deadline = self.client.executor.deadline_of(timeout, None)
         return store
+
+    @asynccontextmanager
+    async def in_time(self, what: str) -> AsyncIterator[None]:
+        """End what waits for no server at the deadline too. Raises OperationTimeoutError."""
+        at = self.deadline.at
+        try:
+            async with asyncio.timeout_at(None if at == NEVER else at) as limit:
+                yield
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise OperationTimeoutError(f"timeoutMS ran out while {what}") from error
 
     # --- reading ---
 
@@ -143,13 +160,22 @@ class Store:
         GridFS: Before write operations. It is tried until it has succeeded once; uploads that begin together
         wait for one of them.
         """
-        async with self._indexes.lock:
+        async with self._alone():
             if self._indexes.created:
                 return
             if await self._is_empty():
                 await self._ensure_index(self._files, FILES_INDEX)
                 await self._ensure_index(self._chunks, CHUNKS_INDEX, unique=True)
             self._indexes.created = True
+
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[None]:
+        async with self.in_time("waiting for another upload to create the indexes"):
+            await self._indexes.lock.acquire()
+        try:
+            yield
+        finally:
+            self._indexes.lock.release()
 
     async def _is_empty(self) -> bool:
         files = self._database.collection(self._files.name, read_preference=PRIMARY)
@@ -159,7 +185,7 @@ class Store:
         """Create an index unless it is there; 1 and 1.0 are the same direction."""
         existing = [list(index["key"].items()) for index in await _indexes(collection, self.limit)]
         if list(keys.items()) not in existing:
-            await collection.create_index(keys, **options, **self.limit)
+            await collection.create_index(keys, **options, options=self.limit)
 
 
 class _Indexes:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from bson import Int64
 
@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from driver.gridfs.store import Store
+
+
+class Readable(Protocol):
+    """Where an upload comes from, such as `asyncio.StreamReader`."""
+
+    async def read(self, n: int, /) -> bytes:
+        """Return at most `n` bytes; none at the end."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +82,11 @@ class UploadStream:
             await self._flush()
         return len(data)
 
+    async def copy_from(self, source: Readable) -> None:
+        """Read a source to its end, which must come in time. Raises what both sides raise."""
+        while data := await self._read(source):
+            await self.write(data)
+
     async def aclose(self) -> None:
         """Send what is left, and make the file. Closing twice is allowed. Raises DriverError."""
         if self._state is _State.CLOSED:
@@ -106,6 +119,10 @@ class UploadStream:
         elif self._state is _State.OPEN:
             with suppress(DriverError):  # the block's own error tells more
                 await self.abort()
+
+    async def _read(self, source: Readable) -> bytes:
+        async with self._store.in_time("an upload's source was read"):
+            return await source.read(self.chunk_size)
 
     async def _flush(self) -> None:
         data = bytes(self._buffer[: self.chunk_size])

@@ -3,94 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from bson import Int64
 from bson.regex import Regex
+from bucket_scenes import Scene, play
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import fakeserver
-from driver import AsyncClient, GridFSBucket, ReadMode, ReadPreference, WriteConcern
+from driver import GridFSBucket, ReadMode, ReadPreference, WriteConcern
 from driver.errors import (
     CorruptGridFSFileError,
     GridFSFileNotFoundError,
     GridFSStreamClosedError,
     InvalidArgumentError,
     NetworkError,
-    OperationTimeoutError,
     RevisionNotFoundError,
     ServerError,
 )
 from driver.gridfs.layout import Layout
 from driver.gridfs.upload import UploadOptions
-from fakeserver import ClusterSpec
-from harness.sim import run_virtual
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-
-    from driver.collection import Collection
-    from harness.sim.world import World
-
-
-@dataclass
-class Scene:
-    """A bucket with chunks of four bytes, its two collections, and what its client published."""
-
-    client: AsyncClient
-    bucket: GridFSBucket
-    events: list[Any]
-
-    @property
-    def files(self) -> Collection:
-        return self.client.database("db").collection("fs.files")
-
-    @property
-    def chunks(self) -> Collection:
-        return self.client.database("db").collection("fs.chunks")
-
-    def sent(self) -> list[tuple[str, str]]:
-        """Return each command, with its collection, as it was sent."""
-        started = [event for event in self.events if event.kind == "commandStartedEvent"]
-        return [(event.command_name, event.command[event.command_name]) for event in started]
-
-    async def fail(self, command: str, mode: Any, **data: Any) -> None:
-        await self.client.command(
-            "admin",
-            {
-                "configureFailPoint": "failCommand",
-                "mode": mode,
-                "data": {"failCommands": [command], **data},
-            },
-        )
-        self.events.clear()
-
-    async def download(self, file_id: Any) -> bytes:
-        async with await self.bucket.open_download_stream(file_id) as stream:
-            return await stream.read()
-
-
-def play(scenario: Callable[[Scene], Coroutine[Any, Any, None]], options: str = "") -> None:
-    """Run a scenario against a replica set of one."""
-
-    async def main(world: World) -> None:
-        ports: dict[str, Any] = {"network": world.network, "clock": world.clock}
-        events: list[Any] = []
-        async with fakeserver.start(
-            ClusterSpec.replica_set(1), rng=world.rng.spawn("server"), **ports
-        ) as cluster:
-            client = AsyncClient(
-                cluster.uri + options, rng=world.rng.spawn("client"), listeners=[events.append], **ports
-            )
-            async with client:
-                bucket = GridFSBucket(client.database("db"), chunk_size_bytes=4)
-                await scenario(Scene(client, bucket, events))
-
-    run_virtual(main)
-
 
 # How a file lies in its chunks.
 
@@ -564,39 +497,5 @@ def test_a_chunk_has_a_byte_at_least() -> None:
             GridFSBucket(scene.client.database("db"), chunk_size_bytes=0)
         with pytest.raises(InvalidArgumentError):
             scene.bucket.open_upload_stream("f", UploadOptions(chunk_size_bytes=-1))
-
-    play(scenario)
-
-
-# Time limits.
-
-
-@pytest.mark.parametrize(
-    ("operation", "command"),
-    [("drop", "drop"), ("delete", "delete"), ("download", "find"), ("upload", "insert")],
-)
-def test_a_time_limit_is_for_all_commands_of_an_operation_together(operation: str, command: str) -> None:
-    """Two commands of 60 ms each are too many for 100 ms, though neither is."""
-
-    async def run(scene: Scene, file_id: Any, timeout_ms: int) -> None:
-        bucket = scene.bucket
-        match operation:
-            case "drop":
-                await bucket.drop(timeout_ms=timeout_ms)
-            case "delete":
-                await bucket.delete(file_id, timeout_ms=timeout_ms)
-            case "download":
-                async with await bucket.open_download_stream(file_id, timeout_ms=timeout_ms) as stream:
-                    await stream.read()
-            case _:
-                await bucket.upload_from_stream("g", b"abc", UploadOptions(timeout_ms=timeout_ms))
-
-    async def scenario(scene: Scene) -> None:
-        file_id = await scene.bucket.upload_from_stream("f", b"abc")
-        await scene.fail(command, "alwaysOn", blockConnection=True, blockTimeMS=60)
-        with pytest.raises(OperationTimeoutError):
-            await run(scene, file_id, 100)
-        file_id = await scene.bucket.upload_from_stream("f", b"abc")
-        await run(scene, file_id, 1000)
 
     play(scenario)
