@@ -6,11 +6,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from driver.cmap.connection import CertificateError, Connection, NameResolutionError
-from driver.errors import DriverError, NetworkError, ServerError
+from driver.errors import ConfigurationError, DriverError, NetworkError, ServerError
 from driver.policy.deadline import after
 from mongowire.codes import Label
 from mongowire.compression import Compressor, available, negotiate
 from mongowire.messages import OpMsg, OpQuery
+
+NOT_BEHIND_A_LOAD_BALANCER = (
+    "Driver attempted to initialize in load balancing mode, but the server does not support this mode."
+)
+"""Load Balancers: the message for a server that says no serviceId."""
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,7 +85,7 @@ class Handshake:
         """Connect and shake hands (CMAP: Establishing a Connection), until a deadline.
 
         Raises NetworkError, which an edition with backpressure labels as overload unless it came during
-        authentication, ServerError and AuthenticationError.
+        authentication, ServerError, AuthenticationError and ConfigurationError.
         """
         try:
             return await self._established(address, number, generation, deadline)
@@ -109,13 +114,19 @@ class Handshake:
     async def greet(
         self, connection: Connection, attempt: Attempt | None = None, *, deadline: float | None = None
     ) -> dict[str, Any]:
-        """Exchange the handshake on an open connection, and return the reply. Raises ServerError."""
+        """Exchange the handshake on an open connection, and return the reply.
+
+        Raises ServerError, and ConfigurationError for a server that knows nothing of the load balancer that
+        the client was told of.
+        """
         by = self._command_deadline(deadline)
         request_id = self.request_ids.next_request()
         await connection.send(self.message(attempt), request_id, deadline=by, compressed=False)
         reply, _ = await connection.receive(request_id, deadline=by)
         if reply.get("ok") != 1:
             raise ServerError.of_reply(reply, connection.address)
+        if self.load_balanced and reply.get("serviceId") is None:
+            raise ConfigurationError(NOT_BEHIND_A_LOAD_BALANCER, address=connection.address)
         connection.describe(reply, now=self.clock.now())
         agreed = negotiate(self.compressors, reply.get("compression", ()))
         connection.compressor = Compressor.named(agreed[0]) if agreed else None

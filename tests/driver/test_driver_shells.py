@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import bson
 import pytest
 from bson import Int64
-from driven_client import Stage, discovered, play
+from driven_client import Stage, discovered, play, staged
 from scripted_mongod import (
     Drop,
     ScriptedMongod,
@@ -334,6 +334,46 @@ def test_behind_a_load_balancer_the_handshake_says_so_and_wants_no_monitor() -> 
     assert stage.kinds("serverHeartbeat") == []
     assert stage.of_kind("poolClearedEvent")[0].service_id == service
     assert stage.of_kind("commandStartedEvent")[0].service_id == service
+
+
+@pytest.mark.parametrize("hello", [mongos_hello(), standalone_hello(), member_hello([1], 1, primary=1)])
+def test_behind_a_load_balancer_a_server_that_knows_of_none_is_refused(hello: dict[str, Any]) -> None:
+    """Load Balancers: a hello without serviceId. No service is known whose connections could be stale."""
+
+    async def scenario(stage: Stage) -> None:
+        for _ in range(2):
+            with pytest.raises(ConfigurationError, match="but the server does not support this mode") as info:
+                await stage.collection.insert_one({})
+            assert info.value.labels == ()
+            assert info.value.address == stage.primary.address
+        pool = stage.client.topology.server(stage.primary.address)
+        assert pool is not None
+        assert (pool.pool.state.total, pool.pool.state.in_use) == (0, 0)
+        stage.primary.hello = mongos_hello(serviceId=bson.ObjectId("65" * 12))
+        await ping(stage)
+
+    stage = play(scenario, "loadBalanced=true", members=[ScriptedMongod(1, hello)])
+    assert [next(iter(command)) for command in stage.primary.received] == ["ping", "endSessions"]
+    assert [event.reason for event in stage.of_kind("connectionClosedEvent")][:2] == ["error", "error"]
+    assert [event.reason for event in stage.of_kind("connectionCheckOutFailedEvent")] == [
+        "connectionError"
+    ] * 2
+    assert stage.kinds("poolCleared") == []
+    assert len(stage.of_kind("serverDescriptionChangedEvent")) == 1
+
+
+def test_without_a_service_nobody_authenticates_behind_a_load_balancer() -> None:
+    async def scenario(stage: Stage) -> None:
+        with pytest.raises(ConfigurationError, match="load balancing mode"):
+            await ping(stage)
+
+    async def main(world: World) -> list[dict[str, Any]]:
+        members = [ScriptedMongod(1, mongos_hello())]
+        async with staged(world, members, "loadBalanced=true", credentials="user:secret@") as stage:
+            await scenario(stage)
+        return members[0].received
+
+    assert run_virtual(main) == []
 
 
 def test_metadata_is_cut_until_it_fits() -> None:
