@@ -75,7 +75,7 @@ class ReadConcern:
 class WriteConcern:
     """How safe a write must be before it is acknowledged; `w=0` asks for no reply at all.
 
-    Raises InvalidArgumentError for a negative number, and for `w=0` with `journal`.
+    Raises InvalidArgumentError for a negative number, one that is not whole, and for `w=0` with `journal`.
     """
 
     w: int | str | None = None
@@ -83,9 +83,9 @@ class WriteConcern:
     wtimeout_ms: int | None = None
 
     def __post_init__(self) -> None:
-        for name, number in (("w", self.w), ("wtimeoutMS", self.wtimeout_ms)):
-            if isinstance(number, int) and number < 0:
-                raise InvalidArgumentError(f"{name} cannot be negative: {number}")
+        if not isinstance(self.w, str):
+            _check_number("w", self.w)
+        _check_number("wtimeoutMS", self.wtimeout_ms)
         if self.w == 0 and self.journal:
             raise InvalidArgumentError("w=0 cannot be used with journal=true")
 
@@ -109,6 +109,16 @@ class WriteConcern:
         """Return the `writeConcern` document, empty for the server's default."""
         named = {"w": self.w, "j": self.journal, "wtimeout": self.wtimeout_ms}
         return {name: value for name, value in named.items() if value is not None}
+
+
+def _check_number(name: str, number: Any) -> None:
+    """Raise InvalidArgumentError unless this is nothing, or a whole number that is not negative."""
+    if number is None:
+        return
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise InvalidArgumentError(f"{name} must be a whole number, not {number!r}")
+    if number < 0:
+        raise InvalidArgumentError(f"{name} cannot be negative: {number}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ They raise ValueError with a message that says what was expected.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 Validator: TypeAlias = Callable[[Any], Any]
+WHOLE_NUMBER = re.compile(r"[-+]?[0-9]+")
 
 
 def text(value: Any) -> str:
@@ -31,11 +33,10 @@ def boolean(value: Any) -> bool:
 
 
 def integer(value: Any) -> int:
-    """Return a whole number."""
-    try:
-        return int(str(value))  # so that neither True nor 1.5 is a number
-    except ValueError:
-        raise ValueError(f"expected a whole number, not {value!r}") from None
+    """Return a whole number; neither True nor 1.5 nor 1_000 is one."""
+    if not WHOLE_NUMBER.fullmatch(str(value)):
+        raise ValueError(f"expected a whole number, not {value!r}")
+    return int(value)
 
 
 def at_least(minimum: int) -> Validator:
@@ -122,7 +123,12 @@ def _tags(entry: Any) -> Mapping[str, str]:
 
 
 def write_concern_w(value: Any) -> int | str:
-    """Return the number of members, or the name of a mode."""
-    if isinstance(value, str) and not value.lstrip("-").isdigit():
+    """Return the number of members, or the name of a mode, such as `1.5`."""
+    if isinstance(value, str) and not WHOLE_NUMBER.fullmatch(value):
         return text(value)
     return int(at_least(0)(value))
+
+
+def is_negative(value: Any) -> bool:
+    """Return whether a value is a whole number below zero."""
+    return WHOLE_NUMBER.fullmatch(str(value)) is not None and int(value) < 0

@@ -73,6 +73,7 @@ class ClientOptions:
         Obeys CMAP-16, CMAP-17, RW-2.
         """
         parsed, given, warnings = read_options(uri, overrides or {})
+        _refuse_impossible_concern(parsed, overrides or {})
         fields = {FIELDS[name]: value for name, value in given.items() if name in FIELDS}
         concerns = _concerns(given)
         return (
@@ -180,6 +181,18 @@ def _validated(parsed: ParsedURI, overrides: Mapping[str, Any]) -> tuple[dict[st
     if "ssl" in given:
         given.setdefault("tls", given["ssl"])
     return given, warnings
+
+
+def _refuse_impossible_concern(parsed: ParsedURI, overrides: Mapping[str, Any]) -> None:
+    """Raise ConfigurationError for a write concern with a negative number.
+
+    URI Options has a warning for such an option, as for any other. Read and Write Concern refuses the concern
+    that it would make: less would be written safely than was asked for, without a word from the server.
+    """
+    raw = {**_collected(parsed)[0], **{_canonical(name): value for name, value in overrides.items()}}
+    for name in ("w", "wTimeoutMS"):
+        if values.is_negative(raw.get(name)):
+            raise ConfigurationError(f"{name} cannot be negative: {raw[name]}")
 
 
 def _canonical(name: str) -> str:

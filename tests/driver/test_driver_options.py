@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from driver import AsyncClient
 from driver.concerns import ReadMode, WriteConcern
 from driver.errors import ConfigurationError, InvalidArgumentError
-from driver.options import OPTIONS, ClientOptions
+from driver.options import OPTIONS, ClientOptions, read_options
 from driver.uri import parse_uri, split_address
 
 
@@ -81,6 +83,13 @@ def test_the_database_of_the_string_is_kept() -> None:
         ),
         ("w=1&w=2", "option w appears more than once; the first value is used"),
         ("maxStalenessSeconds=-2", "option maxStalenessSeconds is ignored: expected at least -1"),
+        ("wTimeoutMS=soon", "option wTimeoutMS is ignored: expected a whole number, not 'soon'"),
+        ("wTimeoutMS=1.5", "option wTimeoutMS is ignored: expected a whole number, not '1.5'"),
+        ("journal=1", "option journal is ignored: expected true or false, not '1'"),
+        ("w=", "option w is ignored: expected text, not ''"),
+        ("maxPoolSize=1_000", "option maxPoolSize is ignored: expected a whole number, not '1_000'"),
+        ("maxPoolSize=%205", "option maxPoolSize is ignored: expected a whole number, not ' 5'"),
+        ("maxPoolSize=%D9%A3", "option maxPoolSize is ignored: expected a whole number, not '٣'"),
         ("appName=a=b", "the value of option appName holds an unencoded '='"),
     ],
 )
@@ -110,6 +119,9 @@ def test_an_option_that_cannot_be_used_is_left_out_with_a_warning(query: str, wa
         ("mongodb://a/?loadBalanced=true&replicaSet=x", "cannot be used with replicaSet"),
         ("mongodb://a/?maxPoolSize=1&minPoolSize=2", "minPoolSize cannot be larger"),
         ("mongodb://a/?w=0&journal=true", "w=0 cannot be used with journal=true"),
+        ("mongodb://a/?w=-2", "w cannot be negative: -2"),
+        ("mongodb://a/?wtimeoutMS=-500", "wTimeoutMS cannot be negative: -500"),
+        ("mongodb://a/?w=-1&w=1", "w cannot be negative: -1"),
         ("mongodb://a/?tls=true&ssl=false", "different values"),
         ("mongodb://a/?proxyPort=1", "need proxyHost"),
         ("mongodb+srv://a,b", "names one host"),
@@ -126,6 +138,35 @@ def test_what_cannot_be_used_at_all_is_refused_with_the_reason(uri: str, message
     with pytest.raises(ConfigurationError) as info:
         ClientOptions.of_uri(uri)
     assert message in str(info.value)
+
+
+@pytest.mark.parametrize(
+    ("query", "w"), [("w=1", 1), ("w=0", 0), ("w=majority", "majority"), ("w=1.5", "1.5"), ("w=²", "²")]
+)
+def test_a_w_that_is_no_whole_number_is_the_name_of_a_mode(query: str, w: int | str) -> None:
+    assert options(f"mongodb://a/?{query}").concerns.write_concern == WriteConcern(w=w)
+
+
+@pytest.mark.parametrize("given", [{"w": -1}, {"wTimeoutMS": -1}])
+def test_a_negative_concern_beside_the_string_is_refused_too(given: dict[str, object]) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be negative: -1"):
+        ClientOptions.of_uri("mongodb://a/?w=1&wTimeoutMS=1", given)
+
+
+@pytest.mark.parametrize("name", ["w", "wTimeoutMS"])
+def test_of_the_option_itself_a_negative_number_is_warned_of(name: str) -> None:
+    """URI Options, which knows no concerns yet: what makes one of it is refused."""
+    _, given, warnings = read_options(f"mongodb://a/?{name}=-2", {})
+    assert given == {}
+    assert warnings == (f"option {name} is ignored: expected at least 0, not -2",)
+
+
+@pytest.mark.parametrize(
+    "concern", [{"w": -1}, {"w": 1.5}, {"w": True}, {"wtimeout_ms": -1}, {"wtimeout_ms": 0.5}]
+)
+def test_a_write_concern_has_whole_numbers_that_are_not_negative(concern: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgumentError):
+        WriteConcern(**concern)
 
 
 @pytest.mark.parametrize(
