@@ -9,13 +9,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from driver import editions, wiring
+from driver.audience import Audience, Shield
 from driver.auth.authenticator import Authenticator
 from driver.change_stream import ChangeStream
+from driver.closing import end_sessions
 from driver.cmap.handshake import Handshake
 from driver.cmap.metadata import Metadata
 from driver.cmap.pool import PoolPorts
 from driver.database import Database
-from driver.errors import ClientClosedError, DriverError, InvalidArgumentError
+from driver.errors import ClientClosedError, InvalidArgumentError
 from driver.execute import Executor
 from driver.log.client_log import ClientLog
 from driver.log.components import configure_once, document_length
@@ -44,7 +46,8 @@ if TYPE_CHECKING:
     from driver.cmap.metadata import DriverInfo
     from driver.concerns import Concerns, ReadConcern, ReadPreference, WriteConcern
     from driver.editions import Edition
-    from driver.events import DriverEvent, Listener
+    from driver.errors import DriverError
+    from driver.events import Listener
     from driver.operations.base import Operation
     from driver.operations.models import WriteModel
     from driver.policy.deadline import Deadline
@@ -52,8 +55,6 @@ if TYPE_CHECKING:
     from driver.run import Reply
     from driver.server_api import ServerApi
     from mongowire.ports import Clock, Network, Rng
-
-END_SESSIONS_BATCH = 10_000
 
 
 class OptionWarning(UserWarning):
@@ -64,11 +65,11 @@ class AsyncClient:
     """A client of one deployment. It connects when first used, and must be closed.
 
     `options` has URI names and wins over the connection string. Raises ConfigurationError. The ports are the
-    system's unless given; `listeners` are called with each event, at once. A `server_api` is declared with
-    every command (Versioned API); `driver_info` names a library that wraps this driver.
-    Documents in log messages are cut off after `log_document_length` characters, 1000 unless the environment
-    says otherwise (Logging). Without `tracing` the environment decides whether operations have spans
-    (OpenTelemetry).
+    system's unless given; `listeners` are called with each event, at once, and what they raise is reported
+    and goes no further. A `server_api` is declared with every command (Versioned API); `driver_info` names a
+    library that wraps this driver. Documents in log messages are cut off after `log_document_length`
+    characters, 1000 unless the environment says otherwise (Logging). Without `tracing` the environment
+    decides whether operations have spans (OpenTelemetry).
 
     **Threads.** A client belongs to the event loop in which it is first used, and its tasks may use it
     concurrently: they are what CMAP calls threads. So do its pools, monitors and sessions; a session, a
@@ -128,7 +129,9 @@ class AsyncClient:
         self._ids = self.rng.spawn("ids")
         self._authenticator = self._new_authenticator()
         topology_id = object_id(self.clock, self._ids)
-        self._log = ClientLog(topology_id, self._log_document_length)
+        shield = Shield()
+        self._log = ClientLog(topology_id, self._log_document_length, shield)
+        self._audience = Audience(self._listeners, self._log, shield)
         self._topology = self._new_topology(topology_id)
         self._executor = self._new_executor()
 
@@ -181,13 +184,15 @@ class AsyncClient:
         self._metadata.append(driver_info)
 
     async def aclose(self) -> None:
-        """End the sessions and close everything. Closing twice is allowed."""
+        """End the sessions, in a second at most, and close everything. Closing twice is allowed."""
         if self._closed:
             return
         self._reset_after_fork()
         self._closed = True
-        await self._end_sessions()
-        await self._topology.aclose()
+        try:
+            await end_sessions(self._executor, self.sessions, Timeout(self.options.timeout))
+        finally:
+            await self._topology.aclose()
 
     async def __aenter__(self) -> Self:
         return self
@@ -362,22 +367,6 @@ class AsyncClient:
         tls = self.options.tls
         return network if tls is None else TlsNetwork(network, tls.context())
 
-    def _publish(self, event: DriverEvent) -> None:
-        for listener in self._listeners:
-            listener(event)
-        self._log.take(event)
-
-    async def _end_sessions(self) -> None:
-        """Sessions: endSessions, in batches; errors are ignored."""
-        sessions = self.sessions.drain()
-        known = any(server.is_known for server in self._topology.description.servers.values())
-        while sessions and known:
-            batch, sessions = sessions[:END_SESSIONS_BATCH], sessions[END_SESSIONS_BATCH:]
-            try:
-                await self._executor.execute(admin.end_sessions(batch, Timeout(self.options.timeout)))
-            except DriverError:
-                return
-
     def _handshake(self, *, monitoring: bool) -> Handshake:
         return Handshake(
             network=self._network,
@@ -403,15 +392,17 @@ class AsyncClient:
             options,
             self.clock,
             self._handshake(monitoring=True),
-            publish=self._publish,
+            publish=self._audience.tell,
             report=self._on_check,
         )
         ports = wiring.topology_ports(
             options,
             self.clock,
             self.rng.spawn("selection"),
-            publish=self._publish,
-            for_pools=PoolPorts(self.clock, self._handshake(monitoring=False), self._publish, self._on_error),
+            publish=self._audience.tell,
+            for_pools=PoolPorts(
+                self.clock, self._handshake(monitoring=False), self._audience.tell, self._on_error
+            ),
             for_monitors=monitor_ports,
         )
         return Topology(wiring.initial_topology(options), ports, topology_id)
@@ -428,8 +419,8 @@ class AsyncClient:
             rng=self.rng.spawn("jitter"),
             request_ids=self._request_ids,
             cluster_clock=self.cluster_clock,
-            publish=self._publish,
-            observed=bool(self._listeners),
+            publish=self._audience.tell,
+            observed=self._audience.listens,
             api_fields=self._api_fields,
             log=self._log,
         )

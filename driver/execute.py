@@ -416,7 +416,7 @@ class Executor:
         Obeys RW-17, RW-24, RW-41, RW-42.
         """
         operation = run.operation
-        if not operation.acknowledged:
+        if not operation.acknowledged or operation.once:
             return False
         if run.retries_writes and error.has_label(Label.RETRYABLE_WRITE):
             return True

@@ -20,15 +20,18 @@ if TYPE_CHECKING:
 
     from bson import ObjectId
 
+    from driver.audience import Shield
+
     Fields = Callable[[Any, int], dict[str, Any]]
 
 
 class ClientLog:
-    """One client's log. Documents in it are cut off after `limit` characters."""
+    """One client's log. Documents are cut off after `limit` characters; handlers fail behind a `shield`."""
 
-    def __init__(self, topology_id: ObjectId, limit: int) -> None:
+    def __init__(self, topology_id: ObjectId, limit: int, shield: Shield) -> None:
         self._client = topology_id
         self._limit = limit
+        self._shield = shield
 
     @property
     def shows_commands(self) -> bool:
@@ -55,7 +58,7 @@ class ClientLog:
         """Return the log of one server selection, or None when nobody listens."""
         if not _SELECTION.isEnabledFor(logging.INFO):
             return None
-        return SelectionLog(self._client, operation, operation_id, self._limit)
+        return SelectionLog(self._client, operation, operation_id, self._limit, self._shield)
 
 
 _COMMAND: Final = Component.COMMAND.logger

@@ -14,6 +14,7 @@ from driver.uri import split_address
 if TYPE_CHECKING:
     from bson import ObjectId
 
+    from driver.audience import Shield
     from driver.sdam.description import TopologyDescription
     from driver.sdam.selection import Selector
 
@@ -28,6 +29,7 @@ class SelectionLog:
     operation: str
     operation_id: int
     limit: int
+    shield: Shield
     _waited: bool = False
 
     def started(self, selector: Selector, topology: TopologyDescription) -> None:
@@ -68,4 +70,4 @@ class SelectionLog:
             "topologyDescription": str(topology),
             **fields,
         }
-        _LOGGER.log(level, LogMessage(self.client, data))
+        self.shield.call("the log", _LOGGER.log, level, LogMessage(self.client, data))

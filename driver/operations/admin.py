@@ -121,7 +121,7 @@ def rename(target: Target, new_name: str, options: Document) -> Operation:
 
 
 def end_sessions(sessions: list[dict[str, Any]], timeout: Timeout) -> Operation:
-    """Return an `endSessions`, to any server that answers."""
+    """Return an `endSessions`, to any server that answers: it spares the server work, or is not worth it."""
     return Operation(
         "admin",
         Kind.GENERIC,
@@ -129,4 +129,5 @@ def end_sessions(sessions: list[dict[str, Any]], timeout: Timeout) -> Operation:
         read_preference=PRIMARY_PREFERRED,
         name="endSessions",
         timeout=timeout,
+        once=True,
     )

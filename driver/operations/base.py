@@ -90,7 +90,8 @@ class Operation:
     `retryable_read` is true for reads that Retryable Reads supports. A `read_concern` of None is for commands
     that take none; a `read_preference` of None for those that go to a writable server.
     Those that end a transaction are retried whatever the options say; `on_retry` changes their command.
-    `timeout` is what timeoutMS says, `max_time` what the server hears of it.
+    `timeout` is what timeoutMS says, `max_time` what the server hears of it. One that is sent `once` is never
+    tried again: nobody waits for it.
     """
 
     database: str
@@ -109,6 +110,7 @@ class Operation:
     collection: str | None = None
     timeout: Timeout = NO_TIMEOUT
     max_time: MaxTime = MaxTime.REMAINING
+    once: bool = False
 
     def selector(self, topology: TopologyDescription) -> Selector:
         """Return what to ask server selection for."""

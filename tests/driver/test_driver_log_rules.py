@@ -9,6 +9,7 @@ import pytest
 from bson import ObjectId
 
 from driver import events
+from driver.audience import Shield
 from driver.errors import NetworkError
 from driver.log.client_log import ClientLog
 
@@ -89,7 +90,7 @@ FAILED = {
 def logged(event: events.PoolEvent, caplog: pytest.LogCaptureFixture) -> tuple[dict[str, Any], str]:
     """Return what is logged of an event: its fields and its sentence."""
     with caplog.at_level(logging.DEBUG, logger="pushbackd.connection"):
-        ClientLog(ObjectId("6500000000000000000000aa"), 1000).take(event)
+        ClientLog(ObjectId("6500000000000000000000aa"), 1000, Shield()).take(event)
     (record,) = caplog.records
     assert (record.levelno, record.name) == (logging.DEBUG, "pushbackd.connection")
     message: Any = record.msg

@@ -1,16 +1,18 @@
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 from bson import Timestamp
 from driven_client import Stage, play
-from scripted_mongod import Drop, ScriptedMongod, standalone_hello
+from scripted_mongod import Drop, Late, ScriptedMongod, Silence, error, replica_set, standalone_hello
 
 from driver import AsyncClient, WriteConcern
 from driver.editions import EDITION_2026_07_08
-from driver.errors import ClientClosedError, InvalidArgumentError
+from driver.errors import ClientClosedError, DriverError, InvalidArgumentError
 from driver.session import ServerSession, ServerSessionPool, newer
+from mongowire.codes import Label
 from mongowire.system import SeededRng
 
 
@@ -219,6 +221,75 @@ def test_errors_of_ending_sessions_are_nobody_s_business() -> None:
     async def scenario(stage: Stage) -> None:
         await stage.client.command("admin", {"ping": 1})
         stage.primary.will("endSessions", Drop())
+
+    play(scenario)
+
+
+async def closing(stage: Stage) -> float:
+    """Return the seconds that closing the client takes."""
+    began = stage.world.clock.now()
+    await stage.client.aclose()
+    return round(stage.world.clock.now() - began, 6)
+
+
+@pytest.mark.parametrize(
+    ("answer", "seconds"),
+    [
+        ({"ok": 1.0}, 0.001),
+        (error(462, "rate exceeded", Label.SYSTEM_OVERLOADED, Label.RETRYABLE), 0.001),
+        (error(91, "shutting down", Label.RETRYABLE_WRITE), 0.001),
+        (Drop(), 0.001),
+        (Late(0.4), 0.401),
+        (Late(5), 1.0),
+        (Silence(), 1.0),
+    ],
+    ids=["ended", "overloaded", "shutting down", "lost", "late", "too late", "silent"],
+)
+@pytest.mark.parametrize("options", ["", "timeoutMS=20000", "retryWrites=false"])
+def test_a_client_that_closes_asks_once_to_end_its_sessions_and_waits_a_second_at_most(
+    answer: Any, seconds: float, options: str
+) -> None:
+    took = []
+
+    async def scenario(stage: Stage) -> None:
+        await stage.client.command("admin", {"ping": 1})
+        stage.primary.will("endSessions", answer, answer, answer)
+        took.append(await closing(stage))
+
+    stage = play(scenario, options)
+    assert took == [seconds]
+    assert len(stage.primary.commands("endSessions")) == 1
+
+
+def test_a_client_that_closes_waits_a_second_at_most_for_a_connection_too() -> None:
+    """The only connection is in use."""
+    took = []
+
+    async def scenario(stage: Stage) -> None:
+        stage.primary.will("ping", {"ok": 1.0}, {"ok": 1.0}, Silence())
+        session = stage.client.start_session()
+        await stage.client.command("admin", {"ping": 1}, session=session)
+        await stage.client.command("admin", {"ping": 1})
+        busy = asyncio.ensure_future(stage.client.command("admin", {"ping": 1}, session=session))
+        await stage.world.clock.sleep_until(stage.world.clock.now() + 0.1)
+        took.append(await closing(stage))
+        with pytest.raises(DriverError):
+            await busy
+
+    play(scenario, "maxPoolSize=1", members=replica_set([1]))
+    assert took == [1.0]
+
+
+def test_a_client_whose_closing_is_cancelled_leaves_nothing_open() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.client.command("admin", {"ping": 1})
+        stage.primary.will("endSessions", Silence())
+        closing_client = asyncio.ensure_future(stage.client.aclose())
+        await stage.world.clock.sleep_until(stage.world.clock.now() + 0.1)
+        closing_client.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing_client
+        assert stage.kinds("topologyClosed") == ["topologyClosed"]
 
     play(scenario)
 

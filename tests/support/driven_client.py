@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from driver.collection import Collection
     from driver.editions import Edition
-    from driver.events import DriverEvent
+    from driver.events import DriverEvent, Listener
     from harness.sim.world import World
 
 
@@ -55,9 +55,13 @@ async def staged(
     edition: Edition = EDITION_2026_02_20,
     seed: str = "client",
     credentials: str = "",
+    more_listeners: Sequence[Listener] = (),
     **given: Any,
 ) -> AsyncIterator[Stage]:
-    """Start the members and connect a client that names them all; what else is given is the client's."""
+    """Start the members and connect a client that names them all; what else is given is the client's.
+
+    `more_listeners` hear each event before the stage does.
+    """
     for member in members:
         await member.start(world.network)
     hosts = ",".join(member.address for member in members)
@@ -68,7 +72,7 @@ async def staged(
         clock=world.clock,
         rng=world.rng.spawn(seed),
         edition=edition,
-        listeners=[events.append],
+        listeners=[*more_listeners, events.append],
         **given,
     )
     try:
