@@ -167,7 +167,7 @@ class PoolClosedError(PoolError):
 
 
 class PoolClearedError(PoolError):
-    """The pool was cleared; retryable, and it marks no server Unknown. Obeys CMAP-67, CMAP-82."""
+    """The pool was cleared; retryable, and it marks no server Unknown. Obeys CMAP-67, CMAP-82, CMAP-156."""
 
     def __init__(
         self, address: str, cause: BaseException | None = None, *, message: str | None = None
@@ -382,5 +382,5 @@ def is_overload(error: DriverError) -> bool:
 
 
 def is_retryable_overload(error: DriverError) -> bool:
-    """Return whether it is a Retryable Overload Error: any command may be sent again after a backoff."""
+    """Return whether it is a Retryable Overload Error (CB-29): any command may be sent again, later."""
     return is_overload(error) and error.has_label(Label.RETRYABLE)

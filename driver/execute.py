@@ -197,7 +197,7 @@ class Executor:
 
         Raises RetryImpossibleError when the server of a retry does not support what the first did.
 
-        Obeys RW-10, RW-11, RW-16, RW-22, RW-33, RW-39, RW-40, RW-47.
+        Obeys RW-10, RW-11, RW-16, RW-22, RW-33, RW-39, RW-40, RW-47, RW-60.
         """
         assert run.server is not None
         supported = run.server.supports_retryable_writes
@@ -352,7 +352,7 @@ class Executor:
     # --- after an error ---
 
     async def _recover(self, run: Run, error: DriverError) -> None:
-        """Wait until the operation may be tried again, or raise the error that tells most."""
+        """Wait until another try, or raise the error that tells most. Obeys CB-33, CB-34, CB-40."""
         self._label(run, error)
         self._unpin(run, error)
         run.error = worse(run.error, actionable(error))
@@ -430,7 +430,7 @@ class Executor:
         return is_retryable_overload(error) and self._retries_overload(operation)
 
     def _retries_overload(self, operation: Operation) -> bool:
-        """Client Backpressure: Overload retry policy, rule 2.4: runCommand needs both options. Obeys CB-1."""
+        """Overload retry policy, rule 2.4: runCommand needs both options (CB-1, CB-32). See docs/adr/0011."""
         if operation.ends_transaction:
             return True
         match operation.kind:

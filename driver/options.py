@@ -302,6 +302,7 @@ CONTRADICTIONS: tuple[tuple[str, Check], ...] = (
 
 
 def _refuse_contradictions(parsed: ParsedURI, given: Mapping[str, Any]) -> None:
+    """Raise ConfigurationError for options that cannot be had together. Obeys CMAP-153."""
     for message, applies in CONTRADICTIONS:
         if applies(parsed, given):
             raise ConfigurationError(message)

@@ -86,6 +86,8 @@ class Handshake:
 
         Raises NetworkError, which an edition with backpressure labels as overload unless it came during
         authentication, ServerError, AuthenticationError and ConfigurationError.
+
+        Obeys CB-27.
         """
         try:
             return await self._established(address, number, generation, deadline)

@@ -134,7 +134,7 @@ class PoolState:
         return [Publish(events.PoolCreatedEvent(self.address, self.options.non_default()))]
 
     def ready(self) -> Sequence[Effect]:
-        """CMAP: Marking a Connection Pool as Ready (CMAP-45, CMAP-46). The caller lets a `tick` follow."""
+        """CMAP: Marking a Connection Pool as Ready (CMAP-45, CMAP-46, CMAP-157, CMAP-158). A tick follows."""
         if self.mode is not PoolMode.PAUSED:
             return []
         self.mode, self.cause, self._populate_after = PoolMode.READY, None, -inf
@@ -151,7 +151,7 @@ class PoolState:
         """CMAP: Clearing a Connection Pool. The caller lets a `tick` follow, which closes what is stale.
 
         `interrupt_in_use` is interruptInUseConnections. Obeys CMAP-77, CMAP-79, CMAP-80, CMAP-81,
-        CMAP-83, CMAP-84, CMAP-85.
+        CMAP-83, CMAP-84, CMAP-85, CMAP-157, CMAP-161, CMAP-162.
         """
         if self.mode is PoolMode.CLOSED:
             return []
@@ -216,7 +216,7 @@ class PoolState:
     def check_in(
         self, connection_id: int, now: float, *, errored: bool = False, error: Exception | None = None
     ) -> Sequence[Effect]:
-        """CMAP: Checking In a Connection (CMAP-63, CMAP-71). Raises PoolError for one that is not lent."""
+        """CMAP: Checking In a Connection (CMAP-63, CMAP-71, CMAP-160). Raises PoolError for one not lent."""
         member = self._members.get(connection_id)
         if member is None or member.phase is not Phase.IN_USE:
             raise PoolError(
@@ -286,7 +286,7 @@ class PoolState:
         return self.mode is PoolMode.READY and self.total < self.options.min_size
 
     def _may_connect(self) -> bool:
-        """Return whether maxPoolSize and maxConnecting leave room for one more (CMAP-38, CMAP-39)."""
+        """Return whether maxPoolSize and maxConnecting leave room (CMAP-38, CMAP-39, CMAP-152)."""
         capped = self.options.max_size and self.total >= self.options.max_size
         return not capped and self.pending < self.options.max_connecting
 
@@ -313,7 +313,7 @@ class PoolState:
         return effects
 
     def _take_available(self, now: float, effects: list[Effect]) -> Member | None:
-        """Return the connection used last, closing perished ones on the way (CMAP-59, CMAP-60)."""
+        """Return the connection used last, closing perished ones on the way (CMAP-59, CMAP-60, CMAP-155)."""
         while self._available:
             member = self._available[-1]
             reason = self._perished(member, now)
@@ -324,7 +324,7 @@ class PoolState:
         return None
 
     def _connect(self, now: float, waiter: Waiter | None) -> list[Effect]:
-        """CMAP: Creating a Connection, for a waiter or for the pool. Obeys CMAP-25."""
+        """CMAP: Creating a Connection, for a waiter or for the pool. Obeys CMAP-25, CMAP-159."""
         self._last_id += 1
         member = Member(self._last_id, self.generations.current, now)
         self._members[member.id] = member
@@ -375,7 +375,7 @@ class PoolState:
         return member.generation != self.generations.of(member.service_id)
 
     def _perished(self, member: Member, now: float) -> str | None:
-        """CMAP: Perishable. Return why to close what is available, if so: stale, or maxIdleTimeMS is over."""
+        """CMAP: Perishable (CMAP-152, CMAP-154): why to close it, if so: stale, or maxIdleTimeMS is over."""
         if self._is_stale(member):
             return "stale"
         idle = self.options.max_idle
@@ -383,7 +383,7 @@ class PoolState:
         return "idle" if idle and now >= member.available_since + idle else None
 
     def _reason_to_close(self, member: Member, *, errored: bool) -> str | None:
-        """Return why a connection that comes back must be closed, or None. Obeys CMAP-43, CMAP-76."""
+        """Return why to close a connection that comes back, or None. Obeys CMAP-43, CMAP-76, CMAP-155."""
         if self.mode is PoolMode.CLOSED:
             return "poolClosed"
         if errored:

@@ -28,7 +28,7 @@ def run_command(
     The read preference is not inherited: without one the command goes to a writable server. Where timeoutMS
     has a limit, the maxTimeMS made of it takes the place of one in the command.
 
-    Obeys RW-34.
+    Obeys RW-34, RW-59.
     """
     return Operation(
         database,

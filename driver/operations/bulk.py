@@ -118,7 +118,7 @@ class Batch:
     def prepare(self, server: ServerDescription) -> Command:
         """Take what fits, and return the command: retryable if none of it may hit many documents.
 
-        Obeys RW-13, RW-20, RW-37.
+        Obeys RW-13, RW-20, RW-37, RW-58.
         """
         head_size = len(bson.encode(self._head))
         encoded = [
@@ -180,7 +180,7 @@ class BulkWrite:
         return {verb: self.target.collection, **common, **self.target.write_concern_field()}
 
     async def _send(self, batch: Batch) -> None:
-        """Send one command; a write concern error does not end the bulk write, a top-level error does."""
+        """Send one command; a top-level error ends it all, a write concern error does not. Obeys RW-63."""
         acknowledged = self.target.acknowledged
         operation = Operation(
             self.target.database, Kind.WRITE, batch.prepare, acknowledged=acknowledged, name=batch.verb

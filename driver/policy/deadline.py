@@ -18,7 +18,7 @@ MAX_TIME_MS_LIMIT = 2**31 - 1
 
 
 def after(now: float, timeout: float | None) -> float:
-    """Return the instant `timeout` seconds from `now`; None and 0 mean that there is no limit."""
+    """Return the instant `timeout` seconds from `now`; None and 0 are no limit (CMAP-152)."""
     return now + timeout if timeout else NEVER
 
 

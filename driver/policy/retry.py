@@ -93,7 +93,7 @@ class RetryPolicy:
 
     @classmethod
     def of(cls, edition: Edition, *, retries: int | None = None, retargeting: bool = False) -> RetryPolicy:
-        """Return the policy of an edition; the two options count only where the edition has them."""
+        """Return the policy of an edition; its options count only where it has them. Obeys CB-30."""
         configured = retries if edition.retries_configurable and retries is not None else None
         return cls(
             max_adaptive_retries=edition.max_adaptive_retries if configured is None else configured,
@@ -117,7 +117,7 @@ class RetryPolicy:
         return self._after_backoff(following, failure, now, deadline, jitter)
 
     def _following(self, state: RetryState, failure: Failure) -> RetryState:
-        """Return the state of the next attempt; after an overload its limit is MAX_RETRIES. Obeys CB-13."""
+        """Return the next attempt's state; MAX_RETRIES after an overload. Obeys CB-13, CB-28, CB-36."""
         overload_seen = state.overload_seen or failure.overloaded
         return replace(
             state,
@@ -136,7 +136,7 @@ class RetryPolicy:
     def _after_backoff(
         self, following: RetryState, failure: Failure, now: float, deadline: float, jitter: float
     ) -> Decision:
-        """Wait, if there is time for it, and pay. Obeys CB-11."""
+        """Wait, if there is time for it, and pay. Obeys CB-11, CB-31, CB-35, CB-39."""
         base = failure.base_backoff if self.honours_base_backoff else None
         backoff = self.backoff.before(following.attempt, jitter, base=base)
         if now + backoff > deadline:
@@ -169,7 +169,7 @@ def worse(previous: DriverError | None, current: DriverError) -> DriverError:
     infer no attempt, or one labelled NoWritesPerformed, leaves the earlier error standing. If all are
     labelled so, the first stands.
 
-    Obeys CB-6.
+    Obeys CB-6, RW-61, RW-62.
     """
     if previous is None:
         return current

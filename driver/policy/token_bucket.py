@@ -13,7 +13,7 @@ class TokenBucket:
 
     Time does not refill it: only commands that succeed do. Threads may share it.
 
-    Obeys CB-17.
+    Obeys CB-17, CB-37.
     """
 
     def __init__(self, capacity: float = RETRY_TOKEN_CAPACITY) -> None:
@@ -33,7 +33,7 @@ class TokenBucket:
             return True
 
     def deposit(self, n: float) -> None:
-        """Put `n` tokens back; what exceeds the capacity is lost."""
+        """Put `n` tokens back; what exceeds the capacity is lost. Obeys CB-38."""
         with self._lock:
             self.tokens = min(self.capacity, self.tokens + n)
 

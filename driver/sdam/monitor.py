@@ -126,7 +126,7 @@ class Monitor:
     # --- one check ---
 
     async def _check(self, previous: ServerDescription) -> ServerDescription:
-        """Server Monitoring: one check, with its events. Never raises a DriverError."""
+        """Server Monitoring: one check, with its events. Never raises a DriverError. Obeys CB-26."""
         awaited = self._more_to_come or (self._connection is not None and self._streams(previous))
         began = self._ports.clock.now()
         self._number += self._connection is None
@@ -261,7 +261,7 @@ class Pinger:
             await self._ports.clock.sleep_until(began + self._ports.heartbeat_frequency)
 
     async def _measure(self) -> float:
-        """Return the seconds that one hello takes, without connecting."""
+        """Return the seconds that one hello takes, without connecting. Obeys CB-26."""
         clock = self._ports.clock
         if self._connection is None:
             self._connection = await self._ports.handshake.open(self._address)

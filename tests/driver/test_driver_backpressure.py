@@ -60,6 +60,7 @@ def attempts(
     return len(stage.primary.commands(command)), stage
 
 
+@pytest.mark.spec("CB-30")
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize(("edition", "retries"), [(EDITION_2026_02_20, 5), (EDITION_2026_07_08, 2)])
 def test_every_command_is_retried_on_retryable_overload_up_to_the_maximum(
@@ -68,12 +69,33 @@ def test_every_command_is_retried_on_retryable_overload_up_to_the_maximum(
     assert attempts(operation, edition=edition)[0] == retries + 1
 
 
+@pytest.mark.spec("CB-29")
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_an_overload_error_without_the_retryable_label_is_not_retried(operation: str) -> None:
     assert attempts(operation, answer=NOT_RETRYABLE_OVERLOAD)[0] == 1
 
 
-@pytest.mark.spec("CB-1")
+@pytest.mark.spec("CB-29")
+@pytest.mark.parametrize("operation", ["update", "find", "ping"])
+def test_an_error_that_is_retryable_but_no_overload_is_not_for_this_policy(operation: str) -> None:
+    assert attempts(operation, answer=error(8, "try again", Label.RETRYABLE))[0] == 1
+
+
+@pytest.mark.spec("CB-11", "CB-12", "CB-36")
+def test_an_overload_error_that_another_policy_retries_is_waited_for_and_paid_for() -> None:
+    """Of the two labels it has one; Retryable Writes needs neither."""
+    answer = error(462, "rate exceeded", Label.SYSTEM_OVERLOADED, Label.RETRYABLE_WRITE)
+    _, once = attempts("insert", times=0)
+    sent, overloaded = attempts("insert", "adaptiveRetries=true", times=100, answer=answer)
+    jitter = once.world.rng.spawn("client").spawn("jitter")
+    expected = sum(0.1 * 2**retry * jitter.random() for retry in range(5))
+    assert sent == 6
+    assert expected <= overloaded.ended - once.ended < expected + 0.05
+    assert isinstance(overloaded.client.executor.budget, TokenBucket)
+    assert overloaded.client.executor.budget.tokens < 996
+
+
+@pytest.mark.spec("CB-1", "CB-32")
 @pytest.mark.parametrize(
     ("operation", "options", "sent"),
     [
@@ -90,12 +112,13 @@ def test_the_retry_options_switch_overload_retries_off_too(operation: str, optio
     assert attempts(operation, options, times=1)[0] == sent
 
 
+@pytest.mark.spec("CB-30")
 def test_max_adaptive_retries_is_an_option_of_the_newer_edition() -> None:
     assert attempts("find", "maxAdaptiveRetries=1", edition=EDITION_2026_07_08)[0] == 2
     assert attempts("find", "maxAdaptiveRetries=1")[0] == 6
 
 
-@pytest.mark.spec("CB-2", "CB-12")
+@pytest.mark.spec("CB-2", "CB-12", "CB-40")
 def test_the_backoff_is_spent_between_attempts() -> None:
     _, once = attempts("insert", times=0)
     _, thrice = attempts("insert", times=2)
@@ -113,13 +136,40 @@ def test_the_server_s_base_backoff_stretches_the_wait_in_the_newer_edition() -> 
     assert elapsed({**OVERLOADED, "baseBackoffMS": 0}) == elapsed(OVERLOADED)
 
 
+@pytest.mark.spec("CB-31")
 def test_a_backoff_beyond_the_deadline_is_not_begun() -> None:
     sent, stage = attempts("find", "timeoutMS=50")
     assert sent < 4
     assert stage.ended < 0.2
 
 
-@pytest.mark.spec("CB-7", "CB-11")
+@pytest.mark.spec("CB-35", "CB-39")
+@pytest.mark.parametrize("options", ["", "&timeoutMS=20", "&timeoutMS=400", "&retryReads=false"])
+def test_every_retry_costs_a_token_and_one_that_is_not_made_costs_none(options: str) -> None:
+    async def scenario(stage: Stage) -> None:
+        starve(stage, "find", 100)
+        with pytest.raises(DriverError):
+            await stage.collection.find_one({})
+        budget = stage.client.executor.budget
+        assert isinstance(budget, TokenBucket)
+        assert budget.tokens == budget.capacity - (len(stage.primary.commands("find")) - 1)
+
+    play(scenario, "adaptiveRetries=true" + options)
+
+
+@pytest.mark.spec("CB-33")
+def test_for_the_error_that_comes_out_run_command_is_a_write() -> None:
+    """That of the second attempt says that nothing was written, and hides what the first one may have."""
+
+    async def scenario(stage: Stage) -> None:
+        stage.primary.will("ping", OVERLOADED, error(8, "nothing written", Label.NO_WRITES_PERFORMED))
+        with pytest.raises(ServerError, match="rate exceeded"):
+            await stage.client.command("admin", {"ping": 1})
+
+    play(scenario)
+
+
+@pytest.mark.spec("CB-7", "CB-11", "CB-34")
 def test_overload_retries_pay_from_the_bucket_and_stop_when_it_is_empty() -> None:
     async def scenario(stage: Stage) -> None:
         budget = stage.client.executor.budget

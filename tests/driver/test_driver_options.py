@@ -17,6 +17,7 @@ def options(uri: str, **overrides: object) -> ClientOptions:
     return parsed
 
 
+@pytest.mark.spec("CMAP-151")
 def test_the_defaults_are_those_of_the_specifications() -> None:
     default = options("mongodb://localhost")
     assert default == ClientOptions()
@@ -99,6 +100,7 @@ def test_an_option_that_cannot_be_used_is_left_out_with_a_warning(query: str, wa
     assert warnings[0].startswith(warning)
 
 
+@pytest.mark.spec("CMAP-153")
 @pytest.mark.parametrize(
     ("uri", "message"),
     [
@@ -145,6 +147,11 @@ def test_what_cannot_be_used_at_all_is_refused_with_the_reason(uri: str, message
 )
 def test_a_w_that_is_no_whole_number_is_the_name_of_a_mode(query: str, w: int | str) -> None:
     assert options(f"mongodb://a/?{query}").concerns.write_concern == WriteConcern(w=w)
+
+
+@pytest.mark.spec("CMAP-153")
+def test_a_pool_without_a_maximum_may_have_any_minimum() -> None:
+    assert options("mongodb://a/?maxPoolSize=0&minPoolSize=500").min_pool_size == 500
 
 
 @pytest.mark.parametrize("given", [{"w": -1}, {"wTimeoutMS": -1}])

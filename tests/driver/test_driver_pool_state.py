@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import inf
+from typing import TYPE_CHECKING
 
 import pytest
 from bson import ObjectId
@@ -18,7 +19,15 @@ from driver.errors import (
     PoolClosedError,
     PoolError,
     WaitQueueTimeoutError,
+    is_timeout,
 )
+from driver.policy.classification import is_retryable_read
+from driver.policy.deadline import after
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from driver.cmap.effects import Effect
 
 
 @pytest.mark.spec("CMAP-37", "CMAP-40", "CMAP-66")
@@ -30,7 +39,7 @@ def test_a_pool_starts_paused_and_says_so_to_who_checks_out() -> None:
     assert pool.reasons("connectionCheckOutFailedEvent") == ["connectionError"]
 
 
-@pytest.mark.spec("CMAP-33", "CMAP-49", "CMAP-61", "CMAP-108", "CMAP-110", "CMAP-113")
+@pytest.mark.spec("CMAP-33", "CMAP-49", "CMAP-61", "CMAP-108", "CMAP-110", "CMAP-113", "CMAP-159")
 def test_a_checkout_of_a_new_connection_is_started_created_ready_and_checked_out() -> None:
     pool = Driven().ready()
     pool.ask(1)
@@ -66,7 +75,7 @@ def test_ready_is_said_once() -> None:
     assert pool.events == ["poolReady"]
 
 
-@pytest.mark.spec("CMAP-3", "CMAP-57", "CMAP-59", "CMAP-74")
+@pytest.mark.spec("CMAP-3", "CMAP-57", "CMAP-59", "CMAP-74", "CMAP-160")
 def test_a_returned_connection_is_used_again() -> None:
     pool = Driven().ready()
     pool.give_back(pool.lend(1))
@@ -125,7 +134,7 @@ def test_a_waiter_leaves_at_its_deadline_and_not_before() -> None:
     assert pool.reasons("connectionCheckOutFailedEvent") == ["timeout"]
 
 
-@pytest.mark.spec("CMAP-36", "CMAP-37", "CMAP-78", "CMAP-79", "CMAP-81", "CMAP-84")
+@pytest.mark.spec("CMAP-36", "CMAP-37", "CMAP-78", "CMAP-79", "CMAP-81", "CMAP-84", "CMAP-157")
 def test_clearing_refuses_all_waiters_after_the_event_and_pauses() -> None:
     pool = Driven(PoolOptions(max_size=1)).ready()
     pool.lend(1)
@@ -139,7 +148,7 @@ def test_clearing_refuses_all_waiters_after_the_event_and_pauses() -> None:
     )
 
 
-@pytest.mark.spec("CMAP-80")
+@pytest.mark.spec("CMAP-80", "CMAP-162")
 def test_clearing_a_paused_pool_says_nothing_and_still_makes_connections_stale() -> None:
     pool = Driven()
     pool.clear()
@@ -147,7 +156,7 @@ def test_clearing_a_paused_pool_says_nothing_and_still_makes_connections_stale()
     assert pool.state.generations.current == 1
 
 
-@pytest.mark.spec("CMAP-76", "CMAP-78")
+@pytest.mark.spec("CMAP-76", "CMAP-78", "CMAP-154", "CMAP-155")
 def test_a_stale_connection_is_closed_when_it_comes_back() -> None:
     pool = Driven().ready()
     number = pool.lend(1)
@@ -165,7 +174,7 @@ def test_the_run_after_a_clear_closes_available_stale_connections() -> None:
     assert pool.reasons("connectionClosedEvent") == ["stale"]
 
 
-@pytest.mark.spec("CMAP-60")
+@pytest.mark.spec("CMAP-60", "CMAP-155")
 def test_a_stale_connection_is_closed_on_the_way_to_a_fresh_one() -> None:
     pool = Driven().ready()
     pool.give_back(pool.lend(1))
@@ -190,7 +199,7 @@ def test_the_next_deadline_is_of_whoever_still_waits_and_gives_up_first() -> Non
     assert pool.state.next_deadline(4.0) == inf
 
 
-@pytest.mark.spec("CMAP-60", "CMAP-101")
+@pytest.mark.spec("CMAP-60", "CMAP-101", "CMAP-154")
 def test_an_idle_connection_is_closed_at_its_time_and_before_it_is_lent() -> None:
     pool = Driven(PoolOptions(max_idle=10.0)).ready()
     pool.give_back(pool.lend(1))
@@ -209,7 +218,7 @@ def test_an_idle_connection_is_closed_at_its_time_however_the_sum_is_rounded() -
     assert pool.reasons("connectionClosedEvent") == ["idle"]
 
 
-@pytest.mark.spec("CMAP-76")
+@pytest.mark.spec("CMAP-76", "CMAP-154")
 def test_a_broken_connection_is_closed_on_check_in() -> None:
     pool = Driven().ready()
     pool.give_back(pool.lend(1), errored=True)
@@ -236,7 +245,7 @@ def test_a_connection_that_became_stale_while_it_was_established_is_never_lent()
     assert pool.reasons("connectionClosedEvent") == ["stale"]
 
 
-@pytest.mark.spec("CMAP-85", "CMAP-90")
+@pytest.mark.spec("CMAP-85", "CMAP-90", "CMAP-161")
 def test_an_interrupting_clear_cuts_off_what_is_in_use_and_abandons_what_is_pending() -> None:
     pool = Driven().ready()
     pool.lend(1)
@@ -309,10 +318,24 @@ def test_nothing_can_be_checked_out_of_a_closed_pool() -> None:
     pool.ask(1)
     assert isinstance(pool.refused[1], PoolClosedError)
     assert pool.reasons("connectionCheckOutFailedEvent") == ["poolClosed"]
-    pool.ready()
-    pool.clear()
-    pool.do(pool.state.close(0.0))
-    assert pool.state.mode is PoolMode.CLOSED
+
+
+@pytest.mark.spec("CMAP-158")
+@pytest.mark.parametrize("step", ["ready", "clear", "interrupting clear", "close", "tick"])
+@pytest.mark.parametrize("options", [PoolOptions(min_size=2), PoolOptions(min_size=2, load_balanced=True)])
+def test_a_closed_pool_stays_closed_and_says_nothing_more(step: str, options: PoolOptions) -> None:
+    state = Driven(options).ready().state
+    state.close(0.0)
+    steps: dict[str, Callable[[], Sequence[Effect]]] = {
+        "ready": state.ready,
+        "clear": lambda: state.clear(0.0),
+        "interrupting clear": lambda: state.clear(0.0, interrupt_in_use=True),
+        "close": lambda: state.close(0.0),
+        "tick": lambda: state.tick(0.0),
+    }
+    assert list(steps[step]()) == []
+    assert state.mode is PoolMode.CLOSED
+    assert state.total == 0
 
 
 def test_closing_refuses_whoever_waits_for_a_connection_in_the_making() -> None:
@@ -386,3 +409,44 @@ def test_the_counts_of_services_never_go_below_zero(numbers: list[int]) -> None:
     for connection_id in list(pool.granted.values()):
         pool.give_back(connection_id, errored=True)
     assert pool.state.generations.services == {}
+
+
+@pytest.mark.spec("CMAP-152")
+def test_a_limit_of_zero_is_none() -> None:
+    pool = Driven(PoolOptions(max_size=0, max_idle=0.0, max_connecting=1000)).ready()
+    lent = [pool.lend(waiter) for waiter in range(1, 501)]
+    assert pool.state.total == 500
+    pool.give_back(lent[0])
+    pool.now = 1e9
+    pool.tick()
+    assert pool.closed == []
+    assert pool.state.next_deadline(pool.now) == inf
+    assert after(pool.now, pool.state.options.wait_queue_timeout) == inf
+
+
+@pytest.mark.spec("CMAP-156")
+def test_the_errors_of_a_pool_that_was_cleared_are_like_lost_connections_and_no_timeouts() -> None:
+    pool = Driven(PoolOptions(max_size=1)).ready()
+    pool.lend(1)
+    pool.ask(2)
+    pool.clear()
+    pool.ask(3)
+    for waiter in (2, 3):
+        error = pool.refused[waiter]
+        assert isinstance(error, PoolClearedError)
+        assert is_retryable_read(error)
+        assert not is_timeout(error)
+
+
+@pytest.mark.spec("CMAP-157", "CMAP-161")
+def test_a_cleared_pool_rests_until_it_is_ready_and_leaves_what_is_in_use_alone() -> None:
+    pool = Driven(PoolOptions(min_size=2)).ready()
+    pool.lend(1)
+    pool.do(pool.state.clear(0.0))
+    pool.tick()
+    assert pool.state.mode is PoolMode.PAUSED
+    assert pool.interrupted == []
+    assert pool.state.in_use == 1
+    assert pool.state.pending == 0
+    pool.ready()
+    assert pool.lend(2) > 1

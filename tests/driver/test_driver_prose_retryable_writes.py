@@ -135,6 +135,7 @@ def test_retryable_writes_prose_6_1_without_no_writes_performed_the_last_error_i
     act(ONE, scenario, edition=edition)
 
 
+@pytest.mark.spec("RW-62")
 @BOTH
 def test_retryable_writes_prose_6_2_with_nothing_but_no_writes_performed_the_first_error_is_raised(
     edition: Edition,
@@ -147,6 +148,7 @@ def test_retryable_writes_prose_6_2_with_nothing_but_no_writes_performed_the_fir
     act(ONE, scenario, edition=edition)
 
 
+@pytest.mark.spec("RW-61")
 @BOTH
 def test_retryable_writes_prose_6_3_of_both_kinds_the_error_that_may_have_written_is_raised(
     edition: Edition,

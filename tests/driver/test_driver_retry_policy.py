@@ -105,12 +105,13 @@ def test_the_backoff_never_exceeds_ten_seconds() -> None:
     assert [Backoff().before(retry, 1.0) for retry in (50, 5000)] == [10.0, 10.0]
 
 
+@pytest.mark.spec("CB-28", "CB-36")
 def test_an_overload_after_another_error_raises_the_limit_and_counts_that_attempt() -> None:
     assert retried(OLD, [NETWORK, *[OVERLOAD] * 4]) == pytest.approx([0.0, 0.2, 0.4, 0.8, 1.6])
     assert retried(OLD, [NETWORK, *[OVERLOAD] * 5]) == "5 retries have been made"
 
 
-@pytest.mark.spec("CB-12", "CB-13")
+@pytest.mark.spec("CB-12", "CB-13", "CB-36")
 def test_once_an_overload_was_seen_the_maximum_holds_for_other_errors_too() -> None:
     assert retried(OLD, [OVERLOAD, *[NETWORK] * 4]) == pytest.approx([0.1, 0.0, 0.0, 0.0, 0.0])
     assert retried(OLD, [OVERLOAD, *[NETWORK] * 5]) == "5 retries have been made"
@@ -121,12 +122,13 @@ def test_an_overload_ends_the_unlimited_retries_of_a_deadline() -> None:
     assert retried(OLD, [OVERLOAD] * 6, deadline=1000.0) == "5 retries have been made"
 
 
+@pytest.mark.spec("CB-31", "CB-39")
 def test_a_backoff_that_would_end_after_the_deadline_is_not_begun() -> None:
     late = decide(OLD, RetryState(allowed=inf), OVERLOAD, deadline=100.05)
     assert late == GiveUp("the backoff ends after the deadline", late=True)
 
 
-@pytest.mark.spec("CB-11")
+@pytest.mark.spec("CB-11", "CB-35")
 def test_only_overload_retries_cost_a_token() -> None:
     costs = [decide(OLD, RetryState(), failure) for failure in (NETWORK, OVERLOAD)]
     assert [decision.cost for decision in costs if isinstance(decision, RetryAt)] == [0.0, 1.0]
@@ -199,12 +201,14 @@ def test_a_retry_that_fails_for_another_reason_than_overload_returns_a_token(
     assert deposit_of_failure(RetryState(attempt=attempt), failure) == deposit
 
 
+@pytest.mark.spec("CB-37", "CB-38")
 def test_the_token_bucket_starts_full_and_never_overflows() -> None:
     bucket = TokenBucket()
     bucket.deposit(5)
     assert bucket.tokens == 1000.0
 
 
+@pytest.mark.spec("CB-34")
 def test_a_token_is_taken_only_when_a_whole_one_is_there() -> None:
     bucket = TokenBucket(capacity=1.5)
     assert [bucket.consume(1), bucket.consume(1)] == [True, False]
@@ -232,7 +236,7 @@ CLEARED = PoolClearedError("a:1")
 NO_SERVER = ServerSelectionError("none")
 
 
-@pytest.mark.spec("CB-6")
+@pytest.mark.spec("CB-6", "RW-61", "RW-62")
 @pytest.mark.parametrize(
     ("errors", "survivor"),
     [

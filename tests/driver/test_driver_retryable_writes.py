@@ -150,7 +150,7 @@ def test_an_unacknowledged_write_has_no_transaction_id_no_session_and_no_retry()
     assert stage.of_kind("commandSucceededEvent")[0].reply == {"ok": 1}
 
 
-@pytest.mark.spec("RW-34")
+@pytest.mark.spec("RW-34", "RW-59")
 def test_run_command_is_sent_as_it_is() -> None:
     async def fails(stage: Stage) -> None:
         stage.primary.will("insert", Drop())
@@ -162,7 +162,7 @@ def test_run_command_is_sent_as_it_is() -> None:
     assert "txnNumber" not in stage.primary.commands("insert")[0]
 
 
-@pytest.mark.spec("RW-2", "RW-39")
+@pytest.mark.spec("RW-2", "RW-39", "RW-60")
 def test_with_retry_writes_off_nothing_is_added_nothing_retried_and_nothing_labelled() -> None:
     async def fails(stage: Stage) -> None:
         stage.primary.will("insert", Drop())
@@ -217,7 +217,7 @@ def test_transaction_numbers_grow_with_each_command_and_stay_with_the_server_ses
     assert len({c["lsid"]["id"] for c in writes}) == 1
 
 
-@pytest.mark.spec("RW-13", "RW-14", "RW-18", "RW-20")
+@pytest.mark.spec("RW-13", "RW-14", "RW-18", "RW-20", "RW-58")
 def test_each_command_of_a_bulk_write_is_judged_by_itself() -> None:
     async def scenario(stage: Stage) -> None:
         await stage.collection.bulk_write(
@@ -362,6 +362,7 @@ def test_code_20_about_anything_else_is_left_alone() -> None:
     assert str(kept[0]) == "something else"
 
 
+@pytest.mark.spec("RW-61")
 def test_the_first_error_stands_when_the_retry_wrote_nothing() -> None:
     async def fails(stage: Stage) -> None:
         stage.primary.will(
@@ -488,6 +489,7 @@ def test_an_interrupted_bulk_write_tells_what_was_done() -> None:
     assert failure.code is None
 
 
+@pytest.mark.spec("RW-63")
 def test_a_failed_retry_ends_an_unordered_bulk_write_too() -> None:
     async def fails(stage: Stage) -> None:
         stage.primary.will("insert", Drop(), Drop())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -224,6 +225,41 @@ def test_an_overloaded_commit_is_sent_again_as_it_was() -> None:
     first, second = play(scenario).primary.commands("commitTransaction")
     assert "writeConcern" not in first
     assert "writeConcern" not in second
+
+
+@pytest.mark.parametrize(("edition", "retries"), [(EDITION_2026_02_20, 5), (EDITION_2026_07_08, 2)])
+@pytest.mark.parametrize("options", ["", "retryWrites=false", "retryWrites=false&retryReads=false"])
+def test_an_overloaded_commit_or_abort_is_retried_whatever_the_options_say(
+    options: str, edition: Edition, retries: int
+) -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.primary.will("commitTransaction", *[OVERLOADED] * (retries + 1))
+        stage.primary.will("abortTransaction", *[OVERLOADED] * (retries + 1))
+        async with stage.client.start_session() as session:
+            session.start_transaction()
+            await stage.collection.insert_one({}, session=session)
+            with pytest.raises(ServerError):
+                await session.commit_transaction()
+            session.start_transaction()
+            await stage.collection.insert_one({}, session=session)
+            await session.abort_transaction()
+
+    stage = play(scenario, options, edition=edition)
+    assert len(stage.primary.commands("commitTransaction")) == retries + 1
+    assert len(stage.primary.commands("abortTransaction")) == retries + 1
+
+
+@pytest.mark.parametrize("option", ["retryWrites=false", "retryWrites=true"])
+def test_other_writes_of_a_transaction_are_retried_on_overload_as_the_option_says(option: str) -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.primary.will("insert", OVERLOADED)
+        async with stage.client.start_session() as session:
+            session.start_transaction()
+            with suppress(ServerError):
+                await stage.collection.insert_one({}, session=session)
+
+    inserts = play(scenario, option).primary.commands("insert")
+    assert len(inserts) == (2 if option.endswith("true") else 1)
 
 
 def concern_error(code: int, *labels: str) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """The rules of three specifications, the functions that obey them, and the tests that would notice if not.
 
-docs/conformance.yml names each rule in our own words. A function obeys those that its docstring names, a
-chapter of a document those in a comment `<!-- obeys CB-22 -->` below its heading; a test holds those of its
-mark `@pytest.mark.spec("CMAP-17")`. Run as a program, this writes docs/CONFORMANCE.md.
+docs/conformance.yml names each rule in our own words, those whose sentence has no keyword apart. A function
+obeys those that its docstring names, a chapter of a document those in a comment `<!-- obeys CB-22 -->` below
+its heading; a test holds those of its mark `@pytest.mark.spec("CMAP-17")`. Run as a program, this writes
+docs/CONFORMANCE.md.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -76,7 +78,8 @@ def _data() -> Mapping[str, Any]:
 def _specification(prefix: str, data: Mapping[str, Any]) -> Specification:
     reasons, waiting = data.get("not applicable") or {}, data.get("open") or {}
     rules = []
-    for section, sentences in data["sections"].items():
+    chapters = chain(data["sections"].items(), data["without keyword"].items())
+    for section, sentences in chapters:
         for key, text in sentences.items():
             number, _, keywords = key.partition(" ")
             rule = Rule(

@@ -7,7 +7,7 @@ from itertools import chain
 import pytest
 from spec_rules import PAGE, Rule, held, obeyed, page, specifications
 
-KEYWORDS = {"MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY", "REQUIRED", "RECOMMENDED"}
+KEYWORDS = {"MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY", "REQUIRED", "RECOMMENDED", "binding"}
 RULES = list(chain.from_iterable(specification.rules for specification in specifications()))
 
 

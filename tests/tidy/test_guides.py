@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import pytest
 
-from driver.editions import EDITION_2026_02_20
+from driver.editions import EDITION_2026_02_20, EDITION_2026_07_08, Edition
+from driver.policy.backoff import Backoff
 from driver.policy.retry import RetryPolicy
+from driver.transaction import backoff_before
 from fakeserver import pytest_plugin as fixture_plugin
 from harness import expectations
 from harness import pytest_plugin as scenario_plugin
 from harness.cli import cli
 from harness.result import ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 DOCS = Path(__file__).parents[2] / "docs"
 YAML = re.compile(r"^```yaml\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -97,6 +104,39 @@ def test_the_driver_s_guide_has_the_number_and_the_waits_of_overload_retries() -
     assert "Every command" in told
     assert "at most five times" in told
     assert [float(wait) for wait in re.findall(r"(\d+\.\d+) s\b", told)] == waits
+
+
+def rows_of_editions() -> dict[str, list[str]]:
+    """Return the table of editions: by field what it is in both, and where it stands."""
+    lines = chapter(DOCS / "DRIVER.md", "Two editions of the rules").splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    return {row[1].strip("`"): row[2:] for row in rows[2:]}
+
+
+SHOWN: dict[str, Callable[[Any], str]] = {
+    "max_adaptive_retries": str,
+    "backpressure": lambda value: f"`backpressure: {json.dumps(value)}`",
+    "first_backoff_exponent": lambda value: f"{Backoff(first_exponent=value).before(1, 1.0)} s",
+    "first_transaction_exponent": lambda value: f"{backoff_before(1, 1.0, value) * 1000:g} ms",
+}
+"""How the value of a field begins in the table; one that is missing here is `yes` or `no`."""
+
+
+@pytest.mark.parametrize("field", [field.name for field in fields(Edition) if field.name != "name"])
+def test_the_driver_s_guide_tells_both_editions_side_by_side(field: str) -> None:
+    *told, places = rows_of_editions()[field]
+    shown = SHOWN.get(field, lambda value: "yes" if value else "no")
+    for edition, cell in zip((EDITION_2026_02_20, EDITION_2026_07_08), told, strict=True):
+        assert cell.startswith(shown(getattr(edition, field)))
+    named = re.findall(r"\[`(.+?)`\]\((.+?)\)", places)
+    code = {(name, (DOCS / path).read_text()) for name, path in named}
+    for name, text in code:
+        assert re.search(rf"(def|class) {name.split('.')[-1]}\b", text), name
+    assert any(f"edition.{field}" in text for _, text in code)
+
+
+def test_the_table_of_editions_has_nothing_else() -> None:
+    assert set(rows_of_editions()) == {field.name for field in fields(Edition)} - {"name"}
 
 
 @pytest.mark.spec("CB-23", "CB-24", "CB-25")
