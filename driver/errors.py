@@ -32,12 +32,13 @@ Every error carries `labels` (in order of arrival) and the `address` of the serv
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mongowire.codes import ErrorCode, Label, code_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from bson import ObjectId
 
@@ -92,6 +93,19 @@ class InvalidReplyError(DriverError):
     """The reply lacks what the command should bring."""
 
     attempted = True
+
+
+@contextmanager
+def reading_handshake(address: str) -> Iterator[None]:
+    """Turn what a reply of the wrong shape leads to into an InvalidReplyError.
+
+    Pools and monitors read such replies in tasks of their own, in which nobody else would hear of it.
+    """
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        message = f"{address}: a reply of the handshake makes no sense: {error!r}"
+        raise InvalidReplyError(message, address=address) from error
 
 
 class ServerSelectionError(DriverError):

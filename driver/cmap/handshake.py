@@ -6,7 +6,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from driver.cmap.connection import CertificateError, Connection, NameResolutionError
-from driver.errors import ConfigurationError, DriverError, NetworkError, ServerError
+from driver.errors import (
+    ConfigurationError,
+    DriverError,
+    InvalidReplyError,
+    NetworkError,
+    ServerError,
+    reading_handshake,
+)
 from driver.policy.deadline import after
 from mongowire.codes import Label
 from mongowire.compression import Compressor, available, negotiate
@@ -85,7 +92,7 @@ class Handshake:
         """Connect and shake hands (CMAP: Establishing a Connection), until a deadline.
 
         Raises NetworkError, which an edition with backpressure labels as overload unless it came during
-        authentication, ServerError, AuthenticationError and ConfigurationError.
+        authentication, ServerError, AuthenticationError, InvalidReplyError and ConfigurationError.
 
         Obeys CB-27.
         """
@@ -98,7 +105,7 @@ class Handshake:
                 error.add_label(Label.SYSTEM_OVERLOADED)
                 error.add_label(Label.RETRYABLE)
             raise
-        except ServerError as error:
+        except (InvalidReplyError, ServerError) as error:
             error.attempted = False
             raise
 
@@ -118,8 +125,8 @@ class Handshake:
     ) -> dict[str, Any]:
         """Exchange the handshake on an open connection, and return the reply.
 
-        Raises ServerError, and ConfigurationError for a server that knows nothing of the load balancer that
-        the client was told of.
+        Raises ServerError, InvalidReplyError, and ConfigurationError for a server that knows nothing of the
+        load balancer that the client was told of.
         """
         by = self._command_deadline(deadline)
         request_id = self.request_ids.next_request()
@@ -129,8 +136,9 @@ class Handshake:
             raise ServerError.of_reply(reply, connection.address)
         if self.load_balanced and reply.get("serviceId") is None:
             raise ConfigurationError(NOT_BEHIND_A_LOAD_BALANCER, address=connection.address)
-        connection.describe(reply, now=self.clock.now())
-        agreed = negotiate(self.compressors, reply.get("compression", ()))
+        with reading_handshake(connection.address):
+            connection.describe(reply, now=self.clock.now())
+            agreed = negotiate(self.compressors, reply.get("compression", ()))
         connection.compressor = Compressor.named(agreed[0]) if agreed else None
         return reply
 
@@ -166,7 +174,8 @@ class Handshake:
             return reply
 
         try:
-            await attempt.finish(hello, run)
+            with reading_handshake(connection.address):
+                await attempt.finish(hello, run)
         except DriverError as error:
             error.authenticating, error.service_id = True, connection.service_id
             raise

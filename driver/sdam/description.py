@@ -67,10 +67,11 @@ class TopologyVersion:
 
     @classmethod
     def parse(cls, document: Mapping[str, Any] | None) -> TopologyVersion | None:
-        """Return the `topologyVersion` of a reply, or None."""
-        if not document:
+        """Return the `topologyVersion` of a reply, or None for none that makes sense."""
+        try:
+            return cls(document["processId"], int(document["counter"])) if document else None
+        except (KeyError, TypeError, ValueError):
             return None
-        return cls(document["processId"], int(document["counter"]))
 
     def to_document(self) -> dict[str, Any]:
         """Return the form that `hello` takes."""

@@ -12,7 +12,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from driver import events
-from driver.errors import DriverError, NetworkError, NetworkTimeoutError, ServerError
+from driver.errors import (
+    DriverError,
+    NetworkError,
+    NetworkTimeoutError,
+    ServerError,
+    reading_handshake,
+)
 from driver.policy.deadline import NEVER
 from driver.sdam.description import ServerDescription, parse_hello
 from driver.sdam.round_trip import RoundTripTimes
@@ -135,15 +141,16 @@ class Monitor:
         )
         try:
             hello = await self._hello(previous)
+            now = self._ports.clock.now()
+            described = self._described(hello, now)
         except DriverError as error:
             return await self._failed(error, began, awaited=awaited)
-        now = self._ports.clock.now()
         self._ports.publish(
             events.ServerHeartbeatSucceededEvent(
                 self._address, awaited, now - began, hello, **self._connection_ids()
             )
         )
-        return self._described(hello, now)
+        return described
 
     async def _failed(self, error: DriverError, began: float, *, awaited: bool) -> ServerDescription:
         ids = self._connection_ids()
@@ -161,7 +168,8 @@ class Monitor:
         return {"driver_connection_id": self._number, "server_connection_id": by_server}
 
     def _described(self, hello: dict[str, Any], now: float) -> ServerDescription:
-        described = parse_hello(self._address, hello, now=now, round_trip_time=self._times.average)
+        with reading_handshake(self._address):
+            described = parse_hello(self._address, hello, now=now, round_trip_time=self._times.average)
         if self._streams(described):
             self._pinger.open()
         return replace(described, min_round_trip_time=self._times.minimum)

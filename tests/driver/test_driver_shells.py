@@ -28,14 +28,17 @@ from driver.client import OptionWarning
 from driver.cmap.metadata import MAX_METADATA_SIZE, client_metadata, fitted
 from driver.editions import EDITION_2026_02_20
 from driver.errors import (
+    AuthenticationError,
     ConfigurationError,
     DriverError,
     InvalidArgumentError,
+    InvalidReplyError,
     NetworkError,
     NetworkTimeoutError,
     OperationTimeoutError,
     PoolClearedError,
     PoolError,
+    ServerError,
     ServerSelectionError,
     WaitQueueTimeoutError,
 )
@@ -360,6 +363,74 @@ def test_behind_a_load_balancer_a_server_that_knows_of_none_is_refused(hello: di
     ] * 2
     assert stage.kinds("poolCleared") == []
     assert len(stage.of_kind("serverDescriptionChangedEvent")) == 1
+
+
+SHAPELESS = {
+    "hosts": 5,
+    "passives": [1],
+    "me": 7,
+    "tags": "ny",
+    "maxWireVersion": "new",
+    "maxBsonObjectSize": None,
+    "lastWrite": [1],
+    "primary": 5,
+    "compression": 3,
+}
+
+
+@pytest.mark.parametrize("field", SHAPELESS)
+def test_a_hello_that_makes_no_sense_costs_no_connection_for_good(field: str) -> None:
+    """The operation hears of it, and the next one is served."""
+    service = bson.ObjectId("65" * 12)
+
+    async def scenario(stage: Stage) -> None:
+        with pytest.raises(InvalidReplyError, match="makes no sense"):
+            await ping(stage)
+        stage.primary.hello = mongos_hello(serviceId=service)
+        await ping(stage)
+
+    members = [ScriptedMongod(1, mongos_hello(serviceId=service, **{field: SHAPELESS[field]}))]
+    stage = play(scenario, "loadBalanced=true&maxPoolSize=1&compressors=zlib", members=members)
+    assert stage.of_kind("connectionClosedEvent")[0].reason == "error"
+
+
+@pytest.mark.parametrize("field", [name for name in SHAPELESS if name != "compression"])
+def test_a_check_whose_hello_makes_no_sense_has_failed_and_checks_go_on(field: str) -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.client.open()
+        await stage.world.clock.sleep_until(0.5)
+        stage.primary.will("hello", standalone_hello(**{field: SHAPELESS[field]}))
+        await stage.world.clock.sleep_until(1.5)
+        described = stage.client.topology.description.servers[stage.primary.address]
+        assert isinstance(described.error, InvalidReplyError)
+        await ping(stage)
+
+    options = "heartbeatFrequencyMS=1000&serverMonitoringMode=poll"
+    stage = play(scenario, options, members=[ScriptedMongod(1, standalone_hello())])
+    assert stage.kinds("serverHeartbeat")[2:4] == ["serverHeartbeatStarted", "serverHeartbeatFailed"]
+
+
+@pytest.mark.parametrize("reply", [{"ok": 1}, {"ok": 1, "conversationId": 1, "payload": 5, "done": False}])
+def test_an_answer_to_authentication_that_makes_no_sense_reaches_the_operation(reply: dict[str, Any]) -> None:
+    member = ScriptedMongod(1, mongos_hello(serviceId=bson.ObjectId("65" * 12)))
+    member.will("saslStart", reply)
+
+    async def main(world: World) -> None:
+        async with staged(world, [member], "loadBalanced=true", credentials="user:secret@") as stage:
+            with pytest.raises((AuthenticationError, InvalidReplyError)):
+                await ping(stage)
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize("version", [5, {}, {"processId": 1}, {"processId": 1, "counter": "x"}])
+def test_an_error_with_a_topology_version_that_makes_no_sense_is_itself(version: Any) -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.primary.will("ping", error(10107, "not primary", topologyVersion=version))
+        with pytest.raises(ServerError, match="not primary"):
+            await ping(stage)
+
+    play(scenario)
 
 
 def test_without_a_service_nobody_authenticates_behind_a_load_balancer() -> None:
