@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from driver.log.components import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Sequence
 
     from driver.events import DriverEvent, Listener
     from driver.log.client_log import ClientLog
@@ -30,7 +30,7 @@ class Shield:
     """
 
     def __init__(self) -> None:
-        self._failed: set[Hashable] = set()
+        self._failed: set[str] = set()
 
     def call(self, name: str, function: Callable[..., object], *arguments: Any) -> None:
         """Call a function; `name` tells it from the others."""

@@ -156,6 +156,8 @@ def test_an_upload_with_time_enough_makes_the_indexes_and_the_file(timeout_ms: i
     async def scenario(scene: Scene) -> None:
         await upload(scene, timeout_ms=timeout_ms)
         assert [name for name, _ in scene.sent()] == [name for name, _ in FIRST_UPLOAD]
+        started = [event for event in scene.events if event.kind == "commandStartedEvent"]
+        assert {"maxTimeMS" in event.command for event in started} == {timeout_ms > 0}
         assert await scene.files.count_documents({"filename": "new"}) == 1
         assert await scene.chunks.list_index_names() == ["_id_", "files_id_1_n_1"]
 
