@@ -15,6 +15,7 @@ from fakeserver.storage.collation import complete
 from fakeserver.storage.engine import Capped, IndexSpec, Namespace
 from fakeserver.storage.matching import compile_filter
 from fakeserver.storage.validation import Validator
+from fakeserver.storage.values import MISSING, type_name
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -68,10 +69,26 @@ class Collection:
         """The collation that operations have unless they give one."""
         return self.options.get("collation")
 
-    def validate(self, document: Document) -> None:
-        """Refuse a document that the validator does not accept. Raises `WriteError` 121."""
-        if self.validator is not None:
-            self.validator.check(document)
+    def validate(
+        self, document: Document, before: Document | None = None, *, bypassing: bool = False
+    ) -> None:
+        """Refuse a document, which was `before` if it is updated, that the collection cannot hold.
+
+        Raises `WriteError` 2 for a measurement without its time, and 121 where the validator does not accept
+        the document, unless `bypassing` it.
+        """
+        if self.kind == "timeseries":
+            self._check_time(document)
+        if self.validator is not None and not bypassing:
+            self.validator.check(document, before)
+
+    def _check_time(self, document: Document) -> None:
+        name = self.options["timeseries"]["timeField"]
+        if type_name(document.get(name, MISSING)) != "date":
+            raise WriteError(
+                ErrorCode.BAD_VALUE,
+                f"'{name}' must be present and contain a valid BSON UTC datetime value",
+            )
 
     def describe(self) -> Document:
         """Return the collection as `listCollections` shows it."""
@@ -285,7 +302,7 @@ def _validator(options: Mapping[str, Any]) -> Validator | None:
         return None
     if options.get("validationAction") == "warn":
         return None
-    return Validator(options["validator"])
+    return Validator(options["validator"], moderate=options.get("validationLevel") == "moderate")
 
 
 def _id_index(options: Mapping[str, Any]) -> IndexSpec:

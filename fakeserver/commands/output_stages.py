@@ -81,8 +81,8 @@ class _Writer:
 
     def _accept(self, change: Changed) -> None:
         collection, _made = self.ctx.ensure(self.target)
-        if self.checked and change.after is not None:
-            collection.validate(change.after)
+        if change.after is not None:
+            collection.validate(change.after, change.before, bypassing=not self.checked)
         self.ctx.applied(self.target, change)
 
     def _insert(self, document: Document) -> None:
@@ -121,8 +121,8 @@ class Out(_Writer):
         check_limits(document)
 
         def accept(change: Changed) -> None:
-            if self.checked and change.after is not None:
-                collection.validate(change.after)
+            if change.after is not None:
+                collection.validate(change.after, bypassing=not self.checked)
             changes.append(change)
 
         self.ctx.catalog.engine.insert(self.target, document, accept=accept)

@@ -129,8 +129,8 @@ class Batch:
             if target is not None:
                 if transaction is not None:
                     _claim(self.ctx, transaction, target, change)
-                if self.validated and change.after is not None:
-                    target.validate(change.after)
+                if change.after is not None:
+                    target.validate(change.after, change.before, bypassing=not self.validated)
             if statements is not None and not changes:
                 statements.before_write(number)
             changes.append(change)

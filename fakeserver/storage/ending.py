@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fakeserver.storage.matching import is_operators
+from fakeserver.storage.match_operators import is_operators
 from fakeserver.storage.values import whole
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from bson import Binary, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex
 from fakeserver.errors import CommandError
 from fakeserver.storage.expression_math import remainder
 from fakeserver.storage.printing import show, show_field
-from fakeserver.storage.regex import compile_regex
+from fakeserver.storage.regex import compile_regex, source_of
 from fakeserver.storage.values import (
     MISSING,
     TYPE_CODES,
@@ -36,6 +36,11 @@ if TYPE_CHECKING:
     Compile: TypeAlias = Callable[[Any, str, Mapping[str, Any], Fold | None], Test]
 
 _REGEXES: Final = (Regex, re.Pattern)
+_REFERENCE: Final = frozenset({"$ref", "$id"})
+"""The fields by which a query knows a document for a DBRef, which is a value to equal."""
+
+
+_OPTIONS_TWICE: Final = 51075
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,13 @@ class LeafOperator:
 
     compile: Compile
     each: bool = True
+
+
+def is_operators(condition: Any) -> bool:
+    """Return whether a condition is a document of operators, not a value to equal."""
+    if not isinstance(condition, dict) or not condition:
+        return False
+    return next(iter(condition)).startswith("$") and not condition.keys() >= _REFERENCE
 
 
 def _bad(message: str) -> CommandError:
@@ -74,7 +86,7 @@ def _equals_number(value: Any, target: float) -> bool:
 def regex_test(regex: Any, options: str = "") -> Test:
     """Return the test whether a string matches, or whether a value is that very regular expression."""
     pattern = compile_regex(regex, options)
-    same = order(Regex.from_native(pattern))
+    same = order(Regex(*source_of(regex, options)))
 
     def test(value: Any) -> bool:
         if isinstance(value, str):
@@ -98,7 +110,7 @@ def _comparison(compare: Callable[[Any, Any], bool], *, inclusive: bool) -> Comp
         if argument is None:
             return lambda value: inclusive and (value is None or value is MISSING)
         if isinstance(argument, MinKey | MaxKey):
-            return lambda value: value is not MISSING and compare(order(value, fold), key)
+            return lambda value: compare(order(value, fold), key)
         if is_nan(argument):
             return lambda value: inclusive and is_nan(value)
 
@@ -121,7 +133,7 @@ def membership(operator_name: str, argument: Any, fold: Fold | None) -> Test:
     if not isinstance(argument, list):
         raise _bad(f"{operator_name} needs an array")
     for item in argument:
-        if isinstance(item, dict) and next(iter(item), "").startswith("$"):
+        if is_operators(item):
             raise _bad(f"cannot nest $ under {operator_name}")
     patterns = [regex_test(item) for item in argument if isinstance(item, _REGEXES)]
     plain = [item for item in argument if not isinstance(item, _REGEXES)]
@@ -201,6 +213,8 @@ def _regex(argument: Any, _name: str, condition: Mapping[str, Any], _fold: Fold 
         raise _bad("$options has to be a string")
     if not isinstance(argument, str | Regex | re.Pattern):
         raise _bad("$regex has to be a string")
+    if options and not isinstance(argument, str) and argument.flags & ~re.UNICODE:
+        raise CommandError(_OPTIONS_TWICE, "options set in both $regex and $options")
     return regex_test(argument, options)
 
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from bson import Regex
+from bson import DBRef, Regex
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.expressions import compile_expression
-from fakeserver.storage.match_operators import LEAF_OPERATORS, equality, membership, regex_test
+from fakeserver.storage.match_operators import LEAF_OPERATORS, equality, is_operators, membership, regex_test
 from fakeserver.storage.paths import read, split
 from fakeserver.storage.schema import compile_schema
 from fakeserver.storage.scope import Scope
-from fakeserver.storage.values import MISSING, truthy
+from fakeserver.storage.values import MISSING, as_mapping, equal, is_object, truthy
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ UNSUPPORTED_OPERATORS: Final = frozenset({"$geoIntersects", "$geoWithin", "$near
 
 _PLAIN: Final = Scope()
 _REGEXES: Final = (Regex, re.Pattern)
-_DBREF_FIELDS: Final = frozenset({"$ref", "$id", "$db"})
 
 
 def compile_filter(query: Mapping[str, Any], scope: Scope = _PLAIN) -> Predicate:
@@ -43,22 +42,56 @@ def compile_filter(query: Mapping[str, Any], scope: Scope = _PLAIN) -> Predicate
     return lambda document: all(predicate(document) for predicate in predicates)
 
 
-def is_operators(condition: Any) -> bool:
-    """Return whether a condition is a document of operators, not a value to equal."""
-    if not isinstance(condition, dict) or not condition:
-        return False
-    first = next(iter(condition))
-    return first.startswith("$") and first not in _DBREF_FIELDS
-
-
 def compile_element(condition: Any, scope: Scope = _PLAIN) -> Predicate:
-    """Return a condition on an array's element, as `$elemMatch` and `$pull` state it."""
-    if is_operators(condition) and next(iter(condition)) not in _TREES:
+    """Return a condition on one element of an array, as `$elemMatch` states it.
+
+    Operators test the element itself and do not look into one that is an array; other conditions are a
+    filter on the element's fields, an array being a document whose fields are its indexes.
+    """
+    if isinstance(condition, DBRef):
+        condition = as_mapping(condition)
+    if not isinstance(condition, dict) or (
+        is_operators(condition) and next(iter(condition)) not in _TOP_LEVEL
+    ):
         return _condition("", condition, scope, parts=())
+    _refuse_whole_document_operators(condition)
+    inner = compile_filter(condition, scope)
+
+    def test(element: Any) -> bool:
+        if isinstance(element, list):
+            element = {str(index): item for index, item in enumerate(element)}
+        return is_object(element) and inner(as_mapping(element))
+
+    return test
+
+
+def _refuse_whole_document_operators(condition: Mapping[str, Any]) -> None:
+    for name, argument in condition.items():
+        if name == "$where":
+            raise CommandError(ErrorCode.BAD_VALUE, "$elemMatch cannot contain $where expression")
+        if name in {"$expr", "$text"}:
+            raise CommandError(ErrorCode.BAD_VALUE, f"{name} can only be applied to the top-level document")
+        for branch in argument if name in {"$and", "$or", "$nor"} and isinstance(argument, list) else ():
+            if isinstance(branch, dict):
+                _refuse_whole_document_operators(branch)
+
+
+def compile_pull(condition: Any, scope: Scope = _PLAIN) -> Predicate:
+    """Return a condition on the elements that `$pull` removes.
+
+    Unlike `$elemMatch`, operators look into an element that is an array, a filter is about documents only,
+    and any other value is met by its equals alone: null by null.
+    """
     if isinstance(condition, dict):
+        if next(iter(condition), "") in _PATH_OPERATORS:
+            wrapped = _condition("", condition, scope, parts=("",))
+            return lambda element: wrapped({"": element})
         inner = compile_filter(condition, scope)
-        return lambda element: isinstance(element, dict | list) and inner(element)
-    return _condition("", condition, scope, parts=())
+        return lambda element: is_object(element) and inner(as_mapping(element))
+    if isinstance(condition, _REGEXES):
+        matches = _each(("",), regex_test(condition))
+        return lambda element: matches({"": element})
+    return lambda element: equal(element, condition, scope.fold)
 
 
 def _compile_item(name: str, value: Any, scope: Scope) -> Predicate:
@@ -122,7 +155,9 @@ def _operator(
 
 
 def _each(parts: tuple[str, ...], test: Test) -> Predicate:
-    """Test what stands at a path, and each element of it if it is an array."""
+    """Test what stands at a path, and each element of it if it is an array; without a path, a value alone."""
+    if not parts:
+        return test
     if len(parts) == 1:
         name = parts[0]
 
@@ -177,7 +212,7 @@ def _not(name: str, argument: Any, scope: Scope, parts: tuple[str, ...]) -> Pred
 
 
 def _elem_match(_name: str, argument: Any, scope: Scope, parts: tuple[str, ...]) -> Predicate:
-    if not isinstance(argument, dict):
+    if not is_object(argument):
         raise CommandError(ErrorCode.BAD_VALUE, "$elemMatch needs an Object")
     test = compile_element(argument, scope)
     return _whole(parts, lambda value: isinstance(value, list) and any(test(item) for item in value))
@@ -188,8 +223,18 @@ def _all(name: str, argument: Any, scope: Scope, parts: tuple[str, ...]) -> Pred
         raise CommandError(ErrorCode.BAD_VALUE, "$all needs an array")
     if not argument:
         return lambda _document: False
+    _check_all(argument)
     predicates = [_condition(name, item, scope, parts=parts) for item in argument]
     return lambda document: all(predicate(document) for predicate in predicates)
+
+
+def _check_all(items: list[Any]) -> None:
+    operators = [next(iter(item), "") if isinstance(item, dict) else "" for item in items]
+    if operators[0] == "$elemMatch":
+        if set(operators) != {"$elemMatch"}:
+            raise CommandError(ErrorCode.BAD_VALUE, "$all/$elemMatch has to be consistent")
+    elif not _PATH_OPERATORS.isdisjoint(operators):
+        raise CommandError(ErrorCode.BAD_VALUE, "no $ expressions in $all")
 
 
 _COMPOUND: Final[dict[str, Callable[[str, Any, Scope, tuple[str, ...]], Predicate]]] = {
@@ -253,7 +298,18 @@ def _text(_name: str, _argument: Any, _scope: Scope) -> Predicate:
     raise CommandError(ErrorCode.INDEX_NOT_FOUND, "text index required for $text query")
 
 
-_TREES: Final = frozenset({"$and", "$or", "$nor", "$expr", "$jsonSchema"})
+def _reference(name: str, argument: Any, scope: Scope) -> Predicate:
+    """Return the test of a DBRef's field, which every value stands for itself in, operators too."""
+    return _each((name,), equality(argument, scope.fold if name == "$id" else None))
+
+
+def _comment(_name: str, _argument: Any, _scope: Scope) -> Predicate:
+    return lambda _document: True
+
+
+_PATH_OPERATORS: Final = frozenset({*LEAF_OPERATORS, *_COMPOUND, *UNSUPPORTED_OPERATORS, "$options"}) - {
+    "$not"
+}
 _TOP_LEVEL: Final[dict[str, Callable[[str, Any, Scope], Predicate]]] = {
     "$and": _and,
     "$or": _or,
@@ -264,7 +320,24 @@ _TOP_LEVEL: Final[dict[str, Callable[[str, Any, Scope], Predicate]]] = {
     "$alwaysFalse": _constant,
     "$where": _where,
     "$text": _text,
+    "$ref": _reference,
+    "$id": _reference,
+    "$db": _reference,
+    "$comment": _comment,
 }
+
+
+def refuse_expr(query: Mapping[str, Any]) -> None:
+    """Refuse `$expr` in an upsert's filter, which tells no field's value. Raises `CommandError` 224."""
+    for name, argument in query.items():
+        if name == "$expr":
+            raise CommandError(
+                ErrorCode.QUERY_FEATURE_NOT_ALLOWED,
+                "$expr is not allowed in the query predicate for an upsert",
+            )
+        for branch in argument if name in {"$and", "$or", "$nor"} and isinstance(argument, list) else ():
+            if isinstance(branch, dict):
+                refuse_expr(branch)
 
 
 def equalities(query: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import Binary, Decimal128, Int64, ObjectId
 
-from fakeserver.storage.matching import is_operators
+from fakeserver.storage.match_operators import is_operators
 from fakeserver.storage.paths import exactly, split
 from fakeserver.storage.sorting import sort_documents
 from fakeserver.storage.values import MISSING, order, whole

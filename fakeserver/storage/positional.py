@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.matching import compile_element, compile_filter, is_operators
+from fakeserver.storage.match_operators import is_operators
+from fakeserver.storage.matching import compile_element, compile_filter
 from fakeserver.storage.paths import exactly, split
 from fakeserver.storage.printing import show, show_field
 from fakeserver.storage.scope import Scope
@@ -62,10 +63,15 @@ def _identifiers(query: Mapping[str, Any]) -> Iterator[str]:
             yield split(name)[0]
 
 
+def is_filtered(part: str) -> bool:
+    """Return whether a part of a path stands for array elements: `$[]` or `$[identifier]`."""
+    return part.startswith("$[") and part.endswith("]")
+
+
 def used_identifiers(path: str) -> Iterator[str]:
     """Yield the identifiers of `$[identifier]` in a path."""
     for part in split(path):
-        if part.startswith("$[") and part.endswith("]") and part != "$[]":
+        if is_filtered(part) and part != "$[]":
             yield part[2:-1]
 
 
@@ -96,7 +102,7 @@ def _expand(
             chosen = str(matched_index(document, query, done))
             yield from _expand(document, (*done, chosen), rest[index + 1 :], path, query, filters)
             return
-        if part.startswith("$[") and part.endswith("]"):
+        if is_filtered(part):
             for place in _chosen(document, done, part[2:-1], path, filters):
                 yield from _expand(document, (*done, str(place)), rest[index + 1 :], path, query, filters)
             return

@@ -14,7 +14,7 @@ from bson import Int64, Timestamp
 from fakeserver.errors import WriteError
 from fakeserver.storage.arithmetic import combine, integer
 from fakeserver.storage.expression_arrays import slice_of
-from fakeserver.storage.matching import compile_element
+from fakeserver.storage.matching import compile_pull
 from fakeserver.storage.printing import show, show_document, show_field
 from fakeserver.storage.sorting import sort_values
 from fakeserver.storage.values import (
@@ -170,7 +170,7 @@ def _pull(current: Any, argument: Any, place: Place) -> Any:
     if current is MISSING:
         return KEEP
     items = _array(current, "Cannot apply $pull to a non-array value")
-    test = compile_element(argument, place.scope)
+    test = compile_pull(argument, place.scope)
     kept = [item for item in items if not test(item)]
     return kept if len(kept) < len(items) else KEEP
 
@@ -274,7 +274,7 @@ def _check_pull_all(_path: str, argument: Any) -> None:
 
 
 def _check_pull(_path: str, argument: Any) -> None:
-    compile_element(argument)
+    compile_pull(argument)
 
 
 def _check_current_date(_path: str, argument: Any) -> None:

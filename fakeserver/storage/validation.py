@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fakeserver.errors import CommandError, WriteError
-from fakeserver.storage.matching import compile_filter, is_operators
+from fakeserver.storage.match_operators import is_operators
+from fakeserver.storage.matching import compile_filter
 from fakeserver.storage.paths import exactly, split
 from fakeserver.storage.schema import compile_schema
 from fakeserver.storage.values import MISSING
@@ -20,20 +21,24 @@ _NOT_ALLOWED = frozenset({"$where", "$text", "$near", "$nearSphere"})
 
 
 class Validator:
-    """A filter that every document of a collection shall match. Raises `CommandError` for a bad filter."""
+    """A filter that every document of a collection shall match. Raises `CommandError` for a bad filter.
 
-    def __init__(self, query: Mapping[str, Any]) -> None:
+    A moderate one leaves a document that did not match before alone when it is updated.
+    """
+
+    def __init__(self, query: Mapping[str, Any], *, moderate: bool = False) -> None:
         for name in query:
             if name in _NOT_ALLOWED:
                 raise CommandError(
                     ErrorCode.QUERY_FEATURE_NOT_ALLOWED, f"{name} is not allowed in this context"
                 )
         self.query = query
+        self.moderate = moderate
         self._accepts = compile_filter(query)
 
-    def check(self, document: Document) -> None:
-        """Refuse a document. Raises `WriteError` 121 with `errInfo`."""
-        if self._accepts(document):
+    def check(self, document: Document, before: Document | None = None) -> None:
+        """Refuse a document, which was `before` if it is updated. Raises `WriteError` 121 with `errInfo`."""
+        if self._accepts(document) or (self.moderate and before is not None and not self._accepts(before)):
             return
         details = self._details(document)
         raise WriteError(
