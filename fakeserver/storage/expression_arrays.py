@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.functions import FunctionTable, null_in, nullish
+from fakeserver.storage.printing import show
 from fakeserver.storage.sorting import sort_values
-from fakeserver.storage.values import MISSING, identity, is_object, truthy, type_name, whole
+from fakeserver.storage.values import (
+    MISSING,
+    as_mapping,
+    identity,
+    is_object,
+    truthy,
+    type_name,
+    whole,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,13 +99,33 @@ def _reverse(array: Any) -> Any:
 
 
 @function("$indexOfArray", 2, 4)
-def _index_of(array: Any, value: Any, start: int = 0, end: int | None = None) -> Any:
+def _index_of(array: Any, value: Any, start: Any = 0, end: Any = MISSING) -> Any:
     if nullish(array):
         return None
-    items = _array("$indexOfArray's first argument", 40090, array)
+    if not isinstance(array, list):
+        raise CommandError(
+            40090, f"$indexOfArray requires an array as a first argument, found: {type_name(array)}"
+        )
     key = identity(value)
-    places = range(start, min(len(items), len(items) if end is None else end))
-    return next((index for index in places if identity(items[index]) == key), -1)
+    first = search_index("$indexOfArray", "starting index", start)
+    last = (
+        len(array) if end is MISSING else min(search_index("$indexOfArray", "ending index", end), len(array))
+    )
+    return next((index for index in range(first, last) if identity(array[index]) == key), -1)
+
+
+def search_index(name: str, what: str, value: Any) -> int:
+    """Return a bound of a search. Raises `CommandError` 40096 or 40097 for what is none."""
+    number = whole(value)
+    if number is None:
+        raise CommandError(
+            40096,
+            f"{name}requires an integral {what}, found a value of type: {type_name(value)}, with value: "
+            f"{show(value)}",
+        )
+    if number < 0:
+        raise CommandError(40097, f"{name} requires a nonnegative {what}, found: {show(value)}")
+    return number
 
 
 @function("$range", 2, 3)
@@ -130,8 +159,64 @@ def _sort_array(parts: dict[str, Any]) -> Any:
 @function("$arrayToObject")
 @null_in
 def _array_to_object(array: Any) -> dict[str, Any]:
-    items = _array("$arrayToObject requires an array input; it", 40386, array)
-    return dict((item["k"], item["v"]) if is_object(item) else tuple(item) for item in items)
+    if not isinstance(array, list):
+        raise CommandError(40386, f"$arrayToObject requires an array input, found: {type_name(array)}")
+    if not array:
+        return {}
+    if not is_object(array[0]) and not isinstance(array[0], list):
+        raise CommandError(40398, f"Unrecognised input type format for $arrayToObject: {type_name(array[0])}")
+    pair = _key_and_value if is_object(array[0]) else _pair
+    return dict(map(pair, array))
+
+
+def _pair(item: Any) -> tuple[str, Any]:
+    if not isinstance(item, list):
+        raise CommandError(40396, f"{_MIXED}Array was detected, now found: {type_name(item)}")
+    if len(item) != 2:  # noqa: PLR2004 -- key and value
+        raise CommandError(
+            40397, f"$arrayToObject requires an array of size 2 arrays,found array of size: {len(item)}"
+        )
+    wrong = CommandError(
+        40395,
+        "$arrayToObject requires an array of key-value pairs, where the key must be of type string. Found "
+        f"key type: {type_name(item[0])}",
+    )
+    return _object_key(item[0], wrong, 4940400), item[1]
+
+
+def _key_and_value(item: Any) -> tuple[str, Any]:
+    if not is_object(item):
+        raise CommandError(40391, f"{_MIXED}Object was detected, now found: {type_name(item)}")
+    fields = as_mapping(item)
+    if len(fields) != 2:  # noqa: PLR2004 -- key and value
+        raise CommandError(
+            40392,
+            "$arrayToObject requires an object keys of 'k' and 'v'. Found incorrect number of "
+            f"keys:{len(fields)}",
+        )
+    if fields.keys() != {"k", "v"}:
+        raise CommandError(
+            40393,
+            "$arrayToObject requires an object with keys 'k' and 'v'. Missing either or both keys from: "
+            f"{show(fields)}",
+        )
+    wrong = CommandError(
+        40394,
+        "$arrayToObject requires an object with keys 'k' and 'v', where the value of 'k' must be of type "
+        f"string. Found type: {type_name(fields['k'])}",
+    )
+    return _object_key(fields["k"], wrong, 4940401), fields["v"]
+
+
+_MIXED = "$arrayToObject requires a consistent input format. Elements mustall be arrays or all be objects. "
+
+
+def _object_key(value: Any, wrong_type: CommandError, null_byte: int) -> str:
+    if not isinstance(value, str):
+        raise wrong_type
+    if "\0" in value:
+        raise CommandError(null_byte, "Key field cannot contain an embedded null byte")
+    return value
 
 
 @function("$objectToArray")

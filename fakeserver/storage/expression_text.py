@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-import re
+import datetime as dt
+from string import ascii_lowercase, ascii_uppercase
 from typing import TYPE_CHECKING, Any
 
-from bson import Regex
+from bson import DatetimeMS, Decimal128, Timestamp
 
 from fakeserver.errors import CommandError
+from fakeserver.storage.expression_arrays import search_index
+from fakeserver.storage.expression_types import text_of
 from fakeserver.storage.functions import FunctionTable, null_in, nullish
-from fakeserver.storage.regex import compile_regex
-from fakeserver.storage.values import type_name
+from fakeserver.storage.printing import show
+from fakeserver.storage.values import (
+    INT32_MAX,
+    INT32_MIN,
+    INT64_MAX,
+    INT64_MIN,
+    MISSING,
+    exact,
+    is_nan,
+    is_number,
+    type_name,
+    whole,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +40,14 @@ def _text(name: str, code: int, value: Any) -> str:
 
 
 def _plain(value: Any) -> str:
-    return "" if nullish(value) else str(value)
+    """Return a value as text where an operator asks for text: null is none, and not every type has one."""
+    if nullish(value):
+        return ""
+    if isinstance(value, bool) or not (
+        isinstance(value, str | int | float | Decimal128 | dt.datetime | DatetimeMS | Timestamp)
+    ):
+        raise CommandError(16007, f"can't convert from BSON type {type_name(value)} to String")
+    return show(value) if isinstance(value, Timestamp) else text_of(value)
 
 
 @function("$concat", 0, None)
@@ -38,14 +59,23 @@ def _concat(*values: Any) -> str:
     return "".join(values)
 
 
+def upper_case(text: str) -> str:
+    """Return a text with the letters of ASCII in upper case; a server changes no other."""
+    return text.translate(_TO_UPPER)
+
+
+_TO_UPPER = str.maketrans(ascii_lowercase, ascii_uppercase)
+_TO_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
+
+
 @function("$toLower")
 def _lower(value: Any) -> str:
-    return _plain(value).lower()
+    return _plain(value).translate(_TO_LOWER)
 
 
 @function("$toUpper")
 def _upper(value: Any) -> str:
-    return _plain(value).upper()
+    return upper_case(_plain(value))
 
 
 @function("$strLenCP")
@@ -60,52 +90,128 @@ def _length_bytes(value: Any) -> int:
 
 @function("$substrCP", 3)
 def _substring(value: Any, start: Any, length: Any) -> str:
-    return _plain(value)[int(start) : int(start) + int(length)]
+    text = _plain(value)
+    first = _index(start, (34450, 34451), "$substrCP: starting index")
+    count = _index(length, (34452, 34453), "$substrCP: length")
+    if count < 0:
+        raise CommandError(34454, "$substrCP: length must be a nonnegative integer.")
+    if first < 0:
+        raise CommandError(34455, "$substrCP: the starting index must be nonnegative integer.")
+    return text[first : first + count]
 
 
-def _substring_bytes(value: Any, start: Any, length: Any) -> str:
-    data = _plain(value).encode()
-    if start < 0:
-        return ""
-    end = len(data) if length < 0 else int(start) + int(length)
-    return data[int(start) : end].decode(errors="ignore")
+def _index(value: Any, codes: tuple[int, int], what: str) -> int:
+    if not is_number(value):
+        raise CommandError(codes[0], f"{what} must be a numeric type (is BSON type {type_name(value)})")
+    number = whole(value)
+    if number is None or not INT32_MIN <= number <= INT32_MAX:
+        raise CommandError(
+            codes[1], f"{what} cannot be represented as a 32-bit integral value: {show(value)}"
+        )
+    return number
 
 
-function("$substr", 3)(_substring_bytes)
-function("$substrBytes", 3)(_substring_bytes)
+def _substring_bytes(name: str) -> None:
+    @function(name, 3)
+    def _call(value: Any, start: Any, length: Any) -> str:
+        data = _plain(value).encode()
+        for code, what, bound in ((16034, "starting index", start), (16035, "length", length)):
+            if not is_number(bound):
+                raise CommandError(
+                    code, f"{name}:  {what} must be a numeric type (is BSON type {type_name(bound)})"
+                )
+        first, count = _long(start), _long(length)
+        if first < 0:
+            raise CommandError(50752, f"{name}:  starting index must be non-negative (got: {first})")
+        end = len(data) if count < 0 else first + count
+        if _continues_character(data, first):
+            raise CommandError(28656, f"{name}:  Invalid range, starting index is a UTF-8 continuation byte.")
+        if _continues_character(data, end):
+            raise CommandError(
+                28657, f"{name}:  Invalid range, ending index is in the middle of a UTF-8 character."
+            )
+        return data[first:end].decode()
+
+
+def _long(number: Any) -> int:
+    return 0 if is_nan(number) else int(max(INT64_MIN, min(INT64_MAX, exact(number))))
+
+
+def _continues_character(data: bytes, index: int) -> bool:
+    return index < len(data) and data[index] & 0xC0 == 0x80  # noqa: PLR2004 -- UTF-8's bits
+
+
+_substring_bytes("$substr")
+_substring_bytes("$substrBytes")
 
 
 @function("$split", 2)
 @null_in
 def _split(value: Any, separator: Any) -> list[str]:
+    for code, which, text in ((40085, "first", value), (40086, "second", separator)):
+        if not isinstance(text, str):
+            raise CommandError(
+                code,
+                f"$split requires an expression that evaluates to a string as a {which} argument, found: "
+                f"{type_name(text)}",
+            )
     if not separator:
         raise CommandError(40087, "$split requires a non-empty separator")
-    return _text("$split", 40085, value).split(separator)
+    return list(value.split(separator))
 
 
 @function("$strcasecmp", 2)
 def _compare(left: Any, right: Any) -> int:
-    first, second = _plain(left).upper(), _plain(right).upper()
+    first, second = upper_case(_plain(left)).encode(), upper_case(_plain(right)).encode()
     return (first > second) - (first < second)
 
 
-@function("$indexOfCP", 2, 4)
-def _index_of(value: Any, part: Any, start: int = 0, end: int | None = None) -> Any:
-    return None if nullish(value) else value.find(part, start, end)
+def _finding(name: str, codes: tuple[int, int], unit: Callable[[str], Any]) -> None:
+    """Enter an operator that finds a part of a text, counting in characters or bytes."""
+
+    @function(name, 2, 4)
+    def _find(value: Any, part: Any, start: Any = 0, end: Any = MISSING) -> Any:
+        if nullish(value):
+            return None
+        for code, which, text in ((codes[0], "first", value), (codes[1], "second", part)):
+            if not isinstance(text, str):
+                raise CommandError(
+                    code, f"{name} requires a string as the {which} argument, found: {type_name(text)}"
+                )
+        data = unit(value)
+        first = search_index(name, "starting index", start)
+        last = len(data) if end is MISSING else min(search_index(name, "ending index", end), len(data))
+        return data.find(unit(part), first, last) if first <= last else -1
 
 
-@function("$indexOfBytes", 2, 4)
-def _index_of_bytes(value: Any, part: Any, start: int = 0, end: int | None = None) -> Any:
-    return None if nullish(value) else value.encode().find(part.encode(), start, end)
+_finding("$indexOfBytes", (40091, 40092), str.encode)
+_finding("$indexOfCP", (40093, 40094), str)
 
 
 def _trimming(name: str, trim: Callable[[str, str | None], str]) -> None:
     @function(name, named=True)
     def _trim(parts: dict[str, Any]) -> Any:
-        if nullish(parts.get("input")):
+        text = parts.get("input")
+        if nullish(text):
             return None
-        return trim(_text(name, 50699, parts["input"]), parts.get("chars"))
+        if not isinstance(text, str):
+            raise _not_text(50699, f"{name} requires its input to be a string", text)
+        if "chars" not in parts:
+            return trim(text, _WHITE_SPACE)
+        chars = parts["chars"]
+        if nullish(chars):
+            return None
+        if not isinstance(chars, str):
+            raise _not_text(50700, f"{name} requires 'chars' to be a string", chars)
+        return trim(text, chars) if chars else text
 
+
+def _not_text(code: int, what: str, value: Any) -> CommandError:
+    return CommandError(code, f"{what}, got {show(value)} (of type {type_name(value)}) instead.")
+
+
+_WHITE_SPACE = "\0\t\n\v\f\r \xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B)))
+"""What a server trims unless it is told otherwise."""
 
 _trimming("$trim", str.strip)
 _trimming("$ltrim", str.lstrip)
@@ -115,45 +221,20 @@ _trimming("$rtrim", str.rstrip)
 def _replacing(name: str, count: int) -> None:
     @function(name, named=True)
     def _replace(parts: dict[str, Any]) -> Any:
-        values = [parts.get(key) for key in ("input", "find", "replacement")]
-        if any(map(nullish, values)):
+        values = {key: parts.get(key) for key in _REPLACE_CODES}
+        for key, value in values.items():
+            if not nullish(value) and not isinstance(value, str):
+                raise CommandError(
+                    _REPLACE_CODES[key], f"{name} requires that '{key}' be a string, found: {show(value)}"
+                )
+        if any(map(nullish, values.values())):
             return None
-        text, find, replacement = (_text(name, 51746, value) for value in values)
+        text, find, replacement = map(str, values.values())
         return text.replace(find, replacement, count)
+
+
+_REPLACE_CODES = {"input": 51746, "find": 51745, "replacement": 51744}
 
 
 _replacing("$replaceOne", 1)
 _replacing("$replaceAll", -1)
-
-
-def _pattern(name: str, parts: dict[str, Any]) -> re.Pattern[str]:
-    regex, options = parts.get("regex"), parts.get("options") or ""
-    if isinstance(regex, Regex | re.Pattern):
-        return compile_regex(regex)
-    if not isinstance(regex, str):
-        raise CommandError(51105, f"{name} needs 'regex' to be of type string or regex")
-    return compile_regex(regex, options)
-
-
-def _found(match: re.Match[str]) -> dict[str, Any]:
-    return {"match": match[0], "idx": match.start(), "captures": list(match.groups())}
-
-
-@function("$regexMatch", named=True)
-def _regex_match(parts: dict[str, Any]) -> bool:
-    if nullish(parts.get("input")):
-        return False
-    return _pattern("$regexMatch", parts).search(parts["input"]) is not None
-
-
-@function("$regexFind", named=True)
-def _regex_find(parts: dict[str, Any]) -> Any:
-    match = None if nullish(parts.get("input")) else _pattern("$regexFind", parts).search(parts["input"])
-    return None if match is None else _found(match)
-
-
-@function("$regexFindAll", named=True)
-def _regex_find_all(parts: dict[str, Any]) -> list[dict[str, Any]]:
-    if nullish(parts.get("input")):
-        return []
-    return [_found(match) for match in _pattern("$regexFindAll", parts).finditer(parts["input"])]

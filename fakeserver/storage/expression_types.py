@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import math
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import bson
-from bson import Decimal128, Int64, ObjectId, Timestamp
-from bson.errors import InvalidId
+from bson import DatetimeMS, Decimal128, Int64, ObjectId, Timestamp
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.functions import FunctionTable, null_in, nullish
@@ -19,10 +20,12 @@ from fakeserver.storage.values import (
     INT64_MIN,
     TYPE_CODES,
     exact,
+    is_nan,
     is_number,
     milliseconds,
     truthy,
     type_name,
+    whole,
 )
 from mongowire.codes import ErrorCode
 
@@ -45,41 +48,61 @@ def _is_number(value: Any) -> bool:
     return is_number(value)
 
 
+def _failed(message: str) -> CommandError:
+    return CommandError(ErrorCode.CONVERSION_FAILURE, message)
+
+
 def _unsupported(value: Any, target: str) -> CommandError:
-    return CommandError(
-        ErrorCode.CONVERSION_FAILURE,
-        f"Unsupported conversion from {type_name(value)} to {target} in $convert with no onError value",
+    return _failed(
+        f"Unsupported conversion from {type_name(value)} to {target} in $convert with no onError value"
     )
 
 
-def _unparsable(value: Any, target: str) -> CommandError:
-    return CommandError(
-        ErrorCode.CONVERSION_FAILURE,
-        f"Failed to parse {target} '{value}' in $convert with no onError value: Did not consume "
-        "whole string.",
-    )
+def _unparsable(value: str, reason: str) -> CommandError:
+    return _failed(f"Failed to parse number '{value}' in $convert with no onError value: {reason}")
+
+
+def _is_date(value: Any) -> bool:
+    return isinstance(value, dt.datetime | DatetimeMS)
 
 
 def _to_integer(value: Any, target: str, least: int, most: int) -> int:
     if isinstance(value, bool):
         return int(value)
-    if isinstance(value, dt.datetime) and target == "long":
+    if _is_date(value) and target == "long":
         return milliseconds(value)
     if isinstance(value, str):
-        try:
-            number = int(value)
-        except ValueError:
-            raise _unparsable(value, "number") from None
-    elif is_number(value):
-        number = int(exact(value))
-    else:
+        return _parsed_integer(value, least, most)
+    if not is_number(value):
         raise _unsupported(value, target)
-    if not least <= number <= most:
-        raise CommandError(
-            ErrorCode.CONVERSION_FAILURE,
-            f"Conversion would overflow target type in $convert with no onError value: {value}",
+    number = exact(value)
+    for kind, bad in (("NaN", is_nan(value)), ("infinity", number in (math.inf, -math.inf))):
+        if bad:
+            raise _failed(
+                f"Attempt to convert {kind} value to integer type in $convert with no onError value"
+            )
+    if not least <= int(number) <= most:
+        raise _failed(
+            f"Conversion would overflow target type in $convert with no onError value: {text_of(value)}"
         )
+    return int(number)
+
+
+def _parsed_integer(text: str, least: int, most: int) -> int:
+    if not _INTEGER.fullmatch(text):
+        raise _unparsable(
+            text, "Did not consume whole string." if _INTEGER.match(text) else "Did not consume any digits"
+        )
+    number = int(text)
+    if not least <= number <= most:
+        raise _unparsable(text, "Overflow")
     return number
+
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
+_REAL: Final = re.compile(
+    r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf(?:inity)?|nan)", re.IGNORECASE
+)
 
 
 def _to_int(value: Any) -> int:
@@ -91,58 +114,94 @@ def _to_long(value: Any) -> Int64:
 
 
 def _to_double(value: Any) -> float:
-    if isinstance(value, dt.datetime):
+    if _is_date(value):
         return float(milliseconds(value))
     if not isinstance(value, str | bool) and not is_number(value):
         raise _unsupported(value, "double")
-    try:
-        return float(exact(value))
-    except ValueError:
-        raise _unparsable(value, "number") from None
+    if isinstance(value, str) and not _REAL.fullmatch(value):
+        raise _unparsable(value, "Did not consume whole string.")
+    number = float(exact(value))
+    if math.isinf(number) and not (
+        isinstance(value, float) or str(value).lstrip("+-").lower().startswith("inf")
+    ):
+        if isinstance(value, str):
+            raise _unparsable(value, "Out of range")
+        raise _failed(f"Conversion would overflow target type in $convert with no onError value: {value}")
+    return number
 
 
 def _to_decimal(value: Any) -> Decimal128:
     if isinstance(value, Decimal128):
         return value
+    if _is_date(value):
+        return Decimal128(str(milliseconds(value)))
     if isinstance(value, bool):
         return Decimal128(str(int(value)))
-    if not isinstance(value, str) and not is_number(value):
+    if isinstance(value, str):
+        if not _REAL.fullmatch(value):
+            raise _unparsable(value, "Failed to parse string to decimal")
+        return Decimal128(value)
+    if not is_number(value):
         raise _unsupported(value, "decimal")
-    try:
-        return Decimal128(decimal.Decimal(str(value)))
-    except decimal.InvalidOperation:
-        raise _unparsable(value, "number") from None
+    return Decimal128(decimal.Decimal(str(value)))
 
 
-def _to_string(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """Return a value as `$toString` shows it. Raises `CommandError` 241 for what has no text."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, dt.datetime):
-        return value.strftime("%Y-%m-%dT%H:%M:%S.") + f"{value.microsecond // 1000:03d}Z"
+    if isinstance(value, dt.datetime | DatetimeMS):
+        return _date_text(value)
     if isinstance(value, float):
-        return f"{value:.15g}"
+        return _double_text(value)
     if isinstance(value, str | int | Decimal128 | ObjectId):
         return str(value)
     raise _unsupported(value, "string")
 
 
-def _to_date(value: Any) -> dt.datetime:
-    if isinstance(value, dt.datetime):
+def _double_text(value: float) -> str:
+    if math.isnan(value) or math.isinf(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return repr(value).removesuffix(".0")
+
+
+def _date_text(value: Any) -> str:
+    total = milliseconds(value)
+    try:
+        moment = _EPOCH + dt.timedelta(milliseconds=total)
+    except OverflowError:
+        raise _failed(f"Error formatting date {total} in $convert with no onError value") from None
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
+
+
+def _to_date(value: Any) -> Any:
+    if _is_date(value):
         return value
     if isinstance(value, ObjectId):
         return value.generation_time.replace(tzinfo=None)
+    if isinstance(value, Timestamp):
+        return _date(value.time * 1000)
     if isinstance(value, str):
-        try:
-            moment = dt.datetime.fromisoformat(value)
-        except ValueError:
-            raise CommandError(
-                ErrorCode.CONVERSION_FAILURE,
-                f"Error parsing date string '{value}' in $convert with no onError value",
-            ) from None
-        return moment if moment.tzinfo is None else moment.astimezone(dt.UTC).replace(tzinfo=None)
-    if not is_number(value):
+        return _parsed_date(value)
+    if not is_number(value) or type_name(value) == "int":
         raise _unsupported(value, "date")
-    return _EPOCH + dt.timedelta(milliseconds=int(exact(value)))
+    return _date(_to_integer(value, "long", INT64_MIN, INT64_MAX))
+
+
+def _date(total: int) -> Any:
+    """Return a date by its milliseconds, in BSON's own type where Python's reaches no further."""
+    try:
+        return _EPOCH + dt.timedelta(milliseconds=total)
+    except OverflowError:
+        return DatetimeMS(total)
+
+
+def _parsed_date(text: str) -> dt.datetime:
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise _failed(f"Error parsing date string '{text}' in $convert with no onError value") from None
+    return moment if moment.tzinfo is None else moment.astimezone(dt.UTC).replace(tzinfo=None)
 
 
 def _to_object_id(value: Any) -> ObjectId:
@@ -150,22 +209,23 @@ def _to_object_id(value: Any) -> ObjectId:
         return value
     if not isinstance(value, str):
         raise _unsupported(value, "objectId")
-    try:
+    if len(value) != 24:  # noqa: PLR2004 -- the digits of an ObjectId
+        reason = f"Invalid string length for parsing to OID, expected 24 but found {len(value)}"
+    elif not _HEX.fullmatch(value):
+        reason = f"Invalid character found in hex string: {value}"
+    else:
         return ObjectId(value)
-    except InvalidId:
-        raise CommandError(
-            ErrorCode.CONVERSION_FAILURE,
-            f"Failed to parse objectId '{value}' in $convert with no onError value: "
-            f"Invalid string length for parsing to OID, expected 24 but found {len(value)}",
-        ) from None
+    raise _failed(f"Failed to parse objectId '{value}' in $convert with no onError value: {reason}")
 
+
+_HEX: Final = re.compile(r"[0-9A-Fa-f]{24}")
 
 _CONVERSIONS: Final[dict[str, Callable[[Any], Any]]] = {
     "int": _to_int,
     "long": _to_long,
     "double": _to_double,
     "decimal": _to_decimal,
-    "string": _to_string,
+    "string": text_of,
     "bool": truthy,
     "date": _to_date,
     "objectId": _to_object_id,
@@ -175,18 +235,48 @@ _ALIASES: Final = {code: name for name, code in TYPE_CODES.items()}
 
 @function("$convert", named=True)
 def _convert(parts: dict[str, Any]) -> Any:
-    value, target = parts.get("input"), parts.get("to")
+    for key in parts:
+        if key not in {"input", "to", "onError", "onNull", "format", "byteOrder", "base"}:
+            raise CommandError(ErrorCode.FAILED_TO_PARSE, f"$convert found an unknown argument: {key}")
+    for key in ("input", "to"):
+        if key not in parts:
+            raise CommandError(ErrorCode.FAILED_TO_PARSE, f"Missing '{key}' parameter to $convert")
+    value, target = parts["input"], parts["to"]
+    if nullish(target):
+        return None
+    name = _wanted(target)
     if nullish(value):
         return parts.get("onNull")
-    name = target if isinstance(target, str) else _ALIASES.get(int(target or 0), "")
-    if name not in _CONVERSIONS:
-        raise CommandError(ErrorCode.BAD_VALUE, f"Unknown type name: {target}")
     try:
+        if name not in _CONVERSIONS:
+            raise _unsupported(value, name)
         return _CONVERSIONS[name](value)
     except CommandError as error:
         if error.code == ErrorCode.CONVERSION_FAILURE and "onError" in parts:
             return parts["onError"]
         raise
+
+
+def _wanted(target: Any) -> str:
+    """Return the name of the type to convert to. Raises `CommandError` for what names none."""
+    if isinstance(target, str):
+        if target not in TYPE_CODES:
+            raise CommandError(ErrorCode.BAD_VALUE, f"Unknown type name: {target}")
+        return target
+    if not is_number(target):
+        raise CommandError(
+            ErrorCode.FAILED_TO_PARSE,
+            f"$convert's 'to' argument must be a string or number, but is {type_name(target)}",
+        )
+    number = whole(target)
+    if number is None:
+        raise CommandError(ErrorCode.FAILED_TO_PARSE, "In $convert, numeric 'to' argument is not an integer")
+    if number not in _ALIASES:
+        raise CommandError(
+            ErrorCode.FAILED_TO_PARSE,
+            f"In $convert, numeric value for 'to' does not correspond to a BSON type: {number}",
+        )
+    return _ALIASES[number]
 
 
 def _shorthand(name: str, convert: Callable[[Any], Any]) -> None:

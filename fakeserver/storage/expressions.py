@@ -13,6 +13,7 @@ from fakeserver.storage import (
     expression_arrays,
     expression_dates,
     expression_math,
+    expression_regex,
     expression_text,
     expression_types,
 )
@@ -35,6 +36,7 @@ FUNCTIONS: Final = FunctionTable.merge(
     expression_math.functions,
     expression_arrays.functions,
     expression_text.functions,
+    expression_regex.functions,
     expression_dates.functions,
     expression_types.functions,
 )
@@ -150,6 +152,40 @@ def _parts(
         if key not in argument:
             raise CommandError(ErrorCode.FAILED_TO_PARSE, f"Missing '{key}' parameter to {name}")
     return {**optional, **argument}
+
+
+def is_expression_name(name: str) -> bool:
+    """Return whether an expression may begin with that name."""
+    return name in _FORMS or FUNCTIONS.get(name) is not None
+
+
+def _meta(compiler: Compiler, argument: Any) -> Evaluate:
+    if not isinstance(argument, str):
+        raise CommandError(17307, "$meta only supports string arguments")
+    if argument not in _METADATA:
+        raise CommandError(17308, f"Unsupported argument to $meta: {argument}")
+    read = compiler.scope.meta.get(argument)
+    if read is not None:
+        return lambda frame: read(frame["ROOT"])
+    if argument == "indexKey":
+        return lambda _frame: MISSING
+    raise CommandError(40218, f"query requires {_METADATA[argument]} metadata, but it is not available")
+
+
+_METADATA: Final = {
+    "textScore": "text score",
+    "searchScore": "$search score",
+    "searchHighlights": "$search highlights",
+    "searchScoreDetails": "$search score details",
+    "vectorSearchScore": "$vectorSearch score",
+    "geoNearDistance": "$geoNear distance",
+    "geoNearPoint": "$geoNear point",
+    "randVal": "rand val",
+    "recordId": "record ID",
+    "indexKey": "index key",
+    "sortKey": "sort key",
+}
+"""What documents may carry beside their fields, as an error names it."""
 
 
 def _literal(_compiler: Compiler, argument: Any) -> Evaluate:
@@ -338,6 +374,7 @@ _FORMS: Final[dict[str, Callable[[Compiler, Any], Evaluate]]] = {
     "$literal": _literal,
     "$const": _literal,
     "$rand": _rand,
+    "$meta": _meta,
     "$and": _and,
     "$or": _or,
     "$cond": _cond,

@@ -15,19 +15,22 @@ Evaluate: TypeAlias = "Callable[[Frame], Any]"
 
 
 _NO_VARIABLES: Final[Mapping[str, Any]] = {}
+_NO_METADATA: Final[Mapping[str, Callable[[Any], Any]]] = {}
 
 
 class Scope(NamedTuple):
     """The surroundings of a query.
 
     `fold` compares strings by collation; `variables` are visible as `$$name`. `read` returns the documents of
-    another collection, and `dice` are what `$sample` and `$rand` throw.
+    another collection, and `dice` are what `$sample` and `$rand` throw. `meta` are the metadata that `$meta`
+    may name, as functions of the document at the root.
     """
 
     fold: Callable[[str], Any] | None = None
     variables: Mapping[str, Any] = _NO_VARIABLES
     read: Callable[[Any], list[dict[str, Any]]] | None = None
     dice: Callable[[], float] | None = None
+    meta: Mapping[str, Callable[[Any], Any]] = _NO_METADATA
 
     def binding(self, variables: Mapping[str, Any]) -> Scope:
         """Return the same surroundings with more variables."""

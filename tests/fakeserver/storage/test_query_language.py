@@ -221,7 +221,7 @@ EXPRESSIONS: list[tuple[Any, Any]] = [
     ({"$toLong": 5}, Int64(5)),
     ({"$toDecimal": "1.10"}, Decimal128("1.10")),
     ({"$toBool": "x"}, True),
-    ({"$toDate": 0}, dt.datetime(1970, 1, 1)),  # noqa: DTZ001 -- as BSON decodes it
+    ({"$toDate": Int64(0)}, dt.datetime(1970, 1, 1)),  # noqa: DTZ001 -- as BSON decodes it
     ({"$convert": {"input": "x", "to": "int", "onError": -1}}, -1),
     ({"$sum": ["$a", 1]}, 1),
     ({"$sum": "$a"}, 6),

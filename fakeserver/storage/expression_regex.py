@@ -1,0 +1,79 @@
+"""The operators `$regexMatch`, `$regexFind` and `$regexFindAll`."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from bson import Regex
+
+from fakeserver.errors import CommandError
+from fakeserver.storage.functions import FunctionTable, nullish
+from fakeserver.storage.regex import compile_regex
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+functions = FunctionTable()
+
+_INVALID = 51111
+
+
+def _searching(name: str, nothing: Callable[[], Any], search: Callable[[re.Pattern[str], str], Any]) -> None:
+    """Enter an operator; it answers `nothing` where the text or the expression is null or missing."""
+
+    @functions.function(name, named=True)
+    def _call(parts: dict[str, Any]) -> Any:
+        _check_names(name, parts)
+        pattern = _pattern(name, parts["regex"], parts.get("options"))
+        text = parts["input"]
+        if not nullish(text) and not isinstance(text, str):
+            raise CommandError(51104, f"{name} needs 'input' to be of type string")
+        return nothing() if pattern is None or nullish(text) else search(pattern, text)
+
+
+def _check_names(name: str, parts: dict[str, Any]) -> None:
+    for key in parts:
+        if key not in {"input", "regex", "options"}:
+            raise CommandError(31024, f"{name} found an unknown argument: {key}")
+    for code, key in ((31022, "input"), (31023, "regex")):
+        if key not in parts:
+            raise CommandError(code, f"{name} requires '{key}' parameter")
+
+
+def _pattern(name: str, regex: Any, options: Any) -> re.Pattern[str] | None:
+    """Return the expression, None where it is null or missing. Raises `CommandError` for what is none."""
+    if not nullish(regex) and not isinstance(regex, str | Regex | re.Pattern):
+        raise CommandError(51105, f"{name} needs 'regex' to be of type string or regex")
+    if not nullish(options) and not isinstance(options, str):
+        raise CommandError(51106, f"{name} needs 'options' to be of type string")
+    if isinstance(regex, Regex) and regex.flags and not nullish(options):
+        raise CommandError(
+            51107, f"{name}: found regex option(s) specified in both 'regex' and 'option' fields"
+        )
+    if isinstance(regex, str) and "\0" in regex:
+        raise CommandError(51109, f"{name}: regular expression cannot contain an embedded null byte")
+    if isinstance(options, str) and "\0" in options:
+        raise CommandError(51110, f"{name}: regular expression options cannot contain an embedded null byte")
+    if nullish(regex):
+        return None
+    return compile_regex(regex, options or "", invalid=_INVALID, what=f"Invalid Regex in {name}")
+
+
+def _found(match: re.Match[str]) -> dict[str, Any]:
+    return {"match": match[0], "idx": match.start(), "captures": list(match.groups())}
+
+
+def _first(pattern: re.Pattern[str], text: str) -> Any:
+    match = pattern.search(text)
+    return None if match is None else _found(match)
+
+
+def _all(pattern: re.Pattern[str], text: str) -> list[dict[str, Any]]:
+    """Return every match; a server looks for none at the end of a text, unless the text is empty."""
+    return [_found(match) for match in pattern.finditer(text) if match.start() < len(text) or not text]
+
+
+_searching("$regexMatch", lambda: False, lambda pattern, text: pattern.search(text) is not None)
+_searching("$regexFind", lambda: None, _first)
+_searching("$regexFindAll", list, _all)
