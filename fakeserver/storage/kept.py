@@ -47,6 +47,12 @@ class Kept:
         """Return the key to keep a new document under."""
         return identity(document["_id"]) if self.unique_ids else ("record", self.next_record)
 
+    def key_held(self, document: Document) -> Hashable:
+        """Return the key that a document is kept under."""
+        if self.unique_ids:
+            return identity(document["_id"])
+        return next(key for key, held in self.items() if held is document)
+
     def items(self) -> Iterator[tuple[Hashable, Document]]:
         """Iterate over keys and documents in natural order, which `sizes` has in common with the store."""
         return zip(self.sizes, self.store.documents, strict=True)

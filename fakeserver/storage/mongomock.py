@@ -20,11 +20,12 @@ from fakeserver.storage.collation import fold_of
 from fakeserver.storage.engine import Changed, Document, Stats, UpdateResult
 from fakeserver.storage.indexes import duplicate_key
 from fakeserver.storage.kept import Kept
-from fakeserver.storage.matching import compile_filter, equalities, is_operators
+from fakeserver.storage.match_operators import is_operators
+from fakeserver.storage.matching import compile_filter, equalities, refuse_expr
 from fakeserver.storage.planning import SCALARS, in_bounds, in_natural_order, index_key, ordered, pinned
 from fakeserver.storage.projecting import compile_projection
 from fakeserver.storage.scope import Scope
-from fakeserver.storage.sorting import check_sort
+from fakeserver.storage.sorting import check_sort, key_values
 from fakeserver.storage.stages import compile_pipeline
 from fakeserver.storage.updating import Replacement, Updater, compile_update, seed, with_id
 from fakeserver.storage.values import copy_value, identical, identity
@@ -78,10 +79,11 @@ class MongomockEngine:
         scope = self._scope(query)
         project = None
         if query.projection:
-            project = compile_projection(query.projection, scope, query=query.filter)
+            seeing = scope._replace(meta=_metadata(collection, query, scope))
+            project = compile_projection(query.projection, seeing, query=query.filter)
         pairs = self._select(collection, query, scope)
         if query.return_key:
-            return [index_key(document, query) for _key, document in pairs]
+            return [copy_value(index_key(document, query)) for _key, document in pairs]
         if project is not None:
             return [copy_value(project(document)) for _key, document in pairs]
         copies = [copy_value(document) for _key, document in pairs]
@@ -93,6 +95,8 @@ class MongomockEngine:
     def update(self, ns: Namespace, update: Update, *, accept: Accept | None = None) -> UpdateResult:
         """Apply one statement to copies, and store those that changed."""
         query = update.query
+        if update.upsert:
+            refuse_expr(query.filter)
         scope = self._scope(query)
         updater = compile_update(
             update.change,
@@ -194,7 +198,7 @@ class MongomockEngine:
             if after is not None:
                 self._add(ns, collection, after, None)
             return
-        key = self._key_of(collection, before)
+        key = collection.key_held(before)
         if after is None:
             collection.discard(key, before)
         else:
@@ -218,11 +222,6 @@ class MongomockEngine:
             index = collection.unique.get(name)
             key = None if index is None else index.holder(key)
         return collection.store[key] if key in collection.sizes else None
-
-    def _key_of(self, collection: Kept, document: Document) -> Hashable:
-        if collection.unique_ids:
-            return identity(document["_id"])
-        return next(key for key, held in collection.items() if held is document)
 
     def _own(self, ns: Namespace) -> Kept | None:
         """Return a collection that may be changed: its own copy of one that it shares with a fork."""
@@ -331,6 +330,20 @@ class MongomockEngine:
                 return
             oldest = next(iter(collection.sizes))
             collection.discard(oldest, collection.store[oldest])
+
+
+def _metadata(collection: Kept | None, query: Query, scope: Scope) -> dict[str, Callable[[Document], Any]]:
+    """Return what a projection may know of a stored document beside its fields."""
+
+    def record_id(document: Document) -> bson.Int64:
+        assert collection is not None
+        return bson.Int64(collection.records[collection.key_held(document)])
+
+    sort = query.sort
+    known: dict[str, Callable[[Document], Any]] = {"recordId": record_id}
+    if sort:
+        known["sortKey"] = lambda document: key_values(document, sort, scope.fold)
+    return known
 
 
 def _is_id_lookup(query: Mapping[str, Any], scope: Scope) -> bool:

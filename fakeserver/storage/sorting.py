@@ -70,6 +70,29 @@ def sort_key(
     return min(keys) if direction > 0 else max(keys)
 
 
+def key_values(document: Any, sort: Mapping[str, Any], fold: Fold | None = None) -> list[Any]:
+    """Return the values that a document is sorted by, one for each field: what `$meta: "sortKey"` shows."""
+    values = []
+    for name, direction in check_sort(sort):
+        found: list[Any] = []
+        for value in read(document, split(name)):
+            found.extend(value or [None] if isinstance(value, list) else [value])
+        shown = [None if value is MISSING else value for value in found] or [None]
+        choose = min if direction > 0 else max
+        values.append(choose(shown, key=lambda value: order(value, fold)))
+    return values
+
+
+class Sorted(dict[str, Any]):
+    """A document that carries the key it was sorted by, for `$meta: "sortKey"` in the stages that follow."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, document: Mapping[str, Any], key: list[Any]) -> None:
+        super().__init__(document)
+        self.key = key
+
+
 def sort_values(items: list[Any], by: Any) -> list[Any]:
     """Return an array's elements in order: by value (1 or -1) or by their fields."""
     if is_object(by):

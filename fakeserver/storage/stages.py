@@ -6,6 +6,7 @@ to the aggregate command.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -18,7 +19,7 @@ from fakeserver.storage.paths import exactly, remove, split
 from fakeserver.storage.printing import show
 from fakeserver.storage.projecting import check_project, compile_projection, set_computed
 from fakeserver.storage.redacting import compile_redact
-from fakeserver.storage.sorting import check_sort, sort_documents
+from fakeserver.storage.sorting import Sorted, check_sort, key_values, sort_documents
 from fakeserver.storage.values import (
     MISSING,
     copy_value,
@@ -31,7 +32,7 @@ from fakeserver.storage.values import (
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from fakeserver.storage.scope import Scope
 
@@ -47,7 +48,7 @@ _BAD_SKIP: Final = 5107200
 
 def compile_pipeline(pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> Stage:
     """Return a pipeline as one function. Raises `CommandError` for one that a server refuses."""
-    stages = [_compile_stage(stage, scope) for stage in pipeline]
+    stages = list(_compile_stages(pipeline, scope))
 
     def run(documents: list[Document]) -> list[Document]:
         for stage in stages:
@@ -55,6 +56,57 @@ def compile_pipeline(pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> Sta
         return documents
 
     return run
+
+
+def _compile_stages(pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> Iterator[Stage]:
+    """Yield the stages; from a `$sort` to the last `$meta: "sortKey"`, documents carry their sort key."""
+    for place, stage in enumerate(pipeline):
+        name, run = stage_name(stage), _compile_stage(stage, scope)
+        if name == "$sort" and _names_sort_key(pipeline[place + 1 :]):
+            yield _keyed(run, stage[name], scope)
+            scope = scope._replace(meta={**scope.meta, "sortKey": _sort_key})
+        elif "sortKey" not in scope.meta or name in _KEEPING_DOCUMENTS:
+            yield run
+        elif name in _ONE_BY_ONE:
+            yield _carrying(run)
+        else:
+            yield run
+            scope = scope._replace(meta={key: scope.meta[key] for key in scope.meta if key != "sortKey"})
+
+
+_KEEPING_DOCUMENTS: Final = frozenset({"$match", "$limit", "$skip", "$sample"})
+_ONE_BY_ONE: Final = frozenset({
+    "$project", "$redact", "$addFields", "$set", "$unset", "$replaceRoot", "$replaceWith", "$unwind",
+    "$lookup", "$graphLookup",
+})  # fmt: skip
+
+
+def _names_sort_key(value: Any) -> bool:
+    if isinstance(value, dict):
+        return value.get("$meta") == "sortKey" or any(map(_names_sort_key, value.values()))
+    return isinstance(value, list) and any(map(_names_sort_key, value))
+
+
+def _sort_key(document: Any) -> Any:
+    return list(document.key) if isinstance(document, Sorted) else MISSING
+
+
+def _keyed(run: Stage, sort: Mapping[str, Any], scope: Scope) -> Stage:
+    def keyed(documents: list[Document]) -> list[Document]:
+        return [Sorted(document, key_values(document, sort, scope.fold)) for document in run(documents)]
+
+    return keyed
+
+
+def _carrying(run: Stage) -> Stage:
+    def carried(documents: list[Document]) -> list[Document]:
+        return [
+            Sorted(made, document.key) if isinstance(document, Sorted) else made
+            for document in documents
+            for made in run([document])
+        ]
+
+    return carried
 
 
 def stage_name(stage: Any) -> str:
@@ -66,6 +118,22 @@ def stage_name(stage: Any) -> str:
             _NOT_ONE_FIELD, "A pipeline stage specification object must contain exactly one field."
         )
     return str(next(iter(stage)))
+
+
+def check_stage_name(stage: Any) -> None:
+    """Refuse what no server knows for a stage. Raises `CommandError` 14, 40323 or 40324."""
+    name = stage_name(stage)
+    if name not in _STAGES and name not in UNSUPPORTED_STAGES and name not in _STAGES_OF_COMMANDS:
+        raise unrecognized_stage(name)
+
+
+_STAGES_OF_COMMANDS: Final = frozenset({
+    "$changeStream", "$changeStreamSplitLargeEvent", "$collStats", "$currentOp", "$documents", "$indexStats",
+    "$listClusterCatalog", "$listLocalSessions", "$listSampledQueries", "$listSearchIndexes", "$listSessions",
+    "$merge", "$out", "$planCacheStats", "$querySettings", "$queryStats", "$rankFusion", "$scoreFusion",
+    "$shardedDataDistribution",
+})  # fmt: skip
+"""Stages that read what is not a collection, or write: they stand in an aggregate command's pipeline only."""
 
 
 def _compile_stage(stage: Mapping[str, Any], scope: Scope) -> Stage:
@@ -99,9 +167,19 @@ def _match(argument: Any, scope: Scope) -> Stage:
     return lambda documents: [document for document in documents if predicate(document)]
 
 
+@contextmanager
+def _named_in_errors(stage: str) -> Iterator[None]:
+    """Have an error say which stage's specification it is about."""
+    try:
+        yield
+    except CommandError as error:
+        raise CommandError(error.code, f"Invalid {stage} :: caused by :: {error.message}") from None
+
+
 def _project(argument: Any, scope: Scope) -> Stage:
     check_project(argument)
-    project = compile_projection(argument, scope)
+    with _named_in_errors("$project"):
+        project = compile_projection(argument, scope)
     return lambda documents: [project(document) for document in documents]
 
 
@@ -110,7 +188,8 @@ def _add_fields(argument: Any, scope: Scope) -> Stage:
         raise CommandError(
             40272, f"$addFields specification stage must be an object, got {type_name(argument)}"
         )
-    fields = [(split(path), compile_expression(value, scope)) for path, value in _leaves(argument)]
+    with _named_in_errors("$addFields"):
+        fields = [(split(path), compile_expression(value, scope)) for path, value in _leaves(argument)]
 
     def run(documents: list[Document]) -> list[Document]:
         return [_with_fields(document) for document in documents]

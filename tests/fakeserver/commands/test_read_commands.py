@@ -342,7 +342,7 @@ def test_an_aggregate_runs_over_a_collection_or_a_database() -> None:
         ({"aggregate": "c", "pipeline": [{"$match": {}}, {"$collStats": {}}], "cursor": {}}, 40602),
         ({"aggregate": 1, "pipeline": [{"$match": {}}], "cursor": {}}, 73),
         ({"aggregate": "c", "pipeline": [{"$group": {"_id": 1, "n": {"$foo": 1}}}], "cursor": {}}, 15952),
-        ({"aggregate": "c", "pipeline": [{"$project": {"x": {"$foo": 1}}}], "cursor": {}}, 168),
+        ({"aggregate": "c", "pipeline": [{"$project": {"x": {"$foo": 1}}}], "cursor": {}}, 31325),
         ({"aggregate": "c", "pipeline": [{"$listSearchIndexes": {}}], "cursor": {}}, 31082),
         ({"aggregate": 1, "pipeline": [{"$listLocalSessions": {}}], "cursor": {}, "apiStrict": True}, 323),
         (
