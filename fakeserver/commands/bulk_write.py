@@ -44,7 +44,7 @@ _OPERATIONS: Final = {
     "update": Fields.of(
         Field("update", "int", required=True, minimum=0),
         Field("filter", "object", required=True),
-        Field("updateMods", "object|array", required=True),
+        Field("updateMods", required=True),
         Field("multi", "bool"),
         Field("upsert", "bool"),
         Field("upsertSupplied", "bool"),
@@ -116,6 +116,8 @@ def _kind(operation: dict[str, Any]) -> str:
             ErrorCode.IDL_UNKNOWN_FIELD, f"BSON field 'bulkWrite.ops.{kind}' is an unknown field."
         )
     _OPERATIONS[kind].check(operation, "bulkWrite.ops")
+    if kind == "update":
+        update.check_change(operation["updateMods"])
     return kind
 
 

@@ -38,7 +38,7 @@ table = CommandTable()
         Field("collation", "object"),
         Field("arrayFilters", "array", of="object"),
         Field("remove", "bool"),
-        Field("update", "object|array"),
+        Field("update"),
         Field("upsert", "bool"),
         Field("new", "bool"),
         Field("bypassDocumentValidation", "bool"),
@@ -79,6 +79,8 @@ def find_and_modify(ctx: CommandContext, request: dict[str, Any]) -> Reply:
 
 def _check(request: Mapping[str, Any]) -> None:
     removing, change = request.get("remove", False), request.get("update")
+    if change is not None:
+        update.check_change(change)
     if removing and change is not None:
         raise _invalid("Cannot specify both an update and remove=true")
     if not removing and change is None:

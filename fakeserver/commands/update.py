@@ -12,7 +12,8 @@ from fakeserver.commands.table import CommandTable, Reply
 from fakeserver.errors import CommandError, WriteError
 from fakeserver.idl import Field, Fields
 from fakeserver.storage.engine import Query, Update, UpdateResult
-from fakeserver.storage.matching import is_operators
+from fakeserver.storage.match_operators import is_operators
+from fakeserver.storage.stages import check_stage_name
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ NO_RETRYABLE_MULTI: Final = "Cannot use (or request) retryable writes with multi
 
 _STATEMENT: Final = Fields.of(
     Field("q", "object", required=True),
-    Field("u", "object|array", required=True),
+    Field("u", required=True),
     Field("c", "object"),
     Field("multi", "bool"),
     Field("upsert", "bool"),
@@ -59,6 +60,8 @@ def update(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Update documents."""
     ns = namespace(ctx, request)
     statements = request["updates"]
+    for statement in statements:
+        check_change(statement["u"])
     batch = Batch.of(ctx, request, len(statements))
     check_uuid(request, ns, ctx.catalog.get(ns))
     matched = modified = 0
@@ -72,10 +75,30 @@ def update(ctx: CommandContext, request: dict[str, Any]) -> Reply:
                 upserted.append({"index": index, "_id": done["upserted"]["_id"]})
         if batch.stopped:
             break
+    for statement in statements:
+        check_stages(statement["u"])
     reply: Reply = {"n": matched}
     if upserted:
         reply["upserted"] = upserted
     return batch.finish({**reply, "nModified": modified})
+
+
+def check_change(change: Any) -> None:
+    """Refuse what is no update. Raises `CommandError` 9 or 14, before any statement runs."""
+    if not isinstance(change, dict | list):
+        raise CommandError(ErrorCode.FAILED_TO_PARSE, "Update argument must be either an object or an array")
+    if isinstance(change, list) and not all(isinstance(stage, dict) for stage in change):
+        raise CommandError(ErrorCode.TYPE_MISMATCH, "Each element of the 'pipeline' array must be an object")
+
+
+def check_stages(change: Any) -> None:
+    """Refuse a stage that no server knows. Raises `CommandError` 40323 or 40324 for the whole command.
+
+    A server counts the stages of a command's pipelines once it has run the statements, reached or not, and
+    fails there: what they wrote stays.
+    """
+    for stage in change if isinstance(change, list) else ():
+        check_stage_name(stage)
 
 
 def update_one(

@@ -9,13 +9,22 @@ from fakeserver.storage.paths import exactly, split
 from fakeserver.storage.positional import (
     compile_array_filters,
     concrete,
+    is_filtered,
     unused_filter,
     used_identifiers,
 )
 from fakeserver.storage.printing import show_field
-from fakeserver.storage.stages import compile_pipeline
+from fakeserver.storage.stages import check_stage_name, compile_pipeline, stage_name
 from fakeserver.storage.update_operators import CHECKS, KEEP, OPERATORS, Place
 from fakeserver.storage.values import MISSING, copy_value, is_object, order, type_name
+from fakeserver.storage.writing import (
+    erase,
+    refuse_array_on,
+    refuse_dead_end,
+    refuse_dollar,
+    write,
+    write_new,
+)
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -26,11 +35,11 @@ if TYPE_CHECKING:
 
     Document: TypeAlias = dict[str, Any]
 
-_MAX_ARRAY_PADDING: Final = 1_500_000
 _PIPELINE_STAGES: Final = frozenset(
     {"$addFields", "$project", "$replaceRoot", "$replaceWith", "$set", "$unset"}
 )
-
+_CULLING: Final = frozenset({"$pop", "$pull", "$pullAll"})
+"""The operators that take from an array which is there, and make no path that is not."""
 
 Touched: TypeAlias = "tuple[tuple[str, tuple[str, ...]], ...]"
 """The operators that worked, and where."""
@@ -82,18 +91,13 @@ class Replacement:
 
     def __init__(self, change: Mapping[str, Any]) -> None:
         self.change = change
-        for name in change:
-            if name.startswith("$"):
-                raise WriteError(
-                    ErrorCode.DOLLAR_PREFIXED_FIELD_NAME,
-                    f"The dollar ($) prefixed field '{name}' in '{name}' is not allowed in the context of an "
-                    "update's replacement document. Consider using an aggregation pipeline with "
-                    "$replaceWith.",
-                )
 
     def apply(self, document: Document, *, inserting: bool = False) -> Document:
         """Return the replacement with the document's `_id` first."""
         replaced = copy_value(self.change)
+        if not inserting:
+            for name in replaced:
+                refuse_dollar(name, replaced)
         if "_id" in document:
             _check_id(document["_id"], replaced.get("_id", document["_id"]))
             return {
@@ -112,9 +116,9 @@ class PipelineUpdate:
 
     def __init__(self, change: Sequence[Mapping[str, Any]], scope: Scope) -> None:
         for stage in change:
-            name = next(iter(stage), "") if isinstance(stage, dict) else ""
-            if name.startswith("$") and name not in _PIPELINE_STAGES:
-                compile_pipeline([stage], scope)
+            name = stage_name(stage)
+            if name not in _PIPELINE_STAGES:
+                check_stage_name(stage)
                 raise WriteError(
                     ErrorCode.INVALID_OPTIONS, f"{name} is not allowed to be used within an update"
                 )
@@ -159,7 +163,7 @@ class OperatorUpdate:
         self.steps = list(_steps(change))
         if len(self.steps) > 1:
             self.steps.sort(key=lambda step: _path_order(step[1]))
-            _refuse_conflicts([path for _name, path, _argument in self.steps])
+            _refuse_conflicts([path for step in self.steps for path in _paths(step)])
         if self.filters:
             self._refuse_unused_filters(change)
 
@@ -177,31 +181,41 @@ class OperatorUpdate:
             if name == "$setOnInsert" and not inserting:
                 continue
             if name == "$rename":
-                touched += [(name, split(path)), (name, split(argument))]
-                self._rename(changed, document, path, argument)
+                touched += [(name, split(argument)), (name, split(path))]
+                self._rename(changed, path, argument, inserting=inserting)
                 continue
             for parts in concrete(document, path, query=self.query, filters=self.filters):
                 touched.append((name, parts))
-                self._apply_one(changed, name, parts, argument)
+                self._apply_one(changed, name, parts, argument, inserting=inserting)
         self.touched = tuple(touched)
         return _id_first(changed) if "_id" not in document else self._with_same_id(document, changed)
 
-    def _apply_one(self, document: Document, name: str, parts: tuple[str, ...], argument: Any) -> None:
+    def _apply_one(
+        self, document: Document, name: str, parts: tuple[str, ...], argument: Any, *, inserting: bool
+    ) -> None:
+        if name in _CULLING:
+            refuse_dead_end(document, parts)
         place = Place(".".join(parts), document, self.scope, self.now)
         value = OPERATORS[name](exactly(document, parts), argument, place)
         if value is KEEP:
             return
         if value is MISSING:
-            _erase(document, parts)
+            erase(document, parts)
         else:
-            write(document, parts, value)
+            write_new(document, parts, value, inserting=inserting)
 
-    def _rename(self, changed: Document, before: Document, source: str, target: str) -> None:
-        value = exactly(before, split(source))
+    @staticmethod
+    def _rename(document: Document, target: str, source: str, *, inserting: bool) -> None:
+        """Move a field; `$rename` stands at its target, where a server has it in the order of operators."""
+        old, new = split(source), split(target)
+        refuse_dead_end(document, old)
+        value = exactly(document, old)
         if value is MISSING:
             return
-        _erase(changed, split(source))
-        write(changed, split(target), copy_value(value))
+        refuse_array_on(document, old, "source")
+        refuse_array_on(document, new, "destination")
+        write_new(document, new, value, inserting=inserting)
+        erase(document, old)
 
     @staticmethod
     def _with_same_id(before: Document, after: Document) -> Document:
@@ -231,7 +245,9 @@ def _steps(change: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
             _check_path(path)
             if name == "$rename":
                 _check_rename(path, argument)
-            elif name in CHECKS:
+                yield name, argument, path
+                continue
+            if name in CHECKS:
                 CHECKS[name](path, argument)
             yield name, path, argument
 
@@ -245,17 +261,20 @@ def _check_path(path: str) -> None:
             ErrorCode.EMPTY_FIELD_NAME,
             f"The update path '{path}' contains an empty field name, which is not allowed.",
         )
-    if parts[0].startswith("$"):
-        if parts[0] == "$" or parts[0].startswith("$["):
-            raise WriteError(
-                ErrorCode.BAD_VALUE,
-                f"Cannot have positional (i.e. '$') element in the first position in path '{path}'",
-            )
+    if parts.count("$") > 1:
         raise WriteError(
-            ErrorCode.DOLLAR_PREFIXED_FIELD_NAME,
-            f"The dollar ($) prefixed field '{parts[0]}' in '{path}' is not allowed in the context "
-            "of an update's "
-            "replacement document. Consider using an aggregation pipeline with $replaceWith.",
+            ErrorCode.BAD_VALUE, f"Too many positional (i.e. '$') elements found in path '{path}'"
+        )
+    if parts[0] == "$":
+        raise WriteError(
+            ErrorCode.BAD_VALUE,
+            f"Cannot have positional (i.e. '$') element in the first position in path '{path}'",
+        )
+    if is_filtered(parts[0]):
+        raise WriteError(
+            ErrorCode.BAD_VALUE,
+            "Cannot have array filter identifier (i.e. '$[<id>]') element in the first position in path "
+            f"'{path}'",
         )
 
 
@@ -266,79 +285,56 @@ def _check_rename(path: str, target: Any) -> None:
             f"The 'to' field for $rename must be a string: {show_field(path, target)[1:-1]}",
         )
     _check_path(target)
-    if path == target:
+    shown = show_field(path, target)[1:-1]
+    old, new = split(path), split(target)
+    if old == new:
+        raise WriteError(ErrorCode.BAD_VALUE, f"The source and target field for $rename must differ: {shown}")
+    shared = min(len(old), len(new))
+    if old[:shared] == new[:shared]:
         raise WriteError(
             ErrorCode.BAD_VALUE,
-            f"The source and target field for $rename must differ: {show_field(path, target)[1:-1]}",
+            f"The source and target field for $rename must not be on the same path: {shown}",
         )
-    if any("$" in part for part in (*split(path), *split(target))):
-        raise WriteError(ErrorCode.BAD_VALUE, f"The source field for $rename may not be dynamic: {path}")
+    for what, dotted, parts in (("source", path, old), ("destination", target, new)):
+        if any(part == "$" or is_filtered(part) for part in parts):
+            raise WriteError(
+                ErrorCode.BAD_VALUE, f"The {what} field for $rename may not be dynamic: {dotted}"
+            )
 
 
 def _path_order(path: str) -> list[tuple[int, int, str]]:
     return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in split(path)]
 
 
+def _paths(step: tuple[str, str, Any]) -> tuple[str, ...]:
+    """Return the paths that a step changes: a `$rename` is about two."""
+    name, path, argument = step
+    return (argument, path) if name == "$rename" else (path,)
+
+
 def _refuse_conflicts(paths: list[str]) -> None:
-    seen: dict[tuple[str, ...], str] = {}
+    seen: set[tuple[str, ...]] = set()
     for path in paths:
         parts = split(path)
         for length in range(1, len(parts) + 1):
             if parts[:length] in seen:
-                raise WriteError(
-                    ErrorCode.CONFLICTING_UPDATE_OPERATORS,
-                    f"Updating the path '{path}' would create a conflict at '{'.'.join(parts[:length])}'",
-                )
-        seen[parts] = path
+                raise _conflict(path, parts[:length])
+        if any(other[: len(parts)] == parts for other in seen):
+            raise _conflict(path, parts)
+        seen.add(parts)
+
+
+def _conflict(path: str, at: tuple[str, ...]) -> WriteError:
+    return WriteError(
+        ErrorCode.CONFLICTING_UPDATE_OPERATORS,
+        f"Updating the path '{path}' would create a conflict at '{'.'.join(at)}'",
+    )
 
 
 def _id_first(document: Document) -> Document:
     if "_id" not in document or next(iter(document)) == "_id":
         return document
     return {"_id": document["_id"], **document}
-
-
-def write(document: Document, parts: tuple[str, ...], value: Any) -> None:
-    """Set a field, making the documents that lead to it and padding arrays. Raises `WriteError` 28."""
-    container: Any = document
-    for index, part in enumerate(parts):
-        last = index == len(parts) - 1
-        if isinstance(container, dict):
-            if last:
-                container[part] = value
-            else:
-                container = container.setdefault(part, {})
-        elif isinstance(container, list) and part.isdigit():
-            _pad(container, int(part))
-            if last:
-                container[int(part)] = value
-            else:
-                if container[int(part)] is None:
-                    container[int(part)] = {}
-                container = container[int(part)]
-        else:
-            holder = parts[index - 1]
-            raise WriteError(
-                ErrorCode.PATH_NOT_VIABLE,
-                f"Cannot create field '{part}' in element {show_field(holder, container)}",
-            )
-
-
-def _pad(array: list[Any], index: int) -> None:
-    if index - len(array) > _MAX_ARRAY_PADDING:
-        raise WriteError(
-            ErrorCode.CANNOT_BACKFILL_ARRAY,
-            f"can't backfill more than {_MAX_ARRAY_PADDING} elements",
-        )
-    array.extend([None] * (index + 1 - len(array)))
-
-
-def _erase(document: Document, parts: tuple[str, ...]) -> None:
-    container = exactly(document, parts[:-1])
-    if isinstance(container, dict):
-        container.pop(parts[-1], None)
-    elif isinstance(container, list) and parts[-1].isdigit() and int(parts[-1]) < len(container):
-        container[int(parts[-1])] = None
 
 
 def seed(pairs: Sequence[tuple[str, Any]]) -> Document:

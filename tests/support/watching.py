@@ -9,7 +9,7 @@ from bson import Timestamp
 
 from fakeserver.pipeline import Park
 from fakeserver.storage.paths import split
-from fakeserver.storage.updating import write
+from fakeserver.storage.writing import write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

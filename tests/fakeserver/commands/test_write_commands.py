@@ -423,3 +423,85 @@ def test_a_validator_tells_what_it_missed() -> None:
 def test_counts_are_32_bits_wide() -> None:
     reply = holding({"_id": 1}).run({"delete": "c", "deletes": [{"q": {}, "limit": 1}]})
     assert not isinstance(reply["n"], Int64)
+
+
+def test_a_moderate_validator_leaves_documents_alone_that_never_passed() -> None:
+    server = holding({"_id": 1, "x": 1}, {"_id": 2, "x": "text"})
+    server.run({"collMod": "c", "validator": {"x": {"$type": "string"}}, "validationLevel": "moderate"})
+    change = {"q": {}, "u": {"$set": {"x": 5}}, "multi": True}
+    reply = server.run({"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"y": 1}}}, change]})
+    assert (reply["n"], reply["nModified"]) == (1, 1)
+    assert [(error["index"], error["code"]) for error in reply["writeErrors"]] == [(1, 121)]
+    reply = server.run({"insert": "c", "documents": [{"_id": 3, "x": 1}]})
+    assert reply["writeErrors"][0]["code"] == 121
+    server.run({"collMod": "c", "validationLevel": "strict"})
+    reply = server.run({"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"y": 2}}}]})
+    assert reply["writeErrors"][0]["code"] == 121
+
+
+@pytest.mark.parametrize("fields", [{}, {"t": None}, {"t": 1}, {"t": "2020-01-01"}, {"t": Timestamp(1, 1)}])
+def test_a_measurement_has_a_time(fields: dict[str, Any]) -> None:
+    server = Server()
+    server.run({"create": "c", "timeseries": {"timeField": "t"}})
+    reply = server.run({"insert": "c", "documents": [{"_id": 1, **fields}], "bypassDocumentValidation": True})
+    message = "'t' must be present and contain a valid BSON UTC datetime value"
+    assert reply == {"n": 0, "writeErrors": [{"index": 0, "code": 2, "errmsg": message}]}
+
+
+@pytest.mark.parametrize(
+    ("stage", "code", "message"),
+    [
+        ({"$nonsense": 1}, 40324, "Unrecognized pipeline stage name: '$nonsense'"),
+        ({}, 40323, "A pipeline stage specification object must contain exactly one field."),
+    ],
+)
+def test_an_unknown_stage_fails_the_update_command_once_its_statements_ran(
+    stage: dict[str, Any], code: int, message: str
+) -> None:
+    server = holding({"_id": 1}, {"_id": 2})
+    statements = [
+        {"q": {"_id": 1}, "u": {"$set": {"x": 1}}},
+        {"q": {"_id": 2}, "u": [stage]},
+        {"q": {"_id": 2}, "u": {"$set": {"x": 1}}},
+    ]
+    error = failure(server, {"update": "c", "updates": statements})
+    assert (error.code, error.message) == (code, message)
+    assert server.documents("c") == [{"_id": 1, "x": 1}, {"_id": 2}]
+
+
+def test_a_stage_that_no_update_may_have_fails_its_statement() -> None:
+    reply = holding({"_id": 1}).run({"update": "c", "updates": [{"q": {}, "u": [{"$match": {}}]}]})
+    message = "$match is not allowed to be used within an update"
+    assert reply["writeErrors"] == [{"index": 0, "code": 72, "errmsg": message}]
+
+
+def test_an_unknown_stage_fails_one_operation_of_a_bulk_write_and_all_of_a_find_and_modify() -> None:
+    server = holding({"_id": 1})
+    operation = {"update": 0, "filter": {}, "updateMods": [{"$nonsense": 1}]}
+    reply = server.run({"bulkWrite": 1, "ops": [operation], "nsInfo": [{"ns": "db.c"}]}, db="admin")
+    assert [each["code"] for each in reply["cursor"]["firstBatch"]] == [40324]
+    error = failure(server, {"findAndModify": "c", "query": {}, "update": [{"$nonsense": 1}]})
+    assert error.code == 40324
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "message"),
+    [
+        (1, 9, "Update argument must be either an object or an array"),
+        ([1], 14, "Each element of the 'pipeline' array must be an object"),
+    ],
+)
+def test_what_is_no_update_fails_the_command_before_any_statement_runs(
+    change: Any, code: int, message: str
+) -> None:
+    server = holding({"_id": 1})
+    statements = [{"q": {}, "u": {"$set": {"x": 1}}}, {"q": {}, "u": change}]
+    operations = [{"update": 0, "filter": each["q"], "updateMods": each["u"]} for each in statements]
+    for command, db in (
+        ({"update": "c", "updates": statements}, "db"),
+        ({"bulkWrite": 1, "ops": operations, "nsInfo": [{"ns": "db.c"}]}, "admin"),
+        ({"findAndModify": "c", "update": change}, "db"),
+    ):
+        error = failure(server, command, db=db)
+        assert (error.code, error.message) == (code, message)
+    assert server.documents("c") == [{"_id": 1}]
