@@ -12,7 +12,7 @@ from fakeserver.storage.functions import FunctionTable, nullish
 from fakeserver.storage.regex import compile_regex
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 functions = FunctionTable()
 
@@ -22,9 +22,13 @@ _INVALID = 51111
 def _searching(name: str, nothing: Callable[[], Any], search: Callable[[re.Pattern[str], str], Any]) -> None:
     """Enter an operator; it answers `nothing` where the text or the expression is null or missing."""
 
-    @functions.function(name, named=True)
-    def _call(parts: dict[str, Any]) -> Any:
+    def parse(parts: Mapping[str, Any]) -> None:
         _check_names(name, parts)
+        if all(map(_is_constant, (parts["regex"], parts.get("options")))):
+            _pattern(name, parts["regex"], parts.get("options"))
+
+    @functions.function(name, named=True, parse=parse)
+    def _call(parts: dict[str, Any]) -> Any:
         pattern = _pattern(name, parts["regex"], parts.get("options"))
         text = parts["input"]
         if not nullish(text) and not isinstance(text, str):
@@ -32,7 +36,14 @@ def _searching(name: str, nothing: Callable[[], Any], search: Callable[[re.Patte
         return nothing() if pattern is None or nullish(text) else search(pattern, text)
 
 
-def _check_names(name: str, parts: dict[str, Any]) -> None:
+def _is_constant(argument: Any) -> bool:
+    """Return whether an argument means itself, so that a server looks at it before there is a document."""
+    return not isinstance(argument, dict | list) and not (
+        isinstance(argument, str) and argument.startswith("$")
+    )
+
+
+def _check_names(name: str, parts: Mapping[str, Any]) -> None:
     for key in parts:
         if key not in {"input", "regex", "options"}:
             raise CommandError(31024, f"{name} found an unknown argument: {key}")

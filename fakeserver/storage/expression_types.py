@@ -30,7 +30,7 @@ from fakeserver.storage.values import (
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 functions = FunctionTable()
 function = functions.function
@@ -233,14 +233,17 @@ _CONVERSIONS: Final[dict[str, Callable[[Any], Any]]] = {
 _ALIASES: Final = {code: name for name, code in TYPE_CODES.items()}
 
 
-@function("$convert", named=True)
-def _convert(parts: dict[str, Any]) -> Any:
+def _parse_convert(parts: Mapping[str, Any]) -> None:
     for key in parts:
         if key not in {"input", "to", "onError", "onNull", "format", "byteOrder", "base"}:
             raise CommandError(ErrorCode.FAILED_TO_PARSE, f"$convert found an unknown argument: {key}")
     for key in ("input", "to"):
         if key not in parts:
             raise CommandError(ErrorCode.FAILED_TO_PARSE, f"Missing '{key}' parameter to $convert")
+
+
+@function("$convert", named=True, parse=_parse_convert)
+def _convert(parts: dict[str, Any]) -> Any:
     value, target = parts["input"], parts["to"]
     if nullish(target):
         return None

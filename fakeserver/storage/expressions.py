@@ -26,6 +26,7 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from fakeserver.storage.functions import Function
     from fakeserver.storage.scope import Evaluate, Frame, Scope
 
 _UNDEFINED_VARIABLE: Final = 17276
@@ -109,7 +110,7 @@ class Compiler:
             raise CommandError(ErrorCode.INVALID_PIPELINE_OPERATOR, f"Unrecognized expression '{name}'")
         arguments = argument if isinstance(argument, list) else [argument]
         if function.named:
-            return self._named(name, argument, function.call)
+            return self._named(function, argument)
         function.check(len(arguments))
         compiled = [self.compile(item) for item in arguments]
         if function.folds:
@@ -117,7 +118,8 @@ class Compiler:
             return lambda frame: function.call(*[item(frame) for item in compiled], fold=fold)
         return lambda frame: function.call(*[item(frame) for item in compiled])
 
-    def _named(self, name: str, argument: Any, call: Callable[..., Any]) -> Evaluate:
+    def _named(self, function: Function, argument: Any) -> Evaluate:
+        name, call = function.name, function.call
         if name in expression_dates.PARTS:
             argument = expression_dates.part_arguments(name, argument)
         if not isinstance(argument, dict):
@@ -125,6 +127,8 @@ class Compiler:
                 ErrorCode.FAILED_TO_PARSE,
                 f"{name} expects an object of named arguments but found: {type_name(argument)}",
             )
+        if function.parse is not None:
+            function.parse(argument)
         compiled = {key: self.compile(value) for key, value in argument.items()}
         return lambda frame: call({key: value(frame) for key, value in compiled.items()})
 

@@ -9,7 +9,7 @@ from fakeserver.errors import CommandError
 from fakeserver.storage.values import MISSING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     Call: TypeAlias = Callable[..., Any]
 
@@ -19,7 +19,10 @@ _WRONG_ARITY_RANGE = 28667
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """An operator: how many arguments it takes (`most` None: any number), and whether they have names."""
+    """An operator: how many arguments it takes (`most` None: any number), and whether they have names.
+
+    `parse` looks at named arguments before any document is there, and raises `CommandError` for wrong ones.
+    """
 
     name: str
     call: Call
@@ -27,6 +30,7 @@ class Function:
     most: int | None = 1
     named: bool = False
     folds: bool = False
+    parse: Callable[[Mapping[str, Any]], None] | None = None
 
     def check(self, passed: int) -> None:
         """Refuse a wrong number of arguments."""
@@ -51,13 +55,20 @@ class FunctionTable:
     functions: dict[str, Function] = field(default_factory=dict)
 
     def function(
-        self, name: str, least: int = 1, most: int | None = -1, *, named: bool = False, folds: bool = False
+        self,
+        name: str,
+        least: int = 1,
+        most: int | None = -1,
+        *,
+        named: bool = False,
+        folds: bool = False,
+        parse: Callable[[Mapping[str, Any]], None] | None = None,
     ) -> Callable[[Call], Call]:
         """Enter the decorated function as operator `name`; `most` is `least` unless given."""
 
         def enter(call: Call) -> Call:
             limit = least if most == -1 else most
-            self.functions[name] = Function(name, call, least, limit, named, folds)
+            self.functions[name] = Function(name, call, least, limit, named, folds, parse)
             return call
 
         return enter

@@ -293,3 +293,20 @@ def test_expressions_that_cannot_be(expression: Any, code: int, message: str) ->
     with pytest.raises(CommandError) as caught:
         value_of(expression)
     assert (caught.value.code, caught.value.message) == (code, message)
+
+
+@pytest.mark.parametrize(
+    ("expression", "code"),
+    [
+        ({"$regexMatch": {"input": "$a"}}, 31023),
+        ({"$regexMatch": {"input": "$a", "regex": "("}}, 51111),
+        ({"$regexFind": {"input": "$a", "regex": 1}}, 51105),
+        ({"$regexFindAll": {"input": "$a", "regex": "x", "options": "q"}}, 51108),
+        ({"$convert": {"input": 1}}, 9),
+        ({"$convert": {"input": 1, "to": "int", "nonsense": 1}}, 9),
+    ],
+)
+def test_what_is_wrong_with_an_expression_is_said_without_a_document(expression: Any, code: int) -> None:
+    with pytest.raises(CommandError) as caught:
+        MongomockEngine().aggregate(NS, [{"$set": {"r": expression}}], options=Query())
+    assert caught.value.code == code
