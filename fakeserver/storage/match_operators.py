@@ -14,6 +14,9 @@ from fakeserver.storage.expression_math import remainder
 from fakeserver.storage.printing import show, show_field
 from fakeserver.storage.regex import compile_regex, source_of
 from fakeserver.storage.values import (
+    INT32_MAX,
+    INT32_MIN,
+    INT64_MAX,
     MISSING,
     TYPE_CODES,
     exact,
@@ -233,14 +236,31 @@ def _bits(matches: Callable[[int, int], bool], name: str) -> Compile:
 
 def _mask(argument: Any, name: str) -> int:
     if isinstance(argument, list):
-        return sum(1 << int(place) for place in {whole(item) or 0 for item in argument})
-    bits = _bits_of(argument)
+        return sum(1 << place for place in {_bit_position(*item) for item in enumerate(argument)})
+    shown = show_field(name, argument)[1:-1]
+    if isinstance(argument, bytes | Binary):
+        return int.from_bytes(argument, "little")
+    if not is_number(argument):
+        raise _bad(f"{name} takes an Array, a number, or a BinData but received: {shown}")
+    bits = whole(argument)
     if bits is None or bits < 0:
-        raise CommandError(
-            ErrorCode.FAILED_TO_PARSE if is_number(argument) else ErrorCode.BAD_VALUE,
-            f"{name} takes an Array, a number, or a BinData but received: {show_field(name, argument)}",
-        )
+        problem = "Expected an integer" if bits is None else "Expected a non-negative number in"
+        raise CommandError(ErrorCode.FAILED_TO_PARSE, f"{problem}: {shown}")
+    if bits > INT64_MAX:
+        raise CommandError(ErrorCode.FAILED_TO_PARSE, f"Cannot represent as a 64-bit integer: {shown}")
     return bits
+
+
+def _bit_position(index: int, value: Any) -> int:
+    shown = show_field(str(index), value)[1:-1]
+    position = whole(value)
+    if position is None:
+        raise _bad(f"bit positions must be an integer but got: {shown}")
+    if not INT32_MIN <= position <= INT32_MAX:
+        raise _bad(f"bit positions cannot be represented as a 32-bit signed integer: {shown}")
+    if position < 0:
+        raise _bad(f"bit positions must be >= 0 but got: {shown}")
+    return position
 
 
 def _bits_of(value: Any) -> int | None:

@@ -19,6 +19,14 @@ def split(path: str) -> tuple[str, ...]:
     return tuple(path.split("."))
 
 
+@lru_cache(maxsize=4096)
+def array_index(part: str) -> int | None:
+    """Return the index that a part of a path is in an array, None for a name: `01` and `²` are names."""
+    if not (part.isascii() and part.isdigit()) or (part[0] == "0" and part != "0"):
+        return None
+    return int(part)
+
+
 def read(value: Any, parts: tuple[str, ...]) -> Iterator[Any]:
     """Yield what a query sees at a path: each array on the way is entered, by index and element by element.
 
@@ -41,8 +49,9 @@ def read(value: Any, parts: tuple[str, ...]) -> Iterator[Any]:
 
 
 def _read_array(array: list[Any], parts: tuple[str, ...]) -> Iterator[Any]:
-    if parts[0].isdigit() and int(parts[0]) < len(array):
-        yield from read(array[int(parts[0])], parts[1:])
+    index = array_index(parts[0])
+    if index is not None and index < len(array):
+        yield from read(array[index], parts[1:])
     for item in array:
         if isinstance(item, dict | DBRef):
             yield from read(item, parts)
@@ -70,8 +79,9 @@ def exactly(value: Any, parts: tuple[str, ...]) -> Any:
             value = value.as_doc()
         if isinstance(value, dict):
             value = value.get(part, MISSING)
-        elif isinstance(value, list) and part.isdigit() and int(part) < len(value):
-            value = value[int(part)]
+        elif isinstance(value, list):
+            index = array_index(part)
+            value = value[index] if index is not None and index < len(value) else MISSING
         else:
             return MISSING
     return value

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fakeserver.errors import CommandError
 from fakeserver.storage.match_operators import is_operators
 from fakeserver.storage.matching import compile_element, compile_filter
-from fakeserver.storage.paths import exactly, split
+from fakeserver.storage.paths import array_index, exactly, split
 from fakeserver.storage.printing import show, show_field
 from fakeserver.storage.scope import Scope
 from fakeserver.storage.values import MISSING
@@ -162,8 +162,8 @@ def _conditions(query: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 def _first_match(array: Any, rest: tuple[str, ...], condition: Any) -> int | None:
     if not isinstance(array, list):
         return None
-    if rest and rest[0].isdigit():
-        return int(rest[0])
+    if rest and array_index(rest[0]) is not None:
+        return array_index(rest[0])
     if is_operators(condition) and "$elemMatch" in condition and not rest:
         test = compile_element(condition["$elemMatch"])
     elif rest:

@@ -147,7 +147,7 @@ def _add_to_set(current: Any, argument: Any, place: Place) -> Any:
         f"Cannot apply $addToSet to non-array field. Field named '{place.name}' has non-array type "
         f"{type_name(current)}",
     )
-    added = argument["$each"] if is_object(argument) and "$each" in argument else [argument]
+    added = argument["$each"] if _adds_each(argument) else [argument]
     count = len(items)
     for value in added:
         if not any(equal(value, item, place.scope.fold) for item in items):
@@ -251,9 +251,46 @@ def _check_push(_path: str, argument: Any) -> None:
                 f"{type_name(argument[name])}",
             )
 
+    if "$sort" in argument:
+        _check_push_sort(argument["$sort"])
+
+
+def _check_push_sort(sort: Any) -> None:
+    """Refuse what an array cannot be sorted by: neither a direction nor fields with theirs."""
+    if not is_object(sort) and not is_number(sort):
+        raise WriteError(
+            ErrorCode.BAD_VALUE,
+            "The $sort is invalid: use 1/-1 to sort the whole element, or {field:1/-1} to sort embedded "
+            "fields",
+        )
+    fields = sort if is_object(sort) else {"field": sort}
+    if not fields:
+        raise WriteError(ErrorCode.BAD_VALUE, "The $sort pattern is empty when it should be a set of fields.")
+    for path, direction in fields.items():
+        if whole(direction) not in (1, -1):
+            raise WriteError(ErrorCode.BAD_VALUE, "The $sort element value must be either 1 or -1")
+        if not path:
+            raise WriteError(ErrorCode.BAD_VALUE, "The $sort field cannot be empty")
+        if "" in path.split("."):
+            raise WriteError(
+                ErrorCode.BAD_VALUE, f"The $sort field is a dotted field but has an empty part: {path}"
+            )
+
+
+def _adds_each(argument: Any) -> bool:
+    """Return whether `$addToSet` adds several values: `$each` comes first, else it is a value's field."""
+    return isinstance(argument, dict) and next(iter(argument), "") == "$each"
+
 
 def _check_add_to_set(_path: str, argument: Any) -> None:
-    if is_object(argument) and "$each" in argument and not isinstance(argument["$each"], list):
+    if not _adds_each(argument):
+        return
+    if len(argument) > 1:
+        raise WriteError(
+            ErrorCode.BAD_VALUE,
+            f"Found unexpected fields after $each in $addToSet: {show_document(argument)}",
+        )
+    if not isinstance(argument["$each"], list):
         raise WriteError(
             ErrorCode.TYPE_MISMATCH,
             "The argument to $each in $addToSet must be an array but it was of type "
@@ -261,7 +298,11 @@ def _check_add_to_set(_path: str, argument: Any) -> None:
         )
 
 
-def _check_pop(_path: str, argument: Any) -> None:
+def _check_pop(path: str, argument: Any) -> None:
+    if not is_number(argument):
+        raise WriteError(
+            ErrorCode.FAILED_TO_PARSE, f"Expected a number in: {show_field(path, argument)[1:-1]}"
+        )
     if whole(argument) not in (1, -1):
         raise WriteError(ErrorCode.FAILED_TO_PARSE, f"$pop expects 1 or -1, found: {show(argument)}")
 
@@ -286,6 +327,9 @@ def _check_current_date(_path: str, argument: Any) -> None:
             f"{type_name(argument)} is not valid type for $currentDate. Please use a boolean ('true') or a "
             "$type expression ({$type: 'timestamp/date'}).",
         )
+    for name in argument:
+        if name != "$type":
+            raise WriteError(ErrorCode.BAD_VALUE, f"Unrecognized $currentDate option: {name}")
     if argument.get("$type") not in ("date", "timestamp"):
         raise WriteError(
             ErrorCode.BAD_VALUE,

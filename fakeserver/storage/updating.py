@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from fakeserver.errors import WriteError
-from fakeserver.storage.paths import exactly, split
+from fakeserver.storage.paths import array_index, exactly, split
 from fakeserver.storage.positional import (
     compile_array_filters,
     concrete,
@@ -303,7 +303,8 @@ def _check_rename(path: str, target: Any) -> None:
 
 
 def _path_order(path: str) -> list[tuple[int, int, str]]:
-    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in split(path)]
+    indexes = ((part, array_index(part)) for part in split(path))
+    return [(1, 0, part) if index is None else (0, index, "") for part, index in indexes]
 
 
 def _paths(step: tuple[str, str, Any]) -> tuple[str, ...]:

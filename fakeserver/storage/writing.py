@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import WriteError
-from fakeserver.storage.paths import exactly
+from fakeserver.storage.paths import array_index, exactly
 from fakeserver.storage.printing import show_field
 from fakeserver.storage.values import MISSING, type_name
 from mongowire.codes import ErrorCode
@@ -25,7 +25,7 @@ def refuse_dead_end(document: Document, parts: tuple[str, ...]) -> None:
     """Refuse a path that leads on from a value which holds nothing. Raises `WriteError` 28."""
     container: Any = document
     for index, part in enumerate(parts):
-        if isinstance(container, dict) or (isinstance(container, list) and part.isdigit()):
+        if isinstance(container, dict) or (isinstance(container, list) and array_index(part) is not None):
             container = exactly(container, (part,))
         else:
             raise WriteError(
@@ -95,14 +95,14 @@ def write(document: Document, parts: tuple[str, ...], value: Any) -> None:
                 container[part] = value
             else:
                 container = container.setdefault(part, {})
-        elif isinstance(container, list) and part.isdigit():
-            _pad(container, int(part))
+        elif isinstance(container, list) and (place := array_index(part)) is not None:
+            _pad(container, place)
             if last:
-                container[int(part)] = value
+                container[place] = value
             else:
-                if container[int(part)] is None:
-                    container[int(part)] = {}
-                container = container[int(part)]
+                if container[place] is None:
+                    container[place] = {}
+                container = container[place]
         else:
             holder = parts[index - 1]
             raise WriteError(
@@ -125,5 +125,7 @@ def erase(document: Document, parts: tuple[str, ...]) -> None:
     container = exactly(document, parts[:-1])
     if isinstance(container, dict):
         container.pop(parts[-1], None)
-    elif isinstance(container, list) and parts[-1].isdigit() and int(parts[-1]) < len(container):
-        container[int(parts[-1])] = None
+    elif isinstance(container, list):
+        index = array_index(parts[-1])
+        if index is not None and index < len(container):
+            container[index] = None

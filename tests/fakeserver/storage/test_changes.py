@@ -123,6 +123,42 @@ def refused(document: Document, change: Any, query: Document | None = None) -> C
             "Cannot have positional (i.e. '$') element in the first position in path '$'",
         ),
         ({}, {"$set": {"a.$.b.$": 1}}, 2, "Too many positional (i.e. '$') elements found in path 'a.$.b.$'"),
+        ({}, {"$pop": {"a": "x"}}, 9, 'Expected a number in: a: "x"'),
+        ({}, {"$pop": {"a": 2}}, 9, "$pop expects 1 or -1, found: 2"),
+        (
+            {},
+            {"$push": {"a": {"$each": [], "$sort": "x"}}},
+            2,
+            (
+                "The $sort is invalid: use 1/-1 to sort the whole element, or {field:1/-1} "
+                "to sort embedded fields"
+            ),
+        ),
+        (
+            {},
+            {"$push": {"a": {"$each": [], "$sort": {}}}},
+            2,
+            "The $sort pattern is empty when it should be a set of fields.",
+        ),
+        (
+            {},
+            {"$push": {"a": {"$each": [], "$sort": 2}}},
+            2,
+            "The $sort element value must be either 1 or -1",
+        ),
+        (
+            {},
+            {"$push": {"a": {"$each": [], "$sort": {"b..c": 1}}}},
+            2,
+            "The $sort field is a dotted field but has an empty part: b..c",
+        ),
+        (
+            {},
+            {"$addToSet": {"a": {"$each": [], "x": 1}}},
+            2,
+            "Found unexpected fields after $each in $addToSet: { $each: [], x: 1 }",
+        ),
+        ({}, {"$currentDate": {"a": {"x": 1}}}, 2, "Unrecognized $currentDate option: x"),
         ({}, [{"$match": {}}], 72, "$match is not allowed to be used within an update"),
         ({}, [{"$out": "x"}], 72, "$out is not allowed to be used within an update"),
         ({}, [{"$bucketAuto": {}}], 72, "$bucketAuto is not allowed to be used within an update"),
@@ -144,6 +180,8 @@ def test_changes_that_a_server_refuses(document: Document, change: Any, code: in
         ({"a": [1]}, {"$pop": {"a.5.b": 1}}, {"a": [1]}),
         ({"a": 1}, {"$unset": {"a.b": 1}}, {"a": 1}),
         ({"a": {}}, {"$set": {"a.$x": 1}}, {"a": {"$x": 1}}),
+        ({}, {"$addToSet": {"a": {"x": 1, "$each": []}}}, {"a": [{"x": 1, "$each": []}]}),
+        ({"a": {}}, {"$set": {"a.01": 1}}, {"a": {"01": 1}}),
         ({"a": 1}, {"$set": {"a": {"$x": 1}}}, {"a": {"$x": 1}}),
         ({"$x": {"y": 1}}, {"$set": {"$x.y": 2}}, {"$x": {"y": 2}}),
         ({"$x": 1, "a": 1}, {"$unset": {"$x": 1}}, {"a": 1}),

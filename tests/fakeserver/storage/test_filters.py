@@ -119,6 +119,20 @@ def test_null_and_missing_are_at_most_and_at_least_null() -> None:
             "options set in both $regex and $options",
         ),
         ({"a": {"$regex": "x", "$options": "q"}}, 51108, "invalid flag in regex options: q"),
+        ({"a": {"$bitsAllSet": [-1]}}, 2, "bit positions must be >= 0 but got: 0: -1"),
+        ({"a": {"$bitsAnySet": [0, "x"]}}, 2, 'bit positions must be an integer but got: 1: "x"'),
+        (
+            {"a": {"$bitsAnySet": [2**31]}},
+            2,
+            "bit positions cannot be represented as a 32-bit signed integer: 0: 2147483648",
+        ),
+        ({"a": {"$bitsAllClear": -1}}, 9, "Expected a non-negative number in: $bitsAllClear: -1"),
+        ({"a": {"$bitsAllClear": 1.5}}, 9, "Expected an integer: $bitsAllClear: 1.5"),
+        (
+            {"a": {"$bitsAllClear": "x"}},
+            2,
+            '$bitsAllClear takes an Array, a number, or a BinData but received: $bitsAllClear: "x"',
+        ),
         ({"a": {"$regex": "x\0"}}, 2, "Regular expression cannot contain an embedded null byte"),
     ],
 )
@@ -204,3 +218,10 @@ def test_pull_looks_into_arrays_by_operators_and_into_documents_by_fields(
     engine.insert(NS, {"_id": 1, "a": [1, 2, [2], None, {"b": 1}, [{"b": 1}]]})
     engine.update(NS, Update(Query(), {"$pull": {"a": condition}}))
     assert engine.find(NS, Query()) == [{"_id": 1, "a": left}]
+
+
+@pytest.mark.parametrize(
+    ("part", "found"), [("0", True), ("00", False), ("²", False), ("-1", False), ("1", False)]
+)
+def test_an_index_is_written_in_digits_without_a_zero_in_front(part: str, *, found: bool) -> None:
+    assert compile_filter({f"a.{part}": 5})({"a": [5]}) is found
