@@ -19,7 +19,15 @@ from fakeserver.storage.paths import exactly, remove, split
 from fakeserver.storage.printing import show
 from fakeserver.storage.projecting import check_project, compile_projection, set_computed
 from fakeserver.storage.redacting import compile_redact
-from fakeserver.storage.sorting import Sorted, check_sort, key_values, sort_documents
+from fakeserver.storage.sort_keys import (
+    KEEPING_DOCUMENTS,
+    ONE_BY_ONE,
+    carrying,
+    keyed_by,
+    names_sort_key,
+    sort_key_of,
+)
+from fakeserver.storage.sorting import check_sort, sort_documents
 from fakeserver.storage.values import (
     MISSING,
     copy_value,
@@ -62,51 +70,16 @@ def _compile_stages(pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> Iter
     """Yield the stages; from a `$sort` to the last `$meta: "sortKey"`, documents carry their sort key."""
     for place, stage in enumerate(pipeline):
         name, run = stage_name(stage), _compile_stage(stage, scope)
-        if name == "$sort" and _names_sort_key(pipeline[place + 1 :]):
-            yield _keyed(run, stage[name], scope)
-            scope = scope._replace(meta={**scope.meta, "sortKey": _sort_key})
-        elif "sortKey" not in scope.meta or name in _KEEPING_DOCUMENTS:
+        if name == "$sort" and names_sort_key(pipeline[place + 1 :]):
+            yield keyed_by(run, stage[name], scope)
+            scope = scope._replace(meta={**scope.meta, "sortKey": sort_key_of})
+        elif "sortKey" not in scope.meta or name in KEEPING_DOCUMENTS:
             yield run
-        elif name in _ONE_BY_ONE:
-            yield _carrying(run)
+        elif name in ONE_BY_ONE:
+            yield carrying(run)
         else:
             yield run
             scope = scope._replace(meta={key: scope.meta[key] for key in scope.meta if key != "sortKey"})
-
-
-_KEEPING_DOCUMENTS: Final = frozenset({"$match", "$limit", "$skip", "$sample"})
-_ONE_BY_ONE: Final = frozenset({
-    "$project", "$redact", "$addFields", "$set", "$unset", "$replaceRoot", "$replaceWith", "$unwind",
-    "$lookup", "$graphLookup",
-})  # fmt: skip
-
-
-def _names_sort_key(value: Any) -> bool:
-    if isinstance(value, dict):
-        return value.get("$meta") == "sortKey" or any(map(_names_sort_key, value.values()))
-    return isinstance(value, list) and any(map(_names_sort_key, value))
-
-
-def _sort_key(document: Any) -> Any:
-    return list(document.key) if isinstance(document, Sorted) else MISSING
-
-
-def _keyed(run: Stage, sort: Mapping[str, Any], scope: Scope) -> Stage:
-    def keyed(documents: list[Document]) -> list[Document]:
-        return [Sorted(document, key_values(document, sort, scope.fold)) for document in run(documents)]
-
-    return keyed
-
-
-def _carrying(run: Stage) -> Stage:
-    def carried(documents: list[Document]) -> list[Document]:
-        return [
-            Sorted(made, document.key) if isinstance(document, Sorted) else made
-            for document in documents
-            for made in run([document])
-        ]
-
-    return carried
 
 
 def stage_name(stage: Any) -> str:
