@@ -9,6 +9,7 @@ import bson
 from fakeserver.commands.reading import (
     check_hint,
     check_uuid,
+    collation_of,
     namespace,
     query_of,
     reader,
@@ -18,13 +19,15 @@ from fakeserver.commands.table import CommandTable, Reply
 from fakeserver.errors import CommandError
 from fakeserver.idl import Field, Fields
 from fakeserver.sizes import MAX_USER_BYTES, fit_one_reply
-from fakeserver.storage.collation import fold_of
+from fakeserver.storage.collation import complete, fold_of
+from fakeserver.storage.index_keys import is_ordered
 from fakeserver.storage.paths import read, split
 from fakeserver.storage.values import MISSING, order
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
+    from fakeserver.catalog import Collection
     from fakeserver.commands.context import CommandContext
     from fakeserver.storage.engine import Document
 
@@ -59,19 +62,16 @@ def distinct(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     source, view, collection = ctx.catalog.resolve(ns)
     at = snapshot_time(ctx, request)
     wanted = request.get("query") or {}
-    hint = None if view else check_hint(collection, request.get("hint"), ns, wanted)
-    options = query_of(ctx, request, collection, hint=hint, read=reader(ctx, ctx.db))
+    hint = check_hint(collection, request.get("hint"), ns, wanted)
+    scanned = None if view or hint else index_to_scan(collection, request)
+    options = query_of(ctx, request, collection, hint=hint or scanned, read=reader(ctx, ctx.db))
     documents = ctx.catalog.engine.aggregate(source, [*view, {"$match": wanted}], options=options)
     found = _values(documents, request["key"])
     fold = fold_of(options.collation)
     different: dict[Any, Any] = {}
     for value in found:
         different.setdefault(order(value, fold), value)
-    keys = list(different)
-    if collection is not None and any(
-        next(iter(index.key)) == request["key"] for index in collection.indexes.values()
-    ):
-        keys.sort()
+    keys = list(different) if scanned is None else sorted(different)
     reply: Reply = {"values": [different[key] for key in keys]}
     if view or not fit_one_reply(len(keys), ctx.catalog.engine.stats(source).size + _ROOM_AROUND):
         _check_size(reply, request["key"])
@@ -90,6 +90,23 @@ def _check_size(reply: Reply, key: str) -> None:
         raise CommandError(_COLLECTED, f"Executor error during distinct command :: caused by :: {message}")
     if size >= MAX_USER_BYTES - _ROOM_AROUND:
         raise CommandError(_TOO_LARGE, message)
+
+
+def index_to_scan(collection: Collection | None, request: Mapping[str, Any]) -> str | None:
+    """Return the index whose keys alone tell all values of a field: of everything, in their order."""
+    if collection is None or request.get("query"):
+        return None
+    collation = complete(collation_of(request, collection))
+    for index in collection.indexes.values():
+        told = index.document
+        if (
+            next(iter(index.key)) == request["key"]
+            and is_ordered(index)
+            and complete(told.get("collation")) == collation
+            and not (index.sparse or told.get("hidden") or "partialFilterExpression" in told)
+        ):
+            return index.name
+    return None
 
 
 def _values(documents: Iterable[Document], key: str) -> Iterable[Any]:

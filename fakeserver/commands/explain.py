@@ -1,22 +1,30 @@
-"""The explain command, in outline: which plan a server would choose, and how many documents it finds."""
+"""The explain command: by which plan the engine runs a command, and how much it examines."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from fakeserver.commands.reading import query_of
+from fakeserver.commands import default_table
+from fakeserver.commands.distinct import index_to_scan
+from fakeserver.commands.find import check_bounds
+from fakeserver.commands.plan_stages import Wanted, tree
+from fakeserver.commands.reading import check_hint, query_of, reader
 from fakeserver.commands.table import CommandTable, Reply, first_argument
 from fakeserver.errors import CommandError
 from fakeserver.idl import Field, Fields
-from fakeserver.storage.engine import Namespace
-from fakeserver.storage.planning import uses_id_index
+from fakeserver.profile import WIRE_80
+from fakeserver.storage.bounds import clauses
+from fakeserver.storage.engine import Namespace, Query
+from fakeserver.storage.scope import Scope
+from fakeserver.storage.sorting import check_sort
+from fakeserver.storage.stages import compile_pipeline
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from fakeserver.commands.context import CommandContext
-    from fakeserver.storage.engine import Document, Query
+    from fakeserver.storage.engine import Document, Explanation
 
 table = CommandTable()
 
@@ -24,6 +32,18 @@ _EXPLAINABLE: Final = frozenset(
     {"find", "count", "distinct", "aggregate", "update", "delete", "findAndModify"}
 )
 _VERBOSITIES: Final = ("queryPlanner", "executionStats", "allPlansExecution")
+_PUSHED: Final = {"$match": "filter", "$sort": "sort", "$skip": "skip", "$limit": "limit"}
+"""The stages at the head of a pipeline that are run as a query, in this order, with its parts."""
+
+
+class _Statement(NamedTuple):
+    """What a command asks of the query engine; `stages` is what a pipeline does with it then."""
+
+    name: str
+    options: Mapping[str, Any]
+    filter: Mapping[str, Any]
+    parts: Mapping[str, Any]
+    stages: Sequence[Mapping[str, Any]] = ()
 
 
 @table.command(
@@ -35,70 +55,138 @@ def explain(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Return how a command would be run."""
     command = request["explain"]
     name = next(iter(command), "")
-    if name not in _EXPLAINABLE:
+    spec = default_table().get(name)
+    if spec is None or spec.name not in _EXPLAINABLE:
         raise CommandError(ErrorCode.COMMAND_NOT_FOUND, f"Explain failed due to unknown command: {name}")
+    if spec.fields is not None:
+        spec.fields.check_command(command)
     ns = Namespace(ctx.db, str(first_argument(command)))
-    verbosity = request.get("verbosity", "allPlansExecution")
-    return described(ctx, ns, command, _filter(name, command), verbosity)
+    return described(ctx, ns, command, spec.name, request.get("verbosity", "allPlansExecution"))
 
 
 def explain_aggregate(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any]) -> Reply:
     """Return how an aggregate with `explain: true` would be run."""
-    return described(ctx, ns, request, _filter("aggregate", request), "queryPlanner")
+    return described(ctx, ns, request, "aggregate", "queryPlanner")
 
 
-def _filter(name: str, command: Mapping[str, Any]) -> Mapping[str, Any]:
-    if name == "aggregate":
-        first = command["pipeline"][0] if command.get("pipeline") else {}
-        return first.get("$match") or {}
+def _statement(name: str, command: Mapping[str, Any]) -> _Statement:
+    """Return what a command would read. Raises `CommandError` for a command of several statements."""
     if name in {"update", "delete"}:
-        statement = command[f"{name}s"][0]
-        return statement.get("q") or {}
-    return command.get("filter") or command.get("query") or {}
+        statements = command[f"{name}s"]
+        if len(statements) != 1:
+            raise CommandError(ErrorCode.INVALID_LENGTH, "explained write batches must be of size 1")
+        (only,) = statements
+        many = only.get("multi") if name == "update" else only["limit"] == 0
+        return _Statement(name, only, only["q"], {"sort": only.get("sort"), "limit": 0 if many else 1})
+    wanted = command.get("query") or command.get("filter") or {}
+    parts: dict[str, Any] = {"sort": command.get("sort")}
+    if name == "findAndModify":
+        kind = "findAndDelete" if command.get("remove", False) else "findAndUpdate"
+        return _Statement(kind, command, wanted, {**parts, "limit": 1})
+    parts |= {"skip": command.get("skip", 0), "limit": abs(command.get("limit", 0))}
+    if name == "find":
+        parts |= {
+            "projection": command.get("projection"),
+            "minimum": command.get("min") or None,
+            "maximum": command.get("max") or None,
+            "return_key": command.get("returnKey", False),
+            "show_record_id": command.get("showRecordId", False),
+        }
+    return _Statement(name, command, wanted, parts)
+
+
+def _pipeline(command: Mapping[str, Any], pipeline: Sequence[Mapping[str, Any]]) -> _Statement:
+    parts: dict[str, Any] = {}
+    rest = list(pipeline)
+    for stage, part in _PUSHED.items():
+        if rest and stage in rest[0]:
+            parts[part] = rest.pop(0)[stage]
+    return _Statement("aggregate", command, parts.pop("filter", {}), parts, rest)
 
 
 def described(
-    ctx: CommandContext, ns: Namespace, command: Mapping[str, Any], wanted: Mapping[str, Any], verbosity: str
+    ctx: CommandContext, ns: Namespace, command: Mapping[str, Any], name: str, verbosity: str
 ) -> Reply:
-    """Return the outline of an explanation."""
-    query = query_of(ctx, command, ctx.catalog.get(ns), filter=wanted, sort=command.get("sort"))
-    reply: Reply = {
-        "explainVersion": "1",
+    """Return the plan of a command, and what it comes to."""
+    source, view, collection = ctx.catalog.resolve(ns)
+    if name == "aggregate" or view:
+        pipeline = [*view, *_as_pipeline(name, command)]
+        compile_pipeline(pipeline, Scope(variables={"NOW": ctx.utc()}, read=reader(ctx, ctx.db)))
+        statement = _pipeline(command, pipeline)
+    else:
+        statement = _statement(name, command)
+    if statement.parts.get("sort"):
+        check_sort(statement.parts["sort"])
+    hint = check_hint(collection, statement.options.get("hint"), source, statement.filter)
+    if name == "distinct":
+        hint = hint or index_to_scan(collection, command)
+    if name == "find":
+        check_bounds(command, hint, collection)
+    query = query_of(
+        ctx, statement.options, collection, filter=statement.filter, hint=hint, **statement.parts
+    )
+    run = verbosity != "queryPlanner"
+    told = ctx.catalog.engine.explain(source, query, run=run)
+    cursor = _cursor(ctx, source, statement, query, told, run=run)
+    shown = {name: value for name, value in command.items() if name not in {"lsid", "$clusterTime"}}
+    host, _, port = ctx.node.address.rpartition(":")
+    around = {"command": shown, "serverInfo": {"host": host, "port": int(port)}}
+    if statement.stages:
+        stages = [{"$cursor": cursor}, *({**stage} for stage in statement.stages)]
+        return {"explainVersion": "1", "stages": stages, **around}
+    return {"explainVersion": "1", **cursor, **around}
+
+
+def _as_pipeline(name: str, command: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    if name == "aggregate":
+        return list(command["pipeline"])
+    stages: list[Mapping[str, Any]] = [{"$match": command.get("filter") or command.get("query") or {}}]
+    pairs = (("sort", "$sort"), ("skip", "$skip"), ("limit", "$limit"), ("projection", "$project"))
+    return stages + [{stage: command[part]} for part, stage in pairs if command.get(part)]
+
+
+def _cursor(
+    ctx: CommandContext,
+    ns: Namespace,
+    statement: _Statement,
+    query: Query,
+    told: Explanation,
+    *,
+    run: bool,
+) -> Document:
+    express = ctx.node.profile.max_wire_version >= WIRE_80
+    wanted = Wanted(statement.name, query, statement.options.get("key"), may_be_express=express)
+    winning = tree(wanted, told)
+    shown: Document = {
         "queryPlanner": {
             "namespace": str(ns),
-            "parsedQuery": dict(wanted),
+            "parsedQuery": parsed(query.filter),
             "indexFilterSet": False,
             "maxIndexedOrSolutionsReached": False,
             "maxIndexedAndSolutionsReached": False,
             "maxScansToExplodeReached": False,
-            "winningPlan": {"isCached": False, **_plan(query)},
+            "winningPlan": {"isCached": False, **winning},
             "rejectedPlans": [],
-        },
-    }
-    if verbosity != "queryPlanner":
-        found = len(ctx.catalog.engine.find(ns, query))
-        examined = found if _plan(query)["stage"] != "COLLSCAN" else ctx.catalog.engine.stats(ns).count
-        reply["executionStats"] = {
-            "executionSuccess": True,
-            "nReturned": found,
-            "executionTimeMillis": 0,
-            "totalKeysExamined": found if examined == found else 0,
-            "totalDocsExamined": examined,
         }
-    shown = {name: value for name, value in command.items() if name not in {"lsid", "$clusterTime"}}
-    host, _, port = ctx.node.address.rpartition(":")
-    return reply | {"command": shown, "serverInfo": {"host": host, "port": int(port)}}
+    }
+    if run:
+        shown["executionStats"] = {
+            "executionSuccess": True,
+            "nReturned": 0 if statement.name in {"update", "delete"} else told.returned,
+            "executionTimeMillis": 0,
+            "totalKeysExamined": told.keys,
+            "totalDocsExamined": told.documents,
+            "executionStages": tree(wanted, told, counted=True),
+        }
+    return shown
 
 
-def _plan(query: Query) -> Document:
-    plan: Document
-    if list(query.filter) == ["_id"] and not isinstance(query.filter["_id"], dict):
-        plan = {"stage": "IDHACK"}
-    elif uses_id_index(query):
-        scan = {"stage": "IXSCAN", "keyPattern": {"_id": 1}, "indexName": "_id_", "direction": "forward"}
-        plan = {"stage": "FETCH", "inputStage": scan}
-    else:
-        plan = {"stage": "COLLSCAN", "filter": dict(query.filter), "direction": "forward"}
-    if query.sort:
-        plan = {"stage": "SORT", "sortPattern": dict(query.sort), "inputStage": plan}
-    return plan
+def parsed(wanted: Mapping[str, Any]) -> Document:
+    """Return a filter as `parsedQuery` shows it: each condition by its operator, all in one `$and`."""
+    conditions: list[Document] = []
+    for name, condition in wanted.items():
+        if name.startswith("$") and name != "$and":
+            conditions.append({name: condition})
+        else:
+            conditions += [{each.path: {each.name: each.value}} for each in clauses({name: condition})]
+    return {"$and": conditions} if len(conditions) > 1 else (conditions or [{}])[0]

@@ -23,6 +23,7 @@ from fakeserver.idl import Field, Fields
 from fakeserver.sizes import fit_one_reply
 from fakeserver.storage.ending import ends_with_last
 from fakeserver.storage.engine import Query
+from fakeserver.storage.index_keys import precedes
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -110,8 +111,7 @@ def query(
 ) -> Query:
     """Return the query that a find command states. Raises `CommandError` for a bad one."""
     hint = check_hint(collection, request.get("hint"), ns, request.get("filter") or {})
-    if ("min" in request or "max" in request) and (hint is None or NATURAL in hint):
-        raise CommandError(51173, "When using min()/max() a hint of which index to use must be provided")
+    check_bounds(request, hint, collection)
     return Query(
         request.get("filter") or {},
         sort=request.get("sort"),
@@ -127,6 +127,26 @@ def query(
         return_key=request.get("returnKey", False),
         show_record_id=request.get("showRecordId", False),
     )
+
+
+def check_bounds(request: Mapping[str, Any], hint: Any, collection: Collection | None) -> None:
+    """Refuse a `min` or `max` that is no key of the hinted index. Raises `CommandError` 51173 to 51175."""
+    bounds = [request[name] for name in ("min", "max") if request.get(name)]
+    if not bounds:
+        return
+    if not isinstance(hint, str):
+        raise CommandError(51173, "When using min()/max() a hint of which index to use must be provided")
+    if collection is None or hint not in collection.indexes:
+        return
+    key = collection.indexes[hint].key
+    if any(list(bound) != list(key) for bound in bounds):
+        raise CommandError(51174, "The index chosen is not compatible with min/max")
+    if len(bounds) > 1 and not precedes(bounds[0], bounds[1], key):
+        raise CommandError(
+            51175,
+            "The value provided for min() does not come before the value provided for max() in the hinted"
+            " index",
+        )
 
 
 def _check(request: Mapping[str, Any]) -> None:

@@ -47,14 +47,21 @@ def check_uuid(request: Mapping[str, Any], ns: Namespace, collection: Collection
 
 
 def check_hint(collection: Collection | None, hint: Any, ns: Namespace, query: Mapping[str, Any]) -> Any:
-    """Return a hint as an index's key or `$natural`. Raises `CommandError` 2 for no such index."""
+    """Return a hint as an index's name or `$natural`.
+
+    Raises `CommandError` 2 for no such index, and for one that is hidden.
+    """
     if hint is None or hint == {} or collection is None:
         return hint or None
     if isinstance(hint, dict) and next(iter(hint)) == NATURAL:
+        if list(hint.items()) not in ([(NATURAL, 1)], [(NATURAL, -1)]):
+            raise CommandError(ErrorCode.BAD_VALUE, "$natural hint must be set to 1 or -1, and stand alone")
         return hint
     for index in collection.indexes.values():
+        if index.document.get("hidden"):
+            continue
         if hint == index.name or (isinstance(hint, dict) and list(hint.items()) == list(index.key.items())):
-            return dict(index.key)
+            return index.name
     raise CommandError(
         ErrorCode.BAD_VALUE,
         f"error processing query: ns={ns}Tree: {show_document(query)}\nSort: {{}}\nProj: {{}}\n "

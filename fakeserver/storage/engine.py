@@ -40,9 +40,9 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 class Query(NamedTuple):
     """Which documents, in which order, and what of them.
 
-    `now` is what `$$NOW` means. `minimum` (included) and `maximum` (excluded) bound the keys of the index
-    that `hint` gives as a document. `read` returns the documents of another collection, for stages that
-    join.
+    `now` is what `$$NOW` means. `hint` is the name of an index or its key, or a direction of `$natural`.
+    `minimum` (included) and `maximum` (excluded) bound the keys of the hinted index. `read` returns the
+    documents of another collection, for stages that join.
     """
 
     filter: Mapping[str, Any] = _NOTHING
@@ -132,6 +132,27 @@ class Stats:
     size: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """How a query is run: by an index (None: by a scan) in which bounds, and what that came to.
+
+    `bounds` are printed, by the fields of the index; `covered` are the fields of the filter of which they
+    tell all. `is_sorted` says that nothing has to be sorted. `returned`, `keys` and `documents` count what
+    was returned and examined, where the query was run.
+    """
+
+    exists: bool = True
+    index: IndexSpec | None = None
+    bounds: Mapping[str, list[str]] = field(default_factory=dict)
+    backwards: bool = False
+    is_sorted: bool = False
+    is_multikey: bool = False
+    covered: frozenset[str] = frozenset()
+    returned: int = 0
+    keys: int = 0
+    documents: int = 0
+
+
 class StorageEngine(Protocol):
     """Documents by namespace. Every method may raise `fakeserver.errors.CommandError`."""
 
@@ -160,6 +181,10 @@ class StorageEngine(Protocol):
         documents: list[Document] | None = None,
     ) -> list[Document]:
         """Return what the pipeline makes of the collection, or of `documents`; it does not write."""
+        ...
+
+    def explain(self, ns: Namespace, query: Query, *, run: bool) -> Explanation:
+        """Return how a query is run, and with `run` what that came to."""
         ...
 
     def stats(self, ns: Namespace) -> Stats:

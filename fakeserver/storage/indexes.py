@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import copy
-from itertools import product
-from typing import TYPE_CHECKING, Any, Final
+from bisect import bisect_left, insort
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fakeserver.errors import WriteError
-from fakeserver.storage.collation import fold_of
-from fakeserver.storage.matching import compile_filter
 from fakeserver.storage.paths import read, split
 from fakeserver.storage.printing import show_document
-from fakeserver.storage.values import MISSING, identity, is_number, order
+from fakeserver.storage.values import MISSING, identity, is_number
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 
     from fakeserver.storage.engine import Document, IndexSpec, Namespace
+    from fakeserver.storage.index_keys import KeyMaker
+    from fakeserver.storage.rows import Key
 
+Entry: TypeAlias = "tuple[Key, int, Hashable]"
+"""A key of an index, and the record number and the key in the store of the document that has it."""
 
 _NO_SCALARS: Final = (dict, list, type(None), type(MISSING))
 
@@ -26,20 +28,17 @@ _NO_SCALARS: Final = (dict, list, type(None), type(MISSING))
 class UniqueIndex:
     """The keys that documents hold, and who holds them, so that a second holder is refused without a scan."""
 
-    def __init__(self, ns: Namespace, spec: IndexSpec) -> None:
+    def __init__(self, ns: Namespace, maker: KeyMaker) -> None:
         self.ns = ns
-        self.spec = spec
-        self._paths = [split(name) for name in spec.key]
-        self._fold = fold_of(spec.document.get("collation"))
-        partial = spec.document.get("partialFilterExpression")
-        self._covers = compile_filter(partial) if partial is not None else None
+        self._maker = maker
         self._holders: dict[Hashable, list[Hashable]] = {}
 
     def check(self, holder: Hashable, document: Document) -> None:
         """Refuse a document whose key another holds. Raises `WriteError` 11000."""
-        for key, values in self._keys(document).items():
+        for key, values in self._maker.keys(document).items():
             if any(other != holder for other in self._holders.get(key, ())):
-                raise duplicate_key(self.ns, self.spec.name, self.spec.key, values)
+                spec = self._maker.spec
+                raise duplicate_key(self.ns, spec.name, spec.key, [_null(value) for value in values])
 
     def fork(self) -> UniqueIndex:
         """Return an index that holds the same, and changes alone."""
@@ -49,7 +48,7 @@ class UniqueIndex:
 
     def keys(self, document: Document) -> list[Hashable]:
         """Return the keys that a document holds."""
-        return list(self._keys(document))
+        return list(self._maker.keys(document))
 
     def holder(self, key: Hashable) -> Hashable | None:
         """Return who holds a key, or None."""
@@ -57,28 +56,72 @@ class UniqueIndex:
 
     def add(self, holder: Hashable, document: Document) -> None:
         """Enter the keys of a document."""
-        for key in self._keys(document):
+        for key in self._maker.keys(document):
             self._holders.setdefault(key, []).append(holder)
 
     def remove(self, holder: Hashable, document: Document) -> None:
         """Forget the keys of a document."""
-        for key in self._keys(document):
+        for key in self._maker.keys(document):
             holders = self._holders[key]
             holders.remove(holder)
             if not holders:
                 del self._holders[key]
 
-    def _keys(self, document: Document) -> dict[Hashable, list[Any]]:
-        if self._covers is not None and not self._covers(document):
-            return {}
-        columns = [_column(document, path) for path in self._paths]
-        if self.spec.sparse and all(column == [MISSING] for column in columns):
-            return {}
-        rows = product(*columns)
-        return {
-            tuple(order(_null(value), self._fold) for value in row): [_null(value) for value in row]
-            for row in rows
-        }
+
+class OrderedIndex:
+    """The keys of an index in order, each with its document's record number and key.
+
+    They are put in order when a query first reads them so, and kept in order from then on: an index that
+    only answers equalities costs nothing here.
+    """
+
+    def __init__(self, maker: KeyMaker) -> None:
+        self.maker = maker
+        self.multikey = False
+        """Whether an array has led to a key; of an index of one field it is known once keys are in order."""
+        self._is_compound = len(maker.spec.key) > 1
+        self._entries: list[Entry] | None = None
+
+    @property
+    def spec(self) -> IndexSpec:
+        """The index's specification."""
+        return self.maker.spec
+
+    def fork(self) -> OrderedIndex:
+        """Return an index that holds the same, and changes alone."""
+        fork = copy.copy(self)
+        if self._entries is not None:
+            fork.__dict__["_entries"] = list(self._entries)
+        return fork
+
+    def add(self, record: int, holder: Hashable, document: Document) -> None:
+        """Enter the keys of a document."""
+        if self._is_compound and not self.multikey:
+            self.multikey = self.maker.spans(document)
+        if self._entries is not None:
+            for entry in self._made(record, holder, document):
+                insort(self._entries, entry)
+
+    def remove(self, record: int, holder: Hashable, document: Document) -> None:
+        """Forget the keys of a document."""
+        if self._entries is not None:
+            for entry in self._made(record, holder, document):
+                del self._entries[bisect_left(self._entries, entry)]
+
+    def entries(self, everything: Callable[[], Iterable[tuple[int, Hashable, Document]]]) -> list[Entry]:
+        """Return all entries in order; `everything` is asked for the documents if they are not yet."""
+        if self._entries is None:
+            self._entries = self.made(everything())
+        return self._entries
+
+    def made(self, documents: Iterable[tuple[int, Hashable, Document]]) -> list[Entry]:
+        """Return the entries of some documents, in order."""
+        return sorted(entry for each in documents for entry in self._made(*each))
+
+    def _made(self, record: int, holder: Hashable, document: Document) -> list[Entry]:
+        if not self.multikey:
+            self.multikey = self.maker.spans(document)
+        return [(key, record, holder) for key in self.maker.keys(document)]
 
 
 class ValueIndex:

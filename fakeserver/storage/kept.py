@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.storage.indexes import UniqueIndex, ValueIndex
-from fakeserver.storage.values import identity
+from fakeserver.storage.engine import IndexSpec
+from fakeserver.storage.index_keys import KeyMaker
+from fakeserver.storage.indexes import OrderedIndex, UniqueIndex, ValueIndex
+from fakeserver.storage.planning import SCAN, Plan, hinted, natural_direction, plans
+from fakeserver.storage.values import MISSING, identity
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Iterator
 
-    from fakeserver.storage.engine import Capped, Document, IndexSpec, Namespace
+    from fakeserver.storage.engine import Capped, Document, Namespace, Query
+    from fakeserver.storage.indexes import Entry
+
+_ID: Final = "_id_"
+_ID_INDEX: Final = IndexSpec(_ID, {"_id": 1}, unique=True)
+
+
+@dataclass(slots=True)
+class Examined:
+    """How much was read to answer a query."""
+
+    keys: int = 0
+    documents: int = 0
+
+
+def _by_id() -> dict[str, OrderedIndex]:
+    return {_ID: OrderedIndex(KeyMaker(_ID_INDEX))}
 
 
 @dataclass(slots=True)
@@ -23,6 +43,8 @@ class Kept:
     unique_ids: bool = True
     unique: dict[str, UniqueIndex] = field(default_factory=dict)
     by_value: dict[str, ValueIndex] = field(default_factory=dict)
+    ordered: dict[str, OrderedIndex] = field(default_factory=_by_id)
+    refusing: tuple[OrderedIndex, ...] = ()
     sizes: dict[Hashable, int] = field(default_factory=dict)
     records: dict[Hashable, int] = field(default_factory=dict)
     next_record: int = 1
@@ -38,6 +60,7 @@ class Kept:
             store=store,
             unique={name: index.fork() for name, index in self.unique.items()},
             by_value={name: index.fork() for name, index in self.by_value.items()},
+            ordered={name: index.fork() for name, index in self.ordered.items()},
             sizes=dict(self.sizes),
             records=dict(self.records),
             shared=False,
@@ -57,23 +80,100 @@ class Kept:
         """Iterate over keys and documents in natural order, which `sizes` has in common with the store."""
         return zip(self.sizes, self.store.documents, strict=True)
 
-    def items_with(self, pinned: Iterable[tuple[str, Any]]) -> Iterator[tuple[Hashable, Document]]:
-        """Iterate over what may hold all of some scalars at their paths, in natural order.
+    # Reading.
 
-        It is everything where neither `_id` nor an index tells who holds one of them.
-        """
-        found: Collection[Hashable] | None = None
-        for path, value in pinned:
-            if path == "_id" and self.unique_ids:
-                key = identity(value)
-                return iter([(key, self.store[key])] if key in self.sizes else [])
-            for index in self.by_value.values():
-                if index.path == path:
-                    holders = index.holders(value)
-                    found = holders if found is None or len(holders) < len(found) else found
-        if found is None:
-            return self.items()
-        return ((key, self.store[key]) for key in sorted(found, key=self.records.__getitem__))
+    def plan(self, query: Query) -> Plan:
+        """Return the way to read what a query is about: of several indexes, that with the fewest keys."""
+        natural = natural_direction(query)
+        if natural is not None:
+            return Plan(backwards=natural < 0, is_sorted="$natural" in (query.sort or {}))
+        if query.hint:
+            index = self._hinted(query.hint)
+            return SCAN if index is None else hinted(query, index, self._prepare)
+        if (
+            len(self.ordered) == 1
+            and not query.sort
+            and "_id" not in query.filter
+            and "$and" not in query.filter
+        ):
+            return SCAN
+        found = plans(query, list(self.ordered.values()), self._prepare)
+        if len(found) > 1:
+            return min(found, key=lambda plan: (self._count(plan), bool(query.sort) and not plan.is_sorted))
+        return found[0] if found else SCAN
+
+    def _hinted(self, hint: Any) -> OrderedIndex | None:
+        for name, index in self.ordered.items():
+            if hint == name or (
+                isinstance(hint, dict) and list(hint.items()) == list(index.spec.key.items())
+            ):
+                return index
+        return None
+
+    def _prepare(self, index: OrderedIndex) -> list[Entry]:
+        return index.entries(self._everything)
+
+    def _everything(self) -> Iterable[tuple[int, Hashable, Document]]:
+        return ((self.records[key], key, document) for key, document in self.items())
+
+    def _count(self, plan: Plan) -> int:
+        """Return how many keys a plan has to read."""
+        assert plan.index is not None
+        if plan.pin is not MISSING and len(plan.bounds) == 1:
+            return len(self._holders(plan))
+        entries = self._entries(plan)
+        return sum(end - begin for begin, end in _places(entries, plan))
+
+    def _entries(self, plan: Plan) -> list[Entry]:
+        """Return the entries of a plan's index, of the holders of its pin alone if it has one."""
+        assert plan.index is not None
+        if plan.pin is MISSING:
+            return self._prepare(plan.index)
+        holders = self._holders(plan)
+        return plan.index.made((self.records[key], key, self.store[key]) for key in holders)
+
+    def _holders(self, plan: Plan) -> Collection[Hashable]:
+        assert plan.spec is not None
+        if next(iter(plan.spec.key)) == "_id" and self.unique_ids:
+            key = identity(plan.pin)
+            return (key,) if key in self.sizes else ()
+        return self.by_value[plan.spec.name].holders(plan.pin)
+
+    def read(self, plan: Plan, examined: Examined | None = None) -> Iterator[tuple[Hashable, Document]]:
+        """Iterate over the keys and documents that a plan reads, in its order; count them in `examined`."""
+        counted = Examined() if examined is None else examined
+        if plan.index is None:
+            pairs = list(self.items())[::-1] if plan.backwards else self.items()
+            for pair in pairs:
+                counted.documents += 1
+                yield pair
+            return
+        for key in self._found(plan, counted):
+            counted.documents += 1
+            yield key, self.store[key]
+
+    def _found(self, plan: Plan, counted: Examined) -> Iterator[Hashable]:
+        """Yield the keys in the store of the documents that an index names, each once."""
+        index = plan.index
+        assert index is not None
+        if plan.pin is not MISSING and len(plan.bounds) == 1:
+            for key in sorted(self._holders(plan), key=self.records.__getitem__):
+                if index.maker.holds(self.store[key]):
+                    counted.keys += 1
+                    yield key
+            return
+        entries = self._entries(plan)
+        seen: set[Hashable] = set()
+        found = list(_places(entries, plan))
+        for begin, end in reversed(found) if plan.backwards else found:
+            for place in range(end - 1, begin - 1, -1) if plan.backwards else range(begin, end):
+                key = entries[place][2]
+                counted.keys += 1
+                if not index.multikey:
+                    yield key
+                elif key not in seen:
+                    seen.add(key)
+                    yield key
 
     # Documents come, change and go.
 
@@ -98,32 +198,61 @@ class Kept:
         """Keep a document no longer."""
         del self.store[key]
         self.size -= self.sizes.pop(key)
-        del self.records[key]
         self._leave(key, document)
+        del self.records[key]
 
     def _enter(self, key: Hashable, document: Document) -> None:
         for unique in self.unique.values():
             unique.add(key, document)
         for index in self.by_value.values():
             index.add(key, document)
+        for ordered in self.ordered.values():
+            ordered.add(self.records[key], key, document)
 
     def _leave(self, key: Hashable, document: Document) -> None:
         for unique in self.unique.values():
             unique.remove(key, document)
         for index in self.by_value.values():
             index.remove(key, document)
+        for ordered in self.ordered.values():
+            ordered.remove(self.records[key], key, document)
 
     # Indexes.
 
+    def share_ids(self) -> None:
+        """Let documents share an `_id`: there is no index of it."""
+        self.unique_ids = False
+        self.ordered.pop(_ID, None)
+
+    def check(self, key: Hashable, document: Document) -> None:
+        """Refuse a document that an index cannot hold. Raises `WriteError` 11000, 171, 16746 or 16766."""
+        for unique in self.unique.values():
+            unique.check(key, document)
+        for ordered in self.refusing:
+            ordered.maker.values(document)
+
     def add_index(self, ns: Namespace, spec: IndexSpec, *, tolerant: bool) -> None:
-        """Enforce an index and look values up in it. Raises `WriteError` 11000 unless `tolerant`."""
+        """Enforce an index and look values up in it.
+
+        Raises `WriteError` 171, 16746 or 16766 for documents that it cannot hold, and 11000 for keys that
+        several have, unless `tolerant`.
+        """
+        maker = KeyMaker(spec)
+        ordered = OrderedIndex(maker)
+        if maker.may_refuse:
+            for document in self.store.documents:
+                maker.values(document)
+                ordered.multikey = ordered.multikey or maker.spans(document)
         if spec.unique:
-            unique = UniqueIndex(ns, spec)
+            unique = UniqueIndex(ns, maker)
             for key, document in self.items():
                 if not tolerant:
                     unique.check(key, document)
                 unique.add(key, document)
             self.unique[spec.name] = unique
+        self.ordered[spec.name] = ordered
+        if maker.may_refuse:
+            self.refusing = (*self.refusing, ordered)
         if ValueIndex.serves(spec):
             index = self.by_value[spec.name] = ValueIndex(spec)
             for key, document in self.items():
@@ -133,3 +262,16 @@ class Kept:
         """Forget an index."""
         self.unique.pop(name, None)
         self.by_value.pop(name, None)
+        self.ordered.pop(name, None)
+        self.refusing = tuple(index for index in self.refusing if index.spec.name != name)
+
+
+def _places(entries: list[Entry], plan: Plan) -> Iterator[tuple[int, int]]:
+    """Yield where a plan's ranges of keys stand among an index's entries: from (included), to (excluded)."""
+    for low, high in plan.ranges():
+        begin = bisect_left(entries, low, key=_key_of)
+        yield begin, max(begin, bisect_left(entries, high, key=_key_of))
+
+
+def _key_of(entry: Entry) -> Any:
+    return entry[0]

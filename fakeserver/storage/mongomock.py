@@ -9,6 +9,7 @@ Stored documents are values: a change stores a new document, so that what was re
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,16 +17,17 @@ import bson
 from mongomock.store import CollectionStore, ServerStore
 
 from fakeserver.sizes import TOO_LARGE_AFTER_UPDATE, TOO_LARGE_TO_UPSERT, check_updated
+from fakeserver.storage.bounds import SCALARS
 from fakeserver.storage.collation import fold_of
-from fakeserver.storage.engine import Changed, Document, Stats, UpdateResult
+from fakeserver.storage.engine import Changed, Document, Explanation, Stats, UpdateResult
 from fakeserver.storage.indexes import duplicate_key
-from fakeserver.storage.kept import Kept
+from fakeserver.storage.kept import Examined, Kept
 from fakeserver.storage.match_operators import is_operators
 from fakeserver.storage.matching import compile_filter, equalities, refuse_expr
-from fakeserver.storage.planning import SCALARS, in_bounds, in_natural_order, index_key, ordered, pinned
+from fakeserver.storage.planning import SCAN, covered, index_key, reading
 from fakeserver.storage.projecting import compile_projection
 from fakeserver.storage.scope import Scope
-from fakeserver.storage.sorting import check_sort, key_values
+from fakeserver.storage.sorting import check_sort, key_values, sort_documents
 from fakeserver.storage.stages import compile_pipeline
 from fakeserver.storage.updating import Replacement, Updater, compile_update, seed, with_id
 from fakeserver.storage.values import copy_value, identical, identity
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from fakeserver.storage.engine import Accept, Capped, IndexSpec, Namespace, Query, Update
+    from fakeserver.storage.values import Fold
 
 
 class _Store(CollectionStore):
@@ -52,8 +55,6 @@ class _Store(CollectionStore):
 _NEW_SERVER: Final[Any] = ServerStore
 _NEW_STORE: Final[Any] = _Store
 """What we use of mongomock, which has no types."""
-
-_EVERYTHING: Final[Mapping[str, Any]] = {}
 
 
 class MongomockEngine:
@@ -83,7 +84,8 @@ class MongomockEngine:
             project = compile_projection(query.projection, seeing, query=query.filter)
         pairs = self._select(collection, query, scope)
         if query.return_key:
-            return [copy_value(index_key(document, query)) for _key, document in pairs]
+            plan = SCAN if collection is None else collection.plan(query)
+            return [copy_value(index_key(document, plan)) for _key, document in pairs]
         if project is not None:
             return [copy_value(project(document)) for _key, document in pairs]
         copies = [copy_value(document) for _key, document in pairs]
@@ -138,10 +140,34 @@ class MongomockEngine:
         scope = self._scope(options)
         run = compile_pipeline(pipeline, scope)
         if documents is None:
-            match = pipeline[0].get("$match", {}) if pipeline else {}
-            found = self._select(self._collections.get(ns), options, scope, first_match=match)
-            documents = [document for _key, document in found]
+            collection = self._collections.get(ns)
+            if options.filter:
+                documents = [document for _key, document in self._select(collection, options, scope)]
+            else:
+                documents = [] if collection is None else _read_for(collection, pipeline, options)
         return [copy_value(document) for document in run(documents)]
+
+    def explain(self, ns: Namespace, query: Query, *, run: bool) -> Explanation:
+        """Return how a query is run."""
+        collection = self._collections.get(ns)
+        scope = self._scope(query)
+        compile_filter(query.filter, scope)
+        if collection is None:
+            return Explanation(exists=False)
+        plan = collection.plan(query)
+        told = Explanation(
+            index=plan.spec,
+            bounds={} if plan.index is None else plan.shown_bounds(),
+            backwards=plan.backwards,
+            is_sorted=plan.is_sorted,
+            is_multikey=plan.index is not None and plan.index.multikey,
+            covered=frozenset() if plan.index is None else covered(plan, query),
+        )
+        if not run:
+            return told
+        examined = Examined()
+        found = self._select(collection, query, scope, examined=examined)
+        return replace(told, returned=len(found), keys=examined.keys, documents=examined.documents)
 
     def stats(self, ns: Namespace) -> Stats:
         """Return the number of documents and their bytes."""
@@ -160,7 +186,9 @@ class MongomockEngine:
     def create(self, ns: Namespace, *, capped: Capped | None = None, unique_ids: bool = True) -> None:
         """Make an empty collection, if it is not there."""
         collection = self._ensure(ns)
-        collection.capped, collection.unique_ids = capped, unique_ids
+        collection.capped = capped
+        if not unique_ids:
+            collection.share_ids()
 
     def create_index(self, ns: Namespace, index: IndexSpec, *, tolerant: bool = False) -> None:
         """Enforce an index, if it is unique, and have equalities on its first field find with it."""
@@ -261,35 +289,32 @@ class MongomockEngine:
         scope: Scope,
         *,
         limit: int | None = None,
-        first_match: Mapping[str, Any] = _EVERYTHING,
+        examined: Examined | None = None,
     ) -> list[tuple[Hashable, Document]]:
-        """Return the keys and documents that a query is about, in its order, skipped and limited.
-
-        What cannot match `first_match`, a filter that comes next, may be left out.
-        """
+        """Return the keys and documents that a query is about, in its order, skipped and limited."""
         limit = query.limit if limit is None else limit
-        if _is_id_lookup(query.filter, scope) and (collection is None or collection.unique_ids):
+        if _is_id_lookup(query, scope) and (collection is None or collection.unique_ids):
             found = [] if collection is None or query.skip else _by_id(collection, query.filter["_id"])
-            return found if query.minimum is None else [pair for pair in found if in_bounds(pair[1], query)]
+            if examined is not None:
+                examined.keys = examined.documents = len(found)
+            return found
         predicate = compile_filter(query.filter, scope)
         if query.sort:
             check_sort(query.sort)
         if collection is None:
             return []
-        pins = pinned(query.filter, first_match) if scope.fold is None else ()
-        matching = (pair for pair in collection.items_with(pins) if predicate(pair[1]))
-        if in_natural_order(query):
-            stop = query.skip + limit if limit else None
+        plan = collection.plan(query)
+        matching = (pair for pair in collection.read(plan, examined) if predicate(pair[1]))
+        stop = query.skip + limit if limit else None
+        if plan.is_sorted or not query.sort:
             return list(islice(matching, query.skip, stop))
-        in_order = ordered(list(matching), query, scope.fold)
-        return in_order[query.skip : query.skip + limit if limit else None]
+        return _sorted(list(matching), query.sort, scope.fold)[query.skip : stop]
 
     def _add(self, ns: Namespace, collection: Kept, document: Document, accept: Accept | None) -> None:
         key = collection.key_of(document)
         if key in collection.sizes:
             raise duplicate_key(ns, "_id_", {"_id": 1}, [document["_id"]])
-        for index in collection.unique.values():
-            index.check(key, document)
+        collection.check(key, document)
         if accept is not None:
             accept(Changed(None, document))
         collection.add(key, document, len(bson.encode(document)))
@@ -305,8 +330,7 @@ class MongomockEngine:
         after = updater.apply(before)
         if identical(before, after):
             return Changed(before, before)
-        for index in collection.unique.values():
-            index.check(key, after)
+        collection.check(key, after)
         size = len(bson.encode(after))
         check_updated(size, TOO_LARGE_AFTER_UPDATE, "Resulting document after update")
         changed = Changed(before, after, isinstance(updater, Replacement), updater.touched)
@@ -346,9 +370,30 @@ def _metadata(collection: Kept | None, query: Query, scope: Scope) -> dict[str, 
     return known
 
 
-def _is_id_lookup(query: Mapping[str, Any], scope: Scope) -> bool:
-    """Whether a filter is an equality on `_id` alone, answered from the store without a scan."""
-    return len(query) == 1 and "_id" in query and scope.fold is None and type(query["_id"]) in SCALARS
+def _read_for(collection: Kept, pipeline: Sequence[Mapping[str, Any]], options: Query) -> list[Document]:
+    """Return the documents for a pipeline: those which its first stages will drop may be left out."""
+    plan = collection.plan(reading(pipeline, options))
+    return [document for _key, document in collection.read(plan)]
+
+
+def _sorted(
+    pairs: list[tuple[Hashable, Document]], sort: Mapping[str, Any], fold: Fold | None
+) -> list[tuple[Hashable, Document]]:
+    keys = {id(document): key for key, document in pairs}
+    documents = sort_documents([document for _key, document in pairs], sort, fold)
+    return [(keys[id(document)], document) for document in documents]
+
+
+def _is_id_lookup(query: Query, scope: Scope) -> bool:
+    """Whether a filter is an equality on `_id` alone, answered from the store without a plan."""
+    wanted = query.filter
+    return (
+        len(wanted) == 1
+        and "_id" in wanted
+        and scope.fold is None
+        and type(wanted["_id"]) in SCALARS
+        and not query.hint
+    )
 
 
 def _by_id(collection: Kept, value: Any) -> list[tuple[Hashable, Document]]:

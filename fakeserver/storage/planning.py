@@ -1,100 +1,289 @@
-"""What a query planner's choice lets a client see: the order of results, index bounds, index keys."""
+"""How a query reads a collection: by which index, in which bounds and direction, or document by document.
+
+What is decided here is what the engine does, and what `explain` tells.
+"""
 
 from __future__ import annotations
 
-import datetime as dt
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from bson import Binary, Decimal128, Int64, ObjectId
-
-from fakeserver.storage.match_operators import is_operators
+from fakeserver.storage.bounds import (
+    Clause,
+    clauses,
+    excludes_missing,
+    implied,
+    intervals,
+    is_exact,
+    is_pin,
+    is_relevant,
+    ranges,
+)
+from fakeserver.storage.collation import complete
+from fakeserver.storage.index_keys import is_ordered, sign_of
 from fakeserver.storage.paths import exactly, split
-from fakeserver.storage.sorting import sort_documents
-from fakeserver.storage.values import MISSING, order, whole
+from fakeserver.storage.rows import part_of
+from fakeserver.storage.values import MISSING, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from fakeserver.storage.engine import Document, Query
-    from fakeserver.storage.values import Fold
+    from fakeserver.storage.bounds import Interval
+    from fakeserver.storage.engine import Document, IndexSpec, Query
+    from fakeserver.storage.indexes import OrderedIndex
+    from fakeserver.storage.rows import Key
 
+    Bounds = tuple[Sequence[Interval] | None, ...]
 
-SCALARS: Final = frozenset({int, str, bool, float, bytes, dt.datetime, Binary, Decimal128, Int64, ObjectId})
-"""The types of values to which nothing is equal but what `identity` tells is."""
-
-
-def pinned(*filters: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the paths at which every document that passes all of the filters holds a given scalar."""
-    for each in filters:
-        for path, condition in each.items():
-            value = condition.get("$eq") if is_operators(condition) else condition
-            if type(value) in SCALARS and not path.startswith("$"):
-                yield path, value
+_NATURAL: Final = "$natural"
+_KINDS: Final = frozenset({"$or", "$nor", "$expr", "$text", "$where", "$jsonSchema"})
 
 
-def natural_direction(hint: Any) -> int | None:
-    """Return 1 or -1 for a hint of `$natural`, None for any other."""
-    return whole(hint["$natural"]) if isinstance(hint, dict) and "$natural" in hint else None
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A way to read a collection: all of it in natural order, or by an index.
+
+    `bounds` are those of each field of the index, None for all. `pin` is the value that its first field must
+    hold, where its holders are looked up; `span` the range of keys that `min` and `max` give. `is_sorted`
+    says that documents come in the order that the query asks for.
+    """
+
+    index: OrderedIndex | None = None
+    bounds: Bounds = ()
+    pin: Any = MISSING
+    span: tuple[Key, Key] | None = None
+    backwards: bool = False
+    is_sorted: bool = False
+
+    @property
+    def spec(self) -> IndexSpec | None:
+        """The index's specification."""
+        return None if self.index is None else self.index.spec
+
+    def ranges(self) -> Iterator[tuple[Key, Key]]:
+        """Yield the ranges of keys to read, in the index's order: from (included), to (excluded)."""
+        if self.span is not None:
+            yield self.span
+            return
+        spec = self.spec
+        assert spec is not None
+        yield from ranges(self.bounds, [sign_of(direction) or 1 for direction in spec.key.values()])
+
+    def shown_bounds(self) -> dict[str, list[str]]:
+        """Return `indexBounds` as `explain` shows them."""
+        spec = self.spec
+        assert spec is not None
+        shown = {}
+        for number, (name, kind) in enumerate(spec.key.items()):
+            direction = (sign_of(kind) or 1) * (-1 if self.backwards else 1)
+            allowed = self.bounds[number] if number < len(self.bounds) else None
+            if allowed is None:
+                shown[name] = ["[MinKey, MaxKey]" if direction > 0 else "[MaxKey, MinKey]"]
+            else:
+                shown[name] = [
+                    each.printed(direction) for each in (allowed if direction > 0 else allowed[::-1])
+                ]
+        return shown
 
 
-def uses_id_index(query: Query) -> bool:
-    """Return whether the `_id` index answers a query, which makes its results come in the order of `_id`."""
-    if query.hint is not None:
-        return query.hint in ("_id_", {"_id": 1})
-    condition = query.filter.get("_id")
-    return isinstance(condition, dict) and is_operators(condition)
+SCAN: Final = Plan()
+"""Every document, in natural order."""
 
 
-def in_bounds(document: Document, query: Query) -> bool:
-    """Return whether a document's index key is within the query's `min` and `max` (excluded)."""
-    if query.minimum is not None and _compare(document, query.minimum, query.hint) < 0:
-        return False
-    return query.maximum is None or _compare(document, query.maximum, query.hint) < 0
+def natural_direction(query: Query) -> int | None:
+    """Return 1 or -1 for a query in natural order, by its hint or its sort, None for any other."""
+    for each in (query.hint, query.sort):
+        if isinstance(each, dict) and _NATURAL in each:
+            return whole(each[_NATURAL])
+    return None
 
 
-def _compare(document: Document, bound: Mapping[str, Any], key: Any) -> int:
-    for name, limit in bound.items():
-        value = exactly(document, split(name))
-        mine, theirs = order(None if value is MISSING else value), order(limit)
-        if mine != theirs:
-            direction = whole(key[name]) if isinstance(key, dict) and name in key else 1
-            return (1 if mine > theirs else -1) * (direction or 1)
-    return 0
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What a query asks of an index."""
+
+    query: Query
+    conditions: tuple[Clause, ...]
+    collation: Mapping[str, Any] | None
+    sort: tuple[tuple[str, int], ...]
 
 
-def index_key(document: Document, query: Query) -> Document:
-    """Return the fields of a document that the chosen index holds: what `returnKey` shows."""
-    found = {name: exactly(document, split(name)) for name in _chosen_index(query) if name != "$natural"}
-    return {name: None if value is MISSING else value for name, value in found.items()}
+def plans(
+    query: Query, indexes: Sequence[OrderedIndex], prepare: Callable[[OrderedIndex], object]
+) -> list[Plan]:
+    """Return the ways to run a query, the order of the indexes kept; none is a scan of the collection.
+
+    `prepare` is called with an index before it is looked at whether its keys are of arrays.
+    """
+    sort = query.sort or {}
+    wanted = _Wanted(
+        query,
+        tuple(clauses(query.filter)),
+        complete(query.collation),
+        tuple(sort.items()) if all(not isinstance(each, dict) for each in sort.values()) else (),
+    )
+    found = (_plan(index, wanted, prepare) for index in indexes if not index.spec.document.get("hidden"))
+    return [plan for plan in found if plan is not None]
 
 
-def _chosen_index(query: Query) -> Mapping[str, Any]:
-    if isinstance(query.hint, dict):
-        return query.hint
-    return {"_id": 1} if "_id" in query.filter or next(iter(query.sort or {}), None) == "_id" else {}
-
-
-def in_natural_order(query: Query) -> bool:
-    """Return whether a query wants documents as they stand in the collection, so a scan may stop early."""
-    if query.sort or query.minimum is not None or query.maximum is not None:
-        return False
-    return natural_direction(query.hint) != -1 and not uses_id_index(query)
-
-
-def ordered(
-    pairs: list[tuple[Hashable, Document]], query: Query, fold: Fold | None
-) -> list[tuple[Hashable, Document]]:
-    """Return keys and documents within a query's bounds, in its order, or in that of the index it uses."""
-    order_by = query.sort
+def hinted(query: Query, index: OrderedIndex, prepare: Callable[[OrderedIndex], object]) -> Plan:
+    """Return the way to run a query by an index, in its bounds if they help, else by all of its keys."""
+    sort = tuple((query.sort or {}).items())
+    wanted = _Wanted(query, tuple(clauses(query.filter)), complete(query.collation), sort)
+    prepare(index)
     if query.minimum is not None or query.maximum is not None:
-        pairs = [pair for pair in pairs if in_bounds(pair[1], query)]
-        order_by = order_by or query.hint
-    elif not query.sort and uses_id_index(query):
-        order_by = {"_id": 1}
-    if natural_direction(query.hint) == -1:
-        pairs = pairs[::-1]
-    if not order_by:
-        return pairs
-    keys = {id(document): key for key, document in pairs}
-    documents = sort_documents([document for _key, document in pairs], order_by, fold)
-    return [(keys[id(document)], document) for document in documents]
+        return _with_direction(index, wanted, (None,) * len(index.spec.key), span=_span(index, query))
+    return _plan(index, wanted, prepare, forced=True) or Plan(index)
+
+
+def _plan(
+    index: OrderedIndex,
+    wanted: _Wanted,
+    prepare: Callable[[OrderedIndex], object],
+    *,
+    forced: bool = False,
+) -> Plan | None:
+    if not is_ordered(index.spec):
+        return None
+    strings = wanted.collation == complete(index.spec.document.get("collation"))
+    first = next(iter(index.spec.key))
+    on_first = [each for each in wanted.conditions if each.path == first]
+    relevant = [each for each in on_first if is_relevant(each, index.maker.fold, strings=strings)]
+    may_sort = bool(wanted.sort) and strings
+    if not forced and not ((relevant or may_sort) and _holds_all(index.spec, wanted.conditions)):
+        return None
+    pin = next((each for each in on_first if is_pin(each)), None) if wanted.collation is None else None
+    compound = len(index.spec.key) > 1
+    if pin is None or not strings or (wanted.sort and not compound):
+        pin = None
+        prepare(index)
+    bounds = _bounds(index, wanted.conditions, strings=strings)
+    plan = _with_direction(index, wanted, bounds)
+    if pin is not None:
+        return replace(plan, pin=pin.value)
+    return plan if forced or relevant or plan.is_sorted else None
+
+
+def _holds_all(spec: IndexSpec, conditions: Sequence[Clause]) -> bool:
+    """Whether an index holds every document that fulfils the conditions, though it is sparse or partial."""
+    if spec.sparse and not any(each.path in spec.key and excludes_missing(each) for each in conditions):
+        return False
+    partial = spec.document.get("partialFilterExpression")
+    if partial is None:
+        return True
+    if any(name in _KINDS for name in partial):
+        return False
+    return all(implied(each, conditions) for each in clauses(partial))
+
+
+def _bounds(index: OrderedIndex, conditions: Sequence[Clause], *, strings: bool) -> Bounds:
+    """Return the bounds of each field.
+
+    For keys of arrays they are those of one condition on the first field alone: another element may fulfil
+    the next one.
+    """
+    fold = index.maker.fold
+    found: list[Sequence[Interval] | None] = []
+    for path in index.spec.key:
+        each = [intervals(clause, fold, strings=strings) for clause in conditions if clause.path == path]
+        useful = [bounds for bounds in each if bounds is not None]
+        if index.multikey:
+            useful = (
+                [] if found else sorted(useful, key=lambda bounds: not all(i.is_point for i in bounds))[:1]
+            )
+        found.append(_meet(useful) if useful else None)
+    return tuple(found)
+
+
+def _meet(bounds: Sequence[Sequence[Interval]]) -> list[Interval]:
+    met = list(bounds[0])
+    for others in bounds[1:]:
+        both = (left.meets(right) for left in met for right in others)
+        met = [each for each in both if each is not None]
+    return sorted(met)
+
+
+def _with_direction(
+    index: OrderedIndex, wanted: _Wanted, bounds: Bounds, span: tuple[Key, Key] | None = None
+) -> Plan:
+    """Return a plan that reads in the direction that the query's sort asks for, if the index gives it."""
+    direction = _sorted_by(index, wanted, bounds)
+    return Plan(index, bounds, span=span, backwards=direction == -1, is_sorted=direction is not None)
+
+
+def _sorted_by(index: OrderedIndex, wanted: _Wanted, bounds: Bounds) -> int | None:
+    """Return in which direction an index gives the order that is asked for, None if in neither."""
+    spec = index.spec
+    if not wanted.sort or wanted.collation != complete(spec.document.get("collation")):
+        return None
+    if index.multikey and any(each is not None for each in bounds):
+        return None
+    if not is_ordered(spec):
+        return None
+    fields = [(name, sign_of(direction)) for name, direction in spec.key.items()]
+    fixed = 0
+    while fixed < len(fields) and _is_point(bounds[fixed]):
+        fixed += 1
+    place, direction = 0, 0
+    for name, wish in wanted.sort:
+        while place < fixed and fields[place][0] != name:
+            place += 1
+        if place == len(fields) or fields[place][0] != name:
+            return None
+        asked = (whole(wish) or 1) * fields[place][1]
+        if place >= fixed:
+            if direction not in (0, asked):
+                return None
+            direction = asked
+        place += 1
+    return direction or 1
+
+
+def _is_point(bounds: Sequence[Interval] | None) -> bool:
+    return bounds is not None and len(bounds) == 1 and bounds[0].is_point
+
+
+def _span(index: OrderedIndex, query: Query) -> tuple[Key, Key]:
+    """Return the range of keys between a query's `min` and `max`."""
+    begin, end = next(ranges((), ()))
+    return (
+        begin if query.minimum is None else _bound(index, query.minimum),
+        end if query.maximum is None else _bound(index, query.maximum),
+    )
+
+
+def _bound(index: OrderedIndex, bound: Mapping[str, Any]) -> Key:
+    maker = index.maker
+    parts = (part_of(value, maker.fold) for value in bound.values())
+    return tuple(maker.part(part, number) for number, part in enumerate(parts))
+
+
+def reading(pipeline: Sequence[Mapping[str, Any]], options: Query) -> Query:
+    """Return the query that says what a pipeline reads: its first `$match`, and the `$sort` after that."""
+    stages = list(pipeline[:2])
+    match = stages.pop(0)["$match"] if stages and "$match" in stages[0] else {}
+    sort = stages[0]["$sort"] if stages and "$sort" in stages[0] else None
+    return options._replace(filter=match, sort=sort)
+
+
+def covered(plan: Plan, query: Query) -> frozenset[str]:
+    """Return the fields of a filter of which the bounds tell all, so that no document need be looked at."""
+    index, conditions = plan.index, list(clauses(query.filter))
+    if index is None or index.multikey or plan.span is not None:
+        return frozenset()
+    found = set()
+    for path in index.spec.key:
+        mine = [each for each in conditions if each.path == path]
+        if not mine or not all(is_exact(each) for each in mine):
+            break
+        found.add(path)
+        if not all(is_pin(each) for each in mine):
+            break
+    return frozenset(found) if plan.bounds and plan.bounds[0] is not None else frozenset()
+
+
+def index_key(document: Document, plan: Plan) -> Document:
+    """Return the fields of a document that a plan's index holds: what `returnKey` shows."""
+    names = () if plan.spec is None else tuple(plan.spec.key)
+    found = {name: exactly(document, split(name)) for name in names}
+    return {name: None if value is MISSING else value for name, value in found.items()}

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _UUID_SUBTYPE: Final = 4
+_UUID_BYTES: Final = 16
 
 
 def show(value: Any) -> str:
@@ -50,7 +51,7 @@ def _show_double(value: float) -> str:
 
 def _show_binary(value: bytes) -> str:
     subtype = getattr(value, "subtype", 0)
-    if subtype == _UUID_SUBTYPE:
+    if subtype == _UUID_SUBTYPE and len(value) == _UUID_BYTES:
         return f'UUID("{uuid.UUID(bytes=bytes(value))}")'
     return f"BinData({subtype}, {bytes(value).hex().upper()})"
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.paths import read, split
+from fakeserver.storage.paths import split
+from fakeserver.storage.rows import Descending, ParallelArraysError, part_of, rows
 from fakeserver.storage.values import MISSING, is_object, order, whole
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from fakeserver.storage.rows import Key
     from fakeserver.storage.values import Fold
 
 _BAD_DIRECTION: Final = 15975
 _META: Final = "$meta"
+_NATURAL: Final = "$natural"
 
 
 def check_sort(sort: Mapping[str, Any]) -> list[tuple[str, int]]:
@@ -43,44 +45,61 @@ def check_sort(sort: Mapping[str, Any]) -> list[tuple[str, int]]:
 def sort_documents(
     documents: list[dict[str, Any]], sort: Mapping[str, Any] | None, fold: Fold | None = None
 ) -> list[dict[str, Any]]:
-    """Return documents in order. Python's sort is stable, so each key is one pass, the last one first."""
+    """Return documents in order. Python's sort is stable, so each key is one pass, the last one first.
+
+    Raises `CommandError` for a bad sort, and for documents that hold parallel arrays at its fields.
+    """
     if not sort:
         return documents
-    for name, direction in reversed(check_sort(sort)):
-        if name == "$natural":
-            documents = documents if direction > 0 else documents[::-1]
-            continue
-        key = functools.partial(sort_key, parts=split(name), direction=direction, fold=fold)
-        documents = sorted(documents, key=key, reverse=direction < 0)
-    return documents
+    checked = check_sort(sort)
+    if any(name == _NATURAL for name, _direction in checked):
+        return documents if checked[0][1] > 0 else documents[::-1]
+    return _sorted(documents, checked, fold)
 
 
-def sort_key(
-    document: Any, *, parts: tuple[str, ...], direction: int, fold: Fold | None = None
-) -> tuple[Any, ...]:
-    """Return what a document sorts by: the least of an array's elements going up, the greatest going down."""
-    keys = []
-    for value in read(document, parts):
-        if isinstance(value, list):
-            keys.extend([order(item, fold) for item in value] or [(1,)])
-        else:
-            keys.append(order(None if value is MISSING else value, fold))
-    if not keys:
-        return order(None)
-    return min(keys) if direction > 0 else max(keys)
+def _sorted(items: list[Any], checked: list[tuple[str, int]], fold: Fold | None) -> list[Any]:
+    if not checked:
+        return items
+    paths = [split(name) for name, _direction in checked]
+    signs = [direction for _name, direction in checked]
+    keys = [_sort_key(item, paths, signs, fold) for item in items]
+    places = list(range(len(items)))
+    for number in reversed(range(len(checked))):
+        places.sort(key=lambda place: keys[place][number], reverse=signs[number] < 0)
+    return [items[place] for place in places]
+
+
+def _sort_key(
+    document: Any, paths: Sequence[tuple[str, ...]], signs: Sequence[int], fold: Fold | None
+) -> Key:
+    """Return what a document sorts by: of the keys that its arrays make, the first in the sort's order."""
+    return _first(document, paths, signs, fold)[1]
+
+
+def _first(
+    document: Any, paths: Sequence[tuple[str, ...]], signs: Sequence[int], fold: Fold | None
+) -> tuple[Sequence[Any], Key]:
+    """Return the values that a document sorts by, and the key that they make."""
+    try:
+        found = [(row, tuple(part_of(value, fold) for value in row)) for row in rows(document, paths)]
+    except ParallelArraysError:
+        raise CommandError(ErrorCode.BAD_VALUE, "cannot sort with keys that are parallel arrays") from None
+    if len(found) == 1:
+        return found[0]
+    return min(
+        found,
+        key=lambda each: tuple(
+            part if sign > 0 else Descending(part) for part, sign in zip(each[1], signs, strict=True)
+        ),
+    )
 
 
 def key_values(document: Any, sort: Mapping[str, Any], fold: Fold | None = None) -> list[Any]:
     """Return the values that a document is sorted by, one for each field: what `$meta: "sortKey"` shows."""
-    values = []
-    for name, direction in check_sort(sort):
-        found: list[Any] = []
-        for value in read(document, split(name)):
-            found.extend(value or [None] if isinstance(value, list) else [value])
-        shown = [None if value is MISSING else value for value in found] or [None]
-        choose = min if direction > 0 else max
-        values.append(choose(shown, key=lambda value: order(value, fold)))
-    return values
+    checked = check_sort(sort)
+    paths, signs = [split(name) for name, _ in checked], [direction for _, direction in checked]
+    values, _key = _first(document, paths, signs, fold)
+    return [None if value is MISSING else value for value in values]
 
 
 class Sorted(dict[str, Any]):
@@ -96,8 +115,5 @@ class Sorted(dict[str, Any]):
 def sort_values(items: list[Any], by: Any) -> list[Any]:
     """Return an array's elements in order: by value (1 or -1) or by their fields."""
     if is_object(by):
-        for name, direction in reversed(check_sort(by)):
-            key = functools.partial(sort_key, parts=split(name), direction=direction)
-            items = sorted(items, key=key, reverse=direction < 0)
-        return items
+        return _sorted(items, check_sort(by), None)
     return sorted(items, key=order, reverse=whole(by) == -1)

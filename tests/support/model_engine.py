@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 import bson
 
 from fakeserver.errors import WriteError
-from fakeserver.storage.engine import Changed, Stats, UpdateResult
+from fakeserver.storage.engine import Changed, Explanation, Query, Stats, UpdateResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
-    from fakeserver.storage.engine import Accept, Capped, Document, IndexSpec, Namespace, Query, Update
+    from fakeserver.storage.engine import Accept, Capped, Document, IndexSpec, Namespace, Update
 
 _MISSING: Final = object()
 _COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
@@ -194,6 +194,10 @@ class ModelEngine:
             else:
                 raise WriteError(40324, f"Unrecognized pipeline stage name: '{name}'")
         return found
+
+    def explain(self, ns: Namespace, query: Query, *, run: bool) -> Explanation:
+        documents = self.find(ns, Query(query.filter)) if run else []
+        return Explanation(documents=self.stats(ns).count if run else 0, returned=len(documents))
 
     def stats(self, ns: Namespace) -> Stats:
         held = self.collections.get(ns, [])

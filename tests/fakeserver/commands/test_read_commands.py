@@ -459,7 +459,7 @@ def test_a_change_stream_needs_a_replica_set() -> None:
 def test_explain_outlines_a_plan() -> None:
     server = holding(3)
     plan = server.run({"explain": {"find": "c", "filter": {"_id": 1}}})
-    assert plan["queryPlanner"]["winningPlan"]["stage"] == "IDHACK"
+    assert plan["queryPlanner"]["winningPlan"]["stage"] == "EXPRESS_IXSCAN"
     assert plan["executionStats"]["nReturned"] == 1
     scan = server.run({"aggregate": "c", "pipeline": [{"$match": {"x": 1}}], "explain": True})
     assert scan["queryPlanner"]["winningPlan"]["stage"] == "COLLSCAN"

@@ -14,6 +14,7 @@ from mongomock.store import CollectionStore
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.engine import Changed, IndexSpec, Query, Update
+from fakeserver.storage.index_keys import KeyMaker
 from fakeserver.storage.mongomock import MongomockEngine
 
 if TYPE_CHECKING:
@@ -178,29 +179,91 @@ ODD_OPERATIONS = st.one_of(
 )
 
 
-def found(engine: StorageEngine, query: Query) -> tuple[str, str]:
+INDEXES = [
+    IndexSpec("x", {"x": 1}),
+    IndexSpec("y.z", {"y.z": -1}),
+    IndexSpec("x.0", {"x.0": 1}),
+    IndexSpec("_id, x", {"_id": 1, "x": -1}),
+    IndexSpec("sparse", {"y.z": 1}, sparse=True, document={"sparse": True}),
+    IndexSpec("partial", {"x": 1, "_id": 1}, document={"partialFilterExpression": {"x": {"$gt": 0}}}),
+    IndexSpec("hashed", {"_id": "hashed"}),
+]
+
+
+def all_found(engine: StorageEngine, query: Query) -> tuple[Any, Any]:
     """Return what a query finds, and its filter at the head of a pipeline, or the codes of the errors."""
     try:
         matched: Any = engine.aggregate(NS, [{"$match": query.filter}], options=Query())
     except CommandError as error:
         matched = int(error.code)
-    return repr(outcome(engine, ("find", query))), repr(matched)
+    return in_any_order(outcome(engine, ("find", query))), in_any_order(matched)
+
+
+def in_any_order(found: Any) -> Any:
+    return sorted(map(repr, found)) if isinstance(found, list) else found
 
 
 @pytest.mark.slow
 @given(st.lists(ODD_DOCUMENTS, max_size=5), st.lists(ODD_OPERATIONS, max_size=4), ODD_QUERIES)
-def test_indexes_change_nothing_that_is_found(
+def test_indexes_change_nothing_that_is_found_but_its_order(
     documents: list[dict[str, Any]], operations: list[Operation], query: Query
 ) -> None:
     scanning, looking = MongomockEngine(), MongomockEngine()
-    for path in ("x", "y.z", "x.0"):
-        looking.create_index(NS, IndexSpec(path, {path: 1}))
+    for index in INDEXES[:-1]:
+        looking.create_index(NS, index)
+    everything = query._replace(skip=0, limit=0)
     for operation in [*(("insert", document) for document in documents), *operations]:
-        assert repr(outcome(scanning, operation)) == repr(outcome(looking, operation)), operation
+        in_natural_order = [Query(each.filter, hint={"$natural": 1}) for each in _queries_of(operation)]
+        stated = _with_query(operation, in_natural_order)
+        assert repr(outcome(scanning, stated)) == repr(outcome(looking, stated)), operation
+        assert all_found(scanning, everything) == all_found(looking, everything)
     late = looking.fork()
     late.create_index(NS, IndexSpec("late", {"x": 1}))
     late.drop_index(NS, "x")
-    assert found(scanning, query) == found(looking, query) == found(late, query)
+    assert all_found(scanning, everything) == all_found(looking, everything) == all_found(late, everything)
+    if query.sort:
+        keys = [
+            [_sorted_by(query.sort, each) for each in engine.find(NS, everything)]
+            for engine in (scanning, looking, late)
+        ]
+        assert keys[0] == keys[1] == keys[2]
+
+
+def _queries_of(operation: Operation) -> list[Query]:
+    name, argument = operation
+    return [argument.query] if name == "update" else [argument] if name == "delete" else []
+
+
+def _with_query(operation: Operation, queries: list[Query]) -> Operation:
+    name, argument = operation
+    if name == "update":
+        return name, argument._replace(query=queries[0])
+    return (name, queries[0]._replace(limit=1)) if name == "delete" else operation
+
+
+def _sorted_by(sort: Any, document: dict[str, Any]) -> list[str]:
+    return [repr(document.get(name)) for name in sort if not isinstance(document.get(name), list | dict)]
+
+
+@given(st.lists(ODD_DOCUMENTS, max_size=6), st.sampled_from(INDEXES), ODD_FILTERS)
+def test_a_hinted_index_finds_what_it_holds_and_explain_counts_it(
+    documents: list[dict[str, Any]], index: IndexSpec, wanted: dict[str, Any]
+) -> None:
+    engine = MongomockEngine()
+    engine.create_index(NS, index)
+    for document in documents:
+        outcome(engine, ("insert", document))
+    try:
+        every = engine.find(NS, Query(wanted))
+    except CommandError:
+        return
+    maker = KeyMaker(index)
+    held = [document for document in every if maker.values(document)]
+    hinted = engine.find(NS, Query(wanted, hint=index.name))
+    assert in_any_order(hinted) == in_any_order(held)
+    told = engine.explain(NS, Query(wanted, hint=index.name), run=True)
+    assert (told.returned, told.index) == (len(held), index)
+    assert told.keys >= told.documents >= told.returned
 
 
 @given(st.lists(DOCUMENTS, max_size=6), IDS)

@@ -1,0 +1,126 @@
+"""The keys that a document has in an index."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from fakeserver.errors import WriteError
+from fakeserver.storage.collation import fold_of
+from fakeserver.storage.matching import compile_filter
+from fakeserver.storage.paths import split
+from fakeserver.storage.rows import Descending, ParallelArraysError, part_of, rows
+from fakeserver.storage.values import MISSING, order, whole
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from fakeserver.storage.engine import Document, IndexSpec
+    from fakeserver.storage.rows import Key
+
+_HASHED_ARRAY: Final = 16766
+
+
+def is_ordered(spec: IndexSpec) -> bool:
+    """Whether an index holds values in order: no text, geographic, hashed or wildcard index does."""
+    return all(sign_of(direction) for direction in spec.key.values()) and not any(
+        "$**" in name for name in spec.key
+    )
+
+
+def sign_of(direction: Any) -> int:
+    """Return 1 or -1 for the direction of a field in an index, 0 for the name of another kind of index."""
+    if isinstance(direction, str):
+        return 0
+    number = whole(direction)
+    return (1 if direction > 0 else -1) if number is None else (number > 0) - (number < 0)
+
+
+def precedes(first: Mapping[str, Any], second: Mapping[str, Any], pattern: Mapping[str, Any]) -> bool:
+    """Whether one key, a document of the pattern's fields, stands before another in an index."""
+    for name, direction in pattern.items():
+        left, right = order(first[name]), order(second[name])
+        if left != right:
+            return (left < right) == (sign_of(direction) >= 0)
+    return False
+
+
+class KeyMaker:
+    """Makes the keys of one index, and knows which documents the index leaves out."""
+
+    def __init__(self, spec: IndexSpec) -> None:
+        """Compile what the specification says. Raises `CommandError` for a bad collation or filter."""
+        self.spec = spec
+        self._names = tuple(spec.key)
+        self._paths = [split(name) for name in self._names]
+        self._signs = [sign_of(direction) for direction in spec.key.values()]
+        self._hashed = [split(name) for name, kind in spec.key.items() if kind == "hashed"]
+        self.fold = fold_of(spec.document.get("collation"))
+        partial: Mapping[str, Any] | None = spec.document.get("partialFilterExpression")
+        self._covers = compile_filter(partial) if partial is not None else None
+        ordered = is_ordered(spec)
+        self.may_refuse = bool(self._hashed) or (
+            ordered and (len(spec.key) > 1 or any(part.isdigit() for path in self._paths for part in path))
+        )
+        """Whether there are documents that the index cannot hold."""
+
+    def covers(self, document: Document) -> bool:
+        """Whether the index's filter lets a document in."""
+        return self._covers is None or bool(self._covers(document))
+
+    def holds(self, document: Document) -> bool:
+        """Whether the index has a key of a document: it may be sparse or partial."""
+        return (self._covers is None and not self.spec.sparse) or bool(self.values(document))
+
+    def spans(self, document: Document) -> bool:
+        """Whether a path of the index leads into an array of a document, which makes the index multikey."""
+        return any(_meets_array(document, path) for path in self._paths)
+
+    def values(self, document: Document) -> list[tuple[Any, ...]]:
+        """Return the values of each key that a document has. Raises `WriteError` 171, 16746 or 16766."""
+        if not self.covers(document):
+            return []
+        for path in self._hashed:
+            _refuse_arrays(document, path)
+        try:
+            found = list(rows(document, self._paths))
+        except ParallelArraysError as error:
+            shown = " ".join(f"[{self._names[number].rpartition('.')[2]}]" for number in error.fields)
+            raise WriteError(
+                ErrorCode.CANNOT_INDEX_PARALLEL_ARRAYS, f"cannot index parallel arrays {shown}"
+            ) from None
+        if self.spec.sparse:
+            found = [row for row in found if any(value is not MISSING for value in row)]
+        return found
+
+    def keys(self, document: Document) -> dict[Key, tuple[Any, ...]]:
+        """Return the keys of a document, in no order, with the values of each."""
+        return {self._key(row): row for row in self.values(document)}
+
+    def _key(self, row: Iterable[Any]) -> Key:
+        fold = self.fold
+        return tuple(self.part(part_of(value, fold), number) for number, value in enumerate(row))
+
+    def part(self, part: Key, number: int) -> Any:
+        """Return a part of a key as it stands in the field of this number, which may descend."""
+        return Descending(part) if self._signs[number] < 0 else part
+
+
+def _refuse_arrays(value: Any, path: tuple[str, ...]) -> None:
+    for depth in range(len(path) + 1):
+        if isinstance(value, list):
+            raise WriteError(
+                _HASHED_ARRAY,
+                "Error: hashed indexes do not currently support array values. Found array at path: "
+                + ".".join(path[:depth]),
+            )
+        if depth < len(path):
+            value = value.get(path[depth], MISSING) if isinstance(value, dict) else MISSING
+
+
+def _meets_array(value: Any, path: tuple[str, ...]) -> bool:
+    for part in path:
+        if not isinstance(value, dict):
+            break
+        value = value.get(part, MISSING)
+    return isinstance(value, list)
