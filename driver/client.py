@@ -33,7 +33,7 @@ from driver.sdam.topology import Topology
 from driver.session import ClientSession, ClusterClock, ServerSessionPool, SessionOptions
 from driver.tracing.options import TracingOptions
 from driver.transaction import TransactionOptions
-from mongowire.ids import object_id
+from mongowire.ids import ObjectIds, object_id
 from mongowire.system import SystemClock, TcpNetwork, fresh_rng
 from mongowire.tls import TlsNetwork
 
@@ -126,9 +126,10 @@ class AsyncClient:
         """Make all that belongs to one process: what connects, and what makes ids."""
         self.sessions = ServerSessionPool(self.clock, self.rng.spawn("sessions"))
         self.transaction_rng = self.rng.spawn("transactions")
-        self._ids = self.rng.spawn("ids")
+        ids = self.rng.spawn("ids")
         self._authenticator = self._new_authenticator()
-        topology_id = object_id(self.clock, self._ids)
+        topology_id = object_id(self.clock, ids)
+        self._ids = ObjectIds(self.clock, ids)
         shield = Shield()
         self._log = ClientLog(topology_id, self._log_document_length, shield)
         self._audience = Audience(self._listeners, self._log, shield)
@@ -348,7 +349,7 @@ class AsyncClient:
     def new_id(self) -> ObjectId:
         """Return a new ObjectId of this client's clock and dice."""
         self._reset_after_fork()
-        return object_id(self.clock, self._ids)
+        return self._ids.new()
 
     def with_id(self, model: WriteModel) -> WriteModel:
         """Return the model, an insert with an `_id`."""

@@ -13,6 +13,7 @@ from bson import Int64
 from fakeserver.errors import CommandError, WriteError
 from fakeserver.storage.collation import complete
 from fakeserver.storage.engine import Capped, IndexSpec, Namespace
+from fakeserver.storage.index_keys import is_id_key
 from fakeserver.storage.matching import compile_filter
 from fakeserver.storage.validation import Validator
 from fakeserver.storage.values import MISSING, type_name
@@ -154,7 +155,7 @@ class Catalog:
             collection.ns, capped=_capped(collection.options), unique_ids=collection.kind != "timeseries"
         )
         for index in collection.indexes.values():
-            if list(index.key) != ["_id"]:
+            if not is_id_key(index.key):
                 self.engine.create_index(collection.ns, index)
         self._collections[collection.ns] = collection
 

@@ -34,7 +34,7 @@ from fakeserver.stages import mongod_stages, mongos_stages
 from fakeserver.transaction_router import TransactionRouter
 from fakeserver.upkeep import Profiler, WriteLock
 from fakeserver.waiting import Bell
-from mongowire.ids import object_id
+from mongowire.ids import ObjectIds, object_id
 
 if TYPE_CHECKING:
     import asyncio
@@ -130,6 +130,7 @@ class Node:
         self.cursors.clear()
         self.last_request_id = 0
         self._next_connection_id = 0
+        self.object_ids = ObjectIds(self.clock, self.rng)
         self.service_id = object_id(self.clock, self.rng) if self.is_mongos else None
         """What tells it apart behind a load balancer (`Load Balancers: serviceId`)."""
         self.transaction_router = TransactionRouter() if self.is_mongos else None

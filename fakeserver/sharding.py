@@ -13,7 +13,7 @@ from bson import Binary, Int64, MaxKey, MinKey, ObjectId, Timestamp
 
 from fakeserver.catalog import BUILT_IN, Collection
 from fakeserver.storage.engine import Namespace, Query
-from mongowire.ids import object_id, uuid
+from mongowire.ids import ObjectIds, uuid
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +37,8 @@ class ConfigServer:
         self._keys: dict[Namespace, tuple[Binary | None, dict[str, Any]]] = {}
         for name in _COLLECTIONS:
             cluster.catalog.create(Namespace("config", name), {})
-        self._insert("version", {"_id": 1, "clusterId": object_id(cluster.clock, cluster.rng)})
+        self._ids = ObjectIds(cluster.clock, cluster.rng)
+        self._insert("version", {"_id": 1, "clusterId": self._object_id()})
         for document in self.shards():
             self._insert("shards", document)
         for router in cluster.routers:
@@ -149,7 +150,7 @@ class ConfigServer:
             self._delete("chunks", {"uuid": entry["uuid"]})
 
     def _object_id(self) -> ObjectId:
-        return object_id(self._cluster.clock, self._cluster.rng)
+        return self._ids.new()
 
     def _insert(self, name: str, document: Document) -> None:
         self._cluster.catalog.engine.insert(Namespace("config", name), document)

@@ -16,7 +16,6 @@ from fakeserver.pipeline import PASS, Action, Await, Outcome, Stage, Step
 from fakeserver.stages.deadline import expired
 from fakeserver.storage.engine import Namespace
 from fakeserver.waiting import Bell
-from mongowire.ids import object_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -148,4 +147,4 @@ def _record(request: RequestContext, entry: Document) -> None:
     node, ns = request.node, Namespace(request.db, PROFILE)
     if node.catalog.get(ns) is None:
         node.catalog.create(ns, {"capped": True, "size": 1024 * 1024})
-    node.catalog.engine.insert(ns, {"_id": object_id(node.clock, node.rng), **entry})
+    node.catalog.engine.insert(ns, {"_id": node.object_ids.new(), **entry})

@@ -13,7 +13,6 @@ from fakeserver.errors import CommandError
 from fakeserver.oplog import Written
 from fakeserver.pipeline import Park
 from fakeserver.storage.engine import Changed, Namespace
-from mongowire import ids
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -78,8 +77,8 @@ class CommandContext:
     """What statements came to that ran before the command had to wait for a transaction."""
 
     def object_id(self) -> ObjectId:
-        """Return a new ObjectId, made from the node's clock and dice."""
-        return ids.object_id(self.node.clock, self.node.rng)
+        """Return a new ObjectId, later than all that the node has made."""
+        return self.node.object_ids.new()
 
     def utc(self) -> dt.datetime:
         """Return the date and time as BSON has them: UTC, to the millisecond."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
+from fakeserver.commands import index_specs
 from fakeserver.commands.collections import EVERYTHING
 from fakeserver.commands.cursors import Cursor, first_batch
 from fakeserver.commands.reading import check_uuid, namespace
@@ -13,32 +14,20 @@ from fakeserver.commands.table import CommandTable, Reply
 from fakeserver.errors import CommandError, WriteError
 from fakeserver.idl import Field, Fields
 from fakeserver.profile import WIRE_70
-from fakeserver.storage.collation import complete
-from fakeserver.storage.engine import IndexSpec
-from fakeserver.storage.matching import compile_filter
+from fakeserver.storage.index_keys import is_id_key
 from fakeserver.storage.printing import show_document
-from fakeserver.storage.values import is_number, type_name
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from fakeserver.catalog import Collection
     from fakeserver.commands.context import CommandContext
-    from fakeserver.storage.engine import Document
+    from fakeserver.storage.engine import Document, IndexSpec
     from fakeserver.transactions import Transaction
 
 table = CommandTable()
 
-_PLUGINS: Final = frozenset({"text", "2d", "2dsphere", "hashed", "columnstore", "queryable_encrypted_range"})
-_OPTIONS: Final = frozenset({
-    "v", "key", "name", "ns", "unique", "sparse", "expireAfterSeconds", "partialFilterExpression",
-    "collation", "hidden", "background", "dropDups", "storageEngine", "weights", "default_language",
-    "language_override", "textIndexVersion", "2dsphereIndexVersion", "bits", "min", "max",
-    "wildcardProjection", "prepareUnique", "clustered", "bucketSize",
-})  # fmt: skip
-_ON_ID: Final = frozenset({"v", "key", "name", "ns", "collation", "clustered", "unique", "background"})
-_BARRED: Final = ("background", "dropDups", "ns")
+_NO_OPTIONS: Final = frozenset({"v", "name", "hidden", "background"})
+"""The fields in which an index may differ from another and be the same."""
 
 
 @table.command(
@@ -62,13 +51,14 @@ def create_indexes(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     ignore = request.get("ignoreUnknownIndexOptions", False)
     existing = ctx.catalog.get(ns)
     check_uuid(request, ns, existing)
-    wanted = [_spec(document, existing, lenient=ignore) for document in request["indexes"]]
+    wanted = [index_specs.parse(document, existing, lenient=ignore) for document in request["indexes"]]
     if ctx.transaction is not None and existing is not None:
         _check_in_transaction(ctx.transaction, existing, wanted)
     collection, made = ctx.ensure(ns)
     before = len(collection.indexes)
     new = [spec for spec in wanted if not _is_there(collection, spec)]
     for spec in new:
+        index_specs.check_beside(collection, spec)
         _build(ctx, collection, spec)
     if new:
         entries = [dict(spec.document) for spec in new]
@@ -96,77 +86,9 @@ def _check_in_transaction(transaction: Transaction, collection: Collection, want
         )
 
 
-def _spec(document: Mapping[str, Any], collection: Collection | None, *, lenient: bool) -> IndexSpec:
-    """Return an index specification with its defaults. Raises `CommandError` for a bad one."""
-    key = document.get("key")
-    if not isinstance(key, dict):
-        raise _bad(document, "The 'key' field is a required property of an index specification")
-    if not isinstance(document.get("name"), str):
-        raise _bad(document, "The 'name' field is a required property of an index specification")
-    _check_key(document, key)
-    allowed = _ON_ID if list(key) == ["_id"] and key["_id"] in (1, -1) else _OPTIONS
-    unknown = [name for name in document if name not in allowed]
-    if unknown and not lenient:
-        kind = "an _id index" if allowed is _ON_ID else "an index"
-        raise CommandError(
-            ErrorCode.INVALID_INDEX_SPECIFICATION_OPTION,
-            f"The field '{unknown[0]}' is not valid for {kind} specification. Specification: "
-            f"{show_document(document)}",
-        )
-    if "partialFilterExpression" in document:
-        compile_filter(document["partialFilterExpression"])
-    shown: dict[str, Any] = {"v": document.get("v", 2), "key": dict(key), "name": document["name"]}
-    shown |= {name: value for name, value in document.items() if name in _OPTIONS and name not in shown}
-    for name in _BARRED:
-        shown.pop(name, None)
-    collation = complete(document.get("collation")) if "collation" in document else _inherited(collection)
-    shown.pop("collation", None)
-    if collation:
-        shown["collation"] = collation
-    if "2dsphere" in key.values():
-        shown.setdefault("2dsphereIndexVersion", 3)
-    unique = bool(document.get("unique") or document.get("prepareUnique"))
-    return IndexSpec(document["name"], dict(key), unique, bool(document.get("sparse")), shown)
-
-
-def _inherited(collection: Collection | None) -> dict[str, Any] | None:
-    return dict(collection.collation) if collection is not None and collection.collation else None
-
-
-def _bad(document: Mapping[str, Any], reason: str) -> CommandError:
-    return CommandError(
-        ErrorCode.FAILED_TO_PARSE,
-        f"Error in specification {show_document(document)} :: caused by :: {reason}",
-    )
-
-
-def _check_key(document: Mapping[str, Any], key: Mapping[str, Any]) -> None:
-    reason = None
-    if not key:
-        reason = "Index keys cannot be an empty object."
-    for name, value in key.items():
-        if not name:
-            reason = "Index keys cannot be an empty field."
-        elif isinstance(value, str) and value not in _PLUGINS:
-            reason = f"Unknown index plugin '{value}'"
-        elif is_number(value) and float(str(value)) == 0:
-            reason = "Values in the index key pattern cannot be 0."
-        elif not isinstance(value, str) and not is_number(value):
-            reason = (
-                f"Values in v:2 index key pattern cannot be of type {type_name(value)}. Only "
-                "numbers > 0, numbers "
-                "< 0, and strings are allowed."
-            )
-    if reason is not None:
-        raise CommandError(
-            ErrorCode.CANNOT_CREATE_INDEX,
-            f"Error in specification {show_document(document)} :: caused by :: {reason}",
-        )
-
-
 def _is_there(collection: Collection, spec: IndexSpec) -> bool:
     """Return whether an index is there already. Raises `CommandError` 85 or 86 for a conflicting one."""
-    if list(spec.key) == ["_id"] and "_id_" in collection.indexes:
+    if is_id_key(spec.key) and any(is_id_key(index.key) for index in collection.indexes.values()):
         return True
     requested = f"Requested index: {show_document(spec.document)}"
     same_name = collection.indexes.get(spec.name)
@@ -199,11 +121,12 @@ def _signature(spec: IndexSpec) -> tuple[Any, ...]:
         list(spec.key.items()),
         spec.document.get("collation"),
         spec.document.get("partialFilterExpression"),
+        spec.document.get("weights"),
     )
 
 
 def _options(spec: IndexSpec) -> dict[str, Any]:
-    kept = {name: value for name, value in spec.document.items() if name not in {"v", "name", "hidden"}}
+    kept = {name: value for name, value in spec.document.items() if name not in _NO_OPTIONS}
     return {name: value for name, value in kept.items() if value is not False}
 
 
@@ -247,7 +170,7 @@ def drop_indexes(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     reply: Reply = {"nIndexesWas": len(collection.indexes)}
     wanted = request["index"]
     if wanted == "*":
-        names = [name for name in collection.indexes if name != "_id_"]
+        names = [name for name, index in collection.indexes.items() if not is_id_key(index.key)]
         reply["msg"] = "non-_id indexes dropped for collection"
     else:
         names = [_find(collection, each) for each in (wanted if isinstance(wanted, list) else [wanted])]
@@ -264,7 +187,7 @@ def _find(collection: Collection, wanted: Any) -> str:
         if wanted == index.name or (
             isinstance(wanted, dict) and list(wanted.items()) == list(index.key.items())
         ):
-            if list(index.key) == ["_id"]:
+            if is_id_key(index.key):
                 raise CommandError(ErrorCode.INVALID_OPTIONS, "cannot drop _id index")
             return index.name
     shown = (

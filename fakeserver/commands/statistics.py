@@ -106,7 +106,8 @@ def db_stats(ctx: CommandContext, request: dict[str, Any]) -> Reply:
 
 @table.command(
     "validate",
-    kind="write",
+    kind="read",
+    on_secondaries=True,
     fields=Fields.of(
         Field("full", "bool"),
         Field("background", "bool"),
@@ -120,6 +121,12 @@ def db_stats(ctx: CommandContext, request: dict[str, Any]) -> Reply:
 def validate(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Say that a collection is sound."""
     ns = namespace(ctx, request)
+    if request.get("background") and request.get("full"):
+        raise CommandError(
+            ErrorCode.INVALID_OPTIONS,
+            "Running the validate command with both { background: true } and { full: true } is not"
+            " supported.",
+        )
     collection = ctx.catalog.get(ns)
     if collection is None:
         raise CommandError(ErrorCode.NAMESPACE_NOT_FOUND, f"Collection '{ns}' does not exist to validate.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fakeserver.errors import WriteError
 from fakeserver.storage.collation import fold_of
 from fakeserver.storage.matching import compile_filter
-from fakeserver.storage.paths import split
+from fakeserver.storage.paths import exactly, split
 from fakeserver.storage.rows import Descending, ParallelArraysError, part_of, rows
 from fakeserver.storage.values import MISSING, order, whole
 from mongowire.codes import ErrorCode
@@ -26,6 +26,11 @@ def is_ordered(spec: IndexSpec) -> bool:
     return all(sign_of(direction) for direction in spec.key.values()) and not any(
         "$**" in name for name in spec.key
     )
+
+
+def is_id_key(key: Mapping[str, Any]) -> bool:
+    """Whether a key is that of the index of `_id`, in either direction."""
+    return list(key) == ["_id"] and key["_id"] in (1, -1)
 
 
 def sign_of(direction: Any) -> int:
@@ -58,7 +63,7 @@ class KeyMaker:
         self.fold = fold_of(spec.document.get("collation"))
         partial: Mapping[str, Any] | None = spec.document.get("partialFilterExpression")
         self._covers = compile_filter(partial) if partial is not None else None
-        ordered = is_ordered(spec)
+        self._ordered = ordered = is_ordered(spec)
         self.may_refuse = bool(self._hashed) or (
             ordered and (len(spec.key) > 1 or any(part.isdigit() for path in self._paths for part in path))
         )
@@ -82,6 +87,8 @@ class KeyMaker:
             return []
         for path in self._hashed:
             _refuse_arrays(document, path)
+        if not self._ordered and not self.spec.unique:
+            return self._unordered(document)
         try:
             found = list(rows(document, self._paths))
         except ParallelArraysError as error:
@@ -92,6 +99,13 @@ class KeyMaker:
         if self.spec.sparse:
             found = [row for row in found if any(value is not MISSING for value in row)]
         return found
+
+    def _unordered(self, document: Document) -> list[tuple[Any, ...]]:
+        """Return one key, the same for all: what such an index orders by is not known here."""
+        must_have = self.spec.sparse or "2dsphere" in self.spec.key.values()
+        if must_have and all(exactly(document, path) is MISSING for path in self._paths):
+            return []
+        return [(MISSING,) * len(self._paths)]
 
     def keys(self, document: Document) -> dict[Key, tuple[Any, ...]]:
         """Return the keys of a document, in no order, with the values of each."""

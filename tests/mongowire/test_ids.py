@@ -35,6 +35,17 @@ def test_object_ids_repeat_with_the_seed_and_differ_otherwise() -> None:
     assert len(set(run)) == 100
 
 
+def test_the_object_ids_of_a_process_ascend_within_a_second() -> None:
+    made = ids.ObjectIds(_Noon(), SeededRng(3))
+    run = [made.new() for _ in range(1000)]
+    assert run == sorted(set(run))
+    assert len({each.binary[:9] for each in run}) == 1
+    again = ids.ObjectIds(_Noon(), SeededRng(3))
+    assert run == [again.new() for _ in range(1000)]
+    other = ids.ObjectIds(_Noon(), SeededRng(4)).new()
+    assert other.binary[4:9] != run[0].binary[4:9]
+
+
 def test_a_date_beyond_32_bits_wraps() -> None:
     class Far(_Noon):
         def utc(self) -> float:

@@ -69,6 +69,9 @@ class Member:
     held_at: OpTime | None = None
     counters: Counters = field(default_factory=Counters)
 
+    def __post_init__(self) -> None:
+        self.object_ids = ids.ObjectIds(self.clock, self.rng)
+
     @property
     def transactions(self) -> Transactions:
         return Transactions(self.catalog, self.oplog)

@@ -1,0 +1,373 @@
+"""What `createIndexes` is given for an index, checked and completed as `listIndexes` shows it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from fakeserver.commands.partial_filters import check_partial_filter
+from fakeserver.errors import CommandError
+from fakeserver.storage.collation import complete
+from fakeserver.storage.engine import IndexSpec
+from fakeserver.storage.index_keys import is_id_key
+from fakeserver.storage.printing import show, show_document
+from fakeserver.storage.values import INT32_MAX, is_nan, is_number, type_name
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from fakeserver.catalog import Collection
+
+_PLUGINS: Final = frozenset({"text", "2d", "2dsphere", "hashed", "columnstore", "queryable_encrypted_range"})
+_KINDS: Final[dict[str, str]] = {
+    "v": "number", "key": "object", "name": "string", "ns": "string", "unique": "flag", "sparse": "flag",
+    "expireAfterSeconds": "any", "partialFilterExpression": "object", "collation": "object",
+    "hidden": "flag", "background": "any", "dropDups": "any", "storageEngine": "object", "weights": "any",
+    "default_language": "string", "language_override": "string", "textIndexVersion": "number",
+    "2dsphereIndexVersion": "number", "bits": "number", "min": "number", "max": "number",
+    "wildcardProjection": "object", "prepareUnique": "flag", "clustered": "flag", "bucketSize": "number",
+}  # fmt: skip
+"""The options of an index, and what each has to be; a flag is a bool or a number."""
+
+_ON_ID: Final = frozenset({"v", "key", "name", "ns", "collation", "clustered", "unique", "background"})
+_NOT_SHOWN: Final = frozenset({"dropDups", "ns", "collation"})
+_MAX_KEYS: Final = 32
+_MAX_INDEXES: Final = 64
+_MAX_WEIGHT: Final = 1_000_000_000
+_LANGUAGES: Final = frozenset({
+    "da", "danish", "de", "dutch", "en", "english", "es", "fi", "finnish", "fr", "french", "german", "hu",
+    "hungarian", "it", "italian", "nb", "nl", "none", "norwegian", "portuguese", "pt", "ro", "romanian", "ru",
+    "russian", "spanish", "sv", "swedish", "tr", "turkish",
+})  # fmt: skip
+
+
+def parse(document: Mapping[str, Any], collection: Collection | None, *, lenient: bool) -> IndexSpec:
+    """Return an index specification with its defaults. Raises `CommandError` for a bad one.
+
+    `lenient` leaves out fields that no index has, instead of refusing them.
+    """
+    if lenient:
+        document = {name: value for name, value in document.items() if name in _KINDS}
+    for name in ("key", "name"):
+        if name not in document:
+            message = f"The '{name}' field is a required property of an index specification"
+            raise _refused(document, message, ErrorCode.FAILED_TO_PARSE)
+    _check_types(document)
+    key = document["key"]
+    _check_version(document)
+    _check_key(document, key)
+    if is_id_key(key):
+        _check_id_index(document, collection)
+    _check_name(document["name"], key)
+    _check_ttl(document)
+    if "partialFilterExpression" in document:
+        if document.get("sparse"):
+            raise _refused(document, 'cannot mix "partialFilterExpression" and "sparse" options')
+        check_partial_filter(document["partialFilterExpression"])
+    for kind, check in _CHECKS.items():
+        if kind in key.values():
+            check(document, key)
+    if _is_wildcard(key):
+        _check_wildcard(document, key)
+    return _completed(document, key, _collation(document, collection))
+
+
+def _completed(
+    document: Mapping[str, Any], key: Mapping[str, Any], collation: Mapping[str, Any] | None
+) -> IndexSpec:
+    shown: dict[str, Any] = {"v": document.get("v", 2), "key": dict(key), "name": document["name"]}
+    given = {name: value for name, value in document.items() if name not in shown}
+    shown |= {name: value for name, value in given.items() if name not in _NOT_SHOWN}
+    if collation:
+        shown["collation"] = dict(collation)
+    if "text" in key.values():
+        shown = _as_text_index(shown)
+    if "2dsphere" in key.values():
+        shown.setdefault("2dsphereIndexVersion", 3)
+    unique = bool(document.get("unique") or document.get("prepareUnique"))
+    return IndexSpec(document["name"], shown["key"], unique, bool(document.get("sparse")), shown)
+
+
+def _refused(
+    document: Mapping[str, Any], reason: str, code: int = ErrorCode.CANNOT_CREATE_INDEX
+) -> CommandError:
+    return CommandError(code, f"Error in specification {show_document(document)} :: caused by :: {reason}")
+
+
+def _check_types(document: Mapping[str, Any]) -> None:
+    for name, value in document.items():
+        wanted = _KINDS.get(name)
+        if wanted is None:
+            raise _not_valid(name, "an index", document)
+        kind = type_name(value)
+        if wanted == "flag" and not isinstance(value, bool) and not is_number(value):
+            reason = f"The field '{name}' has value {name}: {show(value)}, which is not convertible to bool"
+        elif wanted == "number" and not is_number(value):
+            reason = f"The field '{name}' must be a number, but got {kind}"
+        elif wanted in {"object", "string"} and kind != wanted:
+            article = "an object" if wanted == "object" else "a string"
+            reason = f"The field '{name}' must be {article}, but got {kind}"
+        else:
+            continue
+        raise _refused(document, reason, ErrorCode.TYPE_MISMATCH)
+
+
+def _not_valid(name: str, kind: str, document: Mapping[str, Any]) -> CommandError:
+    return CommandError(
+        ErrorCode.INVALID_INDEX_SPECIFICATION_OPTION,
+        f"The field '{name}' is not valid for {kind} specification. Specification: {show_document(document)}",
+    )
+
+
+def _check_version(document: Mapping[str, Any]) -> None:
+    version = document.get("v", 2)
+    if version not in (1, 2):
+        raise _refused(
+            document, f"Invalid index specification {show_document(document)}; cannot create an index with"
+            f" v={show(version)}"
+        )  # fmt: skip
+
+
+def _check_key(document: Mapping[str, Any], key: Mapping[str, Any]) -> None:
+    reason = None if key else "Index keys cannot be an empty object."
+    for name, value in key.items():
+        reason = reason or _bad_name(name) or _bad_direction(value)
+    if reason is not None:
+        raise _refused(document, reason)
+    if len(key) > _MAX_KEYS:
+        raise CommandError(13103, "too many compound keys")
+    plugins = {value for value in key.values() if isinstance(value, str)}
+    if len(plugins) > 1:
+        raise _refused(document, "Can't use more than one index plugin for a single index.")
+
+
+def _bad_name(name: str) -> str | None:
+    if not name:
+        return "Index keys cannot be an empty field."
+    parts = name.split(".")
+    if not all(parts):
+        return "Index keys cannot contain an empty field."
+    if name == "_fts":
+        return None
+    if parts[-1] == "$**":
+        parts.pop()
+    for place, part in enumerate(parts):
+        if part.startswith("$") and not (place and part in {"$db", "$id", "$ref"}):
+            return "Index key contains an illegal field name: field name starts with '$'."
+    return None
+
+
+def _bad_direction(value: Any) -> str | None:
+    if isinstance(value, str):
+        return None if value in _PLUGINS else f"Unknown index plugin '{value}'"
+    if not is_number(value):
+        return (
+            f"Values in v:2 index key pattern cannot be of type {type_name(value)}. Only numbers > 0, numbers"
+            " < 0, and strings are allowed."
+        )
+    if is_nan(value):
+        return "Values in the index key pattern cannot be NaN."
+    return "Values in the index key pattern cannot be 0." if float(str(value)) == 0 else None
+
+
+def _check_id_index(document: Mapping[str, Any], collection: Collection | None) -> None:
+    for name in document:
+        if name not in _ON_ID:
+            raise _not_valid(name, "an _id index", document)
+    if not document.get("unique", True):
+        raise CommandError(ErrorCode.CANNOT_CREATE_INDEX, "_id index cannot be non-unique")
+    if document["key"]["_id"] != 1:
+        shown = show_document(document["key"])
+        raise CommandError(
+            ErrorCode.BAD_VALUE, f"The field 'key' for an _id index must be {{_id: 1}}, but got {shown}"
+        )
+    inherited = collection.collation if collection is not None else None
+    if "collation" in document and complete(document["collation"]) != complete(inherited):
+        raise CommandError(
+            ErrorCode.BAD_VALUE, "The _id index must have the same collation as the collection."
+        )
+
+
+def _check_name(name: str, key: Mapping[str, Any]) -> None:
+    if not name:
+        raise CommandError(ErrorCode.CANNOT_CREATE_INDEX, "index name cannot be empty")
+    if "\0" in name:
+        raise CommandError(ErrorCode.CANNOT_CREATE_INDEX, "index name cannot contain NUL bytes")
+    if name == "*":
+        raise CommandError(ErrorCode.BAD_VALUE, "The index name '*' is not valid.")
+    if name == "_id_" and not is_id_key(key):
+        raise CommandError(
+            ErrorCode.BAD_VALUE,
+            "The index name '_id_' is reserved for the _id index, which must have key pattern {_id: 1}, found"
+            f" key: {show_document(key)}",
+        )
+
+
+def _check_ttl(document: Mapping[str, Any]) -> None:
+    if "expireAfterSeconds" not in document:
+        return
+    seconds = document["expireAfterSeconds"]
+    reason = bad_expiry(seconds)
+    if reason is None and len(document["key"]) != 1:
+        reason = "TTL indexes are single-field indexes, compound indexes do not support TTL"
+    if reason is not None:
+        raise CommandError(ErrorCode.CANNOT_CREATE_INDEX, f"{reason}. Index spec: {show_document(document)}")
+
+
+def bad_expiry(seconds: Any) -> str | None:
+    """Return what is wrong with an `expireAfterSeconds`, None if nothing is; NaN never expires anything."""
+    if not is_number(seconds):
+        return (
+            "TTL index 'expireAfterSeconds' option must be numeric, but received a type of"
+            f" '{type_name(seconds)}'"
+        )
+    if is_nan(seconds):
+        return None
+    if float(str(seconds)) < 0:
+        return "TTL index 'expireAfterSeconds' option cannot be less than 0"
+    if float(str(seconds)) > INT32_MAX:
+        return (
+            "TTL index 'expireAfterSeconds' option must be within an acceptable range, try a different number"
+        )
+    return None
+
+
+def _is_wildcard(key: Mapping[str, Any]) -> bool:
+    return any(name.split(".")[-1] == "$**" for name in key) and "text" not in key.values()
+
+
+def _check_wildcard(document: Mapping[str, Any], key: Mapping[str, Any]) -> None:
+    for name in ("sparse", "unique"):
+        if document.get(name):
+            raise _refused(document, f"Index type 'wildcard' does not support the {name} option")
+    if "expireAfterSeconds" in document:
+        raise _refused(document, "Index type 'wildcard' cannot be a TTL index")
+    if any(isinstance(value, str) for value in key.values()):
+        raise _refused(document, "A wildcard index cannot have another kind of index in its key")
+    if "wildcardProjection" in document and "$**" not in key:
+        raise _refused(
+            document,
+            "The field 'wildcardProjection' is only allowed when 'key' has '$**'",
+            ErrorCode.BAD_VALUE,
+        )
+
+
+def _check_hashed(document: Mapping[str, Any], key: Mapping[str, Any]) -> None:
+    if document.get("unique"):
+        raise CommandError(
+            16764, "Currently hashed indexes cannot guarantee uniqueness. Use a regular index."
+        )
+    hashed = [name for name, kind in key.items() if kind == "hashed"]
+    if len(hashed) > 1:
+        raise CommandError(
+            31303,
+            f"A maximum of one index field is allowed to be hashed but found {len(hashed)} for 'key'"
+            f" {show_document(key)}",
+        )
+
+
+def _check_flat(_document: Mapping[str, Any], key: Mapping[str, Any]) -> None:
+    if list(key.values()).count("2d") > 1:
+        raise CommandError(16800, "can't have 2 geo fields")
+    if next(iter(key.values())) != "2d":
+        raise CommandError(16801, "2d has to be first in index")
+
+
+def _check_sphere(document: Mapping[str, Any], _key: Mapping[str, Any]) -> None:
+    version = document.get("2dsphereIndexVersion", 3)
+    if version not in (1, 2, 3):
+        raise CommandError(
+            ErrorCode.CANNOT_CREATE_INDEX,
+            f"unsupported geo index version {{ 2dsphereIndexVersion : {show(version)} }}, only support"
+            " versions: [1,2,3]",
+        )
+
+
+def _check_text(document: Mapping[str, Any], key: Mapping[str, Any]) -> None:
+    kinds = ["text" if kind == "text" else "other" for name, kind in key.items() if name != "_ftsx"]
+    first, last = kinds.index("text"), len(kinds) - kinds[::-1].index("text")
+    if "other" in kinds[first:last]:
+        raise _refused(document, "'text' fields in index must all be adjacent")
+    weights = document.get("weights", {})
+    if not isinstance(weights, dict | str):
+        raise _refused(document, "text index option 'weights' must be an object")
+    for weight in weights.values() if isinstance(weights, dict) else ():
+        if not is_number(weight):
+            raise _refused(document, "weight for text index needs numeric type")
+        if not 0 < float(str(weight)) < _MAX_WEIGHT:
+            raise _refused(
+                document,
+                f"text index weight must be in the exclusive interval (0,{_MAX_WEIGHT}) but found:"
+                f" {show(weight)}",
+            )
+    if document.get("default_language", "english").lower() not in _LANGUAGES:
+        raise _refused(document, "default_language is not valid")
+    override = document.get("language_override", "language")
+    if not override or override.startswith("$") or "." in override:
+        raise _refused(document, "language_override is not valid")
+    if document.get("textIndexVersion", 3) not in (1, 2, 3):
+        raise _refused(document, f"bad textIndexVersion: {show(document['textIndexVersion'])}")
+
+
+_CHECKS: Final[dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], None]]] = {
+    "hashed": _check_hashed,
+    "2d": _check_flat,
+    "2dsphere": _check_sphere,
+    "text": _check_text,
+}
+
+
+def _as_text_index(shown: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the specification of a text index as it is kept: its fields as weights, and one key for all."""
+    key: dict[str, Any] = {}
+    given = shown.get("weights", {})
+    weights = {given: 1} if isinstance(given, str) else dict(given)
+    for name, kind in shown["key"].items():
+        if kind == "text":
+            key |= {"_fts": "text", "_ftsx": 1}
+            if name != "_fts":
+                weights.setdefault(name, 1)
+        elif name != "_ftsx":
+            key[name] = kind
+    own = ("weights", "default_language", "language_override", "textIndexVersion")
+    kept = {name: value for name, value in shown.items() if name not in own}
+    return {
+        **kept,
+        "key": key,
+        "weights": dict(sorted(weights.items())),
+        "default_language": shown.get("default_language", "english"),
+        "language_override": shown.get("language_override", "language"),
+        "textIndexVersion": shown.get("textIndexVersion", 3),
+    }
+
+
+def _collation(document: Mapping[str, Any], collection: Collection | None) -> Mapping[str, Any] | None:
+    if "collation" in document:
+        found: Mapping[str, Any] | None = complete(document["collation"])
+    else:
+        found = collection.collation if collection is not None else None
+    kinds = {kind for kind in document["key"].values() if kind in {"text", "2d"}}
+    if found and kinds:
+        raise CommandError(
+            ErrorCode.CANNOT_CREATE_INDEX,
+            f"Index type '{kinds.pop()}' does not support collation: {show_document(found)}",
+        )
+    return found
+
+
+def check_beside(collection: Collection, spec: IndexSpec) -> None:
+    """Refuse a new index that its collection cannot have beside the others. Raises `CommandError` 67."""
+    if len(collection.indexes) >= _MAX_INDEXES:
+        raise CommandError(
+            ErrorCode.CANNOT_CREATE_INDEX,
+            f"add index fails, too many indexes for {collection.ns} key:{show_document(spec.key)}",
+        )
+    if "text" in spec.key.values():
+        for other in collection.indexes.values():
+            if "text" in other.key.values():
+                raise CommandError(
+                    ErrorCode.CANNOT_CREATE_INDEX,
+                    f'only one text index per collection allowed, found existing text index "{other.name}"',
+                )
+    if "expireAfterSeconds" in spec.document and collection.is_capped:
+        raise CommandError(ErrorCode.CANNOT_CREATE_INDEX, "Cannot create TTL index on a capped collection")
