@@ -20,7 +20,7 @@ from fakeserver.storage.values import MISSING, type_name
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from bson import Binary
 
@@ -64,6 +64,13 @@ class Collection:
     def keeps_images(self) -> bool:
         """Whether documents are kept as they were before and after each change, for change streams."""
         return bool((self.options.get("changeStreamPreAndPostImages") or {}).get("enabled"))
+
+    @property
+    def expires(self) -> bool:
+        """Whether documents expire, by an option or by an index."""
+        if "expireAfterSeconds" in self.options:
+            return True
+        return any("expireAfterSeconds" in index.document for index in self.indexes.values())
 
     @property
     def collation(self) -> Mapping[str, Any] | None:
@@ -114,6 +121,12 @@ class Catalog:
         self.engine = engine
         self._make_uuid = make_uuid
         self._collections: dict[Namespace, Collection] = {}
+        self.expiry_changed: Callable[[], None] = _nothing
+        """Called when collections come, go or change whose documents expire."""
+
+    def __iter__(self) -> Iterator[Collection]:
+        """Iterate over the collections and views, in the order in which they were made."""
+        return iter(self._collections.values())
 
     def get(self, ns: Namespace) -> Collection | None:
         """Return the collection or view of that name, or None."""
@@ -143,7 +156,12 @@ class Catalog:
         if kind == "collection":
             collection.indexes["_id_"] = _id_index(shown)
         self._collections[ns] = collection
+        self._expiry_of(collection)
         return collection
+
+    def _expiry_of(self, collection: Collection | None) -> None:
+        if collection is not None and collection.expires:
+            self.expiry_changed()
 
     def fork(self, claim_name: Callable[[Namespace], None] | None = None) -> Workspace:
         """Return a catalog that holds the same, and changes alone; it claims the names that it gives."""
@@ -158,11 +176,14 @@ class Catalog:
             if not is_id_key(index.key):
                 self.engine.create_index(collection.ns, index)
         self._collections[collection.ns] = collection
+        self._expiry_of(collection)
 
     def drop(self, ns: Namespace) -> Collection | None:
         """Forget a collection or view and return it, or None where there was none."""
         self.engine.drop(ns)
-        return self._collections.pop(ns, None)
+        collection = self._collections.pop(ns, None)
+        self._expiry_of(collection)
+        return collection
 
     def rename(self, source: Namespace, target: Namespace) -> None:
         """Give a collection another name, which must be free."""
@@ -170,25 +191,33 @@ class Catalog:
         collection.ns = target
         self._collections[target] = collection
         self.engine.rename(source, target)
+        self._expiry_of(collection)
 
     def modify(self, collection: Collection, changes: Mapping[str, Any]) -> None:
         """Change a collection's options; a value of None takes one away."""
+        expired = collection.expires
         for name, value in changes.items():
             if value is None:
                 collection.options.pop(name, None)
             else:
                 collection.options[name] = value
         collection.validator = _validator(collection.options)
+        if expired or collection.expires:
+            self.expiry_changed()
 
     def add_index(self, collection: Collection, index: IndexSpec, *, tolerant: bool = False) -> None:
         """Enforce an index from now on. Raises `WriteError` 11000 if documents violate it."""
         self.engine.create_index(collection.ns, index, tolerant=tolerant)
         collection.indexes[index.name] = index
+        self._expiry_of(collection)
 
     def drop_index(self, collection: Collection, name: str) -> None:
         """Forget an index."""
         self.engine.drop_index(collection.ns, name)
+        expired = collection.expires
         del collection.indexes[name]
+        if expired:
+            self.expiry_changed()
 
     def collections(self, db: str) -> list[Collection]:
         """Return the collections and views of a database, in the order of their names."""
@@ -239,6 +268,10 @@ class Workspace(Catalog):
             self._claim_name(ns)
         collection = self.made[ns] = super().create(ns, options)
         return collection
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 def not_on_view(ns: Namespace) -> WriteError:

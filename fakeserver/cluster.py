@@ -19,6 +19,7 @@ from fakeserver.sessions import SessionCatalog
 from fakeserver.shard import Shard, shard_name
 from fakeserver.spec import MemberSpec, Topology
 from fakeserver.transactions import Transactions
+from fakeserver.ttl import TtlMonitor
 from fakeserver.waiting import Bell
 from mongowire.compression import available
 from mongowire.ids import object_id, uuid
@@ -74,6 +75,9 @@ class Cluster:
         """The replica sets: the shards of a sharded cluster, or the one that a replica set is."""
         self.config: ConfigServer | None = None
         """The metadata of a sharded cluster."""
+        self.ttl = TtlMonitor(self)
+        """What deletes documents that have expired."""
+        self.catalog.expiry_changed = self.ttl.refresh
         self._tasks: set[asyncio.Task[None]] = set()
         self._ended = asyncio.Event()
         commands = default_table().known_to(self.profile.max_wire_version)
@@ -129,6 +133,7 @@ class Cluster:
             self.config = _new_config(self)
         for node in self.servers:
             node.open()
+        self.ttl.refresh()
         return self
 
     def _form(self, number: int) -> Shard:

@@ -32,6 +32,8 @@ class Counters:
     bytes_out: int = 0
     requests: int = 0
     connections: int = 0
+    ttl_passes: int = 0
+    ttl_deleted: int = 0
 
     def completed(self, part: str, seconds: float) -> None:
         """Take note of how long after its beginning a connection had done a part of its handshake."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
+from fakeserver import ttl
 from fakeserver.access.session import is_local
 from fakeserver.admission.controls import CORES, AdmissionControl
 from fakeserver.connection import Connection
@@ -159,6 +160,8 @@ class Node:
 
     def _parameters_changed(self, names: frozenset[str]) -> None:
         self.admission.reconfigure(names, self.clock.now())
+        if names & {ttl.SLEEP, ttl.ENABLED}:
+            self.cluster.ttl.parameters_changed(self, names)
 
     # Access control.
 
@@ -284,6 +287,7 @@ class Node:
     def open(self) -> None:
         """Begin to answer, also those who connected already."""
         self.ready = True
+        self.cluster.ttl.refresh()
         for connection in list(self.connections.values()):
             connection.go_on()
 

@@ -64,6 +64,8 @@ TABLE: Final[Mapping[str, Parameter]] = MappingProxyType(
             ),
             Parameter("requireApiVersion", "bool", default=False, since=WIRE_50),
             Parameter("transactionLifetimeLimitSeconds", "int", 60, minimum=1, on_mongos=False),
+            Parameter("ttlMonitorEnabled", "bool", default=True, on_mongos=False),
+            Parameter("ttlMonitorSleepSecs", "int", 60, minimum=1, on_mongos=False),
         )
     }
 )

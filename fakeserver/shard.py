@@ -149,6 +149,7 @@ class Shard:
         oplog.term = max(oplog.term, replica_set.term)
         oplog.append()
         self.cluster.replication.ring()
+        self.cluster.ttl.refresh()
         self._look_ahead()
 
     def settle(self) -> None:
@@ -190,6 +191,7 @@ class Shard:
         self.cluster.transactions.abort_all()
         node.position.refresh()
         self.cluster.replication.ring()
+        self.cluster.ttl.refresh()
         return node
 
     def _reposition(self) -> None:

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from fakeserver.errors import CommandError
 from fakeserver.operations import describe
 from fakeserver.pipeline import PASS, Action, Await, Outcome, Stage, Step
 from fakeserver.stages.deadline import expired
@@ -18,7 +19,7 @@ from fakeserver.storage.engine import Namespace
 from fakeserver.waiting import Bell
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from fakeserver.commands.table import CommandSpec
     from fakeserver.pipeline import Pipeline
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 PROFILE: Final = "system.profile"
 _ALL: Final = 2
 _SLOW_MS: Final = 100
+_BATCHES: Final = {"update": "updates", "delete": "deletes"}
+"""The commands of which each statement is an operation of its own, and the field that holds them."""
 
 
 class WriteLock(Stage):
@@ -117,10 +120,32 @@ class Profiler(Stage):
     def leave(self, request: RequestContext, outcome: Outcome, now: float) -> None:
         if outcome is Outcome.ABANDONED or request.db not in self.profiling.levels:
             return
-        entry = _entry(request, now)
-        if entry["ns"].endswith(f".{PROFILE}") or not self.profiling.wants(request.db, entry, self._throw):
-            return
-        _record(request, entry)
+        for entry in _entries(request, now):
+            if self.profiling.wants(request.db, entry, self._throw):
+                _record(request, entry)
+
+
+def _entries(request: RequestContext, now: float) -> list[Document]:
+    """Return what the profiler tells of an operation: of updates and deletes each statement that was run."""
+    entry = _entry(request, now)
+    batch = _BATCHES.get(request.spec.name)
+    if batch is None or request.failure is not None:
+        return [entry]
+    statements = (request.command or {}).get(batch, [])
+    failed = {error["index"]: error for error in (request.body or {}).get("writeErrors", [])}
+    if failed and (request.command or {}).get("ordered", True):
+        statements = statements[: max(failed) + 1]
+    return [_told_of(entry, statement, failed.get(number)) for number, statement in enumerate(statements)]
+
+
+def _told_of(entry: Document, statement: Mapping[str, Any], error: Mapping[str, Any] | None) -> Document:
+    """Return the entry of one statement, whose own fields stand for those of the command."""
+    told = {**entry, "command": dict(statement)}
+    if error is None:
+        return told
+    name = CommandError(error["code"], error["errmsg"]).code_name
+    failure = {"ok": 0.0, "errMsg": error["errmsg"], "errName": name, "errCode": error["code"]}
+    return {**told, **failure}
 
 
 def _entry(request: RequestContext, now: float) -> Document:

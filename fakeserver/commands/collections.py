@@ -119,6 +119,14 @@ def _check_options(options: Mapping[str, Any]) -> None:
         raise _invalid(
             "the 'capped' field needs to be true when either the 'size' or 'max' fields are present"
         )
+    if "expireAfterSeconds" in options:
+        if "timeseries" not in options and not options.get("clusteredIndex"):
+            raise _invalid(
+                "'expireAfterSeconds' is only supported on time-series collections or when the"
+                " 'clusteredIndex' option is specified"
+            )
+        if options["expireAfterSeconds"] < 0:
+            raise _invalid("'expireAfterSeconds' must be non-negative")
     if "pipeline" in options and "viewOn" not in options:
         raise _invalid("'pipeline' requires 'viewOn' to also be specified")
     if "viewOn" in options:

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import Int64
 
+from fakeserver.commands.index_specs import bad_expiry
 from fakeserver.commands.reading import check_uuid, namespace
 from fakeserver.commands.table import CommandTable, Reply
 from fakeserver.errors import CommandError, WriteError
 from fakeserver.idl import Field, Fields
 from fakeserver.storage.engine import Query
+from fakeserver.storage.index_keys import is_id_key
 from fakeserver.storage.paths import read, split
 from fakeserver.storage.printing import show_document
-from fakeserver.storage.values import MISSING, order
+from fakeserver.storage.values import MISSING, is_nan, is_number, order
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -83,8 +85,7 @@ def coll_mod(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         images = request["changeStreamPreAndPostImages"]
         changes["changeStreamPreAndPostImages"] = images if images.get("enabled") else None
     if "expireAfterSeconds" in request:
-        seconds = request["expireAfterSeconds"]
-        changes["expireAfterSeconds"] = None if seconds == "off" else Int64(seconds)
+        changes["expireAfterSeconds"] = _expiry(collection, request["expireAfterSeconds"])
     for name, option in (("cappedSize", "size"), ("cappedMax", "max")):
         if name in request:
             changes[option] = request[name]
@@ -95,6 +96,41 @@ def coll_mod(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     return reply
 
 
+def _expiry(collection: Collection, seconds: Any) -> Int64 | None:
+    """Return after how long documents expire, None for never. Raises `CommandError` 72."""
+    if collection.kind != "timeseries" and "clusteredIndex" not in collection.options:
+        raise CommandError(
+            ErrorCode.INVALID_OPTIONS,
+            "'expireAfterSeconds' is only supported on time-series collections or when the 'clusteredIndex'"
+            " option is specified",
+        )
+    if seconds == "off":
+        return None
+    if isinstance(seconds, str):
+        raise CommandError(
+            ErrorCode.INVALID_OPTIONS,
+            "Invalid string value for the 'clusteredIndex::expireAfterSeconds' option. Got:"
+            f" '{seconds}'. Accepted value is 'off'",
+        )
+    if seconds < 0:
+        raise CommandError(ErrorCode.INVALID_OPTIONS, "'expireAfterSeconds' must be non-negative")
+    return Int64(seconds)
+
+
+def _index_expiry(index: IndexSpec, seconds: Any) -> Int64:
+    """Return after how long the documents of an index expire. Raises `CommandError` 72."""
+    reason = bad_expiry(seconds)
+    if reason is None and is_number(seconds) and is_nan(seconds):
+        reason = "TTL index 'expireAfterSeconds' option must not be NaN"
+    if is_id_key(index.key):
+        reason = "the _id field does not support TTL indexes"
+    elif len(index.key) != 1:
+        reason = "TTL indexes are single-field indexes, compound indexes do not support TTL"
+    if reason is not None:
+        raise CommandError(ErrorCode.INVALID_OPTIONS, reason)
+    return Int64(float(str(seconds)))
+
+
 def _modify_index(
     ctx: CommandContext, collection: Collection, wanted: Mapping[str, Any], *, dry: bool
 ) -> Reply:
@@ -102,9 +138,10 @@ def _modify_index(
     document: dict[str, Any] = dict(index.document)
     reply: Reply = {}
     if "expireAfterSeconds" in wanted:
+        seconds = _index_expiry(index, wanted["expireAfterSeconds"])
         if "expireAfterSeconds" in document:
-            reply["expireAfterSeconds_old"] = Int64(document["expireAfterSeconds"])
-        document["expireAfterSeconds"] = reply["expireAfterSeconds_new"] = Int64(wanted["expireAfterSeconds"])
+            reply["expireAfterSeconds_old"] = document["expireAfterSeconds"]
+        document["expireAfterSeconds"] = reply["expireAfterSeconds_new"] = seconds
     for name in ("hidden", "prepareUnique"):
         if name in wanted and bool(document.get(name, False)) != wanted[name]:
             reply[f"{name}_old"], reply[f"{name}_new"] = bool(document.pop(name, False)), wanted[name]

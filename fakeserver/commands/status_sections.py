@@ -98,6 +98,7 @@ def metrics(ctx: CommandContext) -> dict[str, Any]:
         },
         "document": counters.by_document(),
         "network": counters.by_handshake(),
+        **({} if ctx.node.is_mongos else {"ttl": ctx.node.cluster.ttl.status(ctx.node)}),
     }
 
 

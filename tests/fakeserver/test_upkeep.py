@@ -64,7 +64,32 @@ def test_the_profiler_records_the_operations_of_its_database() -> None:
         assert (failed["errCode"], failed["errName"], failed["ok"]) == (2, "BadValue", 0.0)
         assert (await talker.ok({"profile": 0, "$db": "db"}))["was"] == 2
         await talker.ok({"count": "c", "$db": "db"})
-        assert len(await profiled(talker)) == 3
+        *_, read = await profiled(talker)
+        assert (read["op"], read["ns"]) == ("query", "db.system.profile")
+        assert len(await profiled(talker)) == 4
+
+    play(scenario, STANDALONE)
+
+
+def test_the_profiler_has_an_entry_for_each_statement_of_an_update_or_delete() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        await talker.ok({"insert": "c", "documents": [{"_id": 1}, {"_id": 2}], "$db": "db"})
+        await talker.ok({"profile": 2, "$db": "db"})
+        updates: list[dict[str, Any]] = [
+            {"q": {"_id": 1}, "u": {"$set": {"x": 1}}, "multi": True, "hint": {"_id": 1}},
+            {"q": {}, "u": {"$inc": {"_id": 1}}, "collation": {"locale": "en"}},
+            {"q": {"_id": 2}, "u": {"$set": {"x": 1}}},
+        ]
+        await talker.ok({"update": "c", "updates": updates, "$db": "db"})
+        deletes = [{"q": {"_id": 1}, "limit": 1}, {"q": {}, "limit": 0, "hint": "_id_"}]
+        await talker.ok({"delete": "c", "deletes": deletes, "$db": "db"})
+        first, second, *removed = await profiled(talker)
+        assert [each["op"] for each in (first, second, *removed)] == ["update", "update", "remove", "remove"]
+        assert (first["command"], second["command"]) == (updates[0], updates[1])
+        assert "errCode" not in first
+        assert (second["errCode"], second["errName"]) == (66, "ImmutableField")
+        assert [each["command"] for each in removed] == deletes
 
     play(scenario, STANDALONE)
 

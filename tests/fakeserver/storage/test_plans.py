@@ -9,10 +9,11 @@ from data_commands import Server
 
 from fakeserver.errors import CommandError
 
+Index = tuple[str, dict[str, Any], dict[str, Any]]
+"""A name, a key, and options."""
 
-def holding(
-    *documents: dict[str, Any], indexes: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...]
-) -> Server:
+
+def holding(*documents: dict[str, Any], indexes: tuple[Index, ...]) -> Server:
     """Return a server whose collection has these documents and indexes: name, key, options."""
     server = Server()
     server.fill("c", *documents)
@@ -36,8 +37,8 @@ def stages(server: Server, command: dict[str, Any]) -> list[str]:
     return names
 
 
-A = ("a_1", {"a": 1}, {})
-A_B = ("a_1_b_-1", {"a": 1, "b": -1}, {})
+A: Index = ("a_1", {"a": 1}, {})
+A_B: Index = ("a_1_b_-1", {"a": 1, "b": -1}, {})
 MIXED: list[dict[str, Any]] = [
     {"_id": 1, "a": 3, "b": 1},
     {"_id": 2, "a": 1, "b": 1},
