@@ -7,6 +7,8 @@ from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fakeserver.errors import WriteError
+from fakeserver.storage.collation import complete
+from fakeserver.storage.index_keys import is_ordered
 from fakeserver.storage.paths import read, split
 from fakeserver.storage.printing import show_document
 from fakeserver.storage.values import MISSING, identity, is_number
@@ -79,8 +81,21 @@ class OrderedIndex:
         self.maker = maker
         self.multikey = False
         """Whether an array has led to a key; of an index of one field it is known once keys are in order."""
-        self._is_compound = len(maker.spec.key) > 1
+        self.first = next(iter(maker.spec.key))
+        self.is_ordered = is_ordered(maker.spec)
+        self.is_hidden = bool(maker.spec.document.get("hidden"))
+        self.collation = complete(maker.spec.document.get("collation"))
+        self.is_plain = self._is_plain()
+        """Whether it orders all documents by one field."""
+        self.follows = self._is_compound = len(maker.spec.key) > 1
+        """Whether it has to hear of every change."""
         self._entries: list[Entry] | None = None
+
+    def _is_plain(self) -> bool:
+        spec = self.maker.spec
+        all_documents = not spec.sparse and "partialFilterExpression" not in spec.document
+        ordered = self.is_ordered and len(spec.key) == 1 and self.collation is None
+        return ordered and all_documents and not self.is_hidden
 
     @property
     def spec(self) -> IndexSpec:
@@ -112,6 +127,9 @@ class OrderedIndex:
         """Return all entries in order; `everything` is asked for the documents if they are not yet."""
         if self._entries is None:
             self._entries = self.made(everything())
+            self.is_plain = self._is_plain()
+        """Whether it orders all documents by one field."""
+        self.follows = True
         return self._entries
 
     def made(self, documents: Iterable[tuple[int, Hashable, Document]]) -> list[Entry]:

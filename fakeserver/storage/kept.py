@@ -90,14 +90,13 @@ class Kept:
         if query.hint:
             index = self._hinted(query.hint)
             return SCAN if index is None else hinted(query, index, self._prepare)
-        if (
-            len(self.ordered) == 1
-            and not query.sort
-            and "_id" not in query.filter
-            and "$and" not in query.filter
-        ):
-            return SCAN
-        found = plans(query, list(self.ordered.values()), self._prepare)
+        wanted = query.filter
+        every = bool(query.sort) or "$and" in wanted
+        found = plans(
+            query,
+            [index for index in self.ordered.values() if every or index.first in wanted],
+            self._prepare,
+        )
         if len(found) > 1:
             return min(found, key=lambda plan: (self._count(plan), bool(query.sort) and not plan.is_sorted))
         return found[0] if found else SCAN
@@ -207,7 +206,8 @@ class Kept:
         for index in self.by_value.values():
             index.add(key, document)
         for ordered in self.ordered.values():
-            ordered.add(self.records[key], key, document)
+            if ordered.follows:
+                ordered.add(self.records[key], key, document)
 
     def _leave(self, key: Hashable, document: Document) -> None:
         for unique in self.unique.values():
@@ -215,7 +215,8 @@ class Kept:
         for index in self.by_value.values():
             index.remove(key, document)
         for ordered in self.ordered.values():
-            ordered.remove(self.records[key], key, document)
+            if ordered.follows:
+                ordered.remove(self.records[key], key, document)
 
     # Indexes.
 

@@ -314,7 +314,8 @@ class MongomockEngine:
         key = collection.key_of(document)
         if key in collection.sizes:
             raise duplicate_key(ns, "_id_", {"_id": 1}, [document["_id"]])
-        collection.check(key, document)
+        if collection.unique or collection.refusing:
+            collection.check(key, document)
         if accept is not None:
             accept(Changed(None, document))
         collection.add(key, document, len(bson.encode(document)))

@@ -35,7 +35,13 @@ OPTIONS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({}, {}),
     ({"capped": True, "size": 4096, "max": 5}, {"capped": True, "size": 4096, "max": 5}),
     ({"validator": {"x": 1}}, {"validator": {"x": 1}}),
-    ({"expireAfterSeconds": 5}, {"expireAfterSeconds": 5}),
+    (
+        {"timeseries": {"timeField": "t"}, "expireAfterSeconds": 5},
+        {
+            "timeseries": {"timeField": "t", "granularity": "seconds", "bucketMaxSpanSeconds": 3600},
+            "expireAfterSeconds": 5,
+        },
+    ),
     (
         {"clusteredIndex": {"key": {"_id": 1}, "unique": True, "name": "by id"}},
         {"clusteredIndex": {"v": 2, "key": {"_id": 1}, "name": "by id", "unique": True}},
