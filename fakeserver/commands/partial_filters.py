@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import Regex
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.matching import compile_filter, is_operators
+from fakeserver.storage.match_operators import is_operators
+from fakeserver.storage.matching import compile_filter
 from fakeserver.storage.printing import show
 from mongowire.codes import ErrorCode
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bson import Binary, Decimal128, Int64, ObjectId
 
-from fakeserver.storage.matching import compile_filter, is_operators
+from fakeserver.storage.match_operators import is_operators
+from fakeserver.storage.matching import compile_filter
 from fakeserver.storage.paths import assign, split
 from fakeserver.storage.printing import show
 from fakeserver.storage.rows import Descending, Key
-from fakeserver.storage.values import is_nan, is_number, order, rank, type_name
+from fakeserver.storage.values import equal, is_nan, is_number, order, rank, type_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -92,6 +93,17 @@ def clauses(*filters: Mapping[str, Any]) -> Iterator[Clause]:
                 yield Clause(path, "$eq", condition)
 
 
+def is_flat(wanted: Mapping[str, Any]) -> bool:
+    """Whether the conditions that `clauses` yields of a filter are all of it."""
+    for path, condition in wanted.items():
+        if path == "$and":
+            if not all(is_flat(each) for each in condition):
+                return False
+        elif path.startswith("$"):
+            return False
+    return True
+
+
 def is_pin(clause: Clause) -> bool:
     """Whether a condition is an equality with a scalar."""
     return clause.name == "$eq" and type(clause.value) in SCALARS
@@ -120,14 +132,17 @@ def intervals(clause: Clause, fold: Fold | None, *, strings: bool) -> list[Inter
     """
     if clause.name == "$exists" and clause.value:
         return None
+    by_position = any(part.isdigit() for part in split(clause.path))
     if clause.name == "$in" and isinstance(clause.value, list):
         if not all(_is_usable(value, strings=strings) for value in clause.value):
+            return None
+        if by_position and None in clause.value:
             return None
         points = {point.low: point for point in (_point(value, fold) for value in clause.value)}
         return [points[low] for low in sorted(points)]
     if not _is_usable(clause.value, strings=strings):
         return None
-    if clause.value is None and any(part.isdigit() for part in split(clause.path)):
+    if by_position and clause.value is None:
         return None  # An element that is no document lacks the field, beside the one at the position.
     if clause.name == "$eq":
         return [_point(clause.value, fold)]
@@ -167,12 +182,12 @@ def _range(name: str, value: Any, fold: Fold | None) -> Interval:
 
 def implied(wanted: Clause, given: Sequence[Clause]) -> bool:
     """Return whether each document that fulfils the given conditions fulfils another one, as far as seen."""
-    if wanted in given:
-        return True
     return any(_implies(clause, wanted) for clause in given if clause.path == wanted.path)
 
 
 def _implies(clause: Clause, wanted: Clause) -> bool:
+    if clause.name == wanted.name and equal(clause.value, wanted.value):
+        return True
     if is_pin(clause):
         document: dict[str, Any] = {}
         assign(document, split(clause.path), clause.value)

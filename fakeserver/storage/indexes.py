@@ -11,7 +11,7 @@ from fakeserver.storage.collation import complete
 from fakeserver.storage.index_keys import is_ordered
 from fakeserver.storage.paths import read, split
 from fakeserver.storage.printing import show_document
-from fakeserver.storage.values import MISSING, identity, is_number
+from fakeserver.storage.values import MISSING, identity
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -155,9 +155,8 @@ class ValueIndex:
 
     @staticmethod
     def serves(spec: IndexSpec) -> bool:
-        """Whether an index has its first field in order, and is no text, geographic or wildcard index."""
-        path, direction = next(iter(spec.key.items()))
-        return path != "_id" and "$" not in path and is_number(direction)
+        """Whether an index has its fields in order, and is no text, geographic or wildcard index."""
+        return is_ordered(spec)
 
     def holders(self, value: Any) -> Collection[Hashable]:
         """Return who holds a scalar."""

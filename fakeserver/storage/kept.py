@@ -133,7 +133,7 @@ class Kept:
 
     def _holders(self, plan: Plan) -> Collection[Hashable]:
         assert plan.spec is not None
-        if next(iter(plan.spec.key)) == "_id" and self.unique_ids:
+        if plan.spec.name == _ID:
             key = identity(plan.pin)
             return (key,) if key in self.sizes else ()
         return self.by_value[plan.spec.name].holders(plan.pin)

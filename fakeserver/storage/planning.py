@@ -16,6 +16,7 @@ from fakeserver.storage.bounds import (
     implied,
     intervals,
     is_exact,
+    is_flat,
     is_pin,
     is_relevant,
     ranges,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     Bounds = tuple[Sequence[Interval] | None, ...]
 
 _NATURAL: Final = "$natural"
-_KINDS: Final = frozenset({"$or", "$nor", "$expr", "$text", "$where", "$jsonSchema"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ def _holds_all(spec: IndexSpec, conditions: Sequence[Clause]) -> bool:
     partial = spec.document.get("partialFilterExpression")
     if partial is None:
         return True
-    if any(name in _KINDS for name in partial):
+    if not is_flat(partial):
         return False
     return all(implied(each, conditions) for each in clauses(partial))
 
@@ -219,7 +219,7 @@ def _meet(bounds: Sequence[Sequence[Interval]]) -> list[Interval]:
     for others in bounds[1:]:
         both = (left.meets(right) for left in met for right in others)
         met = [each for each in both if each is not None]
-    return sorted(met)
+    return sorted(met, key=lambda each: each.low)
 
 
 def _with_direction(
@@ -282,6 +282,8 @@ def reading(pipeline: Sequence[Mapping[str, Any]], options: Query) -> Query:
     stages = list(pipeline[:2])
     match = stages.pop(0)["$match"] if stages and "$match" in stages[0] else {}
     sort = stages[0]["$sort"] if stages and "$sort" in stages[0] else None
+    if sort is not None and _NATURAL in sort:
+        sort = None
     return options._replace(filter=match, sort=sort)
 
 

@@ -340,3 +340,35 @@ def test_parallel_arrays_have_no_order() -> None:
     with pytest.raises(CommandError, match="cannot sort with keys that are parallel arrays") as refused:
         ids(server, sort={"a": 1, "b": 1})
     assert refused.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("partial", "wanted", "found"),
+    [
+        ({"b": True}, {"a": 1, "b": 1}, [2]),
+        ({"b": True}, {"a": 1, "b": True}, [1]),
+        ({"$and": [{"$or": [{"b": True}, {"b": 7}]}]}, {"a": 1}, [1, 2]),
+        ({"b": {"$exists": True}}, {"a": 1, "b": {"$gte": 0}}, [2]),
+        ({"b": {"$gte": 1}}, {"a": 1, "b": {"$gt": 0}}, [2]),
+    ],
+)
+def test_a_partial_index_hides_nothing_from_queries_that_reach_beyond_it(
+    partial: dict[str, Any], wanted: dict[str, Any], found: list[int]
+) -> None:
+    index = ("a_1", {"a": 1}, {"partialFilterExpression": partial})
+    server = holding({"_id": 1, "a": 1, "b": True}, {"_id": 2, "a": 1, "b": 1}, indexes=(index,))
+    assert ids(server, filter=wanted) == found
+
+
+def test_an_index_may_lead_into_references() -> None:
+    reference = {"$ref": "other", "$id": 7}
+    server = holding({"_id": 1, "r": reference}, indexes=(("r", {"r.$id": 1}, {}),))
+    assert ids(server, filter={"r.$id": 7}) == [1]
+    assert stages(server, {"find": "c", "filter": {"r.$id": {"$gt": 1}}}) == ["FETCH", "IXSCAN"]
+
+
+def test_a_pipeline_is_sorted_by_the_index_that_its_head_reads() -> None:
+    server = holding(*MIXED, indexes=(A,))
+    pipeline = [{"$match": {"a": {"$gt": 0}}}, {"$sort": {"a": -1}}, {"$project": {"_id": 1}}]
+    found = server.run({"aggregate": "c", "pipeline": pipeline, "cursor": {}})["cursor"]["firstBatch"]
+    assert [each["_id"] for each in found] == [3, 1, 2]
