@@ -86,7 +86,14 @@ class InvalidArgumentError(DriverError):
 
 
 class ClientClosedError(DriverError):
-    """The client or the session was closed before the operation."""
+    """The client or the session was closed before the operation, or while it ran."""
+
+    @classmethod
+    def interrupted(cls, address: str) -> ClientClosedError:
+        """Return the error of an operation whose connection was cut off when its client was closed."""
+        error = cls(f"Connection to {address} interrupted because the client was closed", address=address)
+        error.attempted = True
+        return error
 
 
 class InvalidReplyError(DriverError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from driver.cmap.options import PoolOptions
@@ -42,6 +43,20 @@ def handshake_timeout(options: ClientOptions, *, monitoring: bool) -> float:
     if options.timeout is not None:
         return options.timeout
     return options.socket_timeout or options.connect_timeout
+
+
+def population_timeout(options: ClientOptions) -> float:
+    """Return the seconds for a handshake's command on a connection that fills a pool; 0 is no limit.
+
+    Background Connection Pooling has timeoutMS limit these commands. But timeoutMS is how long an application
+    waits, and for these connections nobody does: where it is shorter than one round trip to a slow server,
+    the pool could never be filled to minPoolSize, and each operation would have to connect within its own
+    timeout. So it lengthens connectTimeoutMS here and does not shorten it.
+    """
+    asked = handshake_timeout(options, monitoring=False)
+    if options.timeout is None:
+        return asked
+    return max(asked, options.connect_timeout) if asked and options.connect_timeout else 0.0
 
 
 def pool_options(options: ClientOptions) -> PoolOptions:
@@ -86,6 +101,8 @@ def topology_ports(
     for_monitors: MonitorPorts,
 ) -> TopologyPorts:
     """Return what the topology makes its servers with: a pool and a monitor each."""
+    populating = replace(for_pools.handshake, command_timeout=population_timeout(options))
+    for_pools = replace(for_pools, populating=populating)
     return TopologyPorts(
         clock=clock,
         rng=rng,

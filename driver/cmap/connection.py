@@ -9,18 +9,19 @@ from contextlib import contextmanager
 from math import isinf
 from typing import TYPE_CHECKING, Any
 
-from driver.errors import InvalidArgumentError, NetworkError, NetworkTimeoutError, PoolClearedError
+from driver.errors import InvalidArgumentError, NetworkError, NetworkTimeoutError
 from driver.sdam.description import ServerDescription, parse_hello
 from driver.uri import split_address
 from mongowire.connection import Envelope, Signal, WireConnection
 from mongowire.errors import LocalProtocolError, ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import TracebackType
 
     from bson import ObjectId
 
+    from driver.errors import DriverError
     from mongowire.compression import Compressor
     from mongowire.messages import OpMsg, OpQuery
     from mongowire.ports import Network, Stream
@@ -54,7 +55,7 @@ class Connection:
         self.description = ServerDescription(address)
         self.compressor: Compressor | None = None
         self.healthy = True
-        self.interrupted = False
+        self._interruption: Callable[[], DriverError] | None = None
         self._stream = stream
         self._wire = WireConnection()
 
@@ -156,9 +157,9 @@ class Connection:
         self.healthy = False
         self._stream.abandon()
 
-    async def interrupt(self) -> None:
-        """Cancel what is under way: it fails with a PoolClearedError. Obeys CMAP-89, CMAP-90."""
-        self.interrupted = True
+    async def interrupt(self, reason: Callable[[], DriverError]) -> None:
+        """Cancel what is under way: it fails with the error that `reason` makes. Obeys CMAP-89, CMAP-90."""
+        self._interruption = reason
         await self.aclose(abort=True)
 
     async def _next_envelope(self) -> Envelope:
@@ -179,8 +180,8 @@ class Connection:
         try:
             yield
         except (OSError, ProtocolError) as error:
-            if self.interrupted:
-                raise PoolClearedError.interrupted(self.address) from error
+            if self._interruption is not None:
+                raise self._interruption() from error
             raise NetworkError(f"{self.address}: {error}", address=self.address) from error
 
 

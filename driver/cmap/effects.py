@@ -20,12 +20,13 @@ class Publish:
 class Establish:
     """Connect and shake hands, until the `deadline` of whom it is for, then report `established` or `failed`.
 
-    Without a deadline the client's own time-outs hold.
+    Without a deadline the client's own time-outs hold. One that `populates` the pool is for nobody yet.
     """
 
     connection_id: int
     generation: int
     deadline: float | None = None
+    populates: bool = False
 
 
 @dataclass(frozen=True, slots=True)

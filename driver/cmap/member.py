@@ -22,7 +22,10 @@ class Phase(Enum):
 
 @dataclass(slots=True)
 class Member:
-    """What the pool knows of one connection. `waiter` is whom a pending connection is established for."""
+    """What the pool knows of one connection.
+
+    `waiter` is whom a pending connection is established for; a clear has `interrupted` one that is in use.
+    """
 
     id: int
     generation: int
@@ -32,6 +35,7 @@ class Member:
     service_id: ObjectId | None = None
     waiter: int | None = None
     use: Use = Use.OPERATION
+    interrupted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

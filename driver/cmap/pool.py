@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from math import inf
 from typing import TYPE_CHECKING
 
 from driver.cmap.effects import Close, Establish, Grant, Interrupt, Publish, Refuse
 from driver.cmap.state import PoolMode, PoolState
-from driver.errors import DriverError, PoolError
+from driver.errors import ClientClosedError, DriverError, PoolClearedError, PoolError
 from driver.policy.deadline import after
 
 if TYPE_CHECKING:
@@ -29,12 +30,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PoolPorts:
-    """What a pool needs of its client. `on_error` hears of failed handshakes before anybody else does."""
+    """What a pool needs of its client. `on_error` hears of failed handshakes before anybody else does.
+
+    `populating` is the handshake of connections that the pool makes for itself, where that is another one.
+    """
 
     clock: Clock
     handshake: Handshake
     publish: Listener
     on_error: Callable[[str, DriverError, int], None]
+    populating: Handshake | None = None
 
 
 class Pool:
@@ -145,23 +150,32 @@ class Pool:
         )
         self._wake.set()
 
-    async def aclose(self) -> None:
-        """CMAP: Closing a Connection Pool, and wait until nothing is left of it.
-
-        What is checked out is cut off; its operations fail and check it in.
-
-        Obeys CMAP-35.
-        """
+    def close(self) -> None:
+        """CMAP: Closing a Connection Pool. What is in use is closed when it is checked in. Obeys CMAP-35."""
         self._perform(self.state.close(self._now()))
-        for connection in self._connections.values():
-            self._spawn(connection.aclose(abort=True))
         if self._background is not None:
             self._background.cancel()
             self._tasks.add(self._background)
             self._background = None
+
+    async def aclose(self) -> None:
+        """Close the pool for good: cut off what is in use, and wait until no socket and no task is left.
+
+        The specification says what becomes of a connection that is checked in to a closed pool, and nothing
+        of one that never is: a cursor may hold it, or a command without a timeout. Who closes a client wants
+        an end in bounded time, so its operations end with an error that says so.
+        """
+        self.close()
+        for connection in self._connections.values():
+            self._interrupt(connection, ClientClosedError)
         while self._tasks:
             await asyncio.wait(self._tasks)
             self._tasks = {task for task in self._tasks if not task.done()}
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether no connection is left, as it is in the end after `close`."""
+        return not (self._connections or self._tasks)
 
     def abandon(self) -> None:
         """CMAP: Forking: let go of every connection in a child process, without a word to anybody."""
@@ -207,8 +221,8 @@ class Pool:
         match effect:
             case Publish(event):
                 self._ports.publish(event)
-            case Establish(number, generation, deadline):
-                self._establishing[number] = self._spawn(self._establish(number, generation, deadline))
+            case Establish():
+                self._establishing[effect.connection_id] = self._spawn(self._establish(effect))
             case Grant(waiter, number):
                 self._grant(waiter, self._connections[number])
             case Refuse(waiter, error):
@@ -216,7 +230,7 @@ class Pool:
             case Close(number):
                 self._close(number)
             case Interrupt(number):
-                self._spawn(self._connections[number].interrupt())
+                self._interrupt(self._connections[number], PoolClearedError)
 
     def _grant(self, waiter: int, connection: Connection) -> None:
         future = self._waiters[waiter]
@@ -230,6 +244,9 @@ class Pool:
         if not future.done():
             future.set_exception(error)
 
+    def _interrupt(self, connection: Connection, kind: type[PoolClearedError | ClientClosedError]) -> None:
+        self._spawn(connection.interrupt(partial(kind.interrupted, self.address)))
+
     def _close(self, number: int) -> None:
         """CMAP: Closing a Connection: the socket, which nobody waits for. Obeys CMAP-48."""
         connection = self._connections.pop(number, None)
@@ -239,14 +256,16 @@ class Pool:
         if task is not None and task is not asyncio.current_task():
             task.cancel()
 
-    async def _establish(self, number: int, generation: int, deadline: float | None) -> None:
+    async def _establish(self, asked: Establish) -> None:
         """CMAP: Establishing a Connection, in a task of its own; discovery hears of a failure first.
 
         Obeys CMAP-26, CMAP-53, CMAP-69, CMAP-72.
         """
+        number, generation = asked.connection_id, asked.generation
+        populating = self._ports.populating if asked.populates else None
         try:
-            connection = await self._ports.handshake.establish(
-                self.address, number=number, generation=generation, deadline=deadline
+            connection = await (populating or self._ports.handshake).establish(
+                self.address, number=number, generation=generation, deadline=asked.deadline
             )
         except DriverError as error:
             of_service = error.service_id is not None

@@ -25,7 +25,7 @@ from driver.cmap.options import PoolOptions
 from driver.errors import PoolClearedError, PoolClosedError, PoolError, WaitQueueTimeoutError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from bson import ObjectId
 
@@ -119,12 +119,12 @@ class PoolState:
 
     def next_deadline(self, now: float) -> float:
         """Return when `tick` has something to do: `now` if it has already, infinity if never."""
-        if self._lacks_connections() and self._may_connect():
-            return max(now, self._populate_after)
         deadline = self._first_deadline()
+        if self._may_populate():
+            deadline = min(deadline, max(now, self._populate_after))
         if self.options.max_idle and self._available:
             # The stack grows at its end, so that who was not used for the longest time is at its bottom.
-            return min(deadline, self._available[0].available_since + self.options.max_idle)
+            deadline = min(deadline, self._available[0].available_since + self.options.max_idle)
         return deadline
 
     # --- life of the pool ---
@@ -274,16 +274,18 @@ class PoolState:
             reason = self._perished(member, now)
             if reason is not None:
                 effects += self._drop(member, reason)
-        return [*effects, *self._populate(now)]
+        if self._may_populate() and self._populate_after <= now:
+            effects += self._connect(now, None)
+        return effects
 
-    def _populate(self, now: float) -> Iterator[Effect]:
-        """CMAP: Populating the Pool with a Connection, as many as limits allow (CMAP-8, CMAP-54)."""
-        while self._lacks_connections() and self._populate_after <= now and self._may_connect():
-            yield from self._connect(now, None)
+    def _may_populate(self) -> bool:
+        """CMAP: Populating the Pool up to minPoolSize. Obeys CMAP-8, CMAP-41, CMAP-52, CMAP-54, CMAP-55.
 
-    def _lacks_connections(self) -> bool:
-        """Return whether minPoolSize asks for another connection. Obeys CMAP-41, CMAP-52, CMAP-55."""
-        return self.mode is PoolMode.READY and self.total < self.options.min_size
+        One connection after the other: of maxConnecting the background takes a single one, and the others are
+        left to threads, each of which may have what the background has made first.
+        """
+        lacks = self.mode is PoolMode.READY and self.total < self.options.min_size
+        return lacks and self._may_connect() and all(m.waiter is not None for m in self._pending_members())
 
     def _may_connect(self) -> bool:
         """Return whether maxPoolSize and maxConnecting leave room (CMAP-38, CMAP-39, CMAP-152)."""
@@ -332,9 +334,10 @@ class PoolState:
             member.waiter = waiter.id
             del self._queue[waiter.id]
             self._bound[waiter.id] = waiter
+        connect_by = None if waiter is None else waiter.connect_by
         return [
             Publish(events.ConnectionCreatedEvent(self.address, member.id)),
-            Establish(member.id, member.generation, None if waiter is None else waiter.connect_by),
+            Establish(member.id, member.generation, connect_by, populates=waiter is None),
         ]
 
     def _grant(self, waiter: Waiter, member: Member, now: float) -> list[Effect]:
@@ -383,10 +386,14 @@ class PoolState:
         return "idle" if idle and now >= member.available_since + idle else None
 
     def _reason_to_close(self, member: Member, *, errored: bool) -> str | None:
-        """Return why to close a connection that comes back, or None. Obeys CMAP-43, CMAP-76, CMAP-155."""
+        """Return why a connection that comes back must be closed, or None. Obeys CMAP-43, CMAP-76, CMAP-155.
+
+        One that a clear has interrupted is broken because of that: it is stale, as one that the same clear
+        met while it was established.
+        """
         if self.mode is PoolMode.CLOSED:
             return "poolClosed"
-        if errored:
+        if errored and not member.interrupted:
             return "error"
         return "stale" if self._is_stale(member) else None
 
@@ -409,6 +416,7 @@ class PoolState:
         effects: list[Effect] = []
         for member in [member for member in self._members.values() if self._is_stale(member)]:
             if member.phase is Phase.IN_USE:
+                member.interrupted = True
                 effects.append(Interrupt(member.id))
             elif member.phase is Phase.PENDING:
                 effects += self._drop(member, "stale")

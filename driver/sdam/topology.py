@@ -79,6 +79,8 @@ class Topology:
         self._opened = False
         self._closed = False
         self._closing: set[asyncio.Task[None]] = set()
+        self._left: list[Pool] = []
+        """Pools of servers that are no members any more: operations may still be under way on them."""
         self._process = os.getpid()
 
     @property
@@ -117,8 +119,9 @@ class Topology:
 
     def abandon(self) -> None:
         """CMAP: Forking: let go of every connection in a child process; the parent's go on."""
+        for pool in (*self._left, *(server.pool for server in self._servers.values())):
+            pool.abandon()
         for server in self._servers.values():
-            server.pool.abandon()
             if server.monitor is not None:
                 server.monitor.abandon()
 
@@ -130,9 +133,13 @@ class Topology:
         self._notify()
         for server in list(self._servers.values()):
             self._publish(events.ServerClosedEvent(self.id, server.address))
-            await _stop(server)
+            if server.monitor is not None:
+                await server.monitor.aclose()
+            await server.pool.aclose()
         while self._closing:
             await asyncio.wait(self._closing)
+        for pool in self._left:
+            await pool.aclose()
         if self._opened:
             nothing = replace(NO_TOPOLOGY)
             self._publish(events.TopologyDescriptionChangedEvent(self.id, self.description, nothing))
@@ -222,8 +229,10 @@ class Topology:
             self._leave(server)
 
     def _leave(self, server: Server) -> None:
-        """Close a server that is no member any more, without waiting."""
-        task = asyncio.get_running_loop().create_task(_stop(server))
+        """Close a server that is no member any more, without waiting. What runs on it ends as it would."""
+        self._left = [pool for pool in self._left if not pool.is_drained]
+        self._left.append(server.pool)
+        task = asyncio.get_running_loop().create_task(_leave(server))
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
@@ -301,7 +310,7 @@ class Topology:
             self._change = None
 
 
-async def _stop(server: Server) -> None:
+async def _leave(server: Server) -> None:
     if server.monitor is not None:
         await server.monitor.aclose()
-    await server.pool.aclose()
+    server.pool.close()

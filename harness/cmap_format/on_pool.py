@@ -169,7 +169,7 @@ class _Runner:
             case "clear":
                 self._pool.clear(interrupt_in_use=bool(value.get("interruptInUseConnections")))
             case "close":
-                await self._pool.aclose()
+                self._pool.close()
             case "ready":
                 self._pool.ready()
 

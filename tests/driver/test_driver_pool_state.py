@@ -256,6 +256,24 @@ def test_an_interrupting_clear_cuts_off_what_is_in_use_and_abandons_what_is_pend
     assert pool.details[-3].interrupt_in_use_connections is True
 
 
+@pytest.mark.parametrize("errored", [True, False], ids=["broken by the interruption", "done before it came"])
+def test_what_a_clear_interrupts_is_stale_whether_it_was_in_use_or_pending(*, errored: bool) -> None:
+    pool = Driven().ready()
+    number = pool.lend(1)
+    pool.ask(2)
+    pool.clear(interrupt=True)
+    pool.give_back(number, errored=errored)
+    assert pool.reasons("connectionClosedEvent") == ["stale", "stale"]
+
+
+def test_what_breaks_by_itself_is_an_error_though_the_pool_was_cleared_meanwhile() -> None:
+    pool = Driven().ready()
+    number = pool.lend(1)
+    pool.clear()
+    pool.give_back(number, errored=True)
+    assert pool.reasons("connectionClosedEvent") == ["error"]
+
+
 @pytest.mark.spec("CMAP-8", "CMAP-41", "CMAP-52", "CMAP-54", "CMAP-55")
 def test_the_pool_is_populated_when_ready_and_never_before() -> None:
     pool = Driven(PoolOptions(min_size=3))
@@ -265,19 +283,55 @@ def test_the_pool_is_populated_when_ready_and_never_before() -> None:
     pool.ready()
     assert pool.state.next_deadline(0.0) == 0.0
     pool.tick()
-    assert pool.establishing == [1, 2]
-    pool.establish()
-    pool.tick()
-    assert (pool.state.available, pool.establishing) == (1, [2, 3])
+    for number in (1, 2, 3):
+        assert (pool.state.available, pool.establishing) == (number - 1, [number])
+        pool.establish()
+        pool.tick()
+    assert (pool.state.available, pool.establishing) == (3, [])
 
 
 @pytest.mark.spec("CMAP-56")
 def test_waiters_take_what_was_established_to_populate_the_pool() -> None:
-    pool = Driven(PoolOptions(min_size=2)).ready()
+    pool = Driven(PoolOptions(min_size=2, max_connecting=1)).ready()
     pool.tick()
     pool.ask(1)
     pool.establish()
     assert pool.granted == {1: 1}
+
+
+@pytest.mark.spec("CMAP-56", "CMAP-62")
+def test_of_max_connecting_the_background_takes_one_and_threads_have_the_rest() -> None:
+    """Two threads come while the pool is populated: the first connects, the second has what is made first."""
+    pool = Driven(PoolOptions(min_size=2, max_size=3)).ready()
+    pool.tick()
+    pool.ask(1)
+    pool.ask(2)
+    assert (pool.establishing, pool.state.waiting) == ([1, 2], (2,))
+    pool.establish(1)
+    assert (pool.granted, pool.establishing) == ({2: 1}, [2])
+    pool.establish(2)
+    pool.tick()
+    assert pool.granted == {2: 1, 1: 2}
+    assert [event for event in pool.events if event.startswith("connectionCreated")] == [
+        "connectionCreated#1",
+        "connectionCreated#2",
+    ]
+
+
+def test_the_connection_of_a_waiter_that_went_away_counts_as_populating_the_pool() -> None:
+    pool = Driven(PoolOptions(min_size=2)).ready()
+    pool.ask(1)
+    pool.do(pool.state.cancel(1, 0.0))
+    pool.tick()
+    assert (pool.establishing, pool.state.next_deadline(0.0)) == ([1], inf)
+
+
+def test_what_is_idle_is_closed_at_its_time_though_population_rests() -> None:
+    pool = Driven(PoolOptions(min_size=2, max_idle=0.5)).ready()
+    pool.give_back(pool.lend(1))
+    pool.tick()
+    pool.fail(NetworkError("refused"))
+    assert pool.state.next_deadline(0.0) == 0.5
 
 
 def test_population_rests_for_a_while_after_a_failure() -> None:

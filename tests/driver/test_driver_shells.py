@@ -11,7 +11,9 @@ import pytest
 from bson import Int64
 from driven_client import Stage, discovered, play, staged
 from scripted_mongod import (
+    NO_DOCUMENTS,
     Drop,
+    Late,
     ScriptedMongod,
     Silence,
     error,
@@ -29,8 +31,8 @@ from driver.cmap.metadata import MAX_METADATA_SIZE, client_metadata, fitted
 from driver.editions import EDITION_2026_02_20
 from driver.errors import (
     AuthenticationError,
+    ClientClosedError,
     ConfigurationError,
-    DriverError,
     InvalidArgumentError,
     InvalidReplyError,
     NetworkError,
@@ -195,6 +197,29 @@ def test_the_pool_is_kept_at_its_minimum_in_the_background() -> None:
     play(scenario, "minPoolSize=3")
 
 
+@pytest.mark.parametrize(
+    ("options", "full_after"),
+    [
+        ("timeoutMS=10", 0.2),
+        ("timeoutMS=90&connectTimeoutMS=0", 0.2),
+        ("connectTimeoutMS=10&timeoutMS=300", 0.2),
+    ],
+    ids=["timeoutMS shorter than a round trip", "no limit to connecting", "timeoutMS the longer one"],
+)
+def test_a_pool_is_filled_however_slowly_the_server_says_hello(options: str, full_after: float) -> None:
+    """Nobody waits for these connections, so timeoutMS does not shorten what connecting may take."""
+
+    async def scenario(stage: Stage) -> None:
+        stage.client.open()
+        stage.primary.will("isMaster", stage.primary.hello, Late(0.1, stage.primary.hello))
+        await pause(stage, full_after)
+        server = stage.client.topology.server(stage.primary.address)
+        assert server is not None
+        assert server.pool.state.available == 1
+
+    play(scenario, f"minPoolSize=1&{options}", members=replica_set([1]))
+
+
 @pytest.mark.spec("CMAP-101")
 def test_idle_connections_are_closed_in_the_background() -> None:
     async def scenario(stage: Stage) -> None:
@@ -249,8 +274,9 @@ def test_closing_a_client_cuts_off_what_is_under_way_and_leaves_nothing() -> Non
         stuck = asyncio.ensure_future(client.database("db").collection("c").find_one({}))
         await world.clock.sleep_until(1.0)
         await client.aclose()
-        with pytest.raises(DriverError):
+        with pytest.raises(ClientClosedError, match="interrupted because the client was closed"):
             await stuck
+        assert world.clock.now() == pytest.approx(1.0, abs=0.01)
         await members[0].stop()
         await world.clock.sleep_until(1.1)
         assert asyncio.all_tasks() == {asyncio.current_task()}
@@ -589,6 +615,43 @@ def test_a_member_that_left_is_closed() -> None:
     stage = play(scenario)
     assert len(stage.of_kind("serverClosedEvent")) == 2
     assert len(stage.of_kind("poolClosedEvent")) == 2
+
+
+def leaves(stage: Stage) -> ScriptedMongod:
+    """Let the second member leave the set, and return it."""
+    stage.primary.hello = member_hello([1], 1, primary=1, setVersion=2)
+    return stage.members[1]
+
+
+@pytest.mark.spec("CMAP-42", "CMAP-43", "CMAP-76")
+def test_an_operation_on_a_member_that_leaves_ends_as_it_would() -> None:
+    async def scenario(stage: Stage) -> None:
+        await discovered(stage)
+        leaves(stage).will("find", Late(15.0, NO_DOCUMENTS))
+        assert await stage.collection.find_one({}) is None
+        assert stage.client.topology.server(stage.members[1].address) is None
+
+    stage = play(scenario, "readPreference=secondary")
+    address = stage.members[1].address
+    told = [event for event in stage.events if getattr(event, "address", None) == address]
+    kinds = [event.kind for event in told if event.kind.startswith(("pool", "connection"))]
+    assert kinds[-3:] == ["poolClosedEvent", "connectionCheckedInEvent", "connectionClosedEvent"]
+    reasons = [e.reason for e in stage.of_kind("connectionClosedEvent") if e.address == address]
+    assert reasons == ["poolClosed"]
+
+
+def test_closing_a_client_cuts_off_what_runs_on_members_that_left_long_ago() -> None:
+    async def scenario(stage: Stage) -> None:
+        await discovered(stage)
+        leaves(stage).will("find", Silence())
+        stuck = asyncio.ensure_future(stage.collection.find_one({}))
+        await pause(stage, 15.0)
+        await stage.client.aclose()
+        with pytest.raises(ClientClosedError):
+            await stuck
+
+    stage = play(scenario, "readPreference=secondary")
+    assert stage.ended == pytest.approx(15.1, abs=0.01)
 
 
 def test_an_option_that_is_ignored_is_warned_of() -> None:

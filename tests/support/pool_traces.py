@@ -84,7 +84,7 @@ def traces() -> st.SearchStrategy[Trace]:
         delays=st.lists(st.sampled_from([0.11, 0.43, 1.37, 2.59]), min_size=1, max_size=4).map(tuple),
         failures=st.lists(st.booleans(), min_size=1, max_size=4).map(tuple),
         max_size=st.integers(1, 4),
-        min_size=st.integers(0, 1),
+        min_size=st.integers(0, 3),
     )
 
 

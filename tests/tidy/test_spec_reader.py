@@ -21,7 +21,7 @@ MOST = 6
 RULES = [
     # Connection Monitoring and Pooling
     (["maxPoolSize", "maxConnecting"], "PoolState._may_connect"),
-    (["minPoolSize"], "PoolState._lacks_connections"),
+    (["minPoolSize"], "PoolState._may_populate"),
     (["maxIdleTimeMS"], "PoolState._perished"),
     (["waitQueueTimeoutMS"], "Pool.check_out"),
     (["pendingConnectionCount"], "PoolState.pending"),
