@@ -28,7 +28,7 @@ from harness.report.causes import Evidence, causes_of
 from harness.report.explanation import explained, place_of, values_of
 from harness.report.journal import Timeline
 from harness.result import Result, ResultStatus
-from harness.sim.clock import NothingScheduled
+from harness.sim.clock import NothingScheduled, Spinning
 from harness.sim.world import World, run_virtual
 from harness.targets import NO_SERVER, has_auth, is_by_uri, profile_of, topology_of
 from harness.unified.account import Account
@@ -118,8 +118,10 @@ class Bench:
             return self._real.run(self._run_real(item))
         try:
             seed = f"{self._seed(item)}/{item.topology}/{item.id}"
-            return run_virtual(lambda world: self._run_virtual(item, world), seed=seed)
-        except NothingScheduled as stuck:
+            return run_virtual(
+                lambda world: self._run_virtual(item, world), seed=seed, wall_limit=self._settings.wall_limit
+            )
+        except (NothingScheduled, Spinning) as stuck:
             return item.result(ResultStatus.FAILED, f"the case can never end: {stuck}")
 
     def _run_alone(self, item: Item) -> Result:

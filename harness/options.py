@@ -114,7 +114,8 @@ case_timeout_option = click.option(
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="When a case has hung, on the clock that it runs on.",
+    help="When a case has hung, on the clock that it runs on; one in virtual time also after so many seconds"
+    " of the wall clock, but not before 60.",
 )
 no_color_option = click.option(
     "--no-color", is_flag=True, help="No styles, not even on a terminal (as with NO_COLOR)."

@@ -28,6 +28,10 @@ Time: TypeAlias = Literal["real", "virtual"]
 Detail: TypeAlias = Literal["failures", "all"]
 
 
+LEAST_WALL_LIMIT = 60.0
+"""Seconds of the wall clock that every case in virtual time may take."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What all items of a run share.
@@ -52,6 +56,15 @@ class Settings:
     wire: bool = False
     uri: str = field(default="", repr=False)
     uri_multi: str = field(default="", repr=False)
+
+    @property
+    def wall_limit(self) -> float:
+        """The seconds of the wall clock after which a case has hung, whatever its own clock says.
+
+        In virtual time a healthy case takes a fraction of a second. The limit is far from that, so that no
+        result depends on the machine, also where `case_timeout` is short.
+        """
+        return self.case_timeout if self.time == "real" else max(LEAST_WALL_LIMIT, self.case_timeout)
 
     def command(self, adapter: str) -> str | None:
         """Return the command line of an adapter that is a process of its own, or else None."""

@@ -29,7 +29,10 @@ _BOOTSTRAP = (
 )
 _LINE_MAX = 64 * 1024 * 1024
 _START_GRACE = 30.0
-"""Seconds that a worker may take for its start and for setting up a deployment, on top of its case."""
+"""Seconds that a worker may take for its start and for setting up a deployment, on top of its case.
+
+In virtual time a worker finds by itself who never ends, unless that is no Python code (`harness.sim.guard`).
+"""
 
 _END_GRACE = 10.0
 """Seconds that a worker may take to end the processes that it has started itself."""
@@ -59,7 +62,7 @@ class Pool:
         self._jobs = jobs
         self._on_result = on_result
         self._command = worker_command() if command is None else tuple(command)
-        self._watchdog = settings.case_timeout + _START_GRACE if watchdog is None else watchdog
+        self._watchdog = settings.wall_limit + _START_GRACE if watchdog is None else watchdog
         self._working: set[_Worker] = set()
 
     async def run(self, items: Mapping[int, Item], order: Iterable[int]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.sim.clock import NothingScheduled, RealWorldError, VirtualClock, VirtualLoop
+from harness.sim.clock import NothingScheduled, RealWorldError, Spinning, VirtualClock, VirtualLoop
 from harness.sim.network import MemoryNetwork
 from harness.sim.world import World, run_virtual
 
@@ -10,6 +10,7 @@ __all__ = [
     "MemoryNetwork",
     "NothingScheduled",
     "RealWorldError",
+    "Spinning",
     "VirtualClock",
     "VirtualLoop",
     "World",

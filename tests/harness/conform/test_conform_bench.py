@@ -212,6 +212,37 @@ def test_in_virtual_time_servers_that_can_never_stop_fail_the_case(write_scenari
     assert result.reason.startswith("the case can never end: nothing is scheduled")
 
 
+def test_a_case_that_spins_fails_alone_and_says_who_does(write_scenario: WriteScenario) -> None:
+    async def spins(_deployment: ScriptedDeployment, case: Case) -> Outcome:
+        while "first" in case.id:
+            await asyncio.wait_for(asyncio.sleep(0), None)
+        return PASSED
+
+    first, second = items(write_scenario("the first", "the second"), count=2)
+    with Bench(Settings(time="virtual"), Script(spins).rig) as bench:
+        results = [bench.run(first), bench.run(second)]
+    assert [result.status for result in results] == [ResultStatus.FAILED, ResultStatus.PASSED]
+    assert results[0].reason.startswith("the case can never end: no end after 100000 turns at 0.000000 s")
+    assert "task-1: " in results[0].reason
+    assert " spins > " in results[0].reason
+
+
+@pytest.mark.parametrize(
+    ("settings", "seconds"),
+    [
+        (Settings(time="virtual"), 60.0),
+        (Settings(time="virtual", case_timeout=0.5), 60.0),
+        (Settings(time="virtual", case_timeout=3600.0), 3600.0),
+        (Settings(time="real", case_timeout=0.5), 0.5),
+    ],
+    ids=str,
+)
+def test_no_case_in_virtual_time_is_ended_by_a_wall_clock_that_a_slow_machine_could_meet(
+    settings: Settings, seconds: float
+) -> None:
+    assert settings.wall_limit == seconds
+
+
 def test_a_driver_that_cannot_be_closed_fails_its_case(write_scenario: WriteScenario) -> None:
     script = Script(passes)
     leaking = replace(script.rig, adapter=lambda *_args, **_options: LeakingAdapter())  # type: ignore[arg-type]  # a fake
