@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -60,6 +61,8 @@ class Pool:
         self._wake = asyncio.Event()
         self._background: asyncio.Task[None] | None = None
         self._next_tick = -inf
+        self._asked: deque[Effect] = deque()
+        self._performing = False
         self._perform(self.state.create())
 
     def __repr__(self) -> str:
@@ -209,10 +212,19 @@ class Pool:
     def _perform(self, effects: Iterable[Effect]) -> None:
         """Do what the state asks for, in its order; no other coroutine comes between, as nothing is awaited.
 
+        What an effect makes the state ask for comes after all that it has asked for before.
+
         Obeys CMAP-30, CMAP-33, CMAP-108.
         """
-        for effect in effects:
-            self._perform_one(effect)
+        self._asked.extend(effects)
+        if self._performing:
+            return
+        self._performing = True
+        try:
+            while self._asked:
+                self._perform_one(self._asked.popleft())
+        finally:
+            self._performing = False
         if self.state.next_deadline(self._now()) < self._next_tick:
             self._wake.set()
 

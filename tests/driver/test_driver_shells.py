@@ -27,7 +27,10 @@ from scripted_mongod import (
 import fakeserver
 from driver import AsyncClient
 from driver.client import OptionWarning
-from driver.cmap.metadata import MAX_METADATA_SIZE, client_metadata, fitted
+from driver.cmap.handshake import Handshake
+from driver.cmap.metadata import MAX_METADATA_SIZE, Metadata, client_metadata, fitted
+from driver.cmap.options import PoolOptions
+from driver.cmap.pool import Pool, PoolPorts
 from driver.editions import EDITION_2026_02_20
 from driver.errors import (
     AuthenticationError,
@@ -44,6 +47,7 @@ from driver.errors import (
     ServerSelectionError,
     WaitQueueTimeoutError,
 )
+from driver.request_ids import RequestIds
 from fakeserver import ClusterSpec
 from harness.sim import run_virtual
 from mongowire.codes import Label
@@ -145,6 +149,37 @@ def test_a_connection_granted_to_an_operation_that_was_just_cancelled_goes_back(
         assert "available=1" in repr(server.pool)
 
     play(scenario, "maxPoolSize=1")
+
+
+def test_what_goes_back_at_once_is_told_after_what_the_pool_did_before() -> None:
+    """Who a connection is made for is cancelled when it is ready: it goes back, and to the third."""
+    told: list[str] = []
+
+    async def main(world: World) -> None:
+        def hear(event: Any) -> None:
+            told.append(f"{event.kind.removesuffix('Event')}#{getattr(event, 'connection_id', '')}")
+            if told[-1] == "connectionReady#1":
+                asking[0].cancel()
+
+        member = replica_set([1])[0]
+        await member.start(world.network)
+        handshake = Handshake(world.network, world.clock, EDITION_2026_02_20, RequestIds(), Metadata(None))
+        ports = PoolPorts(world.clock, handshake, hear, lambda *_: None)
+        pool = Pool(member.address, PoolOptions(max_connecting=1), ports)
+        pool.ready()
+        asking = [asyncio.ensure_future(pool.check_out()) for _ in range(3)]
+        await asyncio.gather(*asking, return_exceptions=True)
+        await pool.aclose()
+        await member.stop()
+
+    run_virtual(main)
+    ready = told.index("connectionReady#1")
+    assert told[ready + 1 : ready + 5] == [
+        "connectionCheckedOut#1",
+        "connectionCreated#2",
+        "connectionCheckedIn#1",
+        "connectionCheckedOut#1",
+    ]
 
 
 def test_a_connection_that_is_lent_to_a_block_goes_back_however_that_ends() -> None:
