@@ -126,6 +126,7 @@ def query(
         maximum=request.get("max") or None,
         return_key=request.get("returnKey", False),
         show_record_id=request.get("showRecordId", False),
+        make_id=ctx.object_id,
     )
 
 

@@ -78,6 +78,7 @@ def query_of(
         collation=collation_of(statement, collection),
         let=variables(ctx, statement.get("let")),
         now=ctx.utc(),
+        make_id=ctx.object_id,
         **parts,
     )
 

@@ -12,7 +12,7 @@ from fakeserver.commands.statistics import collection_stats
 from fakeserver.errors import CommandError
 from fakeserver.storage.expressions import compile_expression
 from fakeserver.storage.scope import Scope
-from fakeserver.storage.values import is_object
+from fakeserver.storage.values import is_object, type_name
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -92,6 +92,16 @@ def _current_operation(ctx: CommandContext, ns: Namespace, argument: Any) -> lis
     return current_operations(ctx, argument)
 
 
+def _plan_cache_stats(_ctx: CommandContext, _ns: Namespace, argument: Any) -> list[Document]:
+    """Return the plans that are kept, which none are."""
+    if not is_object(argument):
+        raise CommandError(
+            ErrorCode.FAILED_TO_PARSE,
+            f"$planCacheStats value must be an object. Found: {type_name(argument)}",
+        )
+    return []
+
+
 def _search_indexes(_ctx: CommandContext, _ns: Namespace, _argument: Any) -> list[Document]:
     raise search_unavailable()
 
@@ -115,6 +125,7 @@ SOURCES: Final[dict[str, Callable[[CommandContext, Namespace, Any], list[Documen
     "$listLocalSessions": _local_sessions,
     "$listSessions": _local_sessions,
     "$currentOp": _current_operation,
+    "$planCacheStats": _plan_cache_stats,
     "$listSearchIndexes": _search_indexes,
 }
 FIRST_ONLY: Final = frozenset(SOURCES) | {"$changeStream"}
@@ -124,7 +135,8 @@ LOCAL_ONLY: Final = frozenset({"$currentOp", "$listLocalSessions", "$listSearchI
 """The sources that take no read concern but the local one."""
 
 _UNSTABLE: Final = frozenset(
-    {"$indexStats", "$listLocalSessions", "$listSessions", "$currentOp", "$listSearchIndexes"}
+    {"$indexStats", "$listLocalSessions", "$listSessions", "$currentOp", "$listSearchIndexes", "$fill"}
+    | {"$planCacheStats"}
 )
 
 

@@ -143,6 +143,7 @@ def apply(
         let=_variables(ctx, statement),
         collation=collation_of(statement, collection),
         now=ctx.utc(),
+        make_id=ctx.object_id,
     )
 
     def check(change: Changed) -> None:

@@ -67,6 +67,11 @@ def offset(date: dt.datetime, where: dt.tzinfo) -> dt.timedelta:
     return local(date, where) - date
 
 
+def milliseconds_of(unit: str) -> int:
+    """Return the length of a unit that is always the same, a week at most."""
+    return _LENGTHS[unit] // _MILLISECOND
+
+
 def add(date: dt.datetime, unit: str, amount: int, where: dt.tzinfo) -> dt.datetime:
     """Return the date that many units later; a month that is too short ends sooner."""
     if unit in _MONTHS:

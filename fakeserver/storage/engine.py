@@ -42,7 +42,7 @@ class Query(NamedTuple):
 
     `now` is what `$$NOW` means. `hint` is the name of an index or its key, or a direction of `$natural`.
     `minimum` (included) and `maximum` (excluded) bound the keys of the hinted index. `read` returns the
-    documents of another collection, for stages that join.
+    documents of another collection, for stages that join, and `make_id` an ObjectId, for `$createObjectId`.
     """
 
     filter: Mapping[str, Any] = _NOTHING
@@ -59,6 +59,7 @@ class Query(NamedTuple):
     return_key: bool = False
     show_record_id: bool = False
     read: Callable[[Any], list[Document]] | None = None
+    make_id: Callable[[], Any] | None = None
 
 
 class Update(NamedTuple):

@@ -6,7 +6,7 @@ import datetime as dt
 import decimal
 import math
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from bson import Decimal128
 
@@ -38,7 +38,8 @@ def _arithmetic(calculate: Callable[[Any, Any], Any], left: Any, right: Any) -> 
 
 @function("$add", 0, None)
 @null_in
-def _add(*values: Any) -> Any:
+def add(*values: Any) -> Any:
+    """Return a sum, of which one part may be a date. Raises `CommandError` for what cannot be added."""
     total: Any = 0
     date: dt.datetime | None = None
     for value in values:
@@ -57,7 +58,8 @@ def _add(*values: Any) -> Any:
 
 @function("$subtract", 2)
 @null_in
-def _subtract(left: Any, right: Any) -> Any:
+def subtract(left: Any, right: Any) -> Any:
+    """Return a difference: of dates in milliseconds. Raises `CommandError`."""
     if isinstance(left, dt.datetime):
         if isinstance(right, dt.datetime):
             return like((left - right) // dt.timedelta(milliseconds=1), 2**40)
@@ -71,7 +73,8 @@ def _subtract(left: Any, right: Any) -> Any:
 
 @function("$multiply", 0, None)
 @null_in
-def _multiply(*values: Any) -> Any:
+def multiply(*values: Any) -> Any:
+    """Return a product. Raises `CommandError`."""
     product: Any = 1
     for value in values:
         if not is_number(value):
@@ -84,7 +87,8 @@ def _multiply(*values: Any) -> Any:
 
 @function("$divide", 2)
 @null_in
-def _divide(left: Any, right: Any) -> Any:
+def divide(left: Any, right: Any) -> Any:
+    """Return a quotient. Raises `CommandError` 2 for a divisor of zero."""
     if not is_number(left) or not is_number(right):
         kinds = f"{type_name(left)} and {type_name(right)}"
         raise CommandError(ErrorCode.TYPE_MISMATCH, f"$divide only supports numeric types, not {kinds}")
@@ -156,7 +160,7 @@ _to_place("$round", decimal.ROUND_HALF_EVEN)
 _to_place("$trunc", decimal.ROUND_DOWN)
 
 
-def _real(name: str, calculate: Callable[[float], float]) -> None:
+def _real(name: str, calculate: Callable[[float], float]) -> Callable[[Any], Any]:
     @function(name)
     @null_in
     def _calculate(value: Any) -> Any:
@@ -165,15 +169,17 @@ def _real(name: str, calculate: Callable[[float], float]) -> None:
             result = calculate(float(exact(value)))
         except ValueError:
             raise CommandError(28714, f"{name}'s argument is out of range, but is {value}") from None
+        except OverflowError:
+            result = math.inf
         return Decimal128(to_decimal(result)) if isinstance(value, Decimal128) else result
 
+    return _calculate
 
-for _name, _calculation in {
-    "$sqrt": math.sqrt, "$exp": math.exp, "$ln": math.log, "$log10": math.log10, "$sin": math.sin,
-    "$cos": math.cos, "$tan": math.tan, "$asin": math.asin, "$acos": math.acos, "$atan": math.atan,
-    "$degreesToRadians": math.radians, "$radiansToDegrees": math.degrees,
-}.items():  # fmt: skip
-    _real(_name, _calculation)
+
+_real("$sqrt", math.sqrt)
+_real("$ln", math.log)
+_real("$log10", math.log10)
+exponential: Final = _real("$exp", math.exp)
 
 
 @function("$log", 2)
@@ -214,7 +220,7 @@ def average(values: Sequence[Any]) -> Any:
     numbers = [value for value in values if is_number(value)]
     if not numbers:
         return None
-    return _divide(total(numbers), len(numbers))
+    return divide(total(numbers), len(numbers))
 
 
 def extreme(values: Sequence[Any], sign: int, fold: Any = None) -> Any:

@@ -15,7 +15,10 @@ from fakeserver.storage import (
     expression_math,
     expression_regex,
     expression_text,
+    expression_trigonometry,
     expression_types,
+    expression_values,
+    quantiles,
 )
 from fakeserver.storage.functions import FunctionTable
 from fakeserver.storage.paths import gather, split
@@ -40,6 +43,8 @@ FUNCTIONS: Final = FunctionTable.merge(
     expression_regex.functions,
     expression_dates.functions,
     expression_types.functions,
+    expression_trigonometry.functions,
+    expression_values.functions,
 )
 
 
@@ -199,6 +204,21 @@ def _literal(_compiler: Compiler, argument: Any) -> Evaluate:
 def _rand(compiler: Compiler, _argument: Any) -> Evaluate:
     dice = compiler.scope.dice
     return lambda _frame: dice() if dice is not None else 0.0
+
+
+def _create_object_id(compiler: Compiler, argument: Any) -> Evaluate:
+    if argument != {}:
+        raise CommandError(ErrorCode.FAILED_TO_PARSE, "$createObjectId does not accept arguments")
+    make_id = compiler.scope.make_id
+    return lambda _frame: make_id() if make_id is not None else None
+
+
+def _quantile(name: str) -> Callable[[Compiler, Any], Evaluate]:
+    def form(compiler: Compiler, argument: Any) -> Evaluate:
+        found = quantiles.compile_quantile(name, argument, compiler.scope, compiler.compile, "expression")
+        return quantiles.quantile_of(found)
+
+    return form
 
 
 def _and(compiler: Compiler, argument: Any) -> Evaluate:
@@ -379,6 +399,9 @@ _FORMS: Final[dict[str, Callable[[Compiler, Any], Evaluate]]] = {
     "$const": _literal,
     "$rand": _rand,
     "$meta": _meta,
+    "$createObjectId": _create_object_id,
+    "$percentile": _quantile("$percentile"),
+    "$median": _quantile("$median"),
     "$and": _and,
     "$or": _or,
     "$cond": _cond,

@@ -16,7 +16,7 @@ from fakeserver.storage.match_operators import LEAF_OPERATORS, equality, is_oper
 from fakeserver.storage.paths import read, split
 from fakeserver.storage.schema import compile_schema
 from fakeserver.storage.scope import Scope
-from fakeserver.storage.values import MISSING, as_mapping, equal, is_object, truthy
+from fakeserver.storage.values import MISSING, as_mapping, equal, exact, is_number, is_object, truthy
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -290,6 +290,18 @@ def _constant(name: str, argument: Any, _scope: Scope) -> Predicate:
     return lambda _document: result
 
 
+def _sample_rate(name: str, argument: Any, scope: Scope) -> Predicate:
+    if not is_number(argument):
+        raise CommandError(ErrorCode.BAD_VALUE, f"argument to {name} must be a numeric type")
+    rate = exact(argument)
+    if not 0 <= rate <= 1:
+        raise CommandError(ErrorCode.BAD_VALUE, f"numeric argument to {name} must be in [0, 1]")
+    dice = scope.dice
+    if rate in (0, 1) or dice is None:
+        return lambda _document: rate == 1
+    return lambda _document: dice() < rate
+
+
 def _where(_name: str, _argument: Any, _scope: Scope) -> Predicate:
     raise CommandError(ErrorCode.BAD_VALUE, "no globalScriptEngine in $where parsing")
 
@@ -318,6 +330,7 @@ _TOP_LEVEL: Final[dict[str, Callable[[str, Any, Scope], Predicate]]] = {
     "$jsonSchema": _json_schema,
     "$alwaysTrue": _constant,
     "$alwaysFalse": _constant,
+    "$sampleRate": _sample_rate,
     "$where": _where,
     "$text": _text,
     "$ref": _reference,

@@ -272,12 +272,13 @@ class MongomockEngine:
 
     def _scope(self, query: Query) -> Scope:
         fold = fold_of(query.collation) if query.collation else None
-        if query.let is None and query.now is None and fold is None and query.read is None:
+        plain = query.let is None and query.now is None and query.read is None and query.make_id is None
+        if plain and fold is None:
             return self._plain_scope()
         variables = {**query.let} if query.let else {}
         if query.now is not None:
             variables["NOW"] = query.now
-        return Scope(fold, variables, query.read, self._dice)
+        return Scope(fold, variables, query.read, self._dice, make_id=query.make_id)
 
     def _plain_scope(self) -> Scope:
         return Scope(dice=self._dice)

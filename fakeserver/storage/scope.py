@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from bson import ObjectId
+
 Frame: TypeAlias = dict[str, Any]
 """The variables of one evaluation: `ROOT`, `CURRENT`, `NOW`, those of `let`, and what operators bind."""
 
@@ -22,8 +24,8 @@ class Scope(NamedTuple):
     """The surroundings of a query.
 
     `fold` compares strings by collation; `variables` are visible as `$$name`. `read` returns the documents of
-    another collection, and `dice` are what `$sample` and `$rand` throw. `meta` are the metadata that `$meta`
-    may name, as functions of the document at the root.
+    another collection, `dice` are what `$sample` and `$rand` throw, and `make_id` makes ObjectIds. `meta` are
+    the metadata that `$meta` may name, as functions of the document at the root.
     """
 
     fold: Callable[[str], Any] | None = None
@@ -31,6 +33,7 @@ class Scope(NamedTuple):
     read: Callable[[Any], list[dict[str, Any]]] | None = None
     dice: Callable[[], float] | None = None
     meta: Mapping[str, Callable[[Any], Any]] = _NO_METADATA
+    make_id: Callable[[], ObjectId] | None = None
 
     def binding(self, variables: Mapping[str, Any]) -> Scope:
         """Return the same surroundings with more variables."""

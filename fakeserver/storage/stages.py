@@ -7,10 +7,11 @@ to the aggregate command.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fakeserver.errors import CommandError
+from fakeserver.storage.bucketing import compile_bucket, compile_bucket_auto
+from fakeserver.storage.densifying import compile_densify
 from fakeserver.storage.expressions import compile_expression
 from fakeserver.storage.grouping import compile_group
 from fakeserver.storage.joining import compile_graph_lookup, other_collection, related
@@ -33,10 +34,10 @@ from fakeserver.storage.values import (
     copy_value,
     is_number,
     is_object,
-    order,
     type_name,
     whole,
 )
+from fakeserver.storage.window_fields import compile_fill, compile_set_window_fields
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -122,8 +123,8 @@ def _compile_stage(stage: Mapping[str, Any], scope: Scope) -> Stage:
 
 
 UNSUPPORTED_STAGES: Final = frozenset({
-    "$bucketAuto", "$densify", "$fill", "$geoNear", "$search", "$searchMeta",
-    "$setWindowFields", "$vectorSearch",
+    "$geoNear", "$listClusterCatalog", "$listSampledQueries", "$querySettings", "$queryStats", "$rankFusion",
+    "$score", "$scoreFusion", "$search", "$searchMeta", "$shardedDataDistribution", "$vectorSearch",
 })  # fmt: skip
 """Stages that a server has and we have not; see docs/STORAGE.md."""
 
@@ -368,36 +369,6 @@ def _sort_by_count(argument: Any, scope: Scope) -> Stage:
     return lambda documents: sort_documents(group(documents), {"count": -1})
 
 
-def _bucket(argument: Any, scope: Scope) -> Stage:
-    if not isinstance(argument, dict) or "groupBy" not in argument or "boundaries" not in argument:
-        raise CommandError(40198, "$bucket requires 'groupBy' and 'boundaries' to be specified.")
-    boundaries = argument["boundaries"]
-    if not isinstance(boundaries, list) or len(boundaries) < 2:  # noqa: PLR2004 -- a bucket has two ends
-        raise CommandError(40192, "The $bucket 'boundaries' field must have at least 2 values")
-    if [order(each) for each in boundaries] != sorted(order(each) for each in boundaries):
-        raise CommandError(40194, "The 'boundaries' option to $bucket must be sorted in ascending order")
-    expression = compile_expression(argument["groupBy"], scope)
-    fields = argument.get("output", {"count": {"$sum": 1}})
-    group = compile_group({"_id": "$_bucket", **fields}, scope)
-
-    def bucket_of(document: Document) -> Any:
-        key = order(expression(scope.frame(document)))
-        for low, high in pairwise(boundaries):
-            if order(low) <= key < order(high):
-                return low
-        if "default" not in argument:
-            raise CommandError(
-                40066, "$switch could not find a matching branch for an input, and no default was specified."
-            )
-        return argument["default"]
-
-    def run(documents: list[Document]) -> list[Document]:
-        placed = [{**document, "_bucket": bucket_of(document)} for document in documents]
-        return sort_documents(group(placed), {"_id": 1})
-
-    return run
-
-
 _STAGES: Final[dict[str, Callable[[Any, Scope], Stage]]] = {
     "$match": _match,
     "$project": _project,
@@ -419,5 +390,9 @@ _STAGES: Final[dict[str, Callable[[Any, Scope], Stage]]] = {
     "$facet": _facet,
     "$sample": _sample,
     "$sortByCount": _sort_by_count,
-    "$bucket": _bucket,
+    "$bucket": compile_bucket,
+    "$bucketAuto": compile_bucket_auto,
+    "$setWindowFields": compile_set_window_fields,
+    "$densify": compile_densify,
+    "$fill": compile_fill,
 }
