@@ -1,102 +1,140 @@
-"""Collation in outline: which strings are the same, and which comes first.
+"""Collations: their documents, checked and completed as a server does, and the keys that they compare by.
 
-Strengths 1 and 2 ignore case, strength 1 accents too; `numericOrdering` reads digits as numbers. Strengths
-3 and above compare strings exactly and order them letter first, accent second, lower case before upper.
+The keys are those of the Unicode Collation Algorithm in outline (`collation_keys`). A language with an order
+of its own that is not known here is refused, rather than ordered wrongly.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError
+from fakeserver.idl import Field, Fields
+from fakeserver.storage.collation_keys import Options, key_function
+from fakeserver.storage.collation_locales import PLAIN, TAILORED, UNKNOWN_ORDER, Tailoring
+from fakeserver.storage.printing import show_document
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_KNOWN = frozenset({
-    "locale", "strength", "caseLevel", "caseFirst", "numericOrdering", "alternate", "maxVariable",
-    "backwards", "normalization", "version",
-})  # fmt: skip
-_LOCALE = re.compile(r"[a-z]{2,3}([_@-][A-Za-z0-9_=@-]+)?")
-_DEFAULT_STRENGTH = 3
-_SECONDARY = 2
+_VERSION: Final = "57.1"
+_FIELDS: Final = Fields.of(
+    Field("locale", "string", required=True),
+    Field("caseLevel", "bool"),
+    Field("caseFirst", "string", choices=("upper", "lower", "off")),
+    Field("strength", "int", minimum=0, maximum=5),
+    Field("numericOrdering", "bool"),
+    Field("alternate", "string", choices=("non-ignorable", "shifted")),
+    Field("maxVariable", "string", choices=("punct", "space")),
+    Field("normalization", "bool"),
+    Field("backwards", "bool"),
+    Field("version", "string"),
+)
+_DEFAULTS: Final[Mapping[str, Any]] = {
+    "caseLevel": False,
+    "caseFirst": "off",
+    "strength": 3,
+    "numericOrdering": False,
+    "alternate": "non-ignorable",
+    "maxVariable": "punct",
+    "normalization": False,
+    "backwards": False,
+}
+_LOCALE: Final = re.compile(
+    r"(?P<language>[a-z]{2,3})(?P<script>_[A-Z][a-z]{3})?(?P<region>_(?:[A-Z]{2}|\d{3}))?"
+    r"(?P<variant>@collation=[a-z]+)?"
+)
+_LANGUAGES: Final = PLAIN | UNKNOWN_ORDER | {name[:2] for name in TAILORED}
+_SECONDARY: Final = 2
 
 
 def fold_of(collation: Mapping[str, Any] | None) -> Callable[[str], Any] | None:
     """Return the function that makes equal what the collation calls equal, None for binary comparison.
 
-    Raises `CommandError` for a collation that a server refuses.
+    Raises `CommandError` for a collation that a server refuses, 238 for a language whose order is not known.
     """
-    if not collation:
+    full = complete(collation)
+    if full is None:
         return None
-    _check(collation)
-    if collation["locale"] == "simple":
-        return None
-    strength = int(collation.get("strength", _DEFAULT_STRENGTH))
-    keys = _key(strength, case_level=bool(collation.get("caseLevel", False)))
-    if collation.get("numericOrdering"):
-        return lambda text: tuple(_chunks(text, keys))
-    return keys
+    return key_function(
+        Options(
+            strength=full["strength"],
+            case_level=full["caseLevel"],
+            upper_first=full["caseFirst"] == "upper",
+            numeric=full["numericOrdering"],
+            shifted=full["alternate"] == "shifted",
+            spaces_only=full["maxVariable"] == "space",
+            backwards=full["backwards"],
+            tailoring=_tailoring(full["locale"]),
+        )
+    )
 
 
 def complete(collation: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return a collation with its defaults, as `listCollections` shows it; None for the simple one."""
+    """Return a collation with its defaults, as `listCollections` shows it; None for the simple one.
+
+    Raises `CommandError` for a collation that a server refuses, 238 for a language whose order is not known.
+    """
     if not collation:
         return None
-    _check(collation)
-    if collation["locale"] == "simple":
-        return None
-    return {
-        "locale": collation["locale"],
-        "caseLevel": collation.get("caseLevel", False),
-        "caseFirst": collation.get("caseFirst", "off"),
-        "strength": int(collation.get("strength", _DEFAULT_STRENGTH)),
-        "numericOrdering": collation.get("numericOrdering", False),
-        "alternate": collation.get("alternate", "non-ignorable"),
-        "maxVariable": collation.get("maxVariable", "punct"),
-        "normalization": collation.get("normalization", False),
-        "backwards": collation.get("backwards", False),
-        "version": "57.1",
-    }
-
-
-def _check(collation: Mapping[str, Any]) -> None:
-    for name in collation:
-        if name not in _KNOWN:
+    given = dict(collation)
+    _FIELDS.check(given, "collation")
+    locale = given["locale"]
+    if locale == "simple":
+        if len(given) > 1:
             raise CommandError(
-                ErrorCode.IDL_UNKNOWN_FIELD, f"BSON field 'collation.{name}' is an unknown field."
+                ErrorCode.FAILED_TO_PARSE,
+                "If locale=simple, no other fields should be present in: " + show_document(given),
             )
-    if "locale" not in collation:
+        return None
+    own = dict(_tailoring(locale, given).defaults)
+    options = {name: given.get(name, own.get(name, default)) for name, default in _DEFAULTS.items()}
+    _check(given, options)
+    return {"locale": locale, **options, "version": _VERSION}
+
+
+def _check(given: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    strength = options["strength"]
+    if strength < 1:
         raise CommandError(
-            ErrorCode.IDL_FAILED_TO_PARSE, "BSON field 'collation.locale' is missing but a required field"
+            ErrorCode.FAILED_TO_PARSE, f"Field 'strength' must be an integer 1 through 5. Got: {strength}"
         )
-    locale = collation["locale"]
-    if not isinstance(locale, str) or (locale != "simple" and not _LOCALE.fullmatch(locale)):
-        raise CommandError(ErrorCode.BAD_VALUE, f"Field 'locale' is invalid in: {{ locale: \"{locale}\" }}")
-    if collation.get("strength", 1) not in (1, 2, 3, 4, 5):
+    version = given.get("version", _VERSION)
+    if version != _VERSION:
+        raise CommandError(
+            ErrorCode.INCOMPATIBLE_COLLATION_VERSION,
+            f"Requested collation version {version} but the only available collator version was {_VERSION}."
+            f" Requested collation spec: {show_document(given)}",
+        )
+    shown = show_document({"locale": given["locale"], **options, "version": _VERSION})
+    if options["backwards"] and strength == 1:
+        raise CommandError(ErrorCode.BAD_VALUE, f"'backwards' is invalid with 'strength' of 1 in: {shown}")
+    if options["caseFirst"] != "off" and not options["caseLevel"] and strength <= _SECONDARY:
         raise CommandError(
             ErrorCode.BAD_VALUE,
-            f"Enumeration value '{collation['strength']}' for field 'collation.strength' is not a "
-            "valid value.",
+            f"'caseFirst' is invalid unless 'caseLevel' is on or 'strength' is greater than 2 in: {shown}",
         )
 
 
-def _key(strength: int, *, case_level: bool) -> Callable[[str], Any]:
-    if strength == 1 and not case_level:
-        return _letters
-    if strength <= _SECONDARY and not case_level:
-        return lambda text: (_letters(text), unicodedata.normalize("NFD", text).casefold())
-    return lambda text: (_letters(text), unicodedata.normalize("NFD", text).casefold(), text.swapcase(), text)
-
-
-def _letters(text: str) -> str:
-    plain = unicodedata.normalize("NFD", text)
-    return "".join(letter for letter in plain if not unicodedata.combining(letter)).casefold()
-
-
-def _chunks(text: str, keys: Callable[[str], Any]) -> list[tuple[Any, ...]]:
-    parts = re.split(r"(\d+)", text)
-    return [(0, int(part)) if part.isdigit() else (1, keys(part)) for part in parts if part]
+def _tailoring(locale: str, given: Mapping[str, Any] | None = None) -> Tailoring:
+    """Return what a locale has of its own. Raises `CommandError` 2 for no locale, 238 for one not known."""
+    parts = _LOCALE.fullmatch(locale)
+    if parts is None or parts["language"] not in _LANGUAGES:
+        raise CommandError(
+            ErrorCode.BAD_VALUE,
+            f"Field 'locale' is invalid in: {show_document(given or {'locale': locale})}",
+        )
+    language, variant = parts["language"], parts["variant"] or ""
+    with_script = language + (parts["script"] or "")
+    for name in (language + (parts["region"] or ""), with_script):
+        found = TAILORED.get(name + variant)
+        if found is not None:
+            return found
+    if language not in PLAIN or variant:
+        raise CommandError(
+            ErrorCode.NOT_IMPLEMENTED,
+            f"the order of the locale '{locale}' is not known to this fake server",
+        )
+    return Tailoring()

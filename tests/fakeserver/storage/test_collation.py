@@ -1,0 +1,169 @@
+"""Collations: what is the same, what comes first, and which documents a server refuses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pipelines import piped
+
+from fakeserver.errors import CommandError
+from fakeserver.storage.collation import complete, fold_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def key(**options: Any) -> Callable[[str], Any]:
+    fold = fold_of({"locale": "en", **options})
+    assert fold is not None
+    return fold
+
+
+ORDERS: list[tuple[dict[str, Any], str]] = [
+    ({}, "_x -x ~ $ 1 10 2 a A á Á ab b B z"),
+    ({"caseFirst": "lower"}, "a A b B"),
+    ({"caseFirst": "upper"}, "A a B b"),
+    ({"strength": 2, "caseLevel": True, "caseFirst": "upper"}, "A a Á á"),
+    ({"numericOrdering": True}, "a1 a9 a10 b2"),
+    ({}, "a1 a10 a9 b2"),
+    ({"locale": "fr"}, "cote coté côte côté"),
+    ({"locale": "fr_CA"}, "cote côte coté côté"),
+    ({"backwards": True}, "cote côte coté côté"),
+    ({"locale": "da"}, "Ab ab zebra æble øl ål"),
+    ({"locale": "sv_SE"}, "a zebra ål ära öl"),
+    ({"locale": "de"}, "ad aha ähnlich az"),
+    ({"locale": "de@collation=phonebook"}, "ad ähnlich af aha"),
+    ({"locale": "es"}, "llama luz na ña oso"),
+    ({"locale": "es@collation=traditional"}, "lomo luz llama"),
+    ({"locale": "cs"}, "cizí čas hora chata"),
+    ({"locale": "hu"}, "cukor csata dal"),
+    ({"locale": "pl"}, "lato łapa mama"),
+    ({"locale": "ru"}, "да ёж жук йод кот a"),
+    ({"locale": "en"}, "a да ёж жук йод кот"),
+    ({"alternate": "shifted", "strength": 4}, "de-luge delu-ge deluge"),
+    ({}, "あ ア か が"),
+]
+
+
+@pytest.mark.parametrize(("options", "words"), ORDERS, ids=str)
+def test_words_come_in_the_order_of_the_locale(options: dict[str, Any], words: str) -> None:
+    documents = [{"w": word} for word in sorted(words.split(), reverse=True)]
+    found = piped(documents, {"$sort": {"w": 1}}, collation={"locale": "en", **options})
+    assert [document["w"] for document in found] == words.split()
+
+
+SAME: list[tuple[dict[str, Any], str, str, bool]] = [
+    ({"strength": 1}, "résumé", "RESUME", True),
+    ({"strength": 2}, "résumé", "RÉSUMÉ", True),
+    ({"strength": 2}, "résumé", "resume", False),
+    ({"strength": 3}, "a", "A", False),
+    ({"strength": 3}, "e\u0301", "é", True),
+    ({"strength": 1, "caseLevel": True}, "é", "e", True),
+    ({"strength": 1, "caseLevel": True}, "e", "E", False),
+    ({"strength": 2, "caseLevel": True}, "e", "E", False),
+    ({"strength": 2}, "straße", "STRASSE", True),
+    ({"strength": 3}, "straße", "strasse", False),
+    ({"strength": 1}, "ø", "o", True),
+    ({"strength": 1}, "й", "и", False),
+    ({"strength": 3}, "black bird", "blackbird", False),
+    ({"strength": 3, "alternate": "shifted"}, "black-bird", "black bird", True),
+    ({"strength": 4, "alternate": "shifted"}, "black-bird", "black bird", False),
+    ({"strength": 3, "alternate": "shifted"}, "a$b", "ab", False),
+    ({"strength": 3, "alternate": "shifted", "maxVariable": "space"}, "a b", "ab", True),
+    ({"strength": 3, "alternate": "shifted", "maxVariable": "space"}, "a-b", "ab", False),
+    ({"numericOrdering": True}, "a007", "a7", True),
+    ({"strength": 3}, "a\u0001b", "ab", True),
+    ({"strength": 5}, "a\u0001b", "ab", False),
+    ({"locale": "sv", "strength": 1}, "å", "a", False),
+]
+
+
+@pytest.mark.parametrize(("options", "left", "right", "same"), SAME, ids=str)
+def test_strength_and_its_companions_decide_what_is_the_same(
+    options: dict[str, Any],
+    left: str,
+    right: str,
+    same: bool,  # noqa: FBT001 -- a case of the table
+) -> None:
+    fold = key(**options)
+    assert (fold(left) == fold(right)) is same
+
+
+@given(st.text(max_size=8), st.text(max_size=8), st.integers(1, 4))
+def test_what_is_the_same_stays_the_same_with_less_strength(left: str, right: str, strength: int) -> None:
+    if key(strength=strength + 1)(left) == key(strength=strength + 1)(right):
+        assert key(strength=strength)(left) == key(strength=strength)(right)
+
+
+@given(st.lists(st.text(max_size=6), max_size=6), st.sampled_from(["en", "sv", "cs", "ru"]), st.booleans())
+def test_any_texts_can_be_compared(texts: list[str], locale: str, shifted: bool) -> None:  # noqa: FBT001
+    options: dict[str, Any] = {"alternate": "shifted"} if shifted else {}
+    assert len(sorted(texts, key=key(locale=locale, numericOrdering=True, strength=5, **options))) == len(
+        texts
+    )
+
+
+REFUSALS: list[tuple[Any, int, str]] = [
+    ({"strength": 1}, 40414, "BSON field 'collation.locale' is missing but a required field"),
+    ({"locale": 1}, 14, "BSON field 'collation.locale' is the wrong type 'int', expected type 'string'"),
+    ({"locale": "en", "depth": 1}, 40415, "BSON field 'collation.depth' is an unknown field."),
+    ({"locale": "en", "caseFirst": "no"}, 2,
+     "Enumeration value 'no' for field 'collation.caseFirst' is not a valid value."),
+    ({"locale": "en", "alternate": "no"}, 2,
+     "Enumeration value 'no' for field 'collation.alternate' is not a valid value."),
+    ({"locale": "en", "maxVariable": 1}, 14,
+     "BSON field 'collation.maxVariable' is the wrong type 'int', expected type 'string'"),
+    ({"locale": "en", "strength": 6}, 51024, "BSON field 'strength' value must be <= 5, actual value '6'"),
+    ({"locale": "en", "strength": 0}, 9, "Field 'strength' must be an integer 1 through 5. Got: 0"),
+    ({"locale": "xx"}, 2, "Field 'locale' is invalid in: { locale: \"xx\" }"),
+    ({"locale": ""}, 2, "Field 'locale' is invalid in: { locale: \"\" }"),
+    ({"locale": "simple", "strength": 1}, 9,
+     'If locale=simple, no other fields should be present in: { locale: "simple", strength: 1 }'),
+    ({"locale": "en", "version": "1"}, 161,
+     ("Requested collation version 1 but the only available collator version was 57.1. Requested collation"
+      ' spec: { locale: "en", version: "1" }')),
+    ({"locale": "zh"}, 238, "the order of the locale 'zh' is not known to this fake server"),
+    ({"locale": "en@collation=pinyin"}, 238,
+     "the order of the locale 'en@collation=pinyin' is not known to this fake server"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("collation", "code", "text"), REFUSALS, ids=str)
+def test_a_bad_collation_is_refused_in_a_servers_words(collation: Any, code: int, text: str) -> None:
+    with pytest.raises(CommandError) as caught:
+        complete(collation)
+    assert (caught.value.code, caught.value.message) == (code, text)
+
+
+@pytest.mark.parametrize(
+    "collation",
+    [
+        {"locale": "en", "backwards": True, "strength": 1},
+        {"locale": "en", "caseFirst": "upper", "strength": 2},
+    ],
+    ids=str,
+)
+def test_options_that_would_do_nothing_are_refused(collation: Any) -> None:
+    with pytest.raises(CommandError) as caught:
+        fold_of(collation)
+    assert caught.value.code == 2
+
+
+def test_a_collation_is_shown_with_the_defaults_of_its_locale() -> None:
+    assert complete({"locale": "fr_CA", "strength": 2.0}) == {
+        "locale": "fr_CA",
+        "caseLevel": False,
+        "caseFirst": "off",
+        "strength": 2,
+        "numericOrdering": False,
+        "alternate": "non-ignorable",
+        "maxVariable": "punct",
+        "normalization": False,
+        "backwards": True,
+        "version": "57.1",
+    }
+    assert complete({"locale": "simple"}) is None
+    assert fold_of({"locale": "simple"}) is None
