@@ -9,6 +9,7 @@ from urllib.parse import quote
 from fakeserver.access.scram import SHA_1
 from fakeserver.access.users import UserStore
 from fakeserver.balancer import LoadBalancer
+from fakeserver.concerns import DefaultConcerns
 from fakeserver.journal import Journal
 from fakeserver.logs import ServerLog
 from fakeserver.node import Node
@@ -73,6 +74,7 @@ class Cluster:
         self.compressors = available() if spec.compressors is None else spec.compressors
         self.shards: tuple[Shard, ...] = ()
         """The replica sets: the shards of a sharded cluster, or the one that a replica set is."""
+        self.default_concerns = DefaultConcerns()
         self.config: ConfigServer | None = None
         """The metadata of a sharded cluster."""
         self.ttl = TtlMonitor(self)

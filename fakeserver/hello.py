@@ -11,6 +11,7 @@ from fakeserver.replication import Role
 from fakeserver.sessions import TIMEOUT_MINUTES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from bson import ObjectId
@@ -55,6 +56,7 @@ class HelloFacts:
     """What one answer depends on. `legacy` is the old command's name for the same.
 
     `member` is None for a server that is in no set; `in_set` says whether it waits to be, or was.
+    `implicit_majority` is None but for a member of a shard, which tells mongos its default write concern.
     """
 
     profile: Profile
@@ -68,6 +70,8 @@ class HelloFacts:
     in_set: bool = False
     mongos: bool = False
     service_id: ObjectId | None = None
+    implicit_majority: bool | None = None
+    default_write: Mapping[str, Any] | None = None
 
 
 def reply(facts: HelloFacts) -> dict[str, Any]:
@@ -89,6 +93,10 @@ def reply(facts: HelloFacts) -> dict[str, Any]:
     else:
         _add_topology_version(fields, facts)
         _add_member(fields, facts.member, writable)
+        if facts.implicit_majority is not None:
+            fields["isImplicitDefaultMajorityWC"] = facts.implicit_majority
+            if facts.default_write is not None:
+                fields["cwwc"] = dict(facts.default_write)
     return fields | _limits(facts)
 
 

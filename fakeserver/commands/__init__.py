@@ -39,6 +39,7 @@ FAMILIES: Final = (
     "collections",
     "indexes",
     "databases",
+    "default_concerns",
     "explain",
     "modify",
     "statistics",

@@ -15,6 +15,7 @@ from bson import ObjectId
 from fakeserver import hello as hello_reply
 from fakeserver.commands.authentication import speculate
 from fakeserver.commands.table import CommandTable, Reply
+from fakeserver.concerns import implies_majority
 from fakeserver.errors import CommandError
 from fakeserver.idl import Field, Fields, type_name
 from fakeserver.pipeline import Park
@@ -23,6 +24,7 @@ from mongowire.compression import negotiate
 
 if TYPE_CHECKING:
     from fakeserver.commands.context import CommandContext
+    from fakeserver.node import Node
 
 table = CommandTable()
 
@@ -79,9 +81,18 @@ def _answer(ctx: CommandContext, command: dict[str, Any], *, legacy: bool) -> Re
             in_set=node.is_replica_set_member,
             mongos=node.is_mongos,
             service_id=_service_id(ctx, command),
+            implicit_majority=_implicit_majority(node),
+            default_write=node.cluster.default_concerns.write,
         )
     )
     return reply | _authentication(ctx, command, attempt)
+
+
+def _implicit_majority(node: Node) -> bool | None:
+    """Return what a member of a shard tells of its default write concern, None for other servers."""
+    if node.shard is None or not node.cluster.spec.is_sharded:
+        return None
+    return implies_majority(node.shard.replica_set, node.profile)
 
 
 def _authentication(ctx: CommandContext, command: dict[str, Any], attempt: dict[str, Any] | None) -> Reply:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Any, Final
 
+import bson
 from bson import Int64
 
 from fakeserver.commands.reading import namespace
 from fakeserver.commands.table import CommandTable, Reply, first_argument
 from fakeserver.errors import CommandError
 from fakeserver.idl import Field, Fields
-from fakeserver.profile import WIRE_44, WIRE_70
-from fakeserver.storage.engine import Namespace
+from fakeserver.profile import WIRE_70
+from fakeserver.storage.engine import Namespace, Query
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
+    from fakeserver.catalog import Collection
     from fakeserver.commands.context import CommandContext
 
 table = CommandTable()
@@ -107,22 +110,6 @@ def set_feature_compatibility_version(ctx: CommandContext, command: dict[str, An
     return {}
 
 
-@table.command("getDefaultRWConcern", kind="internal", admin_only=True, since=WIRE_44)
-def get_default_rw_concern(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
-    """Tell the concerns that hold where a client gives none."""
-    if not ctx.node.is_replicated:
-        raise CommandError(
-            ErrorCode.ILLEGAL_OPERATION, "'getDefaultRWConcern' is not supported on standalone nodes."
-        )
-    return {
-        "defaultReadConcern": {"level": "local"},
-        "defaultWriteConcern": {"w": "majority", "wtimeout": 0},
-        "defaultWriteConcernSource": "implicit",
-        "defaultReadConcernSource": "implicit",
-        "localUpdateWallClockTime": ctx.utc(),
-    }
-
-
 @table.command("logRotate", kind="internal", admin_only=True)
 def log_rotate(_ctx: CommandContext, _command: dict[str, Any]) -> Reply:
     """Begin a new log file, of which there is none."""
@@ -133,3 +120,91 @@ def log_rotate(_ctx: CommandContext, _command: dict[str, Any]) -> Reply:
 def refresh_logical_session_cache_now(_ctx: CommandContext, _command: dict[str, Any]) -> Reply:
     """Have the other members hear of the sessions, which they all know."""
     return {}
+
+
+@table.command("reIndex", kind="write", home="mongod", fields=Fields.of(target="collection"))
+def re_index(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Make the indexes of a collection anew, which nothing can have damaged; a standalone's alone."""
+    ns = namespace(ctx, command)
+    if ctx.node.is_replicated:
+        raise CommandError(
+            ErrorCode.ILLEGAL_OPERATION,
+            f"reIndex is only allowed on a standalone mongod instance. Cannot reIndex '{ns}' while replication"
+            " is active",
+        )
+    collection = ctx.catalog.get(ns)
+    if collection is None:
+        raise CommandError(ErrorCode.NAMESPACE_NOT_FOUND, "collection does not exist")
+    if collection.is_view:
+        raise CommandError(ErrorCode.COMMAND_NOT_SUPPORTED_ON_VIEW, "can't re-index a view")
+    if collection.kind == "timeseries":
+        raise CommandError(ErrorCode.COMMAND_NOT_SUPPORTED, "can't re-index a time-series collection")
+    indexes = [dict(index.document) for index in collection.indexes.values()]
+    count = len(indexes)
+    return {"nIndexesWas": count, "nIndexes": count, "indexes": indexes}
+
+
+@table.command(
+    "convertToCapped",
+    kind="write",
+    write_concern=True,
+    fields=Fields.of(Field("size", "long"), Field("temp", "bool"), target="collection"),
+)
+def convert_to_capped(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Make a collection capped: its newest documents that fit, without indexes but that of `_id`."""
+    ns, size = namespace(ctx, command), command.get("size", 0)
+    if size <= 0:
+        raise CommandError(ErrorCode.INVALID_OPTIONS, "Capped collection size must be greater than zero")
+    collection = ctx.catalog.get(ns)
+    if collection is None:
+        raise CommandError(ErrorCode.NAMESPACE_NOT_FOUND, f"source collection {ns} does not exist")
+    if collection.is_view:
+        raise CommandError(ErrorCode.COMMAND_NOT_SUPPORTED_ON_VIEW, f"cannot convert a view to capped: {ns}")
+    options = {name: value for name, value in collection.options.items() if name not in {"capped", "max"}}
+    documents = ctx.catalog.engine.find(ns, Query())
+    ctx.catalog.drop(ns)
+    ctx.command_applied(ns.db, {"drop": ns.collection}, uuid=collection.uuid)
+    made = ctx.catalog.create(ns, {**options, "capped": True, "size": Int64(size)})
+    ctx.collection_created(made)
+    for document in documents:
+        ctx.catalog.engine.insert(ns, document, accept=lambda change: ctx.applied(ns, change))
+    return {}
+
+
+@table.command(
+    "dbHash",
+    kind="read",
+    aliases=("dbhash",),
+    on_secondaries=True,
+    home="mongod",
+    fields=Fields.of(
+        Field("collections", "array", of="string"), Field("skipTempCollections", "bool"), strict=False
+    ),
+)
+def db_hash(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Return the MD5 of each collection's documents in the order of `_id`, and of all of them."""
+    wanted = set(command.get("collections") or ())
+    held = [
+        each
+        for each in ctx.catalog.collections(ctx.db)
+        if not each.is_view and (not wanted or each.ns.collection in wanted)
+    ]
+    hashes = {each.ns.collection: _hash(ctx, each) for each in held}
+    return {
+        "host": ctx.node.address,
+        "collections": hashes,
+        "capped": [each.ns.collection for each in held if each.is_capped],
+        "uuids": {each.ns.collection: each.uuid for each in held},
+        "md5": _md5("".join(hashes.values()).encode()),
+        "timeMillis": 0,
+    }
+
+
+def _hash(ctx: CommandContext, collection: Collection) -> str:
+    sort = None if collection.is_capped else {"_id": 1}
+    documents = ctx.catalog.engine.find(collection.ns, Query(sort=sort))
+    return _md5(b"".join(map(bson.encode, documents)))
+
+
+def _md5(data: bytes) -> str:
+    return hashlib.md5(data, usedforsecurity=False).hexdigest()

@@ -16,10 +16,10 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from fakeserver.request import RequestContext
 
-_LEVELS: Final = ("local", "majority", "linearizable", "available", "snapshot")
+LEVELS: Final = ("local", "majority", "linearizable", "available", "snapshot")
 _SNAPSHOT_READS: Final = frozenset({"find", "aggregate", "distinct"})
 _IN_TRANSACTION: Final = frozenset({"local", "majority", "snapshot"})
-_TIMES: Final = ("afterClusterTime", "atClusterTime")
+TIMES: Final = ("afterClusterTime", "atClusterTime")
 
 
 class ReadConcernCheck(Stage):
@@ -49,7 +49,7 @@ def _wait_for_times(request: RequestContext, concern: dict[str, Any], level: str
     """Wait until this member has come as far as the read asks for (`Causal Consistency`)."""
     node, last = request.node, request.node.oplog.last
     reached = node.applied
-    times = [concern[name] for name in _TIMES if name in concern]
+    times = [concern[name] for name in TIMES if name in concern]
     if level == "linearizable" and node.shard is not None:
         times, reached = [last.timestamp], node.shard.majority()
     if all(reached.timestamp >= min(time, last.timestamp) for time in times):
@@ -65,12 +65,12 @@ def _parse(request: RequestContext, concern: Any) -> str:
     level = concern.get("level", "local")
     if not isinstance(level, str):
         raise _wrong_type("readConcern.level", level, "string")
-    if level not in _LEVELS:
+    if level not in LEVELS:
         raise CommandError(
             ErrorCode.BAD_VALUE,
             f"Enumeration value '{level}' for field 'readConcern.level' is not a valid value.",
         )
-    for name in _TIMES:
+    for name in TIMES:
         if name in concern and not isinstance(concern[name], Timestamp):
             raise _wrong_type(f"readConcern.{name}", concern[name], "timestamp")
     return level
@@ -129,7 +129,7 @@ def _check_server(request: RequestContext, concern: dict[str, Any], level: str) 
             ErrorCode.NOT_A_REPLICA_SET,
             "node needs to be a replica set member to use readConcern: snapshot",
         )
-    for name in _TIMES:
+    for name in TIMES:
         if name in concern:
             raise CommandError(
                 ErrorCode.ILLEGAL_OPERATION,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError
@@ -26,11 +26,15 @@ _NUMBERS: Final = frozenset({"int", "long", "double", "decimal"})
 
 @dataclass(frozen=True, slots=True)
 class WriteConcern:
-    """What a command asks for: `w` members or a mode's name, within `timeout` seconds."""
+    """What a command asks for: `w` members or a mode's name, within `timeout` seconds.
+
+    `provenance` says who asked: `clientSupplied`, `customDefault` (the deployment's) or `implicitDefault`.
+    """
 
     w: int | str | dict[str, Any] = 1
     timeout: float = math.inf
     timeout_ms: int = 0
+    provenance: str = "clientSupplied"
 
     @classmethod
     def parse(cls, document: Any) -> WriteConcern:
@@ -72,7 +76,11 @@ class WriteConcernCheck(Stage):
 
     def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
         command = request.command
-        if command is None or "writeConcern" not in command:
+        if command is None:
+            return PASS
+        if "writeConcern" not in command:
+            if request.spec.write_concern and request.node.is_replicated:
+                request.write_concern = _default(request)
             return PASS
         if request.has_autocommit and request.spec.name not in COMMIT_OR_ABORT:
             raise CommandError(
@@ -91,8 +99,23 @@ class WriteConcernCheck(Stage):
                     f"cannot use non-majority 'w' mode {concern.w} when a host is not a member of a replica"
                     " set",
                 )
+        if "w" not in command["writeConcern"] and request.node.is_replicated:
+            default = _default(request)
+            concern = replace(concern, w=1 if default is None else default.w)
         request.write_concern = concern
         return PASS
+
+
+def _default(request: RequestContext) -> WriteConcern | None:
+    """Return the deployment's concern for a command that brings none, None where none was set.
+
+    The statements of a transaction have none to bring. The implicit default is not waited for: a write
+    without a concern returns at once, so that members may lag in scenarios that say nothing of concerns.
+    """
+    document = request.node.cluster.default_concerns.write
+    if document is None or (request.has_autocommit and request.spec.name not in COMMIT_OR_ABORT):
+        return None
+    return replace(WriteConcern.parse(document), provenance="customDefault")
 
 
 class WriteConcernWait(Stage):
@@ -163,20 +186,24 @@ def _is_met(concern: WriteConcern, shard: Shard, optime: OpTime) -> bool:
 
 def _can_be_met(request: RequestContext, concern: WriteConcern, shard: Shard) -> bool:
     """Say whether the set could ever satisfy a concern; give the error where it could not."""
+    unmet = unmet_for_good(concern, shard)
+    if unmet is not None:
+        _fail(request, concern, ErrorCode(unmet.code), unmet.message)
+    return unmet is None
+
+
+def unmet_for_good(concern: WriteConcern, shard: Shard) -> CommandError | None:
+    """Return why a set can never satisfy a concern (100 or 79), None where it can."""
     if isinstance(concern.w, int):
         if concern.w <= len(shard.data_bearing):
-            return True
-        _fail(request, concern, ErrorCode.UNSATISFIABLE_WRITE_CONCERN, "Not enough data-bearing nodes")
-        return False
+            return None
+        return CommandError(ErrorCode.UNSATISFIABLE_WRITE_CONCERN, "Not enough data-bearing nodes")
     if concern.w == "majority":
-        return True
-    _fail(
-        request,
-        concern,
+        return None
+    return CommandError(
         ErrorCode.UNKNOWN_REPL_WRITE_CONCERN,
         f"No write concern mode named '{concern.w}' found in replica set configuration",
     )
-    return False
 
 
 def _fail(request: RequestContext, concern: WriteConcern, code: ErrorCode, message: str) -> None:
@@ -188,7 +215,7 @@ def _fail(request: RequestContext, concern: WriteConcern, code: ErrorCode, messa
     details["writeConcern"] = {
         "w": concern.w,
         "wtimeout": concern.timeout_ms,
-        "provenance": "clientSupplied",
+        "provenance": concern.provenance,
     }
     request.write_concern_error = {
         "code": int(code),

@@ -1,0 +1,134 @@
+"""setDefaultRWConcern and getDefaultRWConcern: the concerns that hold where a client gives none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from fakeserver.commands.table import CommandTable, Reply
+from fakeserver.concerns import DOCUMENT_ID, implies_majority
+from fakeserver.errors import CommandError
+from fakeserver.idl import Field, Fields
+from fakeserver.profile import WIRE_44
+from fakeserver.stages.read_concern import LEVELS, TIMES
+from fakeserver.stages.write_concern import WriteConcern, unmet_for_good
+from fakeserver.storage.engine import Namespace, Query, Update
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from fakeserver.commands.context import CommandContext
+
+table = CommandTable()
+
+_NOT_ON_STANDALONE: Final = 51300
+_NOT_ON_SHARD: Final = 51301
+_UNSUITABLE_LEVELS: Final = frozenset({"snapshot", "linearizable"})
+_SETTINGS: Final = Namespace("config", "settings")
+
+
+@table.command(
+    "setDefaultRWConcern",
+    kind="write",
+    admin_only=True,
+    write_concern=True,
+    since=WIRE_44,
+    fields=Fields.of(
+        Field("setDefaultRWConcern", "number"),
+        Field("defaultReadConcern", "object"),
+        Field("defaultWriteConcern", "object"),
+    ),
+)
+def set_default_rw_concern(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Set the concerns that hold where a client gives none."""
+    _check_server(ctx, "setDefaultRWConcern")
+    read, write = command.get("defaultReadConcern"), command.get("defaultWriteConcern")
+    if read is None and write is None:
+        raise CommandError(
+            ErrorCode.BAD_VALUE,
+            'At least one of the "defaultReadConcern" or "defaultWriteConcern" fields must be present',
+        )
+    defaults = ctx.node.cluster.default_concerns
+    if read:
+        _check_read(read)
+    wanted = None if not write else _checked_write(ctx, write)
+    if write == {} and defaults.write is not None:
+        raise CommandError(
+            ErrorCode.ILLEGAL_OPERATION, "The global default write concern cannot be unset once it is set."
+        )
+    if read is not None:
+        defaults.read = read or None
+    if write is not None:
+        defaults.write = wanted
+    defaults.updated_at, defaults.updated_on = ctx.node.oplog.last.timestamp, ctx.utc()
+    _keep(ctx)
+    return _described(ctx)
+
+
+@table.command(
+    "getDefaultRWConcern",
+    kind="internal",
+    admin_only=True,
+    since=WIRE_44,
+    fields=Fields.of(Field("getDefaultRWConcern", "number"), Field("inMemory", "bool")),
+)
+def get_default_rw_concern(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Tell the concerns that hold where a client gives none."""
+    _check_server(ctx, "getDefaultRWConcern")
+    return _described(ctx) | ({"inMemory": True} if command.get("inMemory") else {})
+
+
+def _check_server(ctx: CommandContext, name: str) -> None:
+    if not ctx.node.is_replicated:
+        raise CommandError(_NOT_ON_STANDALONE, f"'{name}' is not supported on standalone nodes.")
+    if ctx.node.cluster.spec.is_sharded and not ctx.node.is_mongos:
+        raise CommandError(_NOT_ON_SHARD, f"'{name}' is not supported on shard nodes.")
+
+
+def _check_read(concern: dict[str, Any]) -> None:
+    level = concern.get("level", "local")
+    if level not in LEVELS:
+        raise CommandError(
+            ErrorCode.BAD_VALUE,
+            f"Enumeration value '{level}' for field 'readConcern.level' is not a valid value.",
+        )
+    if level in _UNSUITABLE_LEVELS:
+        raise CommandError(
+            ErrorCode.BAD_VALUE, f"level: '{level}' is not suitable for the default read concern"
+        )
+    for name in ("afterOpTime", *TIMES):
+        if name in concern:
+            raise CommandError(ErrorCode.BAD_VALUE, f"'{name}' is not suitable for the default read concern")
+
+
+def _checked_write(ctx: CommandContext, document: dict[str, Any]) -> dict[str, Any]:
+    """Return a default write concern as it is shown. Raises `CommandError` for an unsuitable one."""
+    concern = WriteConcern.parse(document)
+    if concern.w == 0:
+        raise CommandError(
+            ErrorCode.BAD_VALUE,
+            "Unacknowledged write concern is not suitable for the default write concern",
+        )
+    shard = ctx.node.writes_to
+    unmet = unmet_for_good(concern, shard) if shard is not None else None
+    if unmet is not None:
+        raise unmet
+    journaled = {"j": document["j"]} if "j" in document else {}
+    return {"w": concern.w, **journaled, "wtimeout": concern.timeout_ms}
+
+
+def _keep(ctx: CommandContext) -> None:
+    """Write the defaults where a server keeps them: `config.settings`."""
+    document = ctx.node.cluster.default_concerns.document
+    ctx.ensure(_SETTINGS)
+    ctx.catalog.engine.update(
+        _SETTINGS,
+        Update(Query({"_id": DOCUMENT_ID}), document, upsert=True),
+        accept=lambda change: ctx.applied(_SETTINGS, change),
+    )
+
+
+def _described(ctx: CommandContext) -> Reply:
+    node = ctx.node
+    shard = node.writes_to
+    majority = shard is not None and implies_majority(shard.replica_set, node.profile)
+    shown = node.cluster.default_concerns.describe(implicit_majority=majority)
+    return {**shown, "localUpdateWallClockTime": ctx.utc()}
