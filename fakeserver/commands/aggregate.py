@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.commands import output_stages, source_stages
+from fakeserver.commands import local_collections, output_stages, source_stages
 from fakeserver.commands.change_streams import open_stream
 from fakeserver.commands.cursors import Cursor, first_batch
 from fakeserver.commands.explain import explain_aggregate
@@ -120,7 +120,8 @@ def run(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], pipeline
         compile_pipeline(pipeline[1:], Scope(variables=variables, read=options.read))
         documents = source_stages.SOURCES[first](ctx, ns, pipeline[0][first])
         return engine.aggregate(source, pipeline[1:], options=options, documents=documents)
-    return engine.aggregate(source, [*view, *pipeline], options=options)
+    held = local_collections.documents_of(ctx, source)
+    return engine.aggregate(source, [*view, *pipeline], options=options, documents=held)
 
 
 def _check_known(names: Sequence[str], wire_version: int) -> None:

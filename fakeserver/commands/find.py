@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
+from fakeserver.commands import local_collections
 from fakeserver.commands.cursors import Cursor, first_batch
 from fakeserver.commands.reading import (
     NATURAL,
@@ -70,6 +71,9 @@ def find(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Return the documents that match a filter."""
     ns = namespace(ctx, request)
     _check(request)
+    held = local_collections.documents_of(ctx, ns)
+    if held is not None:
+        return local_collections.find(ctx, request, ns, held)
     check_uuid(request, ns, ctx.catalog.get(ns))
     source, view, collection = ctx.catalog.resolve(ns)
     at = snapshot_time(ctx, request)

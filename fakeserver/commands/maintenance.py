@@ -129,8 +129,8 @@ def re_index(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     if ctx.node.is_replicated:
         raise CommandError(
             ErrorCode.ILLEGAL_OPERATION,
-            f"reIndex is only allowed on a standalone mongod instance. Cannot reIndex '{ns}' while replication"
-            " is active",
+            f"reIndex is only allowed on a standalone mongod instance. Cannot reIndex '{ns}' while"
+            " replication is active",
         )
     collection = ctx.catalog.get(ns)
     if collection is None:

@@ -103,6 +103,11 @@ def _member_status(ctx: CommandContext, other: Node) -> dict[str, Any]:
 @table.command("replSetGetConfig", kind="internal", admin_only=True, home="mongod")
 def repl_set_get_config(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
     """Tell the configuration of the set."""
+    return {"config": configuration(ctx)}
+
+
+def configuration(ctx: CommandContext) -> Reply:
+    """Return the configuration of the set. Raises `CommandError` 76, or 94 before there is one."""
     replica_set = _set_of(ctx)
     members = [
         {
@@ -118,7 +123,7 @@ def repl_set_get_config(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
         }
         for member in replica_set.members
     ]
-    config = {
+    return {
         "_id": replica_set.name,
         "version": replica_set.version,
         "term": replica_set.term,
@@ -133,7 +138,6 @@ def repl_set_get_config(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
             "replicaSetId": replica_set.id,
         },
     }
-    return {"config": config}
 
 
 @table.command(

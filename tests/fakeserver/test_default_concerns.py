@@ -1,4 +1,4 @@
-"""setDefaultRWConcern: what holds where a client gives no concern, and what a server refuses to take for it."""
+"""setDefaultRWConcern: what holds where a client gives no concern, and what is refused."""
 
 from __future__ import annotations
 

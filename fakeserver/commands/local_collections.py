@@ -1,0 +1,87 @@
+"""The collections of `local` that a member of a set has: its oplog, and the configuration of its set."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+from bson import Timestamp
+
+from fakeserver.commands.cursors import Cursor, first_batch
+from fakeserver.commands.reading import NATURAL, query_of, reader
+from fakeserver.commands.replication import configuration
+from fakeserver.oplog_documents import document_of
+from fakeserver.storage.engine import Namespace
+from fakeserver.storage.values import copy_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from fakeserver.commands.context import CommandContext
+    from fakeserver.commands.table import Reply
+    from fakeserver.storage.engine import Document
+
+OPLOG: Final = Namespace("local", "oplog.rs")
+_CONFIGURATION: Final = Namespace("local", "system.replset")
+_BEGINNING: Final = Timestamp(0, 0)
+
+
+def documents_of(ctx: CommandContext, ns: Namespace) -> list[Document] | None:
+    """Return the documents of a collection that is not stored, None for one that is."""
+    if ns.db != "local" or not ctx.node.is_replica_set_member or ctx.node.shard is None:
+        return None
+    if ns == OPLOG:
+        return _operations(ctx, _BEGINNING)
+    return [configuration(ctx)] if ns == _CONFIGURATION else None
+
+
+def _operations(ctx: CommandContext, since: Timestamp) -> list[Document]:
+    """Return the operations later than `since` that this member has, the oldest first."""
+    reached = ctx.node.applied
+    entries = ctx.node.oplog.after(since)
+    return [copy_value(document_of(entry)) for entry in entries if entry.optime <= reached]
+
+
+def find(ctx: CommandContext, request: Mapping[str, Any], ns: Namespace, held: list[Document]) -> Reply:
+    """Run a find command over documents that are not stored; a tailable cursor of the oplog goes on."""
+    tailable = ns == OPLOG and request.get("tailable", False)
+    cursor = Cursor(
+        ns,
+        deque() if tailable else deque(_selected(ctx, request, ns, held)),
+        request,
+        refill=_follow(ctx, request) if tailable else None,
+        await_data=bool(tailable and request.get("awaitData", False)),
+        no_timeout=request.get("noCursorTimeout", False),
+    )
+    return first_batch(ctx, cursor, request.get("batchSize"), single=request.get("singleBatch", False))
+
+
+def _selected(
+    ctx: CommandContext, request: Mapping[str, Any], ns: Namespace, held: list[Document]
+) -> list[Document]:
+    sort = request.get("sort") or request.get("hint") or {}
+    if isinstance(sort, dict) and sort.get(NATURAL) == -1:
+        held.reverse()
+    stages: list[Mapping[str, Any]] = [{"$match": request.get("filter") or {}}]
+    if request.get("sort") and NATURAL not in request["sort"]:
+        stages.append({"$sort": request["sort"]})
+    for name, stage in (("skip", "$skip"), ("limit", "$limit"), ("projection", "$project")):
+        if request.get(name):
+            stages.append({stage: request[name]})
+    options = query_of(ctx, request, None, read=reader(ctx, ctx.db))
+    return ctx.catalog.engine.aggregate(ns, stages, options=options, documents=held)
+
+
+def _follow(ctx: CommandContext, request: Mapping[str, Any]) -> Callable[[], list[Document]]:
+    """Return a function that returns the operations that came since its last call."""
+    seen = _BEGINNING
+    wanted = {name: value for name, value in request.items() if name not in {"skip", "limit", "sort"}}
+
+    def refill() -> list[Document]:
+        nonlocal seen
+        new = _operations(ctx, seen)
+        if new:
+            seen = new[-1]["ts"]
+        return _selected(ctx, wanted, OPLOG, new)
+
+    return refill
