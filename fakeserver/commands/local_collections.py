@@ -45,10 +45,12 @@ def _operations(ctx: CommandContext, since: Timestamp) -> list[Document]:
 def find(ctx: CommandContext, request: Mapping[str, Any], ns: Namespace, held: list[Document]) -> Reply:
     """Run a find command over documents that are not stored; a tailable cursor of the oplog goes on."""
     tailable = ns == OPLOG and request.get("tailable", False)
+    found = [] if tailable else _selected(ctx, request, ns, held)
     cursor = Cursor(
         ns,
-        deque() if tailable else deque(_selected(ctx, request, ns, held)),
+        deque(found),
         request,
+        counted=len(found) == request.get("limit"),
         refill=_follow(ctx, request) if tailable else None,
         await_data=bool(tailable and request.get("awaitData", False)),
         no_timeout=request.get("noCursorTimeout", False),

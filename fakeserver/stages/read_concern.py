@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 LEVELS: Final = ("local", "majority", "linearizable", "available", "snapshot")
 _SNAPSHOT_READS: Final = frozenset({"find", "aggregate", "distinct"})
+_DEFAULTED: Final = frozenset({"find", "aggregate", "count", "distinct"})
 _IN_TRANSACTION: Final = frozenset({"local", "majority", "snapshot"})
 TIMES: Final = ("afterClusterTime", "atClusterTime")
 
@@ -29,7 +30,11 @@ class ReadConcernCheck(Stage):
 
     def enter(self, request: RequestContext, now: float) -> Action:
         command = request.command
-        if command is None or "readConcern" not in command:
+        if command is None:
+            return PASS
+        if request.node.cluster.default_concerns.read is not None:
+            _bring_default(request, command)
+        if "readConcern" not in command:
             return PASS
         concern = command["readConcern"]
         level = _parse(request, concern)
@@ -43,6 +48,16 @@ class ReadConcernCheck(Stage):
         if request.node.position.applied is None and level != "linearizable":
             return PASS
         return _wait_for_times(request, concern, level, now)
+
+
+def _bring_default(request: RequestContext, command: dict[str, Any]) -> None:
+    """Give a read that states no level the deployment's, if it is another than the one that it has anyway."""
+    default = request.node.cluster.default_concerns.read
+    if default is None or default.get("level") != "majority" or request.has_autocommit:
+        return
+    concern = command.get("readConcern", {})
+    if request.spec.name in _DEFAULTED and isinstance(concern, dict) and "level" not in concern:
+        command["readConcern"] = {**concern, **default}
 
 
 def _wait_for_times(request: RequestContext, concern: dict[str, Any], level: str, now: float) -> Action:

@@ -34,6 +34,20 @@ def test_a_default_write_concern_holds_where_a_command_brings_none() -> None:
     play(scenario, REPLICA_SET)
 
 
+def test_a_default_read_concern_holds_where_a_read_states_none() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        await talker.ok({"setDefaultRWConcern": 1, "defaultReadConcern": {"level": "majority"}})
+        for member in deployment.cluster.nodes[1:]:
+            member.hold()
+        await talker.ok(dict(INSERT))
+        assert (await talker.ok({"count": "c", "$db": "db"}))["n"] == 0
+        local = {"readConcern": {"level": "local"}}
+        assert (await talker.ok({"count": "c", "$db": "db", **local}))["n"] == 1
+
+    play(scenario, REPLICA_SET)
+
+
 def test_the_defaults_are_kept_in_the_settings_and_one_may_be_changed_alone() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker = await deployment.connect()
