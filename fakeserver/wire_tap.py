@@ -40,9 +40,16 @@ class WireTap:
         """Open a connection, as the network below does."""
         return await self._network.connect(host, port, deadline=deadline)
 
-    async def listen(self, host: str, port: int, factory: Callable[[], asyncio.Protocol]) -> Listener:
+    async def listen(
+        self,
+        host: str,
+        port: int,
+        factory: Callable[[], asyncio.Protocol],
+        *,
+        refused: Callable[[], None] | None = None,
+    ) -> Listener:
         """Accept connections, as the network below does, and look at what they carry."""
-        return await self._network.listen(host, port, lambda: _Tapped(factory(), self))
+        return await self._network.listen(host, port, lambda: _Tapped(factory(), self), refused=refused)
 
     def enter(self, event_type: type[MessageReceived | MessageSent], line: _Line, envelope: Envelope) -> None:
         """Enter a message in the journal."""

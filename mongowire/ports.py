@@ -89,6 +89,17 @@ class Network(Protocol):
         """Open a connection. Raises `TimeoutError` after `deadline`, another `OSError` on refusal."""
         ...
 
-    async def listen(self, host: str, port: int, factory: Callable[[], asyncio.Protocol]) -> Listener:
-        """Accept connections, each served by a new protocol; port 0 takes a free one. Raises `OSError`."""
+    async def listen(
+        self,
+        host: str,
+        port: int,
+        factory: Callable[[], asyncio.Protocol],
+        *,
+        refused: Callable[[], None] | None = None,
+    ) -> Listener:
+        """Accept connections, each served by a new protocol; port 0 takes a free one. Raises `OSError`.
+
+        `refused` is called for each connection that was closed at once because the process may open no file
+        more.
+        """
         ...

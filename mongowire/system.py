@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import secrets
 import socket
 import time
 from typing import TYPE_CHECKING
 
+from mongowire.accepting import SparingSocket
 from mongowire.streams import StreamProtocol
 
 if TYPE_CHECKING:
@@ -110,7 +112,14 @@ class TcpNetwork:
             _, protocol = await loop.create_connection(StreamProtocol, host, port)
         return protocol
 
-    async def listen(self, host: str, port: int, factory: Callable[[], asyncio.Protocol]) -> Listener:
+    async def listen(
+        self,
+        host: str,
+        port: int,
+        factory: Callable[[], asyncio.Protocol],
+        *,
+        refused: Callable[[], None] | None = None,
+    ) -> Listener:
         """Accept on the one address that `host` means, IPv4 if it has both kinds.
 
         A name such as localhost often has two addresses; with port 0 each would take a port of its own.
@@ -118,7 +127,26 @@ class TcpNetwork:
         loop = asyncio.get_running_loop()
         addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, address = min(addresses, key=lambda info: info[0] != socket.AF_INET)
-        server = await loop.create_server(
-            factory, str(address[0]), port, family=family, backlog=_BACKLOG, reuse_address=True
-        )
+        listening = _bind(family, str(address[0]), port)
+        listening.refused = refused
+        try:
+            server = await loop.create_server(factory, sock=listening, backlog=_BACKLOG)
+        except BaseException:
+            listening.close()
+            raise
         return TcpListener(server, host)
+
+
+def _bind(family: int, address: str, port: int) -> SparingSocket:
+    """Return a socket that is bound, and does not listen yet. Raises `OSError`, which names the address."""
+    listening = SparingSocket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        if os.name == "posix":
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((address, port))
+        listening.keep_spare()
+    except OSError as error:
+        listening.close()
+        message = f"cannot listen on address {(address, port)}: {error.strerror}"
+        raise OSError(error.errno, message) from None
+    return listening

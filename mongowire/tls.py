@@ -171,5 +171,12 @@ class TlsNetwork:
             raise
         return secured
 
-    async def listen(self, host: str, port: int, factory: Callable[[], asyncio.Protocol]) -> Listener:
-        return await self._network.listen(host, port, factory)
+    async def listen(
+        self,
+        host: str,
+        port: int,
+        factory: Callable[[], asyncio.Protocol],
+        *,
+        refused: Callable[[], None] | None = None,
+    ) -> Listener:
+        return await self._network.listen(host, port, factory, refused=refused)

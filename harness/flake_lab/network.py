@@ -28,7 +28,14 @@ class DisturbedNetwork:
         """Open a connection; the other end is late, if anything is."""
         return await self._network.connect(host, port, deadline=deadline)
 
-    async def listen(self, host: str, port: int, factory: Callable[[], asyncio.Protocol]) -> Listener:
+    async def listen(
+        self,
+        host: str,
+        port: int,
+        factory: Callable[[], asyncio.Protocol],
+        *,
+        refused: Callable[[], None] | None = None,
+    ) -> Listener:
         """Accept connections, which have a line in front of them while a schedule is carried out."""
         listener: Listener | None = None
 
@@ -39,7 +46,7 @@ class DisturbedNetwork:
             connection = disturbance.accept(listener.address[1])
             return factory() if connection is None else Line(factory(), disturbance, connection)
 
-        listener = await self._network.listen(host, port, accept)
+        listener = await self._network.listen(host, port, accept, refused=refused)
         return listener
 
     @contextmanager

@@ -297,7 +297,14 @@ class MemoryNetwork:
             delay += self._jitter * self._rng.random()
         return self._clock.now() + delay
 
-    async def listen(self, host: str, port: int, factory: Callable[[], asyncio.Protocol]) -> Listener:
+    async def listen(
+        self,
+        host: str,
+        port: int,
+        factory: Callable[[], asyncio.Protocol],
+        *,
+        refused: Callable[[], None] | None = None,  # noqa: ARG002 - memory has no limit of files
+    ) -> Listener:
         """Accept connections; port 0 takes the next of a counter. Raises `OSError` if it is taken."""
         port = port or self._free_port(host)
         address = _canonical(host, port)
