@@ -45,6 +45,7 @@ def measure(server: Contestant, control: Control, rate: int, seconds: float) -> 
     """Flood the server for so many seconds, and return what it admitted."""
     control.set(
         {
+            "ingressRequestRateLimiterEnabled": True,
             "ingressRequestAdmissionRatePerSec": rate,
             "ingressRequestAdmissionBurstCapacitySecs": _BURST_SECONDS,
         }

@@ -30,11 +30,13 @@ PING = {
 """A ping as drivers send it: in a session, and with the newest time that they know."""
 UNLIMITED = 2**31 - 1
 NO_TOKENS = {
+    "ingressRequestRateLimiterEnabled": True,
     "ingressRequestAdmissionRatePerSec": 1,
     "ingressRequestAdmissionBurstCapacitySecs": 5e-6,
 }
 """A bucket that never holds a whole token."""
 ENOUGH_TOKENS = {
+    "ingressRequestRateLimiterEnabled": True,
     "ingressRequestAdmissionRatePerSec": UNLIMITED,
     "ingressRequestAdmissionBurstCapacitySecs": 1.0,
 }

@@ -52,6 +52,7 @@ DEFENCES = (
 def trial(defence: Defence, plan: Plan, capacity: Capacity) -> Trial:
     """Return the trial of one defence."""
     limit: Mapping[str, Any] = {
+        "ingressRequestRateLimiterEnabled": True,
         "ingressRequestAdmissionRatePerSec": round(capacity.per_second * _LIMITED_TO),
         "ingressRequestAdmissionBurstCapacitySecs": 0.1,
     }

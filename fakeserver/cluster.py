@@ -65,6 +65,9 @@ class Cluster:
         self.profile = Profile.named(spec.profile)
         self.journal = Journal(capacity=spec.journal_records)
         self.oplog = Oplog(clock.utc)
+        self.oplog.on_append = self.catch_up
+        self.oplog.on_appended = self._appended
+        self._caught_up_until = 0.0
         self.cluster_time = ClusterTime(self.oplog)
         self.sessions = SessionCatalog(on_reaped=self._forget_cursors)
         self.replication = Bell()
@@ -190,6 +193,19 @@ class Cluster:
         """Hear that a connection is no more."""
         ended, self._ended = self._ended, asyncio.Event()
         ended.set()
+
+    def catch_up(self) -> None:
+        """Have flow control look at the set as it is, before that changes."""
+        now = self.clock.now()
+        if now >= self._caught_up_until and self.shards:
+            monitors = [node.flow_monitor for shard in self.shards for node in shard.nodes]
+            self._caught_up_until = min(monitor.catch_up(now) for monitor in monitors)
+
+    def _appended(self, optime: OpTime) -> None:
+        for shard in self.shards:
+            primary = shard.primary
+            if primary is not None:
+                primary.flow_monitor.written(optime)
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run a coroutine until it ends, or the deployment stops."""

@@ -7,7 +7,6 @@ waits, those behind it queue in the receive buffer, as on a server's thread per 
 from __future__ import annotations
 
 import asyncio
-import math
 from typing import TYPE_CHECKING, Any, Final
 
 from bson.errors import BSONError
@@ -15,6 +14,8 @@ from bson.errors import BSONError
 from fakeserver.admission.rate_limiter import ADMITTED, REJECTED
 from fakeserver.errors import CommandError
 from fakeserver.events import ConnectionAccepted, ConnectionClosed
+from fakeserver.failpoints import DELAY_OR_FAIL_SEND, DO_NOT_SET_MORE_TO_COME, FROM_LOAD_BALANCER_PORT
+from fakeserver.pausing import Pause
 from fakeserver.pipeline import RESPOND, Await, Delay, Disconnect, Silence
 from fakeserver.request import RequestContext
 from fakeserver.sizes import MAX_INTERNAL_BYTES, invalid_size
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from fakeserver.connection_state import ConnectionState
     from fakeserver.node import Node
     from fakeserver.pipeline import Action
-    from fakeserver.waiting import Bell
     from mongowire.connection import Envelope
 
 _REQUESTS: Final = frozenset(
@@ -46,42 +46,6 @@ _READ_AHEAD_BYTES: Final = 1 << 20
 _QUERY_FAILURE: Final = 1 << 1
 
 
-class _Pause:
-    """A request, or a connection, that waits: for time, a bell, or both."""
-
-    def __init__(self, node: Node, resume: Callable[[], None], action: Delay | Await) -> None:
-        self._bell: Bell | None = action.bell if isinstance(action, Await) else None
-        self._number = self._bell.listen(self._rung) if self._bell is not None else 0
-        self._resume = resume
-        self._over = False
-        self._timer: asyncio.Task[None] | None = None
-        if not math.isinf(action.until):
-            self._timer = node.spawn(node.clock.sleep_until(action.until))
-            self._timer.add_done_callback(self._timed_out)
-
-    def _rung(self) -> None:
-        # Not at once: whoever rings is in the middle of a change.
-        self._bell = None
-        asyncio.get_running_loop().call_soon(self._go_on)
-
-    def _timed_out(self, timer: asyncio.Task[None]) -> None:
-        if not timer.cancelled():
-            self._go_on()
-
-    def _go_on(self) -> None:
-        if not self._over:
-            self.cancel()
-            self._resume()
-
-    def cancel(self) -> None:
-        """Wait no more."""
-        self._over = True
-        if self._bell is not None:
-            self._bell.ignore(self._number)
-        if self._timer is not None:
-            self._timer.cancel()
-
-
 class Connection(asyncio.Protocol):
     """The protocol of one accepted connection."""
 
@@ -95,7 +59,7 @@ class Connection(asyncio.Protocol):
         """A request waits, or an exhaust stream is between two replies: what arrives must queue."""
         self._now = 0.0
         self._waiting: RequestContext | None = None
-        self._pause: _Pause | None = None
+        self._pause: Pause | None = None
         self._next: RequestContext | None = None
         self._writable = True
         self._reading = True
@@ -103,6 +67,8 @@ class Connection(asyncio.Protocol):
         self._closed = False
         self._reservation: Reserved | None = None
         """Its own token on credit, while it is not established."""
+        self._late: RequestContext | None = None
+        """What has run, and is answered later."""
         self._due = False
         """The request that waits may go on, when the node answers again."""
         self.held: Callable[[], None] | None = None
@@ -115,7 +81,7 @@ class Connection(asyncio.Protocol):
         self._transport = transport
         peer = transport.get_extra_info("peername")
         self.state = self.node.admit(self, f"{peer[0]}:{peer[1]}" if peer else "anonymous")
-        self.state.balanced = self._balanced
+        self.state.balanced = self._balanced or self._seems_balanced()
         self.node.record(ConnectionAccepted(self.state.id, self.state.peer))
         if self.node.refuses:
             # It was accepted before the listener closed, and told of afterwards.
@@ -124,6 +90,10 @@ class Connection(asyncio.Protocol):
             self.close("there are too many open connections")
         else:
             self._establish()
+
+    def _seems_balanced(self) -> bool:
+        fail_points = self.node.fail_points
+        return fail_points.any_active and fail_points.is_on(FROM_LOAD_BALANCER_PORT)
 
     def _establish(self) -> None:
         """Be let in, wait for that, or be turned away without a word."""
@@ -137,7 +107,7 @@ class Connection(asyncio.Protocol):
 
     def _wait_to_enter(self, reservation: Reserved) -> None:
         node = self.node
-        self._pause = _Pause(node, self._enter, Await(node.admission.changed, reservation.ready_at))
+        self._pause = Pause(node, self._enter, Await(node.admission.changed, reservation.ready_at))
 
     def _enter(self) -> None:
         reservation = self._reservation
@@ -225,12 +195,12 @@ class Connection(asyncio.Protocol):
         if isinstance(action, _WAITS):
             self._busy = True
             self._waiting = request
-            self._pause = _Pause(self.node, self.resume, action)
+            self._pause = Pause(self.node, self.resume, action)
             return
         # It refers to the request: a cycle that would have to wait for the garbage collector.
         request.context = None
         if action is RESPOND:
-            self._finish(request)
+            self._send(request)
         elif isinstance(action, Disconnect):
             self._record(request, "disconnect")
             self.close(action.reason)
@@ -290,6 +260,34 @@ class Connection(asyncio.Protocol):
 
     # Replies.
 
+    def _send(self, request: RequestContext) -> None:
+        """Answer, unless a fail point has the reply wait or get lost."""
+        fail_points = self.node.fail_points
+        fault = fail_points.send_fault(self.state.app_name) if fail_points.any_active else None
+        if fault is None:
+            self._finish(request)
+            return
+        self.node.record_hit(DELAY_OR_FAIL_SEND, request, "close" if fault.fails else "block")
+        if fault.fails:
+            self._record(request, "disconnect")
+            self.close(f"{DELAY_OR_FAIL_SEND} loses a reply")
+            return
+        self._busy = True
+        self._late = request
+        self._pause = Pause(self.node, self._send_late, Await(until=self._now + fault.delay))
+
+    def _send_late(self) -> None:
+        if not self.node.ready:
+            self.held = self._send_late
+            return
+        request, self._late, self._pause = self._late, None, None
+        if request is None:
+            return
+        self._busy = False
+        self._now = self.node.clock.now()
+        self._finish(request)
+        self._catch_up()
+
     def _finish(self, request: RequestContext) -> None:
         if request.encoded is not None:
             self._turn_away(request, request.encoded)
@@ -321,7 +319,7 @@ class Connection(asyncio.Protocol):
     def _reply(self, request: RequestContext) -> None:
         following = _continuation(request) if request.flags & EXHAUST_ALLOWED else None
         try:
-            data = self._encode(request, more_to_come=following is not None)
+            data = self._encode(request, more_to_come=following is not None and not self._hides_more())
         except (BSONError, CommandError, LocalProtocolError, OverflowError, TypeError, ValueError) as error:
             following = None
             request.failure = _unsendable(error)
@@ -330,6 +328,10 @@ class Connection(asyncio.Protocol):
         self.node.counters.bytes_out += len(data)
         if following is not None:
             self._stream(request, following)
+
+    def _hides_more(self) -> bool:
+        fail_points = self.node.fail_points
+        return fail_points.any_active and fail_points.is_on(DO_NOT_SET_MORE_TO_COME)
 
     def _stream(self, request: RequestContext, following: dict[str, Any]) -> None:
         """Run an exhaust stream's next request, not at once: others must have their turn."""
@@ -401,7 +403,7 @@ class Connection(asyncio.Protocol):
             self._pause.cancel()
         if self._waiting is not None:
             self.node.pipeline.abandon(self._waiting)
-        self._waiting = self._pause = self._next = None
+        self._waiting = self._pause = self._next = self._late = None
         self.node.record(ConnectionClosed(self.state.id, reason))
 
     def _set_reading(self, *, on: bool) -> None:

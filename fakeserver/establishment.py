@@ -8,6 +8,7 @@ from bson import Int64
 
 from fakeserver.admission.exemptions import AddressRanges
 from fakeserver.admission.rate_limiter import ADMITTED
+from fakeserver.failpoints import REJECT_CONNECTIONS
 
 if TYPE_CHECKING:
     from fakeserver.admission.rate_limiter import RateLimiter, Reserved, Verdict
@@ -24,6 +25,8 @@ class Gate:
         self._node = node
         self._refused = 0
         """How many there was no room for."""
+        self._refused_at_connection = -1
+        """How many connections there had been when one was last refused because of the limit of files."""
         self._left = 0
         """How many clients left while they waited."""
 
@@ -36,11 +39,16 @@ class Gate:
 
     def has_room(self, peer: str) -> bool:
         """Say whether a connection more may be open; one from certain addresses always may."""
-        parameters = self._node.parameters
+        parameters, fail_points = self._node.parameters, self._node.fail_points
+        if fail_points.any_active and fail_points.is_on(REJECT_CONNECTIONS):
+            return self._refuse(peer)
         if len(self._node.connections) <= parameters["maxIncomingConnections"]:
             return True
         if peer in AddressRanges.of(parameters["maxIncomingConnectionsOverride"]["ranges"]):
             return True
+        return self._refuse(peer)
+
+    def _refuse(self, peer: str) -> bool:
         self._refused += 1
         self._node.log.write(
             "NETWORK",
@@ -50,6 +58,20 @@ class Gate:
             attr={"remote": peer, "connectionCount": len(self._node.connections)},
         )
         return False
+
+    def refuse_for_want_of_files(self) -> None:
+        """Take note of a connection that was closed at once; the first of them in a row is logged."""
+        self._refused += 1
+        if self._refused_at_connection == self._node.counters.connections:
+            return
+        self._refused_at_connection = self._node.counters.connections
+        self._node.log.write(
+            "NETWORK",
+            22942,
+            "Connection refused because there are too many open files",
+            context="listener",
+            attr={"connectionCount": len(self._node.connections)},
+        )
 
     def ask(self, peer: str, now: float) -> Verdict:
         """Let a connection in, at once or later, or turn it away."""

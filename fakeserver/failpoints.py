@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fakeserver.errors import CommandError
-from fakeserver.idl import type_name, whole
+from fakeserver.failpoint_modes import Mode, Setting, number_of, parse_mode
+from fakeserver.idl import type_name
 from fakeserver.waiting import Bell
 from mongowire.codes import ErrorCode
 
@@ -32,6 +32,18 @@ STOP_REPL_PRODUCER: Final = "stopReplProducer"
 FAIL_INGRESS_REQUEST_RATE_LIMITING: Final = "failIngressRequestRateLimiting"
 HANG_IN_RATE_LIMITER: Final = "hangInRateLimiter"
 FRACTIONAL_RATE_OVERRIDE: Final = "ingressRequestRateLimiterFractionalRateOverride"
+RETURN_MAX_BACKOFF_DELAY: Final = "returnMaxBackoffDelay"
+FAIL_IN_RUN_COMMAND: Final = "failWithErrorCodeInRunCommand"
+FAIL_AFTER_SESSION_CHECK_OUT: Final = "failWithErrorCodeAfterSessionCheckOut"
+WAIT_IN_HELLO: Final = ("shardWaitInHello", "routerWaitInHello", "waitInHello")
+"""On a mongod, on a mongos, and the older name on both."""
+APPEND_HELLO_OK: Final = ("appendHelloOkToHelloResponse", "routerAppendHelloOkToHelloResponse")
+DELAY_OR_FAIL_SEND: Final = "sessionWorkflowDelayOrFailSendMessage"
+DO_NOT_SET_MORE_TO_COME: Final = "doNotSetMoreToCome"
+MOCK_SHUTDOWN: Final = "errorLabelBuilderMockShutdown"
+REJECT_CONNECTIONS: Final = "rejectNewNonPriorityConnections"
+FROM_LOAD_BALANCER_PORT: Final = "loadBalancerSupportClientIsFromLoadBalancerPort"
+DISABLE_AWAIT_DATA: Final = "disableAwaitDataForGetMoreCmd"
 
 NAMES: Final = (
     FAIL_COMMAND,
@@ -45,81 +57,18 @@ NAMES: Final = (
     FAIL_INGRESS_REQUEST_RATE_LIMITING,
     HANG_IN_RATE_LIMITER,
     FRACTIONAL_RATE_OVERRIDE,
+    RETURN_MAX_BACKOFF_DELAY,
+    FAIL_IN_RUN_COMMAND,
+    FAIL_AFTER_SESSION_CHECK_OUT,
+    *WAIT_IN_HELLO,
+    *APPEND_HELLO_OK,
+    DELAY_OR_FAIL_SEND,
+    DO_NOT_SET_MORE_TO_COME,
+    MOCK_SHUTDOWN,
+    REJECT_CONNECTIONS,
+    FROM_LOAD_BALANCER_PORT,
+    DISABLE_AWAIT_DATA,
 )
-
-_INT32_MAX: Final = (1 << 31) - 1
-_NUMBERS: Final = frozenset({"int", "long", "double", "decimal"})
-
-
-class Mode(IntEnum):
-    """How often a fail point fires on what it matches, numbered as `getParameter` shows it."""
-
-    OFF = 0
-    ALWAYS_ON = 1
-    RANDOM = 2
-    TIMES = 3
-    SKIP = 4
-
-
-class Setting(NamedTuple):
-    """A mode and its number: how many times, how many to skip, or the probability."""
-
-    mode: Mode
-    value: float = 0.0
-
-
-def parse_mode(mode: Any) -> Setting:
-    """Read a `mode`. Raises `CommandError` with a server's codes and texts."""
-    if isinstance(mode, str):
-        return _parse_mode_name(mode)
-    if not isinstance(mode, dict):
-        raise CommandError(ErrorCode.TYPE_MISMATCH, "'mode' must be a string or JSON object")
-    if "times" in mode:
-        return Setting(Mode.TIMES, _count("times", mode["times"]))
-    if "skip" in mode:
-        return Setting(Mode.SKIP, _count("skip", mode["skip"]))
-    if "activationProbability" in mode:
-        return Setting(Mode.RANDOM, _probability(mode["activationProbability"]))
-    raise CommandError(
-        ErrorCode.BAD_VALUE,
-        "'mode' must be one of 'off', 'alwaysOn', '{times:n}', '{skip:n}' or '{activationProbability:p}'",
-    )
-
-
-def _parse_mode_name(name: str) -> Setting:
-    if name == "off":
-        return Setting(Mode.OFF)
-    if name == "alwaysOn":
-        return Setting(Mode.ALWAYS_ON)
-    raise CommandError(ErrorCode.BAD_VALUE, f"unknown mode: {name}")
-
-
-def _count(key: str, value: Any) -> int:
-    if type_name(value) not in _NUMBERS:
-        raise CommandError(
-            ErrorCode.TYPE_MISMATCH,
-            f'Expected field "{key}" to have numeric type, but found {type_name(value)}',
-        )
-    number = whole(value)
-    if number < 0:
-        raise CommandError(ErrorCode.BAD_VALUE, f"'{key}' option to 'mode' must be positive")
-    if number > _INT32_MAX:
-        raise CommandError(ErrorCode.BAD_VALUE, f"'{key}' option to 'mode' is too large")
-    return number
-
-
-def _probability(value: Any) -> float:
-    if type_name(value) not in _NUMBERS:
-        raise CommandError(
-            ErrorCode.TYPE_MISMATCH,
-            "the 'activationProbability' option to 'mode' must be a double between 0 and 1",
-        )
-    probability = _number(value) or 0.0
-    if not 0 <= probability <= 1:
-        raise CommandError(
-            ErrorCode.BAD_VALUE, f"activationProbability must be between 0.0 and 1.0; found {probability}"
-        )
-    return probability
 
 
 @dataclass(slots=True)
@@ -237,6 +186,13 @@ class TransactionalWriteFault(NamedTuple):
     code: int | None
 
 
+class SendFault(NamedTuple):
+    """What `sessionWorkflowDelayOrFailSendMessage` does to a reply: it is late, in seconds, or fails."""
+
+    delay: float
+    fails: bool
+
+
 class FailPointRegistry:
     """The fail points of one server. `changed` rings when one is configured."""
 
@@ -326,8 +282,42 @@ class FailPointRegistry:
         if point is None or not self._fires(point):
             return None
         close = point.data.get("closeConnection", True)
-        code = _number(point.data.get("failBeforeCommitExceptionCode"))
+        code = number_of(point.data.get("failBeforeCommitExceptionCode"))
         return TransactionalWriteFault(bool(close), None if code is None else int(code))
+
+    def error_code(self, name: str) -> int | None:
+        """Return the `errorCode` of a fail point that fires now, None where it does not or has none."""
+        point = self._active.get(name)
+        code = 0 if point is None else _error_code(point.data)
+        return code if point is not None and code and self._fires(point) else None
+
+    def hello_delay(self, name: str, *, internal: bool) -> float | None:
+        """Return for how many seconds a hello waits; `inf` until the fail point is configured anew."""
+        point = self._active.get(name)
+        if point is None or (point.data.get("notInternalClient" if internal else "internalClient")):
+            return None
+        if not self._fires(point):
+            return None
+        millis = number_of(point.data.get("delayMillis"))
+        return math.inf if millis is None else max(millis, 0.0) / 1000
+
+    def tells_hello_ok(self, name: str, thread_name: str) -> bool:
+        """Say whether a hello's reply tells that the client knows the command."""
+        point = self._active.get(name)
+        wanted = None if point is None else point.data.get("threadName")
+        return point is not None and wanted in {None, thread_name} and self._fires(point)
+
+    def send_fault(self, app_name: str) -> SendFault | None:
+        """Decide what happens to a reply: `millis` delay it, else it fails for a client of `appName`."""
+        point = self._active.get(DELAY_OR_FAIL_SEND)
+        if point is None:
+            return None
+        millis, wanted = number_of(point.data.get("millis")), point.data.get("appName")
+        if millis is None and wanted not in {None, app_name}:
+            return None
+        if not self._fires(point):
+            return None
+        return SendFault(0.0, fails=True) if millis is None else SendFault(max(millis, 0) / 1000, fails=False)
 
     def _fires(self, point: FailPoint) -> bool:
         fires = point.fires(self._dice)
@@ -368,7 +358,7 @@ def _block(data: Mapping[str, Any]) -> float:
     """Return how long to block, in seconds."""
     if "blockTimeMS" not in data:
         return math.inf
-    block_ms = _number(data["blockTimeMS"])
+    block_ms = number_of(data["blockTimeMS"])
     if block_ms is None:
         raise CommandError(ErrorCode.INVALID_OPTIONS, "Failed to parse 'blockTimeMS'")
     if block_ms < 0:
@@ -387,17 +377,4 @@ def _error(data: Mapping[str, Any], code: int) -> CommandError:
 
 
 def _error_code(data: Mapping[str, Any]) -> int:
-    return int(_number(data.get("errorCode")) or 0)
-
-
-def _number(value: Any) -> float | None:
-    """Return a BSON number, or None for another value."""
-    if type_name(value) not in _NUMBERS:
-        return None
-    return (
-        float(value)
-        if isinstance(value, float)
-        else whole(value)
-        if isinstance(value, int)
-        else float(str(value))
-    )
+    return int(number_of(data.get("errorCode")) or 0)

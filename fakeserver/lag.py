@@ -104,6 +104,7 @@ class Position:
 
     def _show(self, optime: OpTime | None, catalog: Catalog) -> None:
         node, shared = self._node, self._node.cluster.cluster_time
+        node.cluster.catch_up()
         self.applied = optime
         node.catalog = catalog
         node.cluster_time = shared if optime is None else TimeOfMember(shared, optime)

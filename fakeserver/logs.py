@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
+
+from bson import json_util
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -42,9 +43,14 @@ class ServerLog:
         self._lines.append(line)
         self.total += 1
         if self._sink is not None:
-            self._sink(json.dumps(line))
+            self._sink(_text(line))
 
     @property
     def lines(self) -> Sequence[str]:
         """The lines kept, oldest first."""
-        return [json.dumps(line) for line in self._lines]
+        return [_text(line) for line in self._lines]
+
+
+def _text(line: Mapping[str, Any]) -> str:
+    """Return a line as JSON; BSON's own types as Extended JSON has them."""
+    return json_util.dumps(line, json_options=json_util.RELAXED_JSON_OPTIONS)

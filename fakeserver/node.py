@@ -15,10 +15,7 @@ from fakeserver.errors import CommandError
 from fakeserver.establishment import Gate
 from fakeserver.events import FailPointHit
 from fakeserver.failpoints import (
-    FRACTIONAL_RATE_OVERRIDE,
-    HANG_IN_RATE_LIMITER,
     ON_PRIMARY_TRANSACTIONAL_WRITE,
-    STOP_REPL_PRODUCER,
     FailPointRegistry,
     Target,
 )
@@ -26,12 +23,21 @@ from fakeserver.flow_monitor import FlowMonitor
 from fakeserver.hello import topology_version
 from fakeserver.lag import Position
 from fakeserver.outages import Outages
-from fakeserver.parameter import Parameter
-from fakeserver.parameters import FAIL_POINT_PREFIX, ServerParameters
+from fakeserver.parameters import ServerParameters
 from fakeserver.pipeline import MONGOS, Pipeline
+from fakeserver.probing_clock import ProbingClock
 from fakeserver.replication import Role
+from fakeserver.shard_calls import PARAMETERS as OF_SHARDS
+from fakeserver.shard_calls import Shards
 from fakeserver.spec import Topology
 from fakeserver.stages import mongod_stages, mongos_stages
+from fakeserver.startup import (
+    RATE_OF_REQUESTS,
+    apply_fail_point,
+    configure_fail_points,
+    hold_if_stopped,
+    warn_of_idle_rate,
+)
 from fakeserver.transaction_router import TransactionRouter
 from fakeserver.upkeep import Profiler, WriteLock
 from fakeserver.waiting import Bell
@@ -39,7 +45,7 @@ from mongowire.ids import ObjectIds, object_id
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Coroutine
 
     from fakeserver.access.users import UserStore
     from fakeserver.catalog import Catalog
@@ -135,21 +141,19 @@ class Node:
         self.service_id = object_id(self.clock, self.rng) if self.is_mongos else None
         """What tells it apart behind a load balancer (`Load Balancers: serviceId`)."""
         self.transaction_router = TransactionRouter() if self.is_mongos else None
+        self.shards = Shards(self) if self.is_mongos else None
+        self.backoff_dice = self.rng.spawn(f"{self.name}/backoff")
         self.parameters = ServerParameters(self.profile, parameters, is_mongos=self.is_mongos)
         self.fail_points = FailPointRegistry(self.rng.spawn(f"{self.name}/failpoints"))
         self.admission = AdmissionControl(self.parameters, self.profile, cores=CORES, now=self.started_at)
         self.parameters.changed = self._parameters_changed
         self.gate = Gate(self)
-        self.admission.replenish_flow = FlowMonitor(self).replenish
-        self._configure_at_startup(parameters)
+        self.flow_monitor = FlowMonitor(self)
+        self.admission.replenish_flow = self.flow_monitor.catch_up
+        self.admission.on_queued = ProbingClock(self).wake
+        configure_fail_points(self, parameters)
+        warn_of_idle_rate(self)
         self.commands = self._usable(self._known_commands)
-
-    def _configure_at_startup(self, parameters: Mapping[str, Any]) -> None:
-        for name, value in parameters.items():
-            if name.startswith(FAIL_POINT_PREFIX):
-                setting = _FAIL_POINT_PARAMETER.parse(value)
-                point = name.removeprefix(FAIL_POINT_PREFIX)
-                self.fail_points.configure(point, mode=setting.get("mode"), data=setting.get("data"))
 
     def _usable(self, commands: CommandTable) -> CommandTable:
         if self.parameters["enableTestCommands"]:
@@ -162,6 +166,10 @@ class Node:
         self.admission.reconfigure(names, self.clock.now())
         if names & {ttl.SLEEP, ttl.ENABLED}:
             self.cluster.ttl.parameters_changed(self, names)
+        if self.shards is not None and names & OF_SHARDS:
+            self.shards.reconfigure()
+        if names & RATE_OF_REQUESTS:
+            warn_of_idle_rate(self)
 
     # Access control.
 
@@ -217,15 +225,7 @@ class Node:
     def configure_fail_point(self, name: str, *, mode: Any, data: Any) -> int:
         """Configure a fail point; return how often it was entered so far. Raises `CommandError`."""
         entered = self.fail_points.configure(name, mode=mode, data=data)
-        if name == STOP_REPL_PRODUCER:
-            stopped = self.fail_points.is_configured(name)
-            (self.position.hold if stopped else self.position.release)(name)
-        elif name == HANG_IN_RATE_LIMITER:
-            for limiter in (self.admission.requests, self.admission.establishment):
-                limiter.hangs = self.fail_points.is_configured(name)
-        elif name == FRACTIONAL_RATE_OVERRIDE:
-            rate = (data or {}).get("rate") if self.fail_points.is_configured(name) else None
-            self.admission.override_rate(rate, self.clock.now())
+        apply_fail_point(self, name, data)
         return entered
 
     def target_of(self, request: RequestContext) -> Target:
@@ -264,7 +264,8 @@ class Node:
 
     async def listen(self, host: str, port: int) -> tuple[str, int]:
         """Begin to accept; return the address. Raises `OSError`."""
-        self._listener = await self.cluster.network.listen(host, port, self.protocols())
+        network, refused = self.cluster.network, self.gate.refuse_for_want_of_files
+        self._listener = await network.listen(host, port, self.protocols(), refused=refused)
         return self._listener.address
 
     def protocols(self, *, balanced: bool = False) -> Callable[[], asyncio.Protocol]:
@@ -288,8 +289,10 @@ class Node:
         """Begin to answer, also those who connected already."""
         self.ready = True
         self.cluster.ttl.refresh()
+        hold_if_stopped(self)
         for connection in list(self.connections.values()):
             connection.go_on()
+        self.admission.on_queued()
 
     @property
     def refuses(self) -> bool:
@@ -434,9 +437,6 @@ class Node:
         attr = {"error": repr(bug), "command": request.name}
         self.log.write("COMMAND", 4622103, "Unexpected error", severity="E", context=context, attr=attr)
         _LOGGER.error("%s failed on %s", request.name or "a request", self.name, exc_info=bug)
-
-
-_FAIL_POINT_PARAMETER: Final = Parameter("failpoint", "document", {}, at_runtime=False)
 
 
 def _namespace(request: RequestContext) -> str:

@@ -13,6 +13,7 @@ from bson import Binary, Int64
 
 from fakeserver.commands.table import first_argument
 from fakeserver.errors import CommandError
+from fakeserver.queueing import of_running
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -68,25 +69,7 @@ def describe(request: RequestContext, now: float, utc: dt.datetime) -> dict[str,
         "ns": _namespace(request),
         "redacted": False,
         "command": _shown(request),
-        **_queued(request, now),
-    }
-
-
-def _queued(request: RequestContext, now: float) -> dict[str, Any]:
-    """Return in which queue of admission control a request waits, if in any, and for how long."""
-    ticket, queue, since = request.execution_ticket, "execution", None
-    if request.queued_since is not None:
-        queue, since = "ingress", request.queued_since
-    elif request.ingress_ticket is not None and request.ingress_ticket.started is None:
-        queue, since = "ingress", request.ingress_ticket.arrived
-    elif ticket is not None and ticket.started is None:
-        since = ticket.arrived
-    if since is None:
-        return {}
-    micros = Int64((now - since) * 1_000_000)
-    return {
-        "currentQueue": {"name": queue, "timeQueuedMicros": micros},
-        "queues": {queue: {"totalTimeQueuedMicros": micros}},
+        **of_running(request, now),
     }
 
 

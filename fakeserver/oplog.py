@@ -79,6 +79,10 @@ class OplogEntry(NamedTuple):
         return _EPOCH + dt.timedelta(milliseconds=int(self.utc * 1000))
 
 
+def _nothing(*_facts: object) -> None:
+    """Do nothing: nobody listens."""
+
+
 class Oplog:
     """The operations of one deployment, the newest of them kept; the position of each member is an optime.
 
@@ -93,6 +97,10 @@ class Oplog:
         self.forgotten: OpTime | None = None
         """The newest operation that is no longer kept."""
         self.grown = Bell()
+        self.on_append: Callable[[], None] = _nothing
+        """Called before an operation is entered: whoever looks at the oplog from time to time catches up."""
+        self.on_appended: Callable[[OpTime], None] = _nothing
+        """Called with the time of an operation that was entered."""
 
     def append(
         self,
@@ -105,6 +113,7 @@ class Oplog:
 
         The changes of a transaction have one time; its session and number say whose they are.
         """
+        self.on_append()
         last = self.last
         utc = self._utc()
         seconds = int(utc)
@@ -115,6 +124,7 @@ class Oplog:
         if len(self._entries) == self._entries.maxlen:
             self.forgotten = self._entries[0].optime
         self._entries.append(OplogEntry(optime, tuple(changes), utc, session_id, txn_number))
+        self.on_appended(optime)
         if len(self.grown):
             self.grown.ring()
         return optime

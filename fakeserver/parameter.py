@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -59,6 +58,8 @@ class Parameter:
 
         Raises `CommandError` 2 BadValue; for a document 14, 40414 or 40415 too.
         """
+        if self.kind == "document" and isinstance(value, str):
+            value = self._read(value)
         parsed = _PARSERS[self.kind](value)
         if parsed is None:
             raise CommandError(
@@ -78,6 +79,19 @@ class Parameter:
         if complaint is not None:
             raise CommandError(ErrorCode.BAD_VALUE, f"Invalid value for parameter {self.name}: {complaint}")
         return parsed
+
+    def _read(self, text: str) -> Any:
+        """Read a document as a server's command line has it: unquoted names, single quotes (JSON5)."""
+        import json5  # noqa: PLC0415 - few servers are started with such a parameter
+
+        try:
+            return json5.loads(text)
+        except (ValueError, RecursionError) as error:
+            place = str(error).removeprefix("<string>:").partition("\n")[0]
+            raise CommandError(
+                ErrorCode.FAILED_TO_PARSE,
+                f"Failed to parse the value of parameter {self.name} as a document: line {place}",
+            ) from None
 
     def _check_bounds(self, value: Any) -> None:
         largest = _LARGEST.get(self.kind)
@@ -131,11 +145,6 @@ def _parse_strings(value: Any) -> list[str] | None:
 
 
 def _parse_document(value: Any) -> dict[str, Any] | None:
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return None
     return dict(value) if isinstance(value, Mapping) else None
 
 

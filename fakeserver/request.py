@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fakeserver.admission.controls import AdmissionControl
+    from fakeserver.admission.invocations import Pool
     from fakeserver.admission.rate_limiter import Reserved
-    from fakeserver.admission.tickets import Ticket
+    from fakeserver.admission.tickets import Priority, Ticket
     from fakeserver.commands.context import CommandContext
     from fakeserver.commands.table import CommandSpec
     from fakeserver.connection_state import ConnectionState
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from fakeserver.node import Node
     from fakeserver.oplog import OpTime
     from fakeserver.pipeline import Paused
+    from fakeserver.shard_calls import ShardCall
     from fakeserver.stages.write_concern import WriteConcern
     from fakeserver.transaction_router import Routed
     from mongowire.connection import Envelope
@@ -50,8 +52,10 @@ class RequestContext:
     paused: Paused | None = None
     """Where it waits, while it does."""
     fault: CommandFault | None = None
-    shard_fault: CommandFault | None = None
-    """What a fail point of the shard does to a command that a mongos passes on."""
+    hello_waits: tuple[str, float] | None = None
+    """The fail point that a hello waits for, and until when."""
+    shard_call: ShardCall | None = None
+    """How a command that a mongos passes on fares with the shard."""
     rewrites_state_changes: bool = True
     """Whether a mongos hides that a shard has another primary; a fail point that fires forbids it."""
     reservation: Reserved | None = None
@@ -60,12 +64,24 @@ class RequestContext:
     """When it began to wait for that token."""
     admission: AdmissionControl | None = None
     """That of the shard's primary, for what a mongos passes on; else the node's own holds."""
+    priority: Priority | None = None
+    """How urgent it is for admission control, where that is decided already; a rule may decide it."""
+    pool: Pool = "read"
+    """The tickets that `execution_ticket` is one of."""
     ingress_since: float | None = None
     """When it got its ingress ticket, where it did not have to wait for it."""
     ingress_ticket: Ticket | None = None
     throttled_since: float | None = None
     """When flow control began to hold it back."""
     execution_ticket: Ticket | None = None
+    ingress_admissions: int = 0
+    ingress_queued: float = 0.0
+    """For how many seconds it has waited in front of the server; the other two alike."""
+    execution_admissions: int = 0
+    execution_queued: float = 0.0
+    flow_acquired: int = 0
+    flow_waits: int = 0
+    flow_queued: float = 0.0
     done_at: float | None = None
     """When the service-time model has it done."""
     write_concern: WriteConcern | None = None

@@ -138,6 +138,7 @@ class Shard:
             raise ValueError(f"{node.name} has priority 0 and cannot be elected")
         if not self.replica_set.has_majority(node.member):
             raise ValueError(f"{node.name} does not reach a majority of its set")
+        self.cluster.catch_up()
         replica_set, oplog = self.replica_set, self.cluster.oplog
         old = self.primary
         if old is not None:
@@ -158,6 +159,7 @@ class Shard:
         A primary without a majority is none any more, at once and not after a timeout: what it would go on
         to acknowledge could not be kept. A majority elects another after the spec's `election_delay`.
         """
+        self.cluster.catch_up()
         primary = self.replica_set.primary
         if primary is not None and not self.replica_set.has_majority(primary):
             self._demote()
@@ -169,6 +171,7 @@ class Shard:
 
     def reconfigure(self, members: Mapping[Node, MemberSpec], *, version: int | None = None) -> None:
         """Have these servers as members from now on; `version` is the new configuration's."""
+        self.cluster.catch_up()
         gone = [node for node in self.nodes if node not in members]
         if self.primary in gone:
             self._demote()
@@ -186,6 +189,7 @@ class Shard:
         self.settle()
 
     def _demote(self, **facts: Any) -> Node:
+        self.cluster.catch_up()
         node = self.node_of(self.replica_set.step_down(**facts))
         node.record(PrimarySteppedDown(node.name, self.replica_set.term))
         self.cluster.transactions.abort_all()

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 from fakeserver.errors import CommandError
 from fakeserver.operations import describe
 from fakeserver.pipeline import PASS, Action, Await, Outcome, Stage, Step
+from fakeserver.queueing import of_finished
 from fakeserver.stages.deadline import expired
+from fakeserver.stages.slow_queries import working_millis
 from fakeserver.storage.engine import Namespace
 from fakeserver.waiting import Bell
 
@@ -159,8 +161,10 @@ def _entry(request: RequestContext, now: float) -> Document:
     if failure is not None:
         entry |= {"ok": 0.0, "errMsg": failure.message, "errName": failure.code_name}
         entry["errCode"] = int(failure.code)
+    entry |= of_finished(request)
     entry |= {"protocol": "op_query" if request.is_legacy else "op_msg"}
     entry |= {"millis": round((now - request.arrived) * 1000), "ts": at}
+    entry["workingMillis"] = working_millis(request, now)
     entry["client"] = told["client"].rpartition(":")[0]
     if "appName" in told:
         entry["appName"] = told["appName"]

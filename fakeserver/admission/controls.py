@@ -20,7 +20,7 @@ from fakeserver.waiting import Bell
 from mongowire.codes import ErrorCode, Label
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from fakeserver.connection_state import ConnectionState
     from fakeserver.parameters import ServerParameters
@@ -51,7 +51,9 @@ class AdmissionControl:
         self.execution = ExecutionControl(execution_parameters(parameters), cores=cores, now=now)
         self.flow = FlowControl(flow_parameters(parameters))
         self.replenish_flow: Callable[[float], float] = lambda _now: math.inf
-        """Begins a new period of flow control if it is time, and tells when the next one begins."""
+        """Begins the periods of flow control whose time has come, and tells when the next one begins."""
+        self.on_queued: Callable[[], None] = _nothing
+        """Hears that somebody waits for an execution ticket, which a probe may bring."""
         self.service = ServiceModel(service_parameters(parameters))
         self._settings = 0
         self._read_switches()
@@ -75,12 +77,18 @@ class AdmissionControl:
         if names & _ESTABLISHMENT_RATE:
             self.establishment.reconfigure(now, **self._establishment_rate())
         own = self._parameters
+        self.replenish_flow(now)
         self.execution.reconfigure(execution_parameters(own), now)
         self.flow.parameters = flow_parameters(own)
         self.service.parameters = service_parameters(own)
         self.ingress.resize(own["ingressAdmissionControllerTicketPoolSize"], now)
         self._read_switches()
         self.changed.ring()
+
+    def catch_up(self, now: float) -> None:
+        """Do what was due in the meantime, when nobody asked: probes, and periods of flow control."""
+        self.execution.catch_up(now)
+        self.replenish_flow(now)
 
     def override_rate(self, rate: float | None, now: float) -> None:
         """Put a rate of requests in the place of the parameter's, or take it away again."""
@@ -101,6 +109,9 @@ class AdmissionControl:
         self.ingress.max_queue_depth = own["ingressAdmissionControllerMaxQueueDepth"]
         self._exempt_addresses = _ranges(own["ingressRequestRateLimiterExemptions"])
         self._bypassing_addresses = _ranges(own["ingressConnectionEstablishmentRateLimiterBypass"])
+        self._exempt_commands = frozenset(own["admissionPriorityExemptions"].get("commands", ()))
+        preferred = own["admissionPriorityExemptions"].get("appNames", ())
+        self._preferred_names = ApplicationNames(tuple(preferred))
         names = own["ingressRequestRateLimiterApplicationExemptions"]
         self._exempt_names = ApplicationNames(tuple(names["appNames"] if names else ()))
         self.admits_freely = self.requests.is_unbounded and not self._has_exemptions
@@ -128,6 +139,12 @@ class AdmissionControl:
             connection.exemption = known = (settings, greeted, exempt)
         return known[2]
 
+    def prefers(self, names: Sequence[str], connection: ConnectionState) -> bool:
+        """Whether an operation is exempt from tickets, by its command's name or by its client's."""
+        if not self._exempt_commands.isdisjoint(names):
+            return True
+        return bool(self._preferred_names.prefixes) and self._preferred_names.match(connection.metadata)
+
     def bypasses_establishment(self, peer: str) -> bool:
         """Whether a peer, `address:port`, connects without asking."""
         return peer in self._bypassing_addresses
@@ -142,13 +159,17 @@ class AdmissionControl:
         return {name: stats[name] for name in _OLDER_REQUEST_STATS}
 
     def queues(self, now: float, *, mongos: bool) -> dict[str, Any]:
-        """Return `queues`; a mongos has no storage engine to keep."""
+        """Return `queues`; a mongos has no storage engine to keep. Who asks has it catch up before."""
         shown = {} if mongos else {"execution": self.execution.stats()}
         return {
             **shown,
             "ingress": self.ingress.stats(),
             "ingressSessionEstablishment": dict(self.establishment.stats(now)),
         }
+
+
+def _nothing() -> None:
+    """Do nothing: nobody listens."""
 
 
 _REQUEST_RATE: Final = frozenset(
@@ -208,6 +229,7 @@ def execution_parameters(own: ServerParameters) -> ExecutionParameters:
             read_write_ratio=own["throughputProbingReadWriteRatio"],
             moving_average_weight=own["throughputProbingConcurrencyMovingAverageWeight"],
             step_multiple=own["throughputProbingStepMultiple"],
+            compares_pools=own["throughputProbingComparesPools"],
         ),
         interval=own["throughputProbingConcurrencyAdjustmentIntervalMillis"] / 1000,
     )
@@ -225,6 +247,8 @@ def flow_parameters(own: ServerParameters) -> FlowControlParameters:
         ticket_adder=own["flowControlTicketAdderConstant"],
         ticket_multiplier=own["flowControlTicketMultiplierConstant"],
         warn_threshold=own["flowControlWarnThresholdSeconds"],
+        sample_period=own["flowControlSamplePeriod"],
+        max_samples=own["flowControlMaxSamples"],
     )
 
 

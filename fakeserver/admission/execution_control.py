@@ -6,7 +6,7 @@ Reads and writes have a pool of tickets each. Their sizes are fixed, or found by
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.admission.throughput_probing import (
     Observation,
@@ -17,9 +17,9 @@ from fakeserver.admission.throughput_probing import (
 from fakeserver.admission.tickets import UNLIMITED, Priority, TicketHolder
 
 if TYPE_CHECKING:
+    from fakeserver.admission.invocations import Pool
     from fakeserver.admission.tickets import Ticket
 
-Pool: TypeAlias = Literal["read", "write"]
 FIXED: Final = "fixedConcurrentTransactions"
 
 
@@ -34,8 +34,17 @@ class ExecutionParameters:
     interval: float = 0.1
 
 
+_CYCLE: Final = 2
+"""How many probes there are of a trial: one that sets it off, one that ends it."""
+
+
 class ExecutionControl:
-    """The two pools, and the search for their sizes, which goes on when something happens: no timer runs."""
+    """The two pools, and the search for their sizes.
+
+    A probe takes place at every interval since the beginning. No timer is needed for it: whoever takes a
+    ticket, gives one back or asks has the probes of the meantime made first, each with what was done in its
+    interval. Only who waits for a ticket may be served by a probe itself, and has to look at `next_probe`.
+    """
 
     def __init__(self, parameters: ExecutionParameters, *, cores: int, now: float) -> None:
         self.parameters = parameters
@@ -43,7 +52,9 @@ class ExecutionControl:
         tickets = parameters.fixed if self._is_fixed else self.probing.tickets
         self.read = TicketHolder(tickets.read, max_queue_depth=parameters.max_queue_depth.read)
         self.write = TicketHolder(tickets.write, max_queue_depth=parameters.max_queue_depth.write)
-        self._observed_at = now
+        self._began = now
+        self._probes = 0
+        """How many there were since it began: instants are multiples, which do not depend on who asks."""
         self._finished = 0
 
     def __repr__(self) -> str:
@@ -53,8 +64,29 @@ class ExecutionControl:
     def _is_fixed(self) -> bool:
         return self.parameters.algorithm == FIXED
 
+    @property
+    def next_probe(self) -> float:
+        """The instant of the next probe."""
+        return self._began + (self._probes + 1) * self.parameters.interval
+
+    @property
+    def awaits_probe(self) -> bool:
+        """Whether somebody waits for a ticket that a probe may bring."""
+        return not self._is_fixed and bool(self.read.queued or self.write.queued)
+
+    @property
+    def progress(self) -> int:
+        """A number that grows with every ticket that is handed out or given back."""
+        return self.read.moved + self.write.moved
+
     def reconfigure(self, parameters: ExecutionParameters, now: float) -> None:
-        """Take changed parameters into account; fixed sizes hold at once."""
+        """Take changed parameters into account; fixed sizes hold at once, probes go on from `now`."""
+        self.catch_up(now)
+        if (parameters.interval, parameters.algorithm) != (
+            self.parameters.interval,
+            self.parameters.algorithm,
+        ):
+            self._began, self._probes = now, 0
         self.parameters = parameters
         self.probing.parameters = parameters.probing
         self.read.max_queue_depth = parameters.max_queue_depth.read
@@ -64,39 +96,59 @@ class ExecutionControl:
 
     def acquire(self, pool: Pool, now: float, priority: Priority = Priority.NORMAL) -> Ticket:
         """Take a ticket of a pool, or queue for one. Raises `Overflow`."""
-        self.probe(now)
+        self.catch_up(now)
         return self.holder(pool).acquire(now, priority)
 
-    def use_at_once(self, pool: Pool, now: float) -> bool:
+    def use_at_once(self, pool: Pool, now: float, *, exempt: bool = False) -> bool:
         """Take a ticket and give it back in the same instant, if there is one to be had without waiting."""
-        if now - self._observed_at >= self.parameters.interval:
-            self.probe(now)
-        return (self.read if pool == "read" else self.write).use_at_once()
+        self.catch_up(now)
+        holder = self.read if pool == "read" else self.write
+        if exempt:
+            holder.pass_by()
+            return True
+        return holder.use_at_once()
 
     def release(self, pool: Pool, ticket: Ticket, now: float) -> None:
         """Give a ticket back; whoever waited longest has it then, and its bell rings."""
+        self.catch_up(now)
         self.holder(pool).release(ticket, now)
-        self.probe(now)
 
     def holder(self, pool: Pool) -> TicketHolder:
         """Return the tickets for reads or for writes."""
         return self.read if pool == "read" else self.write
 
-    def probe(self, now: float) -> None:
-        """Observe what was done, if it is time, and resize the pools."""
-        seconds = now - self._observed_at
-        if seconds < self.parameters.interval:
+    def catch_up(self, now: float) -> None:
+        """Make the probes whose time has come."""
+        if now < self._began + (self._probes + 1) * self.parameters.interval:
             return
-        self._observed_at = now
+        if self._is_fixed:
+            self._probes = int((now - self._began) / self.parameters.interval)
+            return
+        while now >= self.next_probe:
+            quiet = self.read.finished + self.write.finished == self._finished
+            before = self._settled() if quiet else None
+            for _ in range(_CYCLE):
+                if now >= self.next_probe:
+                    self._probe()
+            if quiet and before == self._settled():
+                # While nothing is done, every trial is like the last one.
+                left = int((now - self.next_probe) / self.parameters.interval) // _CYCLE
+                self.probing.repeat(max(left, 0))
+                self._probes += max(left, 0) * _CYCLE
+
+    def _settled(self) -> tuple[object, ...]:
+        return self.probing.situation, self.progress, self.read.peak, self.write.peak
+
+    def _probe(self) -> None:
+        at = self.next_probe
+        self._probes += 1
         finished = self.read.finished + self.write.finished
         done, self._finished = finished - self._finished, finished
-        if self._is_fixed:
-            return
         peak = Pools(self.read.peak, self.write.peak)
         if self.probing.is_stable:
             self.read.reset_peak()
             self.write.reset_peak()
-        self._resize(self.probing.probe(Observation(done, seconds, peak)), now)
+        self._resize(self.probing.probe(Observation(done, self.parameters.interval, peak)), at)
 
     def _resize(self, tickets: Pools, now: float) -> None:
         self.read.resize(tickets.read, now)

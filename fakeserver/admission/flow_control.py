@@ -24,6 +24,8 @@ class FlowControlParameters:
     ticket_adder: int = 1000
     ticket_multiplier: float = 1.05
     warn_threshold: float = 10
+    sample_period: int = 1000
+    max_samples: int = 1_000_000
 
     @property
     def threshold(self) -> float:
@@ -31,22 +33,20 @@ class FlowControlParameters:
         return self.target_lag * self.threshold_percentage
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LagSample:
-    """What was seen in a period: the majority's lag, and what was done meanwhile.
+    """What was seen in a period: the majority's lag in seconds, and what was done meanwhile.
 
-    `sustained` is how many operations the median member applied, None where that is unknown;
-    `locks_per_operation` how many tickets an operation took, `locks_used` how many were taken in all.
+    Numbers of operations are as exact as the samples of them (`FlowSamples`), None where they tell nothing:
+    `behind` is how many operations the majority does not have, `sustained` how many the median member
+    applied, `locks_per_operation` how many tickets an operation took. `locks_used` is how many were taken.
     """
 
     lag: float
+    behind: int | None
     sustained: int | None
     locks_used: int
-    operations: int
-
-    @property
-    def locks_per_operation(self) -> float:
-        return self.locks_used / self.operations if self.operations else 0.0
+    locks_per_operation: float | None
 
 
 class FlowControl:
@@ -63,6 +63,8 @@ class FlowControl:
         self.sustainer_rate = 0
         self.locks_per_operation = 0.0
         self.locks_used = 0
+        """In this period."""
+        self.locks_total = 0
 
     def __repr__(self) -> str:
         return f"<FlowControl {self.left} of {self.limit} left{', lagged' if self.is_lagged else ''}>"
@@ -73,6 +75,7 @@ class FlowControl:
             return False
         self.left -= 1
         self.locks_used += 1
+        self.locks_total += 1
         return True
 
     def waited(self, seconds: float) -> None:
@@ -85,9 +88,14 @@ class FlowControl:
         self.is_lagged = False
 
     def next_period(self, sample: LagSample, *, seconds: float) -> None:
-        """Fill up for a period of `seconds`, by what was seen in the last one."""
-        was_lagged, self.is_lagged = self.is_lagged, sample.lag >= self.parameters.threshold
-        self.locks_per_operation = sample.locks_per_operation
+        """Fill up for a period of `seconds`, by what was seen in the last one.
+
+        A lag of very few operations is none: an idle set has it too.
+        """
+        was_lagged = self.is_lagged
+        known = sample.behind is not None and sample.locks_per_operation is not None
+        self.is_lagged = known and sample.lag >= self.parameters.threshold
+        self.locks_per_operation = sample.locks_per_operation or 0.0
         self.sustainer_rate = sample.sustained or 0
         if self.is_lagged:
             self.lagged_seconds += seconds
@@ -106,7 +114,7 @@ class FlowControl:
         else:
             exponent = (sample.lag - own.threshold) / own.threshold
             decay = own.decay_constant**exponent
-            allowed = sample.locks_per_operation * sample.sustained * decay * own.fudge_factor
+            allowed = self.locks_per_operation * sample.sustained * decay * own.fudge_factor
         return max(int(allowed), own.min_tickets_per_second)
 
     def _relaxed(self) -> int:

@@ -24,7 +24,7 @@ _RANGES: Final = ("CIDRRangeListParameter", Fields.of(Field("ranges", "array", r
 _APP_NAMES: Final = ("AppNameExemptions", Fields.of(Field("appNames", "array", required=True, of="string")))
 
 _REQUEST_RATE: Final = (
-    Parameter("ingressRequestRateLimiterEnabled", "bool", default=True, since=WIRE_82),
+    Parameter("ingressRequestRateLimiterEnabled", "bool", default=False, since=WIRE_82),
     Parameter("ingressRequestAdmissionRatePerSec", "int", INT32_MAX, minimum=1, since=WIRE_82),
     Parameter(
         "ingressRequestAdmissionBurstCapacitySecs", "double", sys.float_info.max, above=0, since=WIRE_82
@@ -69,11 +69,29 @@ _ESTABLISHMENT: Final = (
     ),
 )
 
+_MOST_BACKOFF: Final = 10_000
+_RETRIES: Final = (
+    Parameter("defaultClientMaxRetryAttempts", "int", 3, minimum=0, since=WIRE_82),
+    Parameter("defaultClientBaseBackoffMillis", "int", 100, minimum=0, since=WIRE_82),
+    Parameter("defaultClientMaxBackoffMillis", "int", _MOST_BACKOFF, minimum=0, since=WIRE_82),
+    Parameter("shardRetryTokenBucketCapacity", "int", 1000, minimum=1, since=WIRE_82),
+    Parameter("shardRetryTokenReturnRate", "double", 0.1, minimum=0, maximum=1, since=WIRE_82),
+    Parameter("overloadAwareServerSelectionEnabled", "bool", default=False, since=WIRE_82),
+)
+"""What a mongos does about shards that are overloaded."""
+
 _INGRESS: Final = (
     Parameter("ingressAdmissionControlEnabled", "bool", default=True, since=WIRE_82),
     Parameter("ingressAdmissionControllerTicketPoolSize", "int", _MOST_CONNECTIONS, minimum=0, since=WIRE_82),
     Parameter("ingressAdmissionControllerMaxQueueDepth", "int", INT32_MAX, minimum=0, since=WIRE_90),
 )
+
+_EXEMPT: Final = (
+    "AdmissionPriorityExemptions",
+    Fields.of(Field("commands", "array", of="string"), Field("appNames", "array", of="string")),
+)
+_PRIORITY: Final = (Parameter("admissionPriorityExemptions", "document", {}, struct=_EXEMPT),)
+"""Ours: on a server, an operation's priority is set by the code that it runs through."""
 
 _ALGORITHMS: Final = ("throughputProbing", "fixedConcurrentTransactions")
 
@@ -134,6 +152,8 @@ _PROBING: Final = (
         minimum=10,
         since=WIRE_70,
     ),
+    # No real server has it: it chooses between the rules of two releases.
+    Parameter("throughputProbingComparesPools", "bool", default=False, since=WIRE_70),
 )
 
 _FLOW: Final = (
@@ -189,5 +209,9 @@ def check_together(values: Mapping[str, Any]) -> None:
 TABLE: Final = (
     *_REQUEST_RATE,
     *_ESTABLISHMENT,
-    *(replace(each, on_mongos=False) for each in (*_INGRESS, *_EXECUTION, *_PROBING, *_FLOW, *_SERVICE)),
+    *_RETRIES,
+    *(
+        replace(each, on_mongos=False)
+        for each in (*_INGRESS, *_PRIORITY, *_EXECUTION, *_PROBING, *_FLOW, *_SERVICE)
+    ),
 )

@@ -95,7 +95,7 @@ class RateLimiter:
     def try_acquire(self, now: float) -> Immediate:
         """Admit or reject, at once."""
         self.attempted += 1
-        if self._bucket.try_acquire(now):
+        if not self.hangs and self._bucket.try_acquire(now):
             self._succeed(0.0)
             return ADMITTED
         self.rejected += 1

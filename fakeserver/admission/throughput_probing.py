@@ -6,7 +6,9 @@ tickets more, or fewer; if that got more done, the stable concurrency moves a li
 The specification computes with real numbers. Tickets are whole: a pool that a step is too small for moves by
 one, as on a server, or a small pool would never grow.
 As specified, fewer tickets are tried only where they are not exhausted, or where both pools together are at
-the maximum: under a load that never lets up, concurrency below the maximum only ever grows.
+the maximum: under a load that never lets up, concurrency below the maximum only ever grows. Newer servers
+compare pool by pool (`compares_pools`): a pool that is exhausted, and below its maximum, has more tried, and
+fewer are tried where the most that were out in a pool were more than the minimum.
 """
 
 from __future__ import annotations
@@ -44,6 +46,8 @@ class ProbingParameters:
     read_write_ratio: float = 0.5
     moving_average_weight: float = 0.2
     step_multiple: float = 0.1
+    compares_pools: bool = False
+    """Whether each pool is compared with the bounds, as newer servers do, and not both together."""
 
     def initial(self, cores: int) -> float:
         """Return the stable concurrency to begin with."""
@@ -87,6 +91,9 @@ class ThroughputProbing:
         self.stable_concurrency = parameters.initial(cores)
         self.stable_throughput = 0.0
         self.tickets = self._share(1)
+        self._probed = dict.fromkeys(ProbingState, 0)
+        self._trail = (ProbingState.STABLE, ProbingState.STABLE)
+        """What the last two probes found under way."""
         self._times_decreased = 0
         self._times_increased = 0
         self._total_decreased = 0.0
@@ -100,28 +107,47 @@ class ThroughputProbing:
         """Whether no trial is under way."""
         return self.state is ProbingState.STABLE
 
+    @property
+    def situation(self) -> tuple[object, ...]:
+        """All that the next probe depends on besides what will be seen."""
+        return self.state, self.stable_concurrency, self.stable_throughput, self.tickets
+
     def probe(self, seen: Observation) -> Pools:
         """Learn from what was seen, and return how many tickets the pools get now."""
+        self._trail = (self._trail[1], self.state)
+        self._probed[self.state] += 1
         if self.is_stable:
             self._probe_stable(seen)
         else:
             self._settle(seen.throughput)
         return self.tickets
 
+    def repeat(self, times: int) -> None:
+        """Count the last two probes so many times more: what they saw, found and left is the same again."""
+        for state in self._trail:
+            self._probed[state] += times
+
     def _probe_stable(self, seen: Observation) -> None:
         self.stable_throughput = seen.throughput
-        limits, tickets, peak = self.parameters, self.tickets, seen.peak
-        exhausted = peak.read >= tickets.read or peak.write >= tickets.write
-        if exhausted and tickets.total < limits.max_concurrency:
+        step = self.parameters.step_multiple
+        if self._can_grow(seen.peak):
             self.state = ProbingState.UP
-            self.tickets = self._moved(1 + limits.step_multiple, one=1)
-        elif self._can_shrink():
+            self.tickets = self._moved(1 + step, one=1)
+        elif self._can_shrink(seen.peak):
             self.state = ProbingState.DOWN
-            self.tickets = self._moved(1 - limits.step_multiple, one=-1)
+            self.tickets = self._moved(1 - step, one=-1)
 
-    def _can_shrink(self) -> bool:
+    def _can_grow(self, peak: Pools) -> bool:
+        tickets, most = self.tickets, self.parameters.max_concurrency
+        exhausted = peak.read >= tickets.read, peak.write >= tickets.write
+        if self.parameters.compares_pools:
+            return (exhausted[0] and tickets.read < most) or (exhausted[1] and tickets.write < most)
+        return any(exhausted) and tickets.total < most
+
+    def _can_shrink(self, peak: Pools) -> bool:
         """Whether a pool is above the minimum: both together always are, having one each."""
-        return max(self.tickets.read, self.tickets.write) > self.parameters.min_concurrency
+        seen = peak if self.parameters.compares_pools else self.tickets
+        return max(seen.read, seen.write) > self.parameters.min_concurrency
 
     def _settle(self, throughput: float) -> None:
         """End a trial: what it was worth moves the stable concurrency, to which the pools return."""
@@ -167,6 +193,9 @@ class ThroughputProbing:
             "timesIncreased": Int64(self._times_increased),
             "totalAmountDecreased": Int64(int(self._total_decreased)),
             "totalAmountIncreased": Int64(int(self._total_increased)),
+            "timesProbedStable": Int64(self._probed[ProbingState.STABLE]),
+            "timesProbedUp": Int64(self._probed[ProbingState.UP]),
+            "timesProbedDown": Int64(self._probed[ProbingState.DOWN]),
         }
 
 

@@ -42,6 +42,11 @@ class Ticket:
         self.bell: Bell | None = None
         """What rings when it is handed out, where somebody listens."""
 
+    @property
+    def waited(self) -> float:
+        """How long it was waited for, in seconds, once it has been handed out."""
+        return 0.0 if self.started is None else self.started - self.arrived
+
     def __repr__(self) -> str:
         state = "waits" if self.started is None else f"works since {self.started}"
         return f"<Ticket {self.priority.value}, {state}>"
@@ -115,6 +120,11 @@ class TicketHolder:
     def finished(self) -> int:
         """How many operations have given their ticket back."""
         return self._normal.finished
+
+    @property
+    def moved(self) -> int:
+        """How often a ticket was handed out or given back."""
+        return self._normal.started + self._normal.finished
 
     def pass_by(self) -> None:
         """Count an operation that needs no ticket and takes no time."""

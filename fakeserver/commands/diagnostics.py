@@ -123,7 +123,10 @@ def server_status(ctx: CommandContext, command: dict[str, Any]) -> Reply:
 
 
 def _of_mongos(node: Node) -> Reply:
-    return {"sharding": {"configsvrConnectionString": _config_db(node)}}
+    shown: Reply = {"sharding": {"configsvrConnectionString": _config_db(node)}}
+    if node.profile.knows_overload and node.shards is not None:
+        shown["shardingStatistics"] = {"shards": node.shards.stats()}
+    return shown
 
 
 def _of_mongod(node: Node) -> Reply:

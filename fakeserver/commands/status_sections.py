@@ -29,7 +29,7 @@ def connections(node: Node) -> dict[str, Any]:
     gate = node.gate.stats()
     return {
         "current": established,
-        "available": node.parameters["maxIncomingConnections"] - len(node.connections),
+        "available": max(node.parameters["maxIncomingConnections"] - len(node.connections), 0),
         "totalCreated": node.counters.connections,
         "rejected": gate.pop("rejected"),
         "active": len(waiting) - len(greeting) + 1,
@@ -115,6 +115,7 @@ def admission(ctx: CommandContext) -> dict[str, Any]:
     """Return `queues` and `flowControl`; before 8.0 the tickets stood with the storage engine."""
     node = ctx.node
     control = node.admission
+    control.catch_up(ctx.now)
     shown: dict[str, Any] = {} if node.is_mongos else {"flowControl": control.flow.stats()}
     if node.profile.max_wire_version >= WIRE_80:
         return shown | {"queues": control.queues(ctx.now, mongos=node.is_mongos)}

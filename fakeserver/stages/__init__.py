@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from fakeserver.pipeline import Step
 from fakeserver.stages.admission import (
     ExecutionTickets,
+    HandshakeExemption,
     IngressExemption,
     IngressTickets,
     RateLimitQueue,
@@ -19,6 +20,7 @@ from fakeserver.stages.deadline import Deadline, TimeLeft
 from fakeserver.stages.eligibility import Eligibility
 from fakeserver.stages.execution import Execute
 from fakeserver.stages.failpoints import FailPoints
+from fakeserver.stages.hello import HelloFailPoints
 from fakeserver.stages.labelling import ClusterTimeGossip, ErrorLabels
 from fakeserver.stages.metadata import ClientMetadata
 from fakeserver.stages.parsing import Lookup, Parse, ValidateBody
@@ -26,6 +28,7 @@ from fakeserver.stages.read_concern import ReadConcernCheck
 from fakeserver.stages.replica_state import ReplicaState
 from fakeserver.stages.routing import RewriteStateChanges, Routing
 from fakeserver.stages.session import SessionFields
+from fakeserver.stages.slow_queries import SlowQueries
 from fakeserver.stages.write_concern import WriteConcernCheck, WriteConcernWait
 
 if TYPE_CHECKING:
@@ -42,6 +45,7 @@ def mongod_stages() -> tuple[Stage, ...]:
         Authentication(),
         ValidateBody(),
         ApiVersion(),
+        SlowQueries(),
         ErrorLabels(),
         ClientMetadata(),
         SessionFields(),
@@ -57,14 +61,19 @@ def mongod_stages() -> tuple[Stage, ...]:
         WriteConcernCheck(),
         TimeLeft(),
         WriteThrottle(),
-        ExecutionTickets("read"),
-        ExecutionTickets("write"),
+        HandshakeExemption(),
+        HelloFailPoints(),
+        ExecutionTickets(),
         Execute(),
         WriteConcernWait(),
     )
 
 
 def mongos_stages() -> tuple[Stage, ...]:
-    """Return new stages for one mongos: it has no replica state of its own, and routes instead."""
-    shared = (stage for stage in mongod_stages() if stage.step is not Step.REPLICA_STATE)
+    """Return new stages for one mongos: it has no replica state and no storage, and routes instead."""
+    shared = (
+        stage
+        for stage in mongod_stages()
+        if stage.step is not Step.REPLICA_STATE and not isinstance(stage, HandshakeExemption)
+    )
     return (*shared, Routing(), RewriteStateChanges())

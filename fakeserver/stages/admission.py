@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from fakeserver.admission import invocations
+from fakeserver.admission.invocations import DECIDED_BY_INVOCATION, RELEASING
 from fakeserver.admission.rate_limiter import ADMITTED, REJECTED
 from fakeserver.admission.tickets import Overflow, Priority
 from fakeserver.errors import CommandError
@@ -19,14 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fakeserver.admission.controls import AdmissionControl
-    from fakeserver.admission.execution_control import Pool
+    from fakeserver.admission.invocations import Pool
     from fakeserver.admission.rate_limiter import RateLimiter, Reserved
     from fakeserver.admission.tickets import Ticket
     from fakeserver.commands.table import CommandSpec
     from fakeserver.request import RequestContext
 
-_RELEASING: Final = frozenset({"abortTransaction", "commitTransaction", "killCursors"})
-"""Commands that free resources: they never wait for any."""
 _OVERLOADED: Final = "MongoDB is overloaded and cannot accept new operations. Try again later."
 
 
@@ -103,6 +103,8 @@ class RateLimitQueue(Stage):
             raise expired()
         else:
             return self._wait(request, reservation, now)
+        if request.queued_since is not None:
+            request.ingress_queued += now - request.queued_since
         request.reservation = request.queued_since = None
         return PASS
 
@@ -126,12 +128,12 @@ def _until(request: RequestContext, instant: float) -> float:
 
 
 class IngressExemption(Stage):
-    """Counts the commands that need no ticket (`Data-Node Ingress Admission Control`)."""
+    """Counts the commands that never need a ticket (`Data-Node Ingress Admission Control`)."""
 
     step = Step.TICKETS
 
     def concerns(self, spec: CommandSpec) -> bool:
-        return not is_subject(spec)
+        return not may_be_subject(spec)
 
     def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
         admission = request.node.admission
@@ -146,7 +148,7 @@ class IngressTickets(Stage):
     step = Step.TICKETS
 
     def concerns(self, spec: CommandSpec) -> bool:
-        return is_subject(spec)
+        return may_be_subject(spec)
 
     def enter(self, request: RequestContext, now: float) -> Action:
         admission = request.admission or request.node.admission
@@ -154,11 +156,18 @@ class IngressTickets(Stage):
         if ticket is None:
             if not admission.limits_ingress:
                 return PASS
+            if not _is_subject(request) or _is_exempt(request, admission):
+                admission.ingress.pass_by()
+                return PASS
+            request.ingress_admissions += 1
             if admission.ingress.take():
                 request.ingress_since = now
                 return PASS
             ticket = request.ingress_ticket = _take(admission.ingress.acquire, request, now)
-        return PASS if ticket.started is not None else _wait_for(request, ticket, now)
+        if ticket.started is None:
+            return _wait_for(request, ticket, now)
+        request.ingress_queued += ticket.waited
+        return PASS
 
     def leave(self, request: RequestContext, outcome: Outcome, now: float) -> None:  # noqa: ARG002 - a stage's signature
         since, ticket = request.ingress_since, request.ingress_ticket
@@ -174,15 +183,43 @@ class IngressTickets(Stage):
             holder.cancel(ticket, now)
 
 
-def is_subject(spec: CommandSpec) -> bool:
-    """Whether a command has to have an ingress ticket: those that read or write data."""
-    return spec.kind in {"read", "write"} and spec.name not in _RELEASING
+def may_be_subject(spec: CommandSpec) -> bool:
+    """Whether an invocation of a command may have to have an ingress ticket."""
+    return invocations.is_subject(spec.kind, spec.name, {})
+
+
+def _is_subject(request: RequestContext) -> bool:
+    spec = request.spec
+    if spec.name not in DECIDED_BY_INVOCATION:
+        return True
+    return invocations.is_subject(spec.kind, spec.name, request.command or {})
+
+
+def _is_exempt(request: RequestContext, admission: AdmissionControl) -> bool:
+    """Whether an operation waits for nothing (`Admission Priority`): decided once, unless somebody did."""
+    priority = request.priority
+    if priority is None:
+        spec = request.spec
+        exempt = (
+            spec.name in RELEASING
+            or admission.prefers(spec.names, request.connection)
+            or invocations.is_replication(spec.name, request.command or {})
+        )
+        priority = request.priority = Priority.EXEMPT if exempt else Priority.NORMAL
+    return priority is Priority.EXEMPT
+
+
+def _pool_of(request: RequestContext) -> Pool:
+    spec = request.spec
+    if spec.name in DECIDED_BY_INVOCATION:
+        return invocations.pool_of(spec.kind, spec.name, request.command or {}) or "read"
+    return "write" if spec.kind == "write" else "read"
 
 
 def _take(acquire: Callable[[float, Priority], Ticket], request: RequestContext, now: float) -> Ticket:
     """Take a ticket, or queue for it. Raises `CommandError` 433."""
     try:
-        return acquire(now, _priority(request.spec))
+        return acquire(now, request.priority or Priority.NORMAL)
     except Overflow:
         raise CommandError(ErrorCode.ADMISSION_QUEUE_OVERFLOW, _OVERLOADED) from None
 
@@ -196,64 +233,82 @@ def _wait_for(request: RequestContext, ticket: Ticket, now: float) -> Action:
     return Await(ticket.bell, _until(request, float("inf")))
 
 
-def _priority(spec: CommandSpec) -> Priority:
-    return Priority.EXEMPT if spec.name in _RELEASING else Priority.NORMAL
-
-
 class WriteThrottle(Stage):
     """Holds writers back while the majority falls behind (`Flow Control`)."""
 
     step = Step.FLOW_CONTROL
 
     def concerns(self, spec: CommandSpec) -> bool:
-        return spec.kind == "write" and spec.name not in _RELEASING
+        return (spec.kind == "write" and spec.name not in RELEASING) or spec.name in DECIDED_BY_INVOCATION
 
     def enter(self, request: RequestContext, now: float) -> Action:
         admission = request.admission or request.node.admission
+        if _pool_of(request) == "read" or _is_exempt(request, admission):
+            return PASS
         replenished_until = admission.replenish_flow(now)
-        flow = admission.flow
+        flow, since = admission.flow, request.throttled_since
         if flow.try_acquire():
-            if request.throttled_since is not None:
-                flow.waited(now - request.throttled_since)
+            request.flow_acquired += 1
+            if since is not None:
+                flow.waited(now - since)
+                request.flow_queued += now - since
                 request.throttled_since = None
             return PASS
         if _is_late(request, now):
             raise expired()
-        if request.throttled_since is None:
+        if since is None:
+            request.flow_waits += 1
             request.throttled_since = now
         return Await(admission.changed, _until(request, replenished_until))
+
+
+class HandshakeExemption(Stage):
+    """Counts a hello as exempt: what shows that a server is there never waits (`Admission Priority`)."""
+
+    step = Step.EXECUTION_CONTROL
+
+    def concerns(self, spec: CommandSpec) -> bool:
+        return spec.handshake
+
+    def enter(self, request: RequestContext, now: float) -> Action:
+        execution = request.node.admission.execution
+        execution.catch_up(now)
+        execution.read.pass_by()
+        return PASS
 
 
 class ExecutionTickets(Stage):
     """Takes a ticket of the storage engine for as long as the service-time model says (`Execution Control`).
 
-    The run that follows takes no time of its own, so nothing is held over it. There is one stage for reads
-    and one for writes.
+    The run that follows takes no time of its own, so nothing is held over it.
     """
 
     step = Step.EXECUTION_CONTROL
 
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
-
     def concerns(self, spec: CommandSpec) -> bool:
-        return spec.kind == self._pool
+        return spec.kind in {"read", "write"}
 
     def enter(self, request: RequestContext, now: float) -> Action:
         admission = request.admission or request.node.admission
         execution, ticket = admission.execution, request.execution_ticket
         if ticket is None:
-            if admission.serves_at_once and execution.use_at_once(self._pool, now):
+            pool = request.pool = _pool_of(request)
+            exempt = _is_exempt(request, admission)
+            request.execution_admissions += 1
+            if admission.serves_at_once and execution.use_at_once(pool, now, exempt=exempt):
                 return PASS
-            acquire = partial(execution.acquire, self._pool)
-            ticket = request.execution_ticket = _take(acquire, request, now)
+            ticket = request.execution_ticket = _take(partial(execution.acquire, pool), request, now)
+            admission.on_queued()
         if ticket.started is None:
             return _wait_for(request, ticket, now)
-        return self._serve(request, admission, now)
+        return self._serve(request, ticket, admission, now)
 
-    def _serve(self, request: RequestContext, admission: AdmissionControl, now: float) -> Action:
+    def _serve(
+        self, request: RequestContext, ticket: Ticket, admission: AdmissionControl, now: float
+    ) -> Action:
         """Wait until the service-time model has the command done. Raises `CommandError` 50."""
         if request.done_at is None:
+            request.execution_queued += ticket.waited
             if admission.serves_at_once:
                 self._give_back(request, now)
                 return PASS
@@ -274,11 +329,12 @@ class ExecutionTickets(Stage):
     def _give_back(self, request: RequestContext, now: float) -> None:
         ticket, request.execution_ticket = request.execution_ticket, None
         assert ticket is not None, "it holds none"
-        admission = request.admission or request.node.admission
+        admission, pool = request.admission or request.node.admission, request.pool
         if request.done_at is not None:
             request.done_at = None
             admission.service.finish()
         if ticket.started is None:
-            admission.execution.holder(self._pool).cancel(ticket, now)
+            admission.execution.holder(pool).cancel(ticket, now)
         else:
-            admission.execution.release(self._pool, ticket, now)
+            admission.execution.release(pool, ticket, now)
+            admission.on_queued()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from fakeserver.commands.context import CommandContext
 from fakeserver.commands.table import first_argument
 from fakeserver.errors import CommandError
+from fakeserver.failpoints import DISABLE_AWAIT_DATA, FAIL_AFTER_SESSION_CHECK_OUT, FAIL_IN_RUN_COMMAND
 from fakeserver.lag import committed
 from fakeserver.pipeline import PASS, Action, Disconnect, Park, Stage, Step
 from fakeserver.sessions import RetryableWrite, Use
@@ -44,6 +45,8 @@ class Execute(Stage):
             if context is None:
                 request.before = node.oplog.last
                 node.counters.count(request.spec.name, command)
+                if node.fail_points.any_active:
+                    _fail_before_run(request)
                 context = request.context = _context(request, now)
             else:
                 context.now = now
@@ -65,6 +68,27 @@ class Execute(Stage):
         if request.connection.hang_up:
             return Disconnect("onPrimaryTransactionalWrite closes the connection")
         return PASS
+
+
+def _fail_before_run(request: RequestContext) -> None:
+    """Have the fail points at the run their way, of which a mongos has none. Raises `CommandError`."""
+    node, fail_points = request.node, request.node.fail_points
+    if node.is_mongos:
+        return
+    if request.spec.name == "getMore" and fail_points.is_on(DISABLE_AWAIT_DATA):
+        node.record_hit(DISABLE_AWAIT_DATA, request, "answer")
+        request.waits_until = request.arrived
+    if request.session_id is not None and request.txn_number is not None:
+        _fail_by(FAIL_AFTER_SESSION_CHECK_OUT, request)
+    if request.spec.write_concern:
+        _fail_by(FAIL_IN_RUN_COMMAND, request)
+
+
+def _fail_by(name: str, request: RequestContext) -> None:
+    code = request.node.fail_points.error_code(name)
+    if code is not None:
+        request.node.record_hit(name, request, "error")
+        raise CommandError(code, f"{name} enabled.")
 
 
 def _abort(request: RequestContext) -> None:

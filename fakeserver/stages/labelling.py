@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from bson import Int64
 
+from fakeserver.failpoints import MOCK_SHUTDOWN
 from fakeserver.labels import LabelFacts, carries_backoff_hint, labels
 from fakeserver.pipeline import Outcome, Stage, Step
 from mongowire.codes import Category, is_in
@@ -86,7 +87,8 @@ def _facts(request: RequestContext, code: int | None, write_concern_code: int | 
         autocommit=request.has_autocommit,
         internal_client=request.connection.internal_client,
         mongos=request.node.is_mongos,
-        shutting_down=request.node.outages.shutting_down,
+        shutting_down=request.node.outages.shutting_down
+        or (request.node.fail_points.any_active and request.node.fail_points.is_on(MOCK_SHUTDOWN)),
         change_stream=_is_change_stream(request),
         before=request.before,
         after=request.after,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fakeserver.admission.controls import AdmissionControl
-    from fakeserver.admission.execution_control import Pool
+    from fakeserver.admission.invocations import Pool
     from fakeserver.admission.tickets import Ticket
 
     Then: TypeAlias = Callable[[], None]
@@ -62,10 +62,14 @@ class ModelServer:
     def __init__(self, model: Model, admission: AdmissionControl) -> None:
         self.admission = admission
         self._model = model
+        self._probes = False
 
     def request(self, command: str, pool: Pool, answer: Answer) -> None:
         """Receive a request now, and tell `answer` how it ended when it has."""
         model, limiter = self._model, self.admission.requests
+        if not self.admission.limits_requests:
+            self._ingress(command, pool, answer)
+            return
         verdict = limiter.acquire(model.now)
         if verdict is REJECTED:
             answer(REJECTION)
@@ -104,6 +108,21 @@ class ModelServer:
             self._model.at(service.begin(command, self._model.now), done)
 
         self._take(partial(execution.acquire, pool), go_on, answer)
+        self._probe_on_time()
+
+    def _probe_on_time(self) -> None:
+        """Probe when it is time, as long as somebody waits whom a probe may serve."""
+        model, execution = self._model, self.admission.execution
+        if self._probes or not execution.awaits_probe:
+            return
+        self._probes = True
+
+        def probe() -> None:
+            execution.catch_up(model.now)
+            self._probes = False
+            self._probe_on_time()
+
+        model.at(execution.next_probe, probe)
 
     def _take(
         self, acquire: Callable[[float], Ticket], go_on: Callable[[Ticket], None], answer: Answer

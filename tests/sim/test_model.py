@@ -18,11 +18,12 @@ from harness.sim.model import Model, ModelServer
 
 _FIND = {"find": "c", "$db": "db"}
 _SERVICE = {"serviceTimeBaseMillis": 20, "serviceTimeConcurrencyLimit": 3, "serviceTimeK": 2}
+_LIMITED = {"ingressRequestRateLimiterEnabled": True, "ingressRequestAdmissionBurstCapacitySecs": 0.1}
 _SETTINGS: tuple[dict[str, Any], ...] = (
-    {"ingressRequestAdmissionRatePerSec": 50, "ingressRequestAdmissionBurstCapacitySecs": 0.1},
+    {"ingressRequestAdmissionRatePerSec": 50, **_LIMITED},
     {
         "ingressRequestAdmissionRatePerSec": 50,
-        "ingressRequestAdmissionBurstCapacitySecs": 0.1,
+        **_LIMITED,
         "ingressRequestAdmissionMaxQueueDepth": 3,
     },
     {"ingressAdmissionControllerTicketPoolSize": 4},

@@ -94,7 +94,7 @@ def test_every_metric_of_the_table_is_on_the_server() -> None:
         missing = [name for name in METRICS if not _has(status, name.split("."))]
         assert not missing
 
-    enabled = {f"{PREFIX}RateLimiterEnabled": True}
+    enabled = {f"{PREFIX}RateLimiterEnabled": True, "ingressRequestRateLimiterEnabled": True}
     play(scenario, ClusterSpec.replica_set(profile="9.0", parameters=enabled))
 
 

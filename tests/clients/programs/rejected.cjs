@@ -8,6 +8,7 @@ run(
     await admin.command({ ping: 1 });
     await admin.command({
       setParameter: 1,
+      ingressRequestRateLimiterEnabled: true,
       ingressRequestAdmissionRatePerSec: 1,
       ingressRequestAdmissionBurstCapacitySecs: 5e-6,
     });

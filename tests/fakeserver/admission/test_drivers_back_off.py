@@ -19,6 +19,7 @@ from fakeserver import ClusterSpec, UserSpec
 pytestmark = pytest.mark.slow
 
 NO_TOKENS: Final = {
+    "ingressRequestRateLimiterEnabled": True,
     "ingressRequestAdmissionRatePerSec": 1,
     "ingressRequestAdmissionBurstCapacitySecs": 5e-6,
 }

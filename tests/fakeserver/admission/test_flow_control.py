@@ -14,9 +14,11 @@ def _flow(limit: int = 10_000) -> FlowControl:
 
 
 def _sample(
-    lag: float, *, sustained: int | None = 2000, used: int = 3000, operations: int = 1000
+    lag: float, *, sustained: int | None = 2000, behind: int | None = 5000, per_operation: float | None = 3.0
 ) -> LagSample:
-    return LagSample(lag=lag, sustained=sustained, locks_used=3000, operations=1000)
+    return LagSample(
+        lag=lag, behind=behind, sustained=sustained, locks_used=3000, locks_per_operation=per_operation
+    )
 
 
 @pytest.mark.parametrize(
@@ -28,6 +30,8 @@ def _sample(
         pytest.param(_sample(15.0), 1425, id="at three times: a quarter"),
         pytest.param(_sample(500.0), 100, id="never below the minimum"),
         pytest.param(_sample(5.0, sustained=None), 1500, id="sustainer unknown: half of what was used"),
+        pytest.param(_sample(9.0, behind=None), 11_550, id="too few operations behind to call it a lag"),
+        pytest.param(_sample(9.0, per_operation=None), 11_550, id="too few samples to work anything out"),
     ],
 )
 def test_the_next_period_allows(sample: LagSample, limit: int) -> None:

@@ -107,11 +107,11 @@ def test_those_who_wait_keep_their_instant_when_the_rate_changes() -> None:
     assert limiter.acquire(0.0) == Reserved(0.0, 0.001)
 
 
-def test_while_it_hangs_everybody_who_may_queue_waits_for_an_hour() -> None:
+def test_while_it_hangs_everybody_who_may_queue_waits_for_an_hour_and_the_others_are_rejected() -> None:
     limiter = _limiter(burst_seconds=1000.0, max_queue_depth=1)
     limiter.hangs = True
     assert limiter.acquire(0.0) == Reserved(0.0, 3600.0)
-    assert limiter.acquire(0.0) is ADMITTED
+    assert limiter.acquire(0.0) is REJECTED
 
 
 def test_the_average_is_absent_until_somebody_was_admitted() -> None:

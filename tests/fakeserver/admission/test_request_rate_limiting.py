@@ -31,6 +31,7 @@ def _limited(
 ) -> ClusterSpec:
     """Describe servers that admit one request a second, after a burst; a monitor may always ask."""
     parameters = {
+        "ingressRequestRateLimiterEnabled": True,
         "ingressRequestAdmissionRatePerSec": 1,
         "ingressRequestAdmissionBurstCapacitySecs": burst,
         "ingressRequestRateLimiterApplicationExemptions": _APPLICATION,
@@ -366,7 +367,7 @@ def test_a_request_that_waits_is_shown_in_its_queue_and_can_be_killed() -> None:
         await talker.ok(_PING)
         await talker.send(_PING)
         await deployment.sleep(0.5)
-        (operation,) = [op for op in (await monitor.ok({"currentOp": 1}))["inprog"] if "currentQueue" in op]
+        (operation,) = [op for op in (await monitor.ok({"currentOp": 1}))["inprog"] if op.get("currentQueue")]
         queue = operation["currentQueue"]
         assert queue == {"name": "ingress", "timeQueuedMicros": pytest.approx(500_000, rel=0.01)}
         assert operation["queues"]["ingress"]["totalTimeQueuedMicros"] == queue["timeQueuedMicros"]

@@ -104,6 +104,9 @@ def test_what_it_changed_is_counted() -> None:
         "timesIncreased": 1,
         "totalAmountDecreased": 10,
         "totalAmountIncreased": 10,
+        "timesProbedStable": 2,
+        "timesProbedUp": 1,
+        "timesProbedDown": 1,
     }
 
 
@@ -117,3 +120,28 @@ def test_under_a_load_that_never_lets_up_it_climbs_to_the_best_concurrency(start
         busy = probing.tickets
         probing.probe(_seen(round(service.throughput(busy.total) * 1000), busy))
     assert probing.stable_concurrency == pytest.approx(settles, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("peak", "together", "by_pool"),
+    [
+        pytest.param(
+            Pools(70, 70), ProbingState.DOWN, ProbingState.UP, id="exhausted, together at the maximum"
+        ),
+        pytest.param(Pools(70, 0), ProbingState.DOWN, ProbingState.UP, id="one of them exhausted"),
+        pytest.param(Pools(60, 60), ProbingState.DOWN, ProbingState.DOWN, id="neither exhausted"),
+        pytest.param(Pools(4, 4), ProbingState.DOWN, ProbingState.STABLE, id="hardly used"),
+    ],
+)
+def test_newer_servers_compare_pool_by_pool(
+    peak: Pools, together: ProbingState, by_pool: ProbingState
+) -> None:
+    for compares_pools, state in ((False, together), (True, by_pool)):
+        probing = _probing(initial_concurrency=140, compares_pools=compares_pools)
+        probing.probe(_seen(100, peak))
+        assert probing.state is state
+
+
+def test_a_pool_at_its_maximum_does_not_grow_by_the_newer_rule_either() -> None:
+    probing = _probing(initial_concurrency=256, compares_pools=True)
+    assert probing.probe(_seen(100, Pools(128, 128))) == Pools(115, 115)

@@ -309,7 +309,7 @@ def test_probing_finds_more_tickets_where_more_get_more_done() -> None:
     async def scenario(deployment: Deployment) -> None:
         async def busy() -> None:
             talker = await deployment.connect()
-            until = deployment.world.clock.now() + 30
+            until = deployment.world.clock.now() + 10
             while deployment.world.clock.now() < until:
                 await talker.ok(_FIND)
 
@@ -318,4 +318,6 @@ def test_probing_finds_more_tickets_where_more_get_more_done() -> None:
         assert execution.read.size >= 10
         assert execution.stats()["monitor"]["timesIncreased"] > 5
 
-    play(scenario, _spec(serviceTimeConcurrencyLimit=20, throughputProbingInitialConcurrency=8))
+    # Commands must be much shorter than the interval of 100 ms, or a trial ends before it shows.
+    quick = {"serviceTimeBaseMillis": 10, "serviceTimeConcurrencyLimit": 20}
+    play(scenario, _spec(**quick, throughputProbingInitialConcurrency=8))

@@ -16,7 +16,11 @@ pytestmark = pytest.mark.slow
 
 # A hundred a second can be served. In each plan it is calm for five seconds and busy for ten at least.
 PLANS = [step(50, 300, seconds=20), ramp(50, 300, seconds=20), spike(50, 500, seconds=20)]
-LIMIT = {"ingressRequestAdmissionRatePerSec": 90, "ingressRequestAdmissionBurstCapacitySecs": 0.1}
+LIMIT = {
+    "ingressRequestRateLimiterEnabled": True,
+    "ingressRequestAdmissionRatePerSec": 90,
+    "ingressRequestAdmissionBurstCapacitySecs": 0.1,
+}
 
 
 def _virtual(trial: Trial, seed: int = 0) -> Report:

@@ -64,7 +64,11 @@ def test_a_rejection_is_none_of_the_goodput() -> None:
         answers = await _ask(deployment, [0.0, 0.1])
         assert [answer.outcome for answer in answers] == [Outcome.SERVED, Outcome.REJECTED]
 
-    limited = {"ingressRequestAdmissionRatePerSec": 1, "ingressRequestAdmissionBurstCapacitySecs": 1.0}
+    limited = {
+        "ingressRequestRateLimiterEnabled": True,
+        "ingressRequestAdmissionRatePerSec": 1,
+        "ingressRequestAdmissionBurstCapacitySecs": 1.0,
+    }
     play(scenario, ClusterSpec.standalone(parameters=limited))
 
 

@@ -1,0 +1,77 @@
+"""How a mongos retries what an overloaded shard refused: the budget, the backoff and what is counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fakeserver.admission.shard_retries import RetryParameters, ShardClient
+
+
+def _client(**facts: Any) -> ShardClient:
+    return ShardClient(RetryParameters(**facts))
+
+
+def _overloads(client: ShardClient, times: int, **facts: Any) -> list[float | None]:
+    operation = client.begin()
+    told = {"overloaded": True, "retryable": True, "target": "a", **facts}
+    return [client.failed(operation, **told) for _ in range(times)]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "facts", "delays"),
+    [
+        pytest.param({}, {}, [0.2, 0.4, 0.8, None], id="doubles, three times"),
+        pytest.param({"max_attempts": 0}, {}, [None], id="no retries"),
+        pytest.param({"max_backoff": 0.3}, {}, [0.2, 0.3, 0.3, None], id="bounded"),
+        pytest.param({}, {"hint": 0.5}, [1.0, 2.0, 4.0, None], id="from the shard's own base"),
+        pytest.param({}, {"dice": 0.5}, [0.1, 0.2, 0.4, None], id="scaled by dice"),
+        pytest.param({}, {"retryable": False}, [None], id="never what must not be retried"),
+        pytest.param({}, {"overloaded": False}, [0.0, 0.0, 0.0, None], id="other errors at once"),
+        pytest.param({"capacity": 2}, {}, [0.2, 0.4, None], id="as long as the budget lasts"),
+    ],
+)
+def test_the_delays_of_an_operation(
+    parameters: dict[str, Any], facts: dict[str, Any], delays: list[float | None]
+) -> None:
+    assert _overloads(_client(**parameters), len(delays), **facts) == delays
+
+
+def test_each_overload_costs_a_token_and_what_ends_well_gives_one_back_and_a_little_more() -> None:
+    client = _client(capacity=10)
+    operation = client.begin()
+    client.failed(operation, overloaded=True, retryable=True, target="a")
+    client.failed(operation, overloaded=True, retryable=True, target="a")
+    assert client.balance == 8
+    client.ended(operation, overloaded=False, failed=False)
+    assert client.balance == pytest.approx(9.1)
+    client.ended(client.begin(), overloaded=False, failed=False)
+    assert client.balance == pytest.approx(9.2)
+
+
+def test_a_full_bucket_takes_no_more_and_a_smaller_one_loses_what_does_not_fit() -> None:
+    client = _client(capacity=10)
+    client.ended(client.begin(), overloaded=False, failed=False)
+    assert client.balance == 10
+    client.reconfigure(RetryParameters(capacity=3))
+    assert client.balance == 3
+
+
+def test_everything_is_counted() -> None:
+    client = _client()
+    recovered = client.begin()
+    client.failed(recovered, overloaded=True, retryable=True, target="a")
+    client.retargeted()
+    client.ended(recovered, overloaded=False, failed=False)
+    _overloads(client, 4)
+    assert client.stats() == {
+        "numOperationsAttempted": 2,
+        "numOperationsRetriedAtLeastOnceDueToOverload": 2,
+        "numOperationsRetriedAtLeastOnceDueToOverloadAndSucceeded": 1,
+        "numRetriesDueToOverloadAttempted": 4,
+        "numRetriesRetargetedDueToOverload": 1,
+        "numOverloadErrorsReceived": 5,
+        "totalBackoffTimeMillis": 200 + 200 + 400 + 800,
+        "retryBudgetTokenBucketBalance": 996.0,
+    }
