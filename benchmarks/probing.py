@@ -1,7 +1,9 @@
 """Whether throughput probing finds the best concurrency: from below and from above, in virtual time.
 
 `python -m benchmarks.probing` runs a workload against a server whose best concurrency is known, and prints
-where tickets and throughput settle in the last third. `--plot FILE` draws the way there too (extra `plots`).
+where tickets and throughput settle in the last third; then the same under a load that never lets up, with far
+more clients than tickets, from above the best, by the specified rule and by that of newer servers, which
+compare pool by pool (`throughputProbingComparesPools`). `--plot FILE` draws the way there (extra `plots`).
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from harness.overload.probing import Point
 
 _STARTS = (10, 40, 80)
+_PRESSED_STARTS = (80, 160)
+_PRESSED_CLIENTS = 200
 _SETTLED_AFTER = 2 / 3
 
 
@@ -33,22 +37,32 @@ def run(trials: Sequence[ProbingTrial]) -> list[Sequence[Point]]:
     ]
 
 
+def pressed_trials(seconds: float) -> list[ProbingTrial]:
+    """Return the trials with more clients than any number of tickets can serve."""
+    return [
+        ProbingTrial(start=start, clients=_PRESSED_CLIENTS, seconds=seconds, compares_pools=compares_pools)
+        for compares_pools in (False, True)
+        for start in _PRESSED_STARTS
+    ]
+
+
 def report(trials: Sequence[ProbingTrial], runs: Sequence[Sequence[Point]]) -> dict[str, Any]:
     """Return where they settled, in numbers."""
-    rows = []
-    for trial, points in zip(trials, runs, strict=True):
-        tickets, throughput = settled(points, trial.seconds * _SETTLED_AFTER)
-        rows.append(
-            {
-                "start": trial.start,
-                "tickets": tickets,
-                "of_best": tickets / trial.best,
-                "throughput": throughput,
-                "of_best_throughput": throughput / trial.best_throughput,
-            }
-        )
     first = trials[0]
+    rows = [_row(trial, points) for trial, points in zip(trials, runs, strict=True)]
     return {"best": first.best, "clients": first.clients, "seconds": first.seconds, "trials": rows}
+
+
+def _row(trial: ProbingTrial, points: Sequence[Point]) -> dict[str, Any]:
+    tickets, throughput = settled(points, trial.seconds * _SETTLED_AFTER)
+    return {
+        "start": trial.start,
+        "rule": "pool by pool" if trial.compares_pools else "as specified",
+        "tickets": tickets,
+        "of_best": tickets / trial.best,
+        "throughput": throughput,
+        "of_best_throughput": throughput / trial.best_throughput,
+    }
 
 
 def table(report: dict[str, Any]) -> str:
@@ -56,10 +70,10 @@ def table(report: dict[str, Any]) -> str:
     best, clients, seconds = report["best"], report["clients"], report["seconds"]
     lines = [
         f"best concurrency {best}, {clients} clients, {seconds:g} s of virtual time",
-        f"{'start':>8}{'tickets':>10}{'of best':>10}{'operations/s':>16}{'of best':>10}",
+        f"{'start':>8}{'rule':>14}{'tickets':>10}{'of best':>10}{'operations/s':>16}{'of best':>10}",
     ]
     lines += [
-        f"{row['start']:8}{row['tickets']:10.1f}{row['of_best']:10.1%}"
+        f"{row['start']:8}{row['rule']:>14}{row['tickets']:10.1f}{row['of_best']:10.1%}"
         f"{row['throughput']:16,.0f}{row['of_best_throughput']:10.1%}"
         for row in report["trials"]
     ]
@@ -99,7 +113,10 @@ def main(arguments: list[str] | None = None) -> int:
     if options.plot:
         draw(options.plot, trials, runs)
     found = report(trials, runs)
-    print(json.dumps(found, indent=2) if options.json else table(found))
+    pressed = pressed_trials(options.seconds)
+    found["pressed"] = report(pressed, [trial.run_pressed() for trial in pressed])
+    text = f"{table(found)}\n\nunder a load that never lets up\n{table(found['pressed'])}"
+    print(json.dumps(found, indent=2) if options.json else text)
     return 0
 
 

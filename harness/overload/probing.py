@@ -5,10 +5,15 @@ from __future__ import annotations
 import asyncio
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import fakeserver
+from fakeserver.admission.controls import CORES, AdmissionControl
+from fakeserver.parameters import ServerParameters
+from fakeserver.profile import Profile
 from harness.overload.open_loop import exchange
+from harness.sim.model import Model, ModelServer
 from mongowire.connection import WireConnection
 from mongowire.messages import OpMsg
 
@@ -48,6 +53,8 @@ class ProbingTrial:
     think: float = 0.002
     seconds: float = 60.0
     every: float = 0.5
+    compares_pools: bool = False
+    """Whether the server probes by the rule of newer releases."""
 
     @property
     def best_throughput(self) -> float:
@@ -60,7 +67,38 @@ class ProbingTrial:
             "serviceTimeConcurrencyLimit": self.best,
             "serviceTimeK": self.best / 2,
             "throughputProbingInitialConcurrency": self.start,
+            "throughputProbingComparesPools": self.compares_pools,
         }
+
+    def run_pressed(self) -> Sequence[Point]:
+        """Run it with clients that never think, so that whatever tickets there are, all are taken.
+
+        The model without bytes does: so many clients need no connections to show what tickets they get.
+        """
+        profile = Profile.named("8.2")
+        parameters = ServerParameters(profile, self.parameters())
+        model = Model()
+        admission = AdmissionControl(parameters, profile, cores=CORES, now=0.0)
+        server = ModelServer(model, admission)
+
+        def ask(number: int) -> None:
+            def again(_code: int | None) -> None:
+                ask(number)
+
+            server.request("delete" if number % 2 else "find", "write" if number % 2 else "read", again)
+
+        for number in range(self.clients):
+            # No two of them march in step.
+            model.at(self.base * number / self.clients, partial(ask, number))
+        points: list[Point] = []
+        finished, execution = 0, admission.execution
+        while model.now < self.seconds:
+            model.run(until=model.now + self.every)
+            now = execution.read.finished + execution.write.finished
+            tickets = execution.read.size + execution.write.size
+            points.append(Point(model.now, tickets, (now - finished) / self.every))
+            finished = now
+        return points
 
     async def run(self, *, network: Network, clock: Clock, rng: Rng) -> Sequence[Point]:
         """Run it on these ports, and return what there was at every so many seconds."""

@@ -79,6 +79,18 @@ def test_the_probing_benchmark_tells_where_it_settled() -> None:
     assert lines[2].split()[0] == "40"
 
 
+def test_the_probing_benchmark_hides_nothing_of_a_load_that_never_lets_up() -> None:
+    """From above the best no rule comes down again: the demand is there for whatever tickets there are."""
+    rows = _report("probing", "--starts", "40", "--seconds=3")["pressed"]["trials"]
+    assert [(row["rule"], row["start"]) for row in rows] == [
+        *(("as specified", 80), ("as specified", 160)),
+        *(("pool by pool", 80), ("pool by pool", 160)),
+    ]
+    for row in rows:
+        assert row["of_best"] > 1.9
+        assert row["of_best_throughput"] < 0.55
+
+
 @pytest.mark.parametrize("name", ["overload", "probing"])
 def test_figures_are_drawn(name: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="figures need the extra plots")
