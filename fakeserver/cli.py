@@ -79,6 +79,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="NAME:PASSWORD",
         help="a user of the admin database with the role root; the connection string names the first",
     )
+    add("--noscripting", action="store_true", help="refuse server-side JavaScript")
     _add_tls(add)
     add(_REMOTE, dest="remote", action="store_true", help="allow a bind_ip that other machines can reach")
     add("--fork", action="store_true", help=argparse.SUPPRESS)
@@ -139,6 +140,7 @@ def spec_of(options: argparse.Namespace, environment: Mapping[str, str]) -> Clus
         auth=options.auth or options.keyFile is not None,
         users=tuple(_user(text) for text in options.user),
         tls=_tls(options),
+        javascript=not options.noscripting,
     )
 
 

@@ -14,11 +14,7 @@ from fakeserver.counters import Counters
 from fakeserver.errors import CommandError
 from fakeserver.establishment import Gate
 from fakeserver.events import FailPointHit
-from fakeserver.failpoints import (
-    ON_PRIMARY_TRANSACTIONAL_WRITE,
-    FailPointRegistry,
-    Target,
-)
+from fakeserver.failpoints import ON_PRIMARY_TRANSACTIONAL_WRITE, FailPointRegistry, Target
 from fakeserver.flow_monitor import FlowMonitor
 from fakeserver.hello import topology_version
 from fakeserver.lag import Position
@@ -96,6 +92,8 @@ class Node:
         self.catalog: Catalog = cluster.catalog
         self.transactions: Transactions = cluster.transactions
         self.auth = cluster.spec.auth
+        self.javascript = cluster.spec.javascript
+        """Whether it runs scripts (mongod's security.javascriptEnabled)."""
         self.cursors = cursors
         self.rng = rng
         self.log = log

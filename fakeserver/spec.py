@@ -116,7 +116,8 @@ class ClusterSpec:
     `parameters` are server parameters as at start-up, for every member. `election_delay` is how long, in
     seconds, a set is without a primary when one steps down or dies.
     `journal_records` is how many records the deployment's journal keeps: the newest. `auth` switches access
-    control on; `users` exist from the start, with or without it. `tls` is a `TlsSpec`.
+    control on; `users` exist from the start, with or without it. `tls` is a `TlsSpec`. `javascript` says
+    whether scripts run at all, as mongod's security.javascriptEnabled does.
 
     A sharded cluster has `mongos` routers, whose `ports` are given, over `shards` replica sets of `members`
     each, on free ports. In front of a load-balanced one stand two balancers, of the first mongos and of all,
@@ -141,6 +142,7 @@ class ClusterSpec:
     auth: bool = False
     users: tuple[UserSpec, ...] = ()
     tls: TlsSpec | None = None
+    javascript: bool = True
 
     def __post_init__(self) -> None:
         """Refuse what cannot run, with a message that names the field."""

@@ -9,6 +9,7 @@ from fakeserver.commands import local_collections, output_stages, source_stages
 from fakeserver.commands.change_streams import open_stream
 from fakeserver.commands.cursors import Cursor, first_batch
 from fakeserver.commands.explain import explain_aggregate
+from fakeserver.commands.match_rules import check_matches
 from fakeserver.commands.reading import (
     check_hint,
     check_uuid,
@@ -75,6 +76,7 @@ def aggregate(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     names = [stage_name(stage) for stage in pipeline]
     _check_known(names, ctx.node.profile.max_wire_version)
     _check_order(names, whole_database=not isinstance(target, str))
+    check_matches(pipeline)
     if request.get("apiStrict", False):
         _check_strict(pipeline)
     _check_read_concern(request, names)
@@ -117,7 +119,7 @@ def run(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], pipeline
     engine = ctx.catalog.engine
     if first in source_stages.SOURCES:
         variables = {**(options.let or {}), "NOW": options.now}
-        compile_pipeline(pipeline[1:], Scope(variables=variables, read=options.read))
+        compile_pipeline(pipeline[1:], Scope(variables=variables, read=options.read, scripts=options.scripts))
         documents = source_stages.SOURCES[first](ctx, ns, pipeline[0][first])
         return engine.aggregate(source, pipeline[1:], options=options, documents=documents)
     held = local_collections.documents_of(ctx, source)

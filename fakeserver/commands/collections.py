@@ -71,7 +71,7 @@ def create(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Make a collection or a view."""
     ns = namespace(ctx, request)
     options = {name: request[name] for name in _OPTION_NAMES if name in request}
-    _check_options(options)
+    _check_options(ctx, options)
     if ctx.in_transaction and ("viewOn" in options or "timeseries" in options):
         kind = "view" if "viewOn" in options else "timeseries collection"
         raise CommandError(
@@ -112,7 +112,7 @@ def _asked(options: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _check_options(options: Mapping[str, Any]) -> None:
+def _check_options(ctx: CommandContext, options: Mapping[str, Any]) -> None:
     if options.get("capped") and "size" not in options:
         raise _invalid("the 'size' field is required when 'capped' is true")
     if not options.get("capped") and ("size" in options or "max" in options):
@@ -132,7 +132,7 @@ def _check_options(options: Mapping[str, Any]) -> None:
     if "viewOn" in options:
         if options.get("capped") or "validator" in options:
             raise _invalid("Cannot create a view with the options of a collection")
-        compile_pipeline(options.get("pipeline", []), Scope(variables={"NOW": None}))
+        compile_pipeline(options.get("pipeline", []), Scope(variables={"NOW": None}, scripts=ctx.scripts))
     if "timeseries" in options and "timeField" not in options["timeseries"]:
         raise CommandError(
             ErrorCode.IDL_FAILED_TO_PARSE,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from bson import Timestamp
 
+from fakeserver.commands.scripting import Scripts
 from fakeserver.errors import CommandError
 from fakeserver.oplog import Written
 from fakeserver.pipeline import Park
@@ -74,7 +75,27 @@ class CommandContext:
     cursor_checked_out: bool = False
     transaction: Transaction | None = None
     finished: dict[int, Any] = field(default_factory=dict)
-    """What statements came to that ran before the command had to wait for a transaction."""
+    """What statements came to that ran before the command had to wait, for a transaction or for a script."""
+    _scripts: Scripts | None = None
+
+    @property
+    def scripts(self) -> Scripts:
+        """What runs the command's JavaScript."""
+        if self._scripts is None:
+            self._scripts = Scripts(self)
+        return self._scripts
+
+    def run_again(self, now: float) -> None:
+        """Begin another run of a command that had to wait. Raises `CommandError` 50."""
+        self.now = now
+        if self._scripts is not None:
+            self._scripts.run_again()
+
+    def statement_done(self, number: int, outcome: Any) -> None:
+        """Remember what a statement came to, its result or its error: another run does not repeat it."""
+        self.finished[number] = outcome
+        if self._scripts is not None:
+            self._scripts.statement_done()
 
     def object_id(self) -> ObjectId:
         """Return a new ObjectId, later than all that the node has made."""

@@ -15,6 +15,7 @@ from fakeserver.commands.table import CommandTable, Reply, first_argument
 from fakeserver.errors import CommandError
 from fakeserver.hello import MAX_BSON_OBJECT_SIZE
 from fakeserver.replication import Role
+from fakeserver.storage import javascript
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def build_info(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
         "gitVersion": "0" * 40,
         "modules": [],
         "allocator": "system",
-        "javascriptEngine": "none",
+        "javascriptEngine": "mozjs" if ctx.node.javascript and javascript.available() else "none",
         "sysInfo": "deprecated",
         "versionArray": profile.version_array,
         "bits": 64,

@@ -8,7 +8,7 @@ from fakeserver.commands import default_table
 from fakeserver.commands.distinct import index_to_scan
 from fakeserver.commands.find import check_bounds
 from fakeserver.commands.plan_stages import Wanted, tree
-from fakeserver.commands.reading import check_hint, query_of, reader
+from fakeserver.commands.reading import check_hint, indexes_of, query_of, reader
 from fakeserver.commands.table import CommandTable, Reply, first_argument
 from fakeserver.errors import CommandError
 from fakeserver.idl import Field, Fields
@@ -16,6 +16,7 @@ from fakeserver.profile import WIRE_80
 from fakeserver.storage.bounds import clauses
 from fakeserver.storage.engine import Namespace, Query
 from fakeserver.storage.scope import Scope
+from fakeserver.storage.search_rules import metadata_of_pipeline
 from fakeserver.storage.sorting import check_sort
 from fakeserver.storage.stages import compile_pipeline
 from mongowire.codes import ErrorCode
@@ -23,6 +24,7 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from fakeserver.catalog import Collection
     from fakeserver.commands.context import CommandContext
     from fakeserver.storage.engine import Document, Explanation
 
@@ -111,7 +113,7 @@ def described(
     source, view, collection = ctx.catalog.resolve(ns)
     if name == "aggregate" or view:
         pipeline = [*view, *_as_pipeline(name, command)]
-        compile_pipeline(pipeline, Scope(variables={"NOW": ctx.utc()}, read=reader(ctx, ctx.db)))
+        compile_pipeline(pipeline, _scope(ctx, pipeline, collection))
         statement = _pipeline(command, pipeline)
     else:
         statement = _statement(name, command)
@@ -135,6 +137,21 @@ def described(
         stages = [{"$cursor": cursor}, *({**stage} for stage in statement.stages)]
         return {"explainVersion": "1", "stages": stages, **around}
     return {"explainVersion": "1", **cursor, **around}
+
+
+def _scope(
+    ctx: CommandContext, pipeline: Sequence[Mapping[str, Any]], collection: Collection | None
+) -> Scope:
+    """Return the surroundings in which a pipeline is only compiled."""
+    metadata = metadata_of_pipeline(pipeline)
+    return Scope(
+        variables={"NOW": ctx.utc()},
+        read=reader(ctx, ctx.db),
+        meta={} if metadata is None else metadata.readers(),
+        make_id=ctx.object_id,
+        scripts=ctx.scripts,
+        indexes=indexes_of(collection),
+    )
 
 
 def _as_pipeline(name: str, command: Mapping[str, Any]) -> list[Mapping[str, Any]]:

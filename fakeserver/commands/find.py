@@ -12,6 +12,7 @@ from fakeserver.commands.reading import (
     check_hint,
     check_uuid,
     collation_of,
+    indexes_of,
     namespace,
     query_of,
     reader,
@@ -131,6 +132,8 @@ def query(
         return_key=request.get("returnKey", False),
         show_record_id=request.get("showRecordId", False),
         make_id=ctx.object_id,
+        scripts=ctx.scripts,
+        indexes=indexes_of(collection),
     )
 
 

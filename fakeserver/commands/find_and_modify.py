@@ -134,5 +134,7 @@ def _shown(
         return copy_value(image)  # type: ignore[no-any-return]
     query = query_of(ctx, request, ctx.catalog.get(ns))
     variables = {**(query.let or {}), "NOW": query.now}
-    project = compile_projection(fields, Scope(variables=variables), query=request.get("query") or {})
+    project = compile_projection(
+        fields, Scope(variables=variables, scripts=query.scripts), query=request.get("query") or {}
+    )
     return copy_value(project(image))  # type: ignore[no-any-return]

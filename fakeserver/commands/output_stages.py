@@ -213,10 +213,15 @@ class Merge(_Writer):
         return self.when_matched
 
     def _variables(self, document: Document) -> dict[str, Any]:
-        scope = Scope(variables={**(self.options.let or {}), "NOW": self.options.now})
+        options = self.options
+        scope = Scope(
+            variables={**(options.let or {}), "NOW": options.now},
+            make_id=options.make_id,
+            scripts=options.scripts,
+        )
         frame = scope.frame(document)
         values = {name: compile_expression(value, scope)(frame) for name, value in self.let.items()}
-        return {**(self.options.let or {}), "new": document, **values}
+        return {**(options.let or {}), "new": document, **values}
 
 
 def _parse_merge(

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fakeserver.storage.bounds import SCALARS
 from fakeserver.storage.printing import show_document
+from fakeserver.storage.search_rules import is_served_by
 
 if TYPE_CHECKING:
     from fakeserver.storage.engine import Document, Explanation, IndexSpec, Query
 
 _SORT_MEMORY: Final = 104_857_600
+_NEAREST: Final = ("GEO_NEAR_2D", "GEO_NEAR_2DSPHERE")
 _WRITES: Final = {
     "update": "UPDATE",
     "delete": "DELETE",
@@ -52,11 +54,25 @@ def _source(wanted: Wanted, told: Explanation) -> Document:
         return {"stage": "EXPRESS_IXSCAN", "keyPattern": pattern, "indexName": told.index.name}
     if _is_id_lookup(query):
         return {"stage": "IDHACK"}
+    if is_served_by(query.filter, told.index):
+        return _search(query, told)
     scan = {"stage": "IXSCAN", **_index(told), "direction": direction, "indexBounds": dict(told.bounds)}
     left = {name: value for name, value in query.filter.items() if name not in told.covered}
     if wanted.name == "distinct" and wanted.key in told.index.key and not left:
         return {**scan, "stage": "DISTINCT_SCAN"}
     return {"stage": "FETCH", **({"filter": left} if left else {}), "inputStage": scan}
+
+
+def _search(query: Query, told: Explanation) -> Document:
+    """Return the stages of a search by text or by distance."""
+    index = _index(told)
+    if "text" in index["keyPattern"].values():
+        left = {name: value for name, value in query.filter.items() if name != "$text"}
+        scan = {"stage": "IXSCAN", **index, "direction": "forward", "indexBounds": dict(told.bounds)}
+        fetch = {"stage": "FETCH", **({"filter": left} if left else {}), "inputStage": scan}
+        return {"stage": "TEXT_MATCH", "indexName": index["indexName"], "inputStage": fetch}
+    kind = "2D" if "2d" in index["keyPattern"].values() else "2DSPHERE"
+    return {"stage": f"GEO_NEAR_{kind}", **index}
 
 
 def _index(told: Explanation) -> Document:
@@ -135,9 +151,9 @@ def _counted(plan: Document, told: Explanation) -> Document:
     stage = plan["stage"]
     shown = {name: value for name, value in plan.items() if name != "inputStage"}
     shown["nReturned"] = told.keys if stage == "IXSCAN" else told.returned
-    if stage in {"IXSCAN", "IDHACK", "DISTINCT_SCAN", "EXPRESS_IXSCAN"}:
+    if stage in {"IXSCAN", "IDHACK", "DISTINCT_SCAN", "EXPRESS_IXSCAN", *_NEAREST}:
         shown["keysExamined"] = told.keys
-    if stage in {"COLLSCAN", "FETCH", "IDHACK", "EXPRESS_IXSCAN"}:
+    if stage in {"COLLSCAN", "FETCH", "IDHACK", "EXPRESS_IXSCAN", *_NEAREST}:
         shown["docsExamined"] = told.documents
     if "inputStage" in plan:
         shown["inputStage"] = _counted(plan["inputStage"], told)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from fakeserver.catalog import Collection
     from fakeserver.commands.context import CommandContext
-    from fakeserver.storage.engine import Document
+    from fakeserver.storage.engine import Document, IndexSpec
 
 NATURAL: Final = "$natural"
 
@@ -79,8 +79,15 @@ def query_of(
         let=variables(ctx, statement.get("let")),
         now=ctx.utc(),
         make_id=ctx.object_id,
+        scripts=ctx.scripts,
+        indexes=indexes_of(collection),
         **parts,
     )
+
+
+def indexes_of(collection: Collection | None) -> tuple[IndexSpec, ...]:
+    """Return a collection's indexes."""
+    return () if collection is None else tuple(collection.indexes.values())
 
 
 def collation_of(statement: Mapping[str, Any], collection: Collection | None) -> Mapping[str, Any] | None:

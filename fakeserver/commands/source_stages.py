@@ -128,7 +128,7 @@ SOURCES: Final[dict[str, Callable[[CommandContext, Namespace, Any], list[Documen
     "$planCacheStats": _plan_cache_stats,
     "$listSearchIndexes": _search_indexes,
 }
-FIRST_ONLY: Final = frozenset(SOURCES) | {"$changeStream"}
+FIRST_ONLY: Final = frozenset(SOURCES) | {"$changeStream", "$geoNear"}
 """The stages that can only be the first; a change stream is a cursor of its own kind."""
 
 LOCAL_ONLY: Final = frozenset({"$currentOp", "$listLocalSessions", "$listSearchIndexes"})

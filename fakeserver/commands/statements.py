@@ -93,9 +93,15 @@ class Batch:
         if recorded is not None:
             self.retried.append(number)
             return dict(recorded)
-        if not self.ctx.waits_for_transactions:
-            return self._apply(number, collection, write)
-        return self._apply_alone(number, collection, write)
+        apply = self._apply_alone if self.ctx.waits_for_transactions else self._apply
+        try:
+            result = apply(number, collection, write)
+        except CommandError as error:
+            # Not the error itself, whose frames hold the command.
+            self.ctx.statement_done(number, type(error)(error.code, error.message, extra=error.extra))
+            raise
+        self.ctx.statement_done(number, result)
+        return result
 
     def _finished(self, number: int) -> Document:
         """Return or raise again what a statement came to before the command had to wait."""
@@ -109,14 +115,8 @@ class Batch:
         self, number: int, collection: Callable[[], Collection | None], write: Callable[[Accept], Document]
     ) -> Document:
         """Apply a statement beside open transactions. Raises `Park` to be run again when one has ended."""
-        try:
-            with self.ctx.single_statement():
-                result = self._apply(number, collection, write)
-        except CommandError as error:
-            self.ctx.finished[number] = error
-            raise
-        self.ctx.finished[number] = result
-        return result
+        with self.ctx.single_statement():
+            return self._apply(number, collection, write)
 
     def _apply(
         self, number: int, collection: Callable[[], Collection | None], write: Callable[[Accept], Document]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.commands.documents import check_id, with_times
 from fakeserver.commands.insert import WRITE_FIELDS
-from fakeserver.commands.reading import check_hint, check_uuid, collation_of, namespace, variables
+from fakeserver.commands.reading import check_hint, check_uuid, collation_of, indexes_of, namespace, variables
 from fakeserver.commands.statements import Batch, refuse_retryable_multi
 from fakeserver.commands.table import CommandTable, Reply
 from fakeserver.errors import CommandError, WriteError
@@ -144,6 +144,8 @@ def apply(
         collation=collation_of(statement, collection),
         now=ctx.utc(),
         make_id=ctx.object_id,
+        scripts=ctx.scripts,
+        indexes=indexes_of(collection),
     )
 
     def check(change: Changed) -> None:

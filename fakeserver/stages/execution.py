@@ -49,7 +49,7 @@ class Execute(Stage):
                     _fail_before_run(request)
                 context = request.context = _context(request, now)
             else:
-                context.now = now
+                context.run_again(now)
             if node.transactions.open and not request.has_autocommit:
                 _wait_for_transactions(request, now)
             request.body = request.spec.handler(context, command)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from fakeserver.errors import CommandError
+from fakeserver.storage import scripted
 from fakeserver.storage.expression_arrays import merge_objects, unique
 from fakeserver.storage.expression_math import average, deviation, extreme, total
 from fakeserver.storage.expressions import compile_expression
@@ -56,6 +57,8 @@ def compile_accumulator(operator: str, argument: Any, scope: Scope) -> Accumulat
         return Accumulator(quantile.source, lambda values, _first: quantile.summarize(values))
     if operator == "$count":
         return _count(argument)
+    if operator == "$accumulator":
+        return Accumulator(*scripted.compile_accumulator(argument, scope, compile_expression))
     accumulate = _ACCUMULATORS.get(operator)
     if accumulate is None:
         raise CommandError(_UNKNOWN, f"unknown group operator '{operator}'")

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
+    from fakeserver.storage.scope import Scripts
+
 Document: TypeAlias = dict[str, Any]
 
 
@@ -43,6 +45,8 @@ class Query(NamedTuple):
     `now` is what `$$NOW` means. `hint` is the name of an index or its key, or a direction of `$natural`.
     `minimum` (included) and `maximum` (excluded) bound the keys of the hinted index. `read` returns the
     documents of another collection, for stages that join, and `make_id` an ObjectId, for `$createObjectId`.
+    `scripts` runs JavaScript, where it is allowed. `indexes` are those of the collection, which text and
+    geographic searches look for.
     """
 
     filter: Mapping[str, Any] = _NOTHING
@@ -60,6 +64,8 @@ class Query(NamedTuple):
     show_record_id: bool = False
     read: Callable[[Any], list[Document]] | None = None
     make_id: Callable[[], Any] | None = None
+    scripts: Scripts | None = None
+    indexes: Sequence[IndexSpec] = ()
 
 
 class Update(NamedTuple):

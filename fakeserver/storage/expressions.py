@@ -23,6 +23,7 @@ from fakeserver.storage import (
 from fakeserver.storage.functions import FunctionTable
 from fakeserver.storage.paths import gather, split
 from fakeserver.storage.printing import show, show_document
+from fakeserver.storage.scripted import compile_function
 from fakeserver.storage.values import MISSING, equal, is_object, order, truthy, type_name
 from mongowire.codes import ErrorCode
 
@@ -398,6 +399,7 @@ _FORMS: Final[dict[str, Callable[[Compiler, Any], Evaluate]]] = {
     "$literal": _literal,
     "$const": _literal,
     "$rand": _rand,
+    "$function": compile_function,
     "$meta": _meta,
     "$createObjectId": _create_object_id,
     "$percentile": _quantile("$percentile"),

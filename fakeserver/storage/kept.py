@@ -10,6 +10,8 @@ from fakeserver.storage.engine import IndexSpec
 from fakeserver.storage.index_keys import KeyMaker
 from fakeserver.storage.indexes import OrderedIndex, UniqueIndex, ValueIndex
 from fakeserver.storage.planning import SCAN, Plan, hinted, natural_direction, plans
+from fakeserver.storage.search_rules import is_served_by
+from fakeserver.storage.special_indexes import check_of
 from fakeserver.storage.values import MISSING, identity
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
     from fakeserver.storage.engine import Capped, Document, Namespace, Query
     from fakeserver.storage.indexes import Entry
+    from fakeserver.storage.special_indexes import Check
 
 _ID: Final = "_id_"
 _ID_INDEX: Final = IndexSpec(_ID, {"_id": 1}, unique=True)
@@ -44,7 +47,7 @@ class Kept:
     unique: dict[str, UniqueIndex] = field(default_factory=dict)
     by_value: dict[str, ValueIndex] = field(default_factory=dict)
     ordered: dict[str, OrderedIndex] = field(default_factory=_by_id)
-    refusing: tuple[OrderedIndex, ...] = ()
+    checks: dict[str, Check] = field(default_factory=dict)
     sizes: dict[Hashable, int] = field(default_factory=dict)
     records: dict[Hashable, int] = field(default_factory=dict)
     next_record: int = 1
@@ -61,6 +64,7 @@ class Kept:
             unique={name: index.fork() for name, index in self.unique.items()},
             by_value={name: index.fork() for name, index in self.by_value.items()},
             ordered={name: index.fork() for name, index in self.ordered.items()},
+            checks=dict(self.checks),
             sizes=dict(self.sizes),
             records=dict(self.records),
             shared=False,
@@ -91,6 +95,9 @@ class Kept:
             index = self._hinted(query.hint)
             return SCAN if index is None else hinted(query, index, self._prepare)
         wanted = query.filter
+        for index in self.ordered.values():
+            if not index.is_ordered and is_served_by(wanted, index.spec):
+                return Plan(index)
         every = bool(query.sort) or "$and" in wanted
         found = plans(
             query,
@@ -226,24 +233,26 @@ class Kept:
         self.ordered.pop(_ID, None)
 
     def check(self, key: Hashable, document: Document) -> None:
-        """Refuse a document that an index cannot hold. Raises `WriteError` 11000, 171, 16746 or 16766."""
+        """Refuse a document that an index cannot hold. Raises `WriteError`."""
         for unique in self.unique.values():
             unique.check(key, document)
-        for ordered in self.refusing:
-            ordered.maker.values(document)
+        for check in self.checks.values():
+            check(document)
 
     def add_index(self, ns: Namespace, spec: IndexSpec, *, tolerant: bool) -> None:
         """Enforce an index and look values up in it.
 
-        Raises `WriteError` 171, 16746 or 16766 for documents that it cannot hold, and 11000 for keys that
-        several have, unless `tolerant`.
+        Raises `WriteError` for documents that it cannot hold, and 11000 for keys that several have, unless
+        `tolerant`.
         """
         maker = KeyMaker(spec)
         ordered = OrderedIndex(maker)
-        if maker.may_refuse:
+        check = maker.values if maker.may_refuse else check_of(spec)
+        if check is not None:
             for document in self.store.documents:
-                maker.values(document)
+                check(document)
                 ordered.multikey = ordered.multikey or maker.spans(document)
+            self.checks[spec.name] = check
         if spec.unique:
             unique = UniqueIndex(ns, maker)
             for key, document in self.items():
@@ -252,8 +261,6 @@ class Kept:
                 unique.add(key, document)
             self.unique[spec.name] = unique
         self.ordered[spec.name] = ordered
-        if maker.may_refuse:
-            self.refusing = (*self.refusing, ordered)
         if ValueIndex.serves(spec):
             index = self.by_value[spec.name] = ValueIndex(spec)
             for key, document in self.items():
@@ -264,7 +271,7 @@ class Kept:
         self.unique.pop(name, None)
         self.by_value.pop(name, None)
         self.ordered.pop(name, None)
-        self.refusing = tuple(index for index in self.refusing if index.spec.name != name)
+        self.checks.pop(name, None)
 
 
 def _places(entries: list[Entry], plan: Plan) -> Iterator[tuple[int, int]]:

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from bson import DBRef, Regex
 
 from fakeserver.errors import CommandError
+from fakeserver.storage import geo_operators
 from fakeserver.storage.expressions import compile_expression
 from fakeserver.storage.match_operators import LEAF_OPERATORS, equality, is_operators, membership, regex_test
 from fakeserver.storage.paths import read, split
 from fakeserver.storage.schema import compile_schema
 from fakeserver.storage.scope import Scope
+from fakeserver.storage.scripted import compile_where
+from fakeserver.storage.text_search import compile_text
 from fakeserver.storage.values import MISSING, as_mapping, equal, exact, is_number, is_object, truthy
 from mongowire.codes import ErrorCode
 
@@ -25,16 +28,17 @@ if TYPE_CHECKING:
     Predicate: TypeAlias = Callable[[Any], bool]
     Test: TypeAlias = Callable[[Any], bool]
 
-UNSUPPORTED_OPERATORS: Final = frozenset({"$geoIntersects", "$geoWithin", "$near", "$nearSphere"})
-"""Operators that a server has and we have not; see docs/STORAGE.md."""
-
 _PLAIN: Final = Scope()
 _REGEXES: Final = (Regex, re.Pattern)
 
 
 def compile_filter(query: Mapping[str, Any], scope: Scope = _PLAIN) -> Predicate:
     """Return a filter as a predicate on documents. Raises `CommandError` for one that a server refuses."""
-    predicates = [_compile_item(name, value, scope) for name, value in query.items() if name != "$comment"]
+    items: Iterable[tuple[str, Any]] = query.items()
+    if "$where" in query:
+        # The most expensive condition comes last.
+        items = sorted(items, key=lambda item: item[0] == "$where")
+    predicates = [_compile_item(name, value, scope) for name, value in items if name != "$comment"]
     if not predicates:
         return lambda _document: True
     if len(predicates) == 1:
@@ -117,11 +121,18 @@ def _condition(name: str, condition: Any, scope: Scope, *, parts: tuple[str, ...
     predicates = [
         _operator(name, operator, argument, condition, scope, parts)
         for operator, argument in condition.items()
-        if operator not in {"$options", "$comment"} or _misplaced_options(operator, condition)
+        if not _says_more(operator, condition) or _misplaced_options(operator, condition)
     ]
     if len(predicates) == 1:
         return predicates[0]
     return lambda document: all(predicate(document) for predicate in predicates)
+
+
+def _says_more(operator: str, condition: Mapping[str, Any]) -> bool:
+    """Whether an operator is no test, but says more about another."""
+    if operator in {"$options", "$comment", "$uniqueDocs"}:
+        return True
+    return operator in geo_operators.DISTANCES and not geo_operators.NEAR.isdisjoint(condition)
 
 
 def _misplaced_options(operator: str, condition: Mapping[str, Any]) -> bool:
@@ -143,11 +154,9 @@ def _operator(
     compound = _COMPOUND.get(operator)
     if compound is not None:
         return compound(name, argument, scope, parts)
+    if operator in geo_operators.OPERATORS:
+        return geo_operators.compile_geo(operator, condition, scope, parts)
     leaf = LEAF_OPERATORS.get(operator)
-    if operator in UNSUPPORTED_OPERATORS:
-        raise CommandError(
-            ErrorCode.NOT_IMPLEMENTED, f"the operator {operator} is not supported by this fake server"
-        )
     if leaf is None:
         raise CommandError(ErrorCode.BAD_VALUE, f"unknown operator: {operator}")
     test = leaf.compile(argument, name, condition, scope.fold)
@@ -302,12 +311,12 @@ def _sample_rate(name: str, argument: Any, scope: Scope) -> Predicate:
     return lambda _document: dice() < rate
 
 
-def _where(_name: str, _argument: Any, _scope: Scope) -> Predicate:
-    raise CommandError(ErrorCode.BAD_VALUE, "no globalScriptEngine in $where parsing")
+def _where(_name: str, argument: Any, scope: Scope) -> Predicate:
+    return compile_where(argument, scope)
 
 
-def _text(_name: str, _argument: Any, _scope: Scope) -> Predicate:
-    raise CommandError(ErrorCode.INDEX_NOT_FOUND, "text index required for $text query")
+def _text(_name: str, argument: Any, scope: Scope) -> Predicate:
+    return compile_text(argument, scope)
 
 
 def _reference(name: str, argument: Any, scope: Scope) -> Predicate:
@@ -319,7 +328,7 @@ def _comment(_name: str, _argument: Any, _scope: Scope) -> Predicate:
     return lambda _document: True
 
 
-_PATH_OPERATORS: Final = frozenset({*LEAF_OPERATORS, *_COMPOUND, *UNSUPPORTED_OPERATORS, "$options"}) - {
+_PATH_OPERATORS: Final = frozenset({*LEAF_OPERATORS, *_COMPOUND, *geo_operators.OPERATORS, "$options"}) - {
     "$not"
 }
 _TOP_LEVEL: Final[dict[str, Callable[[str, Any, Scope], Predicate]]] = {

@@ -24,9 +24,11 @@ from fakeserver.storage.indexes import duplicate_key
 from fakeserver.storage.kept import Examined, Kept
 from fakeserver.storage.match_operators import is_operators
 from fakeserver.storage.matching import compile_filter, equalities, refuse_expr
+from fakeserver.storage.metadata import DISTANCE
 from fakeserver.storage.planning import SCAN, covered, index_key, reading
 from fakeserver.storage.projecting import compile_projection
 from fakeserver.storage.scope import Scope
+from fakeserver.storage.search_rules import check_searches, metadata_of, metadata_of_pipeline
 from fakeserver.storage.sorting import check_sort, key_values, sort_documents
 from fakeserver.storage.stages import compile_pipeline
 from fakeserver.storage.updating import Replacement, Updater, compile_update, seed, with_id
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from fakeserver.storage.engine import Accept, Capped, IndexSpec, Namespace, Query, Update
-    from fakeserver.storage.values import Fold
+    from fakeserver.storage.metadata import Metadata
 
 
 class _Store(CollectionStore):
@@ -55,6 +57,8 @@ class _Store(CollectionStore):
 _NEW_SERVER: Final[Any] = ServerStore
 _NEW_STORE: Final[Any] = _Store
 """What we use of mongomock, which has no types."""
+
+_NEAREST_FIRST: Final[Mapping[str, Any]] = {"": {"$meta": DISTANCE}}
 
 
 class MongomockEngine:
@@ -80,14 +84,16 @@ class MongomockEngine:
         scope = self._scope(query)
         project = None
         if query.projection:
-            seeing = scope._replace(meta=_metadata(collection, query, scope))
+            seeing = scope._replace(meta={**scope.meta, **_metadata(collection, query, scope)})
             project = compile_projection(query.projection, seeing, query=query.filter)
         pairs = self._select(collection, query, scope)
         if query.return_key:
             plan = SCAN if collection is None else collection.plan(query)
             return [copy_value(index_key(document, plan)) for _key, document in pairs]
         if project is not None:
-            return [copy_value(project(document)) for _key, document in pairs]
+            projected = [copy_value(project(document)) for _key, document in pairs]
+            scope.settle()
+            return projected
         copies = [copy_value(document) for _key, document in pairs]
         if query.show_record_id and collection is not None:
             for (key, _document), document in zip(pairs, copies, strict=True):
@@ -137,21 +143,28 @@ class MongomockEngine:
         documents: list[Document] | None = None,
     ) -> list[Document]:
         """Return what the pipeline makes of the collection, or of `documents`."""
-        scope = self._scope(options)
+        match = pipeline[0].get("$match", {}) if pipeline else {}
+        scope = self._scope(options, metadata_of_pipeline(pipeline))
         run = compile_pipeline(pipeline, scope)
         if documents is None:
+            if scope.metadata is not None:
+                check_searches(options, match)
             collection = self._collections.get(ns)
             if options.filter:
                 documents = [document for _key, document in self._select(collection, options, scope)]
             else:
                 documents = [] if collection is None else _read_for(collection, pipeline, options)
-        return [copy_value(document) for document in run(documents)]
+        results = [copy_value(document) for document in run(documents)]
+        scope.settle()
+        return results
 
     def explain(self, ns: Namespace, query: Query, *, run: bool) -> Explanation:
         """Return how a query is run."""
         collection = self._collections.get(ns)
         scope = self._scope(query)
         compile_filter(query.filter, scope)
+        if scope.metadata is not None:
+            check_searches(query, query.filter)
         if collection is None:
             return Explanation(exists=False)
         plan = collection.plan(query)
@@ -270,15 +283,26 @@ class MongomockEngine:
             collection = self._collections[ns] = Kept(store)
         return collection
 
-    def _scope(self, query: Query) -> Scope:
+    def _scope(self, query: Query, metadata: Metadata | None = None) -> Scope:
         fold = fold_of(query.collation) if query.collation else None
+        metadata = metadata or metadata_of(query.filter)
         plain = query.let is None and query.now is None and query.read is None and query.make_id is None
-        if plain and fold is None:
+        if plain and fold is None and metadata is None:
             return self._plain_scope()
         variables = {**query.let} if query.let else {}
         if query.now is not None:
             variables["NOW"] = query.now
-        return Scope(fold, variables, query.read, self._dice, make_id=query.make_id)
+        return Scope(
+            fold,
+            variables,
+            query.read,
+            self._dice,
+            metadata.readers() if metadata is not None else {},
+            query.make_id,
+            query.scripts,
+            query.indexes,
+            metadata,
+        )
 
     def _plain_scope(self) -> Scope:
         return Scope(dice=self._dice)
@@ -300,6 +324,9 @@ class MongomockEngine:
                 examined.keys = examined.documents = len(found)
             return found
         predicate = compile_filter(query.filter, scope)
+        searched = scope.metadata is not None and bool(query.filter)
+        if searched:
+            check_searches(query, query.filter)
         if query.sort:
             check_sort(query.sort)
         if collection is None:
@@ -307,15 +334,21 @@ class MongomockEngine:
         plan = collection.plan(query)
         matching = (pair for pair in collection.read(plan, examined) if predicate(pair[1]))
         stop = query.skip + limit if limit else None
-        if plan.is_sorted or not query.sort:
-            return list(islice(matching, query.skip, stop))
-        return _sorted(list(matching), query.sort, scope.fold)[query.skip : stop]
+        sort = query.sort
+        if searched and DISTANCE in scope.meta and not sort:
+            sort = _NEAREST_FIRST
+        if plan.is_sorted or not sort:
+            found = list(islice(matching, query.skip, stop))
+        else:
+            found = _sorted(list(matching), sort, scope)[query.skip : stop]
+        scope.settle()
+        return found
 
     def _add(self, ns: Namespace, collection: Kept, document: Document, accept: Accept | None) -> None:
         key = collection.key_of(document)
         if key in collection.sizes:
             raise duplicate_key(ns, "_id_", {"_id": 1}, [document["_id"]])
-        if collection.unique or collection.refusing:
+        if collection.unique or collection.checks:
             collection.check(key, document)
         if accept is not None:
             accept(Changed(None, document))
@@ -379,10 +412,10 @@ def _read_for(collection: Kept, pipeline: Sequence[Mapping[str, Any]], options: 
 
 
 def _sorted(
-    pairs: list[tuple[Hashable, Document]], sort: Mapping[str, Any], fold: Fold | None
+    pairs: list[tuple[Hashable, Document]], sort: Mapping[str, Any], scope: Scope
 ) -> list[tuple[Hashable, Document]]:
     keys = {id(document): key for key, document in pairs}
-    documents = sort_documents([document for _key, document in pairs], sort, fold)
+    documents = sort_documents([document for _key, document in pairs], sort, scope.fold, scope.meta)
     return [(keys[id(document)], document) for document in documents]
 
 

@@ -109,6 +109,18 @@ class _Wanted:
     sort: tuple[tuple[str, int], ...]
 
 
+def _wanted(query: Query) -> _Wanted:
+    sort = query.sort or {}
+    # No index holds what `$meta` names.
+    by_index = all(not isinstance(each, dict) for each in sort.values())
+    return _Wanted(
+        query,
+        tuple(clauses(query.filter)),
+        complete(query.collation),
+        tuple(sort.items()) if by_index else (),
+    )
+
+
 def plans(
     query: Query, indexes: Sequence[OrderedIndex], prepare: Callable[[OrderedIndex], object]
 ) -> list[Plan]:
@@ -121,13 +133,7 @@ def plans(
     quick = _lookup(query, indexes)
     if quick is not None:
         return [quick]
-    sort = query.sort or {}
-    wanted = _Wanted(
-        query,
-        tuple(clauses(query.filter)),
-        complete(query.collation),
-        tuple(sort.items()) if all(not isinstance(each, dict) for each in sort.values()) else (),
-    )
+    wanted = _wanted(query)
     found = (_plan(index, wanted, prepare) for index in indexes if not index.is_hidden)
     return [plan for plan in found if plan is not None]
 
@@ -148,8 +154,7 @@ def _lookup(query: Query, indexes: Sequence[OrderedIndex]) -> Plan | None:
 
 def hinted(query: Query, index: OrderedIndex, prepare: Callable[[OrderedIndex], object]) -> Plan:
     """Return the way to run a query by an index, in its bounds if they help, else by all of its keys."""
-    sort = tuple((query.sort or {}).items())
-    wanted = _Wanted(query, tuple(clauses(query.filter)), complete(query.collation), sort)
+    wanted = _wanted(query)
     prepare(index)
     if query.minimum is not None or query.maximum is not None:
         return _with_direction(index, wanted, (None,) * len(index.spec.key), span=_span(index, query))

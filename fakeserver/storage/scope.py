@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from bson import ObjectId
+
+    from fakeserver.storage.engine import IndexSpec
+    from fakeserver.storage.javascript import Reply
+    from fakeserver.storage.metadata import Metadata
 
 Frame: TypeAlias = dict[str, Any]
 """The variables of one evaluation: `ROOT`, `CURRENT`, `NOW`, those of `let`, and what operators bind."""
 
 Evaluate: TypeAlias = "Callable[[Frame], Any]"
 """A compiled expression: `MISSING` is what a path that leads nowhere evaluates to."""
+
+
+class Scripts(Protocol):
+    """Runs scripts for a command, which then waits as long as they slept."""
+
+    def where(self, code: str) -> Callable[[Any], bool]:
+        """Return a script as a predicate on documents. Raises `CommandError` where it cannot be run."""
+        ...
+
+    def function(self, code: str) -> Callable[[Any, list[Any]], Reply]:
+        """Return a script as a function of `this` and its arguments. Raises `CommandError`."""
+        ...
+
+    def settle(self) -> None:
+        """Have the command wait for what its scripts slept: what it raises ends this run of the command."""
+        ...
 
 
 _NO_VARIABLES: Final[Mapping[str, Any]] = {}
@@ -25,7 +45,9 @@ class Scope(NamedTuple):
 
     `fold` compares strings by collation; `variables` are visible as `$$name`. `read` returns the documents of
     another collection, `dice` are what `$sample` and `$rand` throw, and `make_id` makes ObjectIds. `meta` are
-    the metadata that `$meta` may name, as functions of the document at the root.
+    the metadata that `$meta` may name, as functions of the document at the root. `scripts` runs JavaScript,
+    None where it is not allowed. `indexes` are those of the collection, and `metadata` holds what text and
+    geographic searches find out about its documents.
     """
 
     fold: Callable[[str], Any] | None = None
@@ -34,6 +56,14 @@ class Scope(NamedTuple):
     dice: Callable[[], float] | None = None
     meta: Mapping[str, Callable[[Any], Any]] = _NO_METADATA
     make_id: Callable[[], ObjectId] | None = None
+    scripts: Scripts | None = None
+    indexes: Sequence[IndexSpec] = ()
+    metadata: Metadata | None = None
+
+    def settle(self) -> None:
+        """Have the command wait for what scripts slept so far."""
+        if self.scripts is not None:
+            self.scripts.settle()
 
     def binding(self, variables: Mapping[str, Any]) -> Scope:
         """Return the same surroundings with more variables."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fakeserver.errors import CommandError
+from fakeserver.storage.metadata import check_sort_by, meta_of, rank, require
 from fakeserver.storage.paths import split
 from fakeserver.storage.rows import Descending, ParallelArraysError, part_of, rows
 from fakeserver.storage.values import MISSING, is_object, order, whole
@@ -13,6 +14,7 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from fakeserver.storage.metadata import Readers
     from fakeserver.storage.rows import Key
     from fakeserver.storage.values import Fold
 
@@ -27,6 +29,7 @@ def check_sort(sort: Mapping[str, Any]) -> list[tuple[str, int]]:
     for name, direction in sort.items():
         if isinstance(direction, dict):
             if _META in direction:
+                check_sort_by(direction)
                 continue
             raise CommandError(
                 ErrorCode.BAD_VALUE, f"Illegal key in $sort specification: {name}: {direction}"
@@ -43,29 +46,51 @@ def check_sort(sort: Mapping[str, Any]) -> list[tuple[str, int]]:
 
 
 def sort_documents(
-    documents: list[dict[str, Any]], sort: Mapping[str, Any] | None, fold: Fold | None = None
+    documents: list[dict[str, Any]],
+    sort: Mapping[str, Any] | None,
+    fold: Fold | None = None,
+    meta: Readers | None = None,
 ) -> list[dict[str, Any]]:
     """Return documents in order. Python's sort is stable, so each key is one pass, the last one first.
 
-    Raises `CommandError` for a bad sort, and for documents that hold parallel arrays at its fields.
+    `meta` are the metadata that `{$meta: …}` may name. Raises `CommandError` for a bad sort, and for
+    documents that hold parallel arrays at its fields.
     """
     if not sort:
         return documents
     checked = check_sort(sort)
     if any(name == _NATURAL for name, _direction in checked):
         return documents if checked[0][1] > 0 else documents[::-1]
-    return _sorted(documents, checked, fold)
+    columns = _columns(documents, checked, fold)
+    for name, direction in sort.items():
+        known = meta_of(direction)
+        if known is not None:
+            read = require(known, meta)
+            columns[name] = _Column([rank(known, read(document)) for document in documents])
+    return _in_order(documents, [columns[name] for name in sort if name in columns])
 
 
-def _sorted(items: list[Any], checked: list[tuple[str, int]], fold: Fold | None) -> list[Any]:
-    if not checked:
-        return items
+class _Column(NamedTuple):
+    """What one field of a sort orders documents by."""
+
+    keys: list[Any]
+    descending: bool = False
+
+
+def _columns(items: list[Any], checked: list[tuple[str, int]], fold: Fold | None) -> dict[str, _Column]:
     paths = [split(name) for name, _direction in checked]
     signs = [direction for _name, direction in checked]
-    keys = [_sort_key(item, paths, signs, fold) for item in items]
+    keys = [_sort_key(item, paths, signs, fold) for item in items] if checked else []
+    return {
+        name: _Column([key[number] for key in keys], direction < 0)
+        for number, (name, direction) in enumerate(checked)
+    }
+
+
+def _in_order(items: list[Any], columns: Sequence[_Column]) -> list[Any]:
     places = list(range(len(items)))
-    for number in reversed(range(len(checked))):
-        places.sort(key=lambda place: keys[place][number], reverse=signs[number] < 0)
+    for column in reversed(columns):
+        places.sort(key=column.keys.__getitem__, reverse=column.descending)
     return [items[place] for place in places]
 
 
@@ -115,5 +140,5 @@ class Sorted(dict[str, Any]):
 def sort_values(items: list[Any], by: Any) -> list[Any]:
     """Return an array's elements in order: by value (1 or -1) or by their fields."""
     if is_object(by):
-        return _sorted(items, check_sort(by), None)
+        return _in_order(items, list(_columns(items, check_sort(by), None).values()))
     return sorted(items, key=order, reverse=whole(by) == -1)

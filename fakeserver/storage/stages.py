@@ -13,6 +13,7 @@ from fakeserver.errors import CommandError
 from fakeserver.storage.bucketing import compile_bucket, compile_bucket_auto
 from fakeserver.storage.densifying import compile_densify
 from fakeserver.storage.expressions import compile_expression
+from fakeserver.storage.geo_near import compile_geo_near
 from fakeserver.storage.grouping import compile_group
 from fakeserver.storage.joining import compile_graph_lookup, other_collection, related
 from fakeserver.storage.matching import compile_filter
@@ -123,8 +124,8 @@ def _compile_stage(stage: Mapping[str, Any], scope: Scope) -> Stage:
 
 
 UNSUPPORTED_STAGES: Final = frozenset({
-    "$geoNear", "$listClusterCatalog", "$listSampledQueries", "$querySettings", "$queryStats", "$rankFusion",
-    "$score", "$scoreFusion", "$search", "$searchMeta", "$shardedDataDistribution", "$vectorSearch",
+    "$listClusterCatalog", "$listSampledQueries", "$querySettings", "$queryStats", "$rankFusion", "$score",
+    "$scoreFusion", "$search", "$searchMeta", "$shardedDataDistribution", "$vectorSearch",
 })  # fmt: skip
 """Stages that a server has and we have not; see docs/STORAGE.md."""
 
@@ -212,7 +213,7 @@ def _sort(argument: Any, scope: Scope) -> Stage:
     if not argument:
         raise CommandError(15976, "$sort stage must have at least one sort key")
     check_sort(argument)
-    return lambda documents: sort_documents(documents, argument, scope.fold)
+    return lambda documents: sort_documents(documents, argument, scope.fold, scope.meta)
 
 
 def _limit(argument: Any, _scope: Scope) -> Stage:
@@ -385,6 +386,7 @@ _STAGES: Final[dict[str, Callable[[Any, Scope], Stage]]] = {
     "$replaceWith": _replace_with,
     "$unwind": _unwind,
     "$lookup": _lookup,
+    "$geoNear": compile_geo_near,
     "$graphLookup": compile_graph_lookup,
     "$unionWith": _union_with,
     "$facet": _facet,

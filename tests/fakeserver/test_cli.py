@@ -55,6 +55,7 @@ def _spec(*arguments: str, **environment: str) -> ClusterSpec:
             ["--auth", "--user", "bob:a:b"],
             ClusterSpec.standalone(bind_ip="localhost", auth=True, users=(UserSpec("bob", "a:b"),)),
         ),
+        (["--noscripting"], ClusterSpec.standalone(bind_ip="localhost", javascript=False)),
         (
             ["--keyFile", "key", "--bind_ip_all"],
             ClusterSpec.standalone(host="localhost", bind_ip="0.0.0.0", auth=True),

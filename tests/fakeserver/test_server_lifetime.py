@@ -95,6 +95,15 @@ def test_an_address_of_ipv6_is_written_in_brackets() -> None:
     play(scenario, ClusterSpec.standalone(host="::1"))
 
 
+def test_a_server_that_runs_no_script_and_no_search_loads_none_of_their_libraries() -> None:
+    script = (
+        "import sys, fakeserver.cluster, fakeserver.storage.mongomock;"
+        "print([m for m in ('quickjs', '_quickjs', 'shapely', 'snowballstemmer') if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
 def test_importing_the_package_imports_neither_engine_nor_loop() -> None:
     script = (
         "import sys, fakeserver; print([m for m in ('asyncio', 'bson', 'mongomock') if m in sys.modules])"

@@ -67,6 +67,8 @@ class Member:
     fail_points: Any = field(default_factory=NoFailPoints)
     profile: Profile = field(default_factory=lambda: Profile.named("8.2"))
     held_at: OpTime | None = None
+    javascript: bool = True
+    topology_changed: Any = None
     counters: Counters = field(default_factory=Counters)
 
     def __post_init__(self) -> None:

@@ -208,7 +208,6 @@ def test_a_tailable_cursor_that_falls_behind_loses_its_position() -> None:
             2,
             "Failed to parse $size. Expected a non-negative number in: $size: -1",
         ),
-        ({"filter": {"$where": "1"}}, 2, "no globalScriptEngine in $where parsing"),
         ({"filter": {"$expr": "$$x"}}, 17276, "Use of undefined variable: x"),
         ({"projection": {"a": 1, "b": 0}}, 31254, "Cannot do exclusion on field b in inclusion projection"),
         ({"projection": {"a": 0, "b": 1}}, 31253, "Cannot do inclusion on field b in exclusion projection"),

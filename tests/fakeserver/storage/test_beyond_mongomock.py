@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import mongomock
 import pytest
 from bson import Decimal128
+from data_commands import Server
 
+from fakeserver.pipeline import Park
 from fakeserver.storage.engine import IndexSpec, Namespace, Query, Update
 from fakeserver.storage.mongomock import MongomockEngine
 
@@ -32,6 +34,12 @@ FINDS: list[tuple[str, list[Document], Document, list[Any]]] = [
         [],
     ),
     ("bits are tested", [{"_id": 1, "a": 6}, {"_id": 2, "a": 1}], {"a": {"$bitsAllSet": 2}}, [1]),
+    (
+        "places are in a box",
+        [{"_id": 1, "a": [1, 1]}],
+        {"a": {"$geoWithin": {"$box": [[0, 0], [2, 2]]}}},
+        [1],
+    ),
     ("null has a type", [{"_id": 1, "a": None}, {"_id": 2}], {"a": {"$type": "null"}}, [1]),
     ("the remainder is tested", [{"_id": 1, "a": 5}, {"_id": 2, "a": 4}], {"a": {"$mod": [4, 1]}}, [1]),
     (
@@ -226,3 +234,24 @@ def test_unique_indexes_name_the_key() -> None:
     collection = library([{"_id": 1, "a": {"b": 1}}])
     collection.create_index("a.b", unique=True)
     assert str(outcome(lambda: collection.insert_one({"_id": 2, "a": {"b": 1}}))) != str(error)
+
+
+def test_texts_are_searched() -> None:
+    documents: list[Document] = [{"_id": 1, "a": "a word"}]
+    query = {"$text": {"$search": "words"}}
+    assert outcome(lambda: list(library(documents).find(query))) != documents
+    server = Server()
+    server.run({"createIndexes": "c", "indexes": [{"key": {"a": "text"}, "name": "a_text"}]})
+    server.fill("c", *documents)
+    assert server.documents("c", query) == documents
+
+
+def test_scripts_run_and_have_their_command_wait() -> None:
+    documents: list[Document] = [{"_id": 1, "a": 1}]
+    query = {"$where": "sleep(1) || true"}
+    assert outcome(lambda: list(library(documents).find(query))) != documents
+    server = Server()
+    server.fill("c", *documents)
+    with pytest.raises(Park) as caught:
+        server.documents("c", query)
+    assert caught.value.action.until == pytest.approx(0.001)
