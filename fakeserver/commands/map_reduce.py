@@ -1,33 +1,34 @@
-"""The mapReduce command, as far as a server without JavaScript can go.
+"""The mapReduce command.
 
-The functions that specification tests send are known by their text: they add 1 to a field and sum up. Any
-other function is refused.
+A key with one value alone is not reduced. Results come in the order of their keys.
 """
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 
+from fakeserver.commands.known_map_reduce import known
+from fakeserver.commands.output_stages import Merge, Out
 from fakeserver.commands.reading import namespace, query_of, reader
 from fakeserver.commands.table import CommandTable, Reply
 from fakeserver.errors import CommandError
 from fakeserver.idl import Field, Fields
+from fakeserver.storage import javascript
+from fakeserver.storage.engine import Namespace, Query
+from fakeserver.storage.scripted import is_code
+from fakeserver.storage.values import order, type_name
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from fakeserver.commands.context import CommandContext
     from fakeserver.storage.engine import Document
 
 table = CommandTable()
 
-_MAP: Final = re.compile(r"function\s*\w*\(\)\{return emit\(0,this\.(\w+)\+1\);?\}")
-_REDUCE: Final = re.compile(
-    r"function\s*\w*\((\w+),(\w+)\)\{return \2\.reduce\(\((\w+),(\w+)\)=>\3\+\4\);?\}"
-)
-_SPACES: Final = re.compile(r"\s*([(){}+,;=>])\s*")
+_WAYS: Final = ("replace", "merge", "reduce")
+_OUT_OPTIONS: Final = frozenset({*_WAYS, "inline", "db", "sharded", "nonAtomic"})
 
 
 @table.command(
@@ -42,6 +43,8 @@ _SPACES: Final = re.compile(r"\s*([(){}+,;=>])\s*")
         Field("sort", "object"),
         Field("collation", "object"),
         Field("limit", "long", minimum=0),
+        Field("finalize"),
+        Field("scope", "object"),
         Field("verbose", "bool"),
         Field("bypassDocumentValidation", "bool"),
         Field("jsMode", "bool"),
@@ -50,20 +53,95 @@ _SPACES: Final = re.compile(r"\s*([(){}+,;=>])\s*")
     write_concern=True,
 )
 def map_reduce(ctx: CommandContext, request: dict[str, Any]) -> Reply:
-    """Sum up what a known function makes of each document, inline."""
-    if not isinstance(request["out"], dict) or request["out"].get("inline") != 1:
-        raise _refused("writes no results to collections: give out: {inline: 1}")
-    mapped, reduced = _known(request["map"], _MAP), _known(request["reduce"], _REDUCE)
-    if mapped is None or reduced is None:
-        raise _refused("runs no JavaScript but the functions of the specification tests")
+    """Map documents to values by key, and reduce those of each key to one; inline or into a collection."""
+    functions = {name: _code(request, name) for name in ("map", "reduce", "finalize")}
+    way, target = _output(ctx, request["out"])
+    results = _results(ctx, request, functions, existing=target if way == "reduce" else None)
+    ctx.scripts.settle()
+    if target is None:
+        return {"results": results}
+    checked = not request.get("bypassDocumentValidation", False)
+    if way == "replace":
+        Out(ctx, target, checked).write(results)
+    else:
+        options = query_of(ctx, request, None)
+        Merge(ctx, target, checked, ("_id",), "replace", "insert", {}, options).write(results)
+    if isinstance(request["out"], dict) and "db" in request["out"]:
+        return {"result": {"db": target.db, "collection": target.collection}}
+    return {"result": target.collection}
+
+
+def _code(request: Mapping[str, Any], name: str) -> str | None:
+    value = request.get(name)
+    if value is None and name == "finalize":
+        return None
+    if not is_code(value):
+        raise CommandError(
+            ErrorCode.BAD_VALUE, f"'{name}' must be of string or code type, not {type_name(value)}"
+        )
+    return str(value)
+
+
+def _output(ctx: CommandContext, out: Any) -> tuple[str, Namespace | None]:
+    """Return how and where the results go: nowhere if inline. Raises `CommandError`."""
+    if isinstance(out, str):
+        out = {"replace": out}
+    unknown = next((name for name in out if name not in _OUT_OPTIONS), None)
+    if unknown is not None:
+        raise CommandError(ErrorCode.BAD_VALUE, f"invalid specification for mapReduce 'out': {unknown}")
+    ways = [name for name in ("inline", *_WAYS) if name in out]
+    if len(ways) != 1:
+        raise CommandError(
+            ErrorCode.BAD_VALUE, "'out' requires one of 'inline', 'replace', 'merge', 'reduce'"
+        )
+    if ways == ["inline"]:
+        if "db" in out:
+            raise CommandError(ErrorCode.BAD_VALUE, "'db' is not supported when output mode is 'inline'")
+        return "inline", None
+    name, db = out[ways[0]], out.get("db", ctx.db)
+    if not isinstance(name, str) or not isinstance(db, str):
+        raise CommandError(ErrorCode.BAD_VALUE, f"'{ways[0]}' and 'db' must be strings")
+    return ways[0], Namespace(db, name)
+
+
+def _results(
+    ctx: CommandContext,
+    request: Mapping[str, Any],
+    functions: Mapping[str, str | None],
+    *,
+    existing: Namespace | None,
+) -> list[Document]:
+    mapped, reduced, finalized = (functions[name] for name in ("map", "reduce", "finalize"))
+    assert mapped is not None
+    assert reduced is not None
+    if not javascript.available() and ctx.node.javascript and finalized is None and existing is None:
+        shortcut = known(mapped, reduced)
+        if shortcut is not None:
+            return shortcut(_documents(ctx, request))
+    for name, value in (request.get("scope") or {}).items():
+        ctx.scripts.define(name, value)
+    map_one, reduce = ctx.scripts.function(mapped), ctx.scripts.function(reduced)
+    finalize = ctx.scripts.function(finalized) if finalized is not None else None
+    groups: dict[Any, tuple[Any, list[Any]]] = {}
+    for document in _documents(ctx, request):
+        for key, value in map_one(document, []).emitted:
+            groups.setdefault(order(key), (key, []))[1].append(value)
+    results = []
+    for place in sorted(groups):
+        key, values = groups[place]
+        values = [*_stored(ctx, existing, key), *values]
+        value = values[0] if len(values) == 1 else reduce({}, [key, values]).value
+        results.append({"_id": key, "value": value if finalize is None else finalize({}, [key, value]).value})
+    return results
+
+
+def _documents(ctx: CommandContext, request: Mapping[str, Any]) -> list[Document]:
     source, view, collection = ctx.catalog.resolve(namespace(ctx, request))
     options = query_of(ctx, request, collection, read=reader(ctx, ctx.db))
-    documents = ctx.catalog.engine.aggregate(source, [*view, *_selected(request)], options=options)
-    values = [_incremented(document, mapped.group(1)) for document in documents]
-    return {"results": [{"_id": 0.0, "value": float(sum(values))}] if values else []}
+    return ctx.catalog.engine.aggregate(source, [*view, *_selected(request)], options=options)
 
 
-def _selected(request: dict[str, Any]) -> Iterable[Document]:
+def _selected(request: Mapping[str, Any]) -> Iterable[Document]:
     yield {"$match": request.get("query") or {}}
     if request.get("sort"):
         yield {"$sort": request["sort"]}
@@ -71,17 +149,9 @@ def _selected(request: dict[str, Any]) -> Iterable[Document]:
         yield {"$limit": request["limit"]}
 
 
-def _known(function: Any, pattern: re.Pattern[str]) -> re.Match[str] | None:
-    """Return how a function's text, spaces aside, fits a pattern."""
-    return pattern.fullmatch(_SPACES.sub(r"\1", str(function).strip()))
-
-
-def _incremented(document: Document, field: str) -> float:
-    value = document.get(field)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise _refused(f"adds 1 to numbers only: {field} is not one in every document")
-    return value + 1
-
-
-def _refused(why: str) -> CommandError:
-    return CommandError(ErrorCode.NOT_IMPLEMENTED, f"mapReduce: this fake server {why}")
+def _stored(ctx: CommandContext, target: Namespace | None, key: Any) -> list[Any]:
+    """Return the value that the target holds for a key, where results are reduced into it."""
+    if target is None:
+        return []
+    found = ctx.catalog.engine.find(target, Query({"_id": {"$eq": key}}, limit=1))
+    return [document.get("value") for document in found]
