@@ -167,6 +167,21 @@ def _aggregate(db: str, command: Mapping[str, Any]) -> Iterator[Need]:
     yield from _stages(db, stages)
 
 
+def _map_reduce(db: str, command: Mapping[str, Any]) -> Iterator[Need]:
+    """Iterate over what reading needs, and writing to the collection that the results go to."""
+    yield _resource("collection", db, command), "find"
+    out = command.get("out")
+    for way, target in (out if isinstance(out, dict) else {"replace": out}).items():
+        if way in _OUTPUTS:
+            place = {"coll": target, "db": out.get("db", db)} if isinstance(out, dict) else target
+            yield from ((_namespace(db, place), action) for action in _OUTPUTS[way])
+
+
+_OUTPUTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "replace": ("insert", "remove"),
+    "merge": ("insert", "update"),
+    "reduce": ("insert", "update"),
+}
 _OPEN_SOURCES: Final = frozenset({"$documents", "$listLocalSessions"})
 _SOURCES: Final[Mapping[str, tuple[str, ...]]] = {
     "$changeStream": ("find", "changeStream"),
@@ -277,6 +292,7 @@ def _explain(db: str, command: Mapping[str, Any]) -> Iterator[Need]:
 
 _SPECIAL: Final[Mapping[str, Callable[[str, Mapping[str, Any]], Iterator[Need]]]] = {
     "aggregate": _aggregate,
+    "mapReduce": _map_reduce,
     "findAndModify": _find_and_modify,
     "listCollections": _list_collections,
     "updateUser": _update_user,

@@ -1,6 +1,7 @@
 """What an invocation of a command has to ask for before it runs.
 
-A command's name is not enough: an aggregation writes if its last stage does, some finds are replication's.
+A command's name is not enough: an aggregation writes if its last stage does, mapReduce unless its output is
+inline, some finds are replication's.
 """
 
 from __future__ import annotations
@@ -27,6 +28,14 @@ def pool_of(kind: str, name: str, command: Mapping[str, Any]) -> Pool | None:
     if kind == "write" or (name in DECIDED_BY_INVOCATION and writes(name, command)):
         return "write"
     return "read" if kind == "read" else None
+
+
+def needs_primary(kind: str, name: str, command: Mapping[str, Any]) -> bool:
+    """Say whether a command runs on a primary only.
+
+    An aggregation whose last stage writes reads wherever it is told to; mapReduce with an output does not.
+    """
+    return kind == "write" or (name == "mapReduce" and writes(name, command))
 
 
 def writes(name: str, command: Mapping[str, Any]) -> bool:

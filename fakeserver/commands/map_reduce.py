@@ -56,6 +56,8 @@ def map_reduce(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Map documents to values by key, and reduce those of each key to one; inline or into a collection."""
     functions = {name: _code(request, name) for name in ("map", "reduce", "finalize")}
     way, target = _output(ctx, request["out"])
+    if target is not None and ctx.node.transactions.blocks([str(target)]):
+        raise ctx.node.transactions.wait(ctx.now, ctx.request.deadline)
     results = _results(ctx, request, functions, existing=target if way == "reduce" else None)
     ctx.scripts.settle()
     if target is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from fakeserver.admission.invocations import needs_primary
 from fakeserver.errors import CommandError
 from fakeserver.pipeline import Park
 from fakeserver.storage import javascript
@@ -58,10 +59,12 @@ class Scripts:
         """
         if not self._until:
             return
-        now, deadline, node = self._ctx.now, self._ctx.request.deadline, self._ctx.node
+        request, now, node = self._ctx.request, self._ctx.now, self._ctx.node
+        deadline = request.deadline
         if deadline is not None and now >= deadline:
             raise CommandError(ErrorCode.MAX_TIME_MS_EXPIRED, "operation exceeded time limit")
-        if self._ctx.request.spec.kind == "write" and not node.is_mongos and not node.is_primary:
+        bound = needs_primary(request.spec.kind, request.spec.name, request.command or {})
+        if bound and not node.is_mongos and not node.is_primary:
             raise CommandError(ErrorCode.INTERRUPTED_DUE_TO_REPL_STATE_CHANGE, "operation was interrupted")
         if now < self._until:
             if self._endless:

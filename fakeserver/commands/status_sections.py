@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import Int64
 
+from fakeserver.admission.invocations import pool_of
 from fakeserver.profile import WIRE_80
 from mongowire.messages import EXHAUST_ALLOWED
 
@@ -65,7 +66,9 @@ def process() -> dict[str, Any]:
 def locks(ctx: CommandContext) -> dict[str, Any]:
     """Return `globalLock`: commands do not overlap, so whoever waits for a lock waits for a transaction."""
     waiting = _waiting(ctx.node)
-    writers = sum(request.spec.kind == "write" for request in waiting)
+    writers = sum(
+        pool_of(request.spec.kind, request.spec.name, request.command or {}) == "write" for request in waiting
+    )
     readers = len(waiting) - writers
     queued = writers if ctx.node.write_lock.count else 0
     return {

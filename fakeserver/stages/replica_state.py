@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fakeserver.admission.invocations import needs_primary
 from fakeserver.errors import CommandError
 from fakeserver.failpoints import RESPOND_WITH_NOT_PRIMARY, SKIP_NOT_PRIMARY_CHECK
 from fakeserver.pipeline import PASS, Action, Stage, Step
@@ -34,7 +35,7 @@ class ReplicaState(Stage):
         role = node.role
         if role is Role.PRIMARY or request.db == "local":
             return PASS
-        if request.spec.kind == "write":
+        if needs_primary(request.spec.kind, request.spec.name, request.command or {}):
             raise _not_primary(request)
         if not request.spec.on_secondaries and not _opts_in(request.command):
             raise _no_secondary_ok(request)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from fakeserver.admission.invocations import needs_primary
 from fakeserver.admission.rate_limiter import ADMITTED, REJECTED
 from fakeserver.errors import CommandError
 from fakeserver.failpoints import FAIL_COMMAND, FAIL_INGRESS_REQUEST_RATE_LIMITING, RETURN_MAX_BACKOFF_DELAY
@@ -209,7 +210,7 @@ def _is_retryable(request: RequestContext, refusal: Refusal) -> bool:
         return True
     if request.has_autocommit or not is_retriable(refusal.error.code, request.node.profile):
         return False
-    harmless = request.spec.kind == "read" or request.txn_number is not None
+    harmless = _only_reads(request) or request.txn_number is not None
     return harmless or is_in(refusal.error.code, Category.NOT_PRIMARY)
 
 
@@ -220,7 +221,12 @@ def _until(request: RequestContext, instant: float) -> float:
 def _opts_in(request: RequestContext) -> bool:
     preference = (request.command or {}).get("$readPreference")
     mode = preference.get("mode") if isinstance(preference, dict) else None
-    return request.spec.kind == "read" and mode not in _PRIMARY_ONLY
+    return _only_reads(request) and mode not in _PRIMARY_ONLY
+
+
+def _only_reads(request: RequestContext) -> bool:
+    spec = request.spec
+    return spec.kind == "read" and not needs_primary(spec.kind, spec.name, request.command or {})
 
 
 def _await_primary(request: RequestContext, shard: Shard, now: float) -> Action:

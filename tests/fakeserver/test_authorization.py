@@ -25,11 +25,17 @@ async def administrator(deployment: Deployment) -> Talker:
     return talker
 
 
+SUM = {
+    "map": "function inc() { return emit(0, this.x + 1) }",
+    "reduce": "function sum(key, values) { return values.reduce((acc, x) => acc + x); }",
+}
 COMMANDS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("find", {"find": "c", "$db": "db"}),
     ("elsewhere", {"find": "c", "$db": "other"}),
     ("insert", {"insert": "c", "documents": [{}], "$db": "db"}),
     ("out", {"aggregate": "c", "pipeline": [{"$out": "d"}], "cursor": {}, "$db": "db"}),
+    ("mapReduce", {"mapReduce": "c", **SUM, "out": "d", "$db": "db"}),
+    ("inline mapReduce", {"mapReduce": "c", **SUM, "out": {"inline": 1}, "$db": "db"}),
     ("findAndModify", {"findAndModify": "c", "query": {}, "update": {"$set": {"a": 1}}, "$db": "db"}),
     ("bulkWrite", {"bulkWrite": 1, "ops": [{"insert": 0, "document": {}}], "nsInfo": [{"ns": "db.c"}]}),
     ("explain", {"explain": {"find": "c"}, "$db": "db"}),
@@ -40,8 +46,8 @@ COMMANDS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("setParameter", {"setParameter": 1, "logLevel": 0}),
     ("replSetGetStatus", {"replSetGetStatus": 1}),
 )
-READS = {"find", "explain"}
-WRITES = READS | {"insert", "out", "findAndModify", "bulkWrite", "createIndexes"}
+READS = {"find", "explain", "inline mapReduce"}
+WRITES = READS | {"insert", "out", "mapReduce", "findAndModify", "bulkWrite", "createIndexes"}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from talking import Deployment, play
 
 from fakeserver import ClusterSpec
-from fakeserver.admission.invocations import is_replication, is_subject, pool_of
+from fakeserver.admission.invocations import is_replication, is_subject, needs_primary, pool_of
 
 _OUT = {"aggregate": "c", "pipeline": [{"$match": {}}, {"$out": "d"}], "cursor": {}}
 _MERGE = {"aggregate": "c", "pipeline": [{"$merge": {"into": "d"}}], "cursor": {}}
@@ -36,6 +36,22 @@ def test_what_stores_documents_takes_a_ticket_for_writes(
     kind: str, command: dict[str, Any], pool: str | None
 ) -> None:
     assert pool_of(kind, next(iter(command)), command) == pool
+
+
+@pytest.mark.parametrize(
+    ("kind", "command", "bound"),
+    [
+        ("read", {"find": "c"}, False),
+        ("write", {"insert": "c"}, True),
+        ("read", _OUT, False),
+        ("read", {"mapReduce": "c", "out": {"inline": 1}}, False),
+        ("read", {"mapReduce": "c", "out": {"merge": "d"}}, True),
+    ],
+)
+def test_map_reduce_with_an_output_needs_a_primary(
+    kind: str, command: dict[str, Any], *, bound: bool
+) -> None:
+    assert needs_primary(kind, next(iter(command)), command) is bound
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from bson import Code, Int64, ObjectId
 from data_commands import Server
+from talking import REPLICA_SET, Deployment, lsid, play
 
+from fakeserver import ClusterSpec
 from fakeserver.errors import CommandError
 from fakeserver.storage import javascript
 
@@ -112,3 +114,80 @@ def test_results_go_into_another_database() -> None:
 )
 def test_what_cannot_be_mapped_and_reduced_is_refused(change: dict[str, Any], code: int) -> None:
     assert failure({"mapReduce": "c", **INLINE, **change}).code == code
+
+
+SECONDARY = {"$readPreference": {"mode": "secondary"}}
+
+
+def by_kind(out: Any, **more: Any) -> dict[str, Any]:
+    return {"mapReduce": "c", **BY_KIND, "out": out, "$db": "db", **more}
+
+
+def insertion() -> dict[str, Any]:
+    documents = [{"_id": n, "x": n, "kind": "ab"[n % 2]} for n in range(5)]
+    return {"insert": "c", "documents": documents, "writeConcern": {"w": "majority"}, "$db": "db"}
+
+
+@pytest.mark.parametrize("out", ["r", {"replace": "r"}, {"merge": "r"}, {"reduce": "r"}])
+def test_a_secondary_refuses_to_write_results_and_gives_them_inline(out: Any) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        await (await deployment.connect(deployment.primary)).ok(insertion())
+        await deployment.sleep(1.0)
+        talker = await deployment.connect(deployment.secondary)
+        assert (await talker.fails(by_kind(out, **SECONDARY)))["code"] == 10107
+        assert len((await talker.ok(by_kind({"inline": 1}, **SECONDARY)))["results"]) == 2
+
+    play(scenario, REPLICA_SET)
+
+
+@pytest.mark.parametrize("preference", [{}, SECONDARY])
+@pytest.mark.parametrize("out", ["r", {"merge": "r", "db": "other"}])
+def test_a_mongos_has_a_primary_write_the_results(out: Any, preference: dict[str, Any]) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        await talker.ok(insertion())
+        await talker.ok(by_kind(out, **preference))
+        db = "db" if isinstance(out, str) else "other"
+        assert (await talker.ok({"count": "r", "$db": db}))["n"] == 2
+
+    play(scenario, ClusterSpec.sharded())
+
+
+def test_a_step_down_ends_a_map_reduce_that_waits_to_write() -> None:
+    slow = "function() { sleep(2000); emit(this.kind, this.x) }"
+
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect(deployment.primary)
+        other = await deployment.connect(deployment.primary)
+        await talker.ok(insertion())
+        await talker.send(by_kind("r", map=slow))
+        await deployment.sleep(0.5)
+        await other.ok({"replSetStepDown": 10, "force": True})
+        reply = await talker.reply()
+        assert reply is not None
+        assert reply["code"] == 11602
+        await deployment.sleep(20.0)
+        assert (await (await deployment.connect(deployment.primary)).ok({"count": "r", "$db": "db"}))[
+            "n"
+        ] == 0
+
+    play(scenario, REPLICA_SET)
+
+
+def test_results_wait_for_a_transaction_that_uses_their_collection() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker, other = await deployment.connect(), await deployment.connect()
+        await talker.ok(insertion())
+        await talker.ok({"create": "r", "$db": "db"})
+        in_transaction = {"lsid": lsid(1), "txnNumber": Int64(1), "autocommit": False}
+        start = {"insert": "r", "documents": [{"_id": "b"}], "$db": "db", "startTransaction": True}
+        await other.ok({**start, **in_transaction})
+        await talker.send(by_kind("r"))
+        await deployment.sleep(1.0)
+        assert (await (await deployment.connect()).ok({"count": "r", "$db": "db"}))["n"] == 0
+        await other.ok({"abortTransaction": 1, **in_transaction})
+        reply = await talker.reply()
+        assert reply is not None
+        assert reply["ok"] == 1.0, reply
+
+    play(scenario, ClusterSpec.replica_set(1))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from data_commands import Server
 
+from fakeserver.commands import index_specs
 from fakeserver.errors import CommandError
 from fakeserver.storage.engine import IndexSpec
 from fakeserver.storage.text_language import Folding, words
@@ -232,3 +233,78 @@ def test_a_branch_beside_a_search_may_have_an_index_of_its_own() -> None:
 )
 def test_a_text_falls_into_words(text: str, language: str, folding: Folding, expected: list[str]) -> None:
     assert list(words(text, language, folding)) == expected
+
+
+KEPT = {"key": {"_fts": "text", "_ftsx": 1}, "name": "words", "weights": {"title": 10, "body": 2}}
+
+
+def test_an_index_that_is_given_as_it_is_listed_searches_as_before() -> None:
+    options = {"weights": {"title": 10}, "default_language": "german", "language_override": "lang"}
+    first = indexed({"state": 1, "title": "text", "body": "text", "at": -1}, **options)
+    (_id, kept) = first.run({"listIndexes": "c"})["cursor"]["firstBatch"]
+    assert kept["key"] == {"state": 1, "_fts": "text", "_ftsx": 1, "at": -1}
+    assert (kept["weights"], kept["textIndexVersion"]) == ({"body": 1, "title": 10}, 3)
+    second = Server()
+    second.run({"createIndexes": "c", "indexes": [kept]})
+    documents: list[dict[str, Any]] = [
+        {"_id": 1, "state": "new", "title": "H\u00e4user", "body": "Berge"},
+        {"_id": 2, "state": "new", "body": "Haus"},
+        {"_id": 3, "state": "old", "title": "Haus"},
+        {"_id": 4, "state": "new", "title": "houses", "lang": "english"},
+    ]
+    answers = []
+    for server in (first, second):
+        server.fill("c", *documents)
+        command = {
+            "find": "c",
+            "filter": {"state": "new", "$text": {"$search": "Haus"}},
+            "sort": {"s": SCORE},
+        }
+        batch = server.run({**command, "projection": {"s": SCORE}})["cursor"]["firstBatch"]
+        answers.append([(each["_id"], each["s"]) for each in batch])
+    assert answers[0] == answers[1] == [(1, 10.0), (2, 1.1)]
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_an_index_kept_as_weights_alone_is_about_those_fields(version: int) -> None:
+    server = Server()
+    server.run({"createIndexes": "c", "indexes": [{**KEPT, "textIndexVersion": version}]})
+    server.fill("c", {"_id": 1, "title": "tea"}, {"_id": 2, "body": "tea"}, {"_id": 3, "other": "tea"})
+    assert found(server, {"$search": "tea"}) == [1, 2]
+
+
+@pytest.mark.parametrize("language", sorted(index_specs._LANGUAGES))
+def test_every_language_of_an_index_can_be_searched(language: str) -> None:
+    server = indexed({"title": "text"}, {"_id": 1, "title": "xyz"}, default_language=language)
+    assert found(server, {"$search": "xyz"}) == [1]
+    assert found(server, {"$search": "xyz", "$language": language}) == [1]
+
+
+def test_a_partial_index_finds_what_it_holds() -> None:
+    server = indexed({"title": "text"}, partialFilterExpression={"on": True})
+    server.fill("c", {"_id": 1, "title": "tea", "on": True}, {"_id": 2, "title": "tea"})
+    assert found(server, {"$search": "tea"}, on=True) == [1]
+
+
+def test_explain_names_the_text_index() -> None:
+    server = indexed({"title": "text"}, *ARTICLES)
+    server.run({"createIndexes": "c", "indexes": [{"key": {"other": 1}, "name": "other"}]})
+    query = {"$text": {"$search": "coffee"}, "other": {"$exists": False}}
+    told = server.run({"explain": {"find": "c", "filter": query}, "verbosity": "executionStats"})
+    plan = told["queryPlanner"]["winningPlan"]
+    assert (plan["stage"], plan["indexName"]) == ("TEXT_MATCH", "words")
+    assert plan["inputStage"]["stage"] == "FETCH"
+    assert plan["inputStage"]["filter"] == {"other": {"$exists": False}}
+    assert told["executionStats"]["nReturned"] == 3
+
+
+def test_explain_knows_what_a_pipeline_may_know() -> None:
+    pipeline = [{"$match": {"$text": {"$search": "coffee"}}}, {"$project": {"score": SCORE}}]
+    told = articles().run({"explain": {"aggregate": "c", "pipeline": pipeline, "cursor": {}}})
+    assert told["stages"][0]["$cursor"]["queryPlanner"]["winningPlan"]["stage"] == "TEXT_MATCH"
+
+
+def test_explain_refuses_a_search_that_cannot_be() -> None:
+    query = {"$nor": [{"$text": {"$search": "coffee"}}]}
+    command = {"explain": {"find": "c", "filter": query}, "verbosity": "queryPlanner"}
+    assert refused(articles(), command).code == 2
