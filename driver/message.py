@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from driver.concerns import PRIMARY_PREFERRED, ReadMode
 from driver.operations.base import Kind, MaxTime
+from driver.operations.releases import leave_out, refuse_snapshot
 from driver.sdam.description import MEMBER_TYPES, ServerType, TopologyDescription, TopologyType
 from driver.session import newer
 from mongowire.messages import OpMsg
@@ -41,17 +42,21 @@ def assemble(
     """Return the message. It is made anew for each attempt, so that a retry gossips what was learnt.
 
     `starts` says that the command is the first of its transaction, `timed` that timeoutMS is set, which
-    leaves the server `max_time_ms`.
+    leaves the server `max_time_ms`. Raises InvalidArgumentError for a server that is too old.
 
     Obeys RW-52.
     """
+    if operation.refuse is not None:
+        operation.refuse(server)
     document = dict(command.document)
+    if operation.kind is not Kind.GENERIC:
+        leave_out(document, operation.name, server)
     if timed:
         _limit(document, operation, max_time_ms)
     if transaction is not None and session is not None:
         read_concern = _in_transaction(document, operation, session, transaction, starts=starts)
     else:
-        read_concern = _read_concern(operation, session, edition)
+        read_concern = _read_concern(operation, session, edition, server)
     if read_concern:
         document["readConcern"] = read_concern
     if session is not None:
@@ -112,15 +117,19 @@ def _in_transaction(
     return {**(concern.to_document() if concern is not None else {}), **_after(session)}
 
 
-def _read_concern(operation: Operation, session: ClientSession | None, edition: Edition) -> dict[str, Any]:
+def _read_concern(
+    operation: Operation, session: ClientSession | None, edition: Edition, server: ServerDescription
+) -> dict[str, Any]:
     """Return the read concern, with the session's snapshot or its last operation time in it.
 
-    Causal Consistency: Read and write commands. Without a session the operation's own concern is sent.
+    Causal Consistency: Read and write commands. Without a session the operation's own concern is sent. Raises
+    InvalidArgumentError for a snapshot that the server is too old for.
     """
     own = {} if operation.read_concern is None else operation.read_concern.to_document()
     if session is None or session.implicit:
         return own
     if session.options.snapshot:
+        refuse_snapshot(server)
         at = {} if session.snapshot_time is None else {"atClusterTime": session.snapshot_time}
         return {"level": "snapshot", **at}
     writes = operation.kind is Kind.WRITE and edition.causally_consistent_writes
@@ -137,7 +146,7 @@ def _read_preference(
     operation: Operation, server: ServerDescription, topology: TopologyDescription
 ) -> dict[str, Any]:
     """Server Selection: Passing read preference to mongos and load balancers, and to single members."""
-    preference = operation.read_preference
+    preference = operation.preference(topology)
     if preference is None or server.type is ServerType.STANDALONE:
         return {}
     if preference.mode is ReadMode.PRIMARY:

@@ -9,6 +9,7 @@ from driver.concerns import PRIMARY_PREFERRED, Concerns, ReadPreference
 from driver.operations.base import Kind, Operation, Target, first_name, fixed
 from driver.operations.options import checked
 from driver.operations.reads import read
+from driver.operations.releases import refuse_commit_quorum
 from driver.operations.timeouts import opening
 from driver.operations.writes import write
 
@@ -79,7 +80,9 @@ def create_index(target: Target, keys: Document, index: Document, options: Docum
     specification = {"key": dict(keys), **index, "name": name}
     given = checked("createIndexes", options)
     command = {"createIndexes": target.collection, "indexes": [specification], **given}
-    return write(target, command, retryable=False), str(name)
+    operation = write(target, command, retryable=False)
+    refuse = refuse_commit_quorum if "commitQuorum" in given else None
+    return replace(operation, refuse=refuse), str(name)
 
 
 def drop_indexes(target: Target, index: str | Document, options: Document) -> Operation:

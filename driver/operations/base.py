@@ -90,6 +90,7 @@ class Operation:
     `retryable_read` is true for reads that Retryable Reads supports. A `read_concern` of None is for commands
     that take none; a `read_preference` of None for those that go to a writable server.
     Those that end a transaction are retried whatever the options say; `on_retry` changes their command.
+    `refuse` raises InvalidArgumentError for a server that is too old for what is asked.
     `timeout` is what timeoutMS says, `max_time` what the server hears of it. One that is sent `once` is never
     tried again: nobody waits for it.
     """
@@ -110,15 +111,23 @@ class Operation:
     collection: str | None = None
     timeout: Timeout = NO_TIMEOUT
     max_time: MaxTime = MaxTime.REMAINING
+    refuse: Callable[[ServerDescription], None] | None = None
     once: bool = False
 
     def selector(self, topology: TopologyDescription) -> Selector:
         """Return what to ask server selection for."""
         if self.address is not None:
             return Selector(address=self.address)
-        if self.read_preference is None or (self.writes_through_pipeline and _has_old_server(topology)):
+        preference = self.preference(topology)
+        if preference is None:
             return WRITABLE
-        return Selector(writable=False, read_preference=self.read_preference)
+        return Selector(writable=False, read_preference=preference)
+
+    def preference(self, topology: TopologyDescription) -> ReadPreference | None:
+        """Return the read preference that counts: none for a pipeline that writes where servers are old."""
+        if self.writes_through_pipeline and _has_old_server(topology):
+            return None
+        return self.read_preference
 
 
 def _has_old_server(topology: TopologyDescription) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import bson
@@ -10,8 +11,9 @@ import bson
 from driver.errors import BulkWriteError, DriverError, InvalidArgumentError
 from driver.operations.base import Command, Kind, Operation
 from driver.operations.batches import fitting, runs
-from driver.operations.models import InsertOne, statement
+from driver.operations.models import InsertOne, has_hint, statement
 from driver.operations.options import checked
+from driver.operations.releases import refuse_unheard_hint
 from driver.operations.timeouts import without_timeout
 from driver.operations.writes import STATEMENTS, check_size, concern_failure
 from driver.results import BulkWriteResult
@@ -115,6 +117,11 @@ class Batch:
         self._head = head
         self._ordered = ordered
 
+    @property
+    def hints(self) -> bool:
+        """Whether any of it names the index to use."""
+        return any(has_hint(model) for _, model in self._run)
+
     def prepare(self, server: ServerDescription) -> Command:
         """Take what fits, and return the command: retryable if none of it may hit many documents.
 
@@ -182,8 +189,14 @@ class BulkWrite:
     async def _send(self, batch: Batch) -> None:
         """Send one command; a top-level error ends it all, a write concern error does not. Obeys RW-63."""
         acknowledged = self.target.acknowledged
+        unheard = batch.hints and not acknowledged
         operation = Operation(
-            self.target.database, Kind.WRITE, batch.prepare, acknowledged=acknowledged, name=batch.verb
+            self.target.database,
+            Kind.WRITE,
+            batch.prepare,
+            acknowledged=acknowledged,
+            name=batch.verb,
+            refuse=partial(refuse_unheard_hint, batch.verb) if unheard else None,
         )
         try:
             reply = await self.executor.execute(

@@ -115,6 +115,11 @@ class ReplaceOne(_Changing):
 WriteModel: TypeAlias = InsertOne | UpdateOne | UpdateMany | ReplaceOne | DeleteOne | DeleteMany
 
 
+def has_hint(model: WriteModel) -> bool:
+    """Say whether a model names the index to use."""
+    return isinstance(model, _Filtered) and model.hint is not None
+
+
 def check_update(update: Any) -> None:
     """Raise InvalidArgumentError unless this is a pipeline or a document that begins with an operator."""
     if isinstance(update, list | tuple):

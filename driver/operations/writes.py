@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from driver.errors import (
@@ -12,8 +14,9 @@ from driver.errors import (
     under_timeout,
 )
 from driver.operations.base import Command, Kind, Operation, collection_of, first_name, fixed
-from driver.operations.models import check_replacement, check_update, statement
+from driver.operations.models import check_replacement, check_update, has_hint, statement
 from driver.operations.options import checked
+from driver.operations.releases import refuse_unheard_hint
 from driver.operations.timeouts import without_timeout
 from driver.results import DeleteResult, UpdateResult
 from mongowire.messages import DocumentSequence
@@ -62,7 +65,7 @@ def single(target: Target, model: WriteModel, options: Document) -> Operation:
         check_size(sequence.documents[0], server)
         return Command(document, (sequence,), retryable=not model.multi)
 
-    return Operation(
+    operation = Operation(
         target.database,
         Kind.WRITE,
         prepare,
@@ -71,6 +74,9 @@ def single(target: Target, model: WriteModel, options: Document) -> Operation:
         collection=collection_of(document),
         timeout=timeout,
     )
+    if target.acknowledged or not has_hint(model):
+        return operation
+    return replace(operation, refuse=partial(refuse_unheard_hint, model.verb))
 
 
 def check_size(encoded: bytes, server: ServerDescription) -> None:
@@ -137,4 +143,7 @@ def find_and_modify(
         given["returnDocument"] = str(given["returnDocument"]).lower() == "after"
     named = {FIND_AND_MODIFY_NAMES.get(name, name): value for name, value in given.items()}
     command = {"findAndModify": target.collection, "query": filter_, **change, **named}
-    return write(target, command, retryable=True)
+    operation = write(target, command, retryable=True)
+    if target.acknowledged or "hint" not in given:
+        return operation
+    return replace(operation, refuse=partial(refuse_unheard_hint, "findAndModify"))
