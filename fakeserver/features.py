@@ -8,21 +8,68 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from fakeserver.idl import Fields
-from fakeserver.profile import WIRE_44, WIRE_50, WIRE_60, WIRE_70, WIRE_80
+from fakeserver.dialects import words_of
+from fakeserver.idl import GENERIC, Field, Fields
+from fakeserver.profile import WIRE_42, WIRE_44, WIRE_50, WIRE_60, WIRE_70, WIRE_80, WIRE_82
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fakeserver.commands.table import CommandSpec
 
+_WRITES: Final[Mapping[str, int]] = {
+    "collectionUUID": WIRE_60,
+    "encryptionInformation": WIRE_60,
+    "bypassEmptyTsReplacement": WIRE_82,
+}
+
 FIELDS: Final[Mapping[str, Mapping[str, int]]] = {
-    "find": {"let": WIRE_50},
-    "aggregate": {"let": WIRE_50},
-    "update": {"let": WIRE_50, "updates.sort": WIRE_80},
-    "delete": {"let": WIRE_50, "deletes.hint": WIRE_44},
-    "findAndModify": {"let": WIRE_50, "hint": WIRE_44},
-    "distinct": {"hint": WIRE_80},
+    "find": {
+        "allowDiskUse": WIRE_44,
+        "mirrored": WIRE_44,
+        "let": WIRE_50,
+        "collectionUUID": WIRE_60,
+        "encryptionInformation": WIRE_60,
+        "includeQueryStatsMetrics": WIRE_82,
+    },
+    "getMore": {"includeQueryStatsMetrics": WIRE_82},
+    "aggregate": {
+        "let": WIRE_50,
+        "collectionUUID": WIRE_60,
+        "encryptionInformation": WIRE_60,
+        "includeQueryStatsMetrics": WIRE_82,
+    },
+    "count": {
+        "mirrored": WIRE_44,
+        "collectionUUID": WIRE_60,
+        "encryptionInformation": WIRE_60,
+        "includeQueryStatsMetrics": WIRE_82,
+    },
+    "distinct": {
+        "mirrored": WIRE_44,
+        "collectionUUID": WIRE_60,
+        "encryptionInformation": WIRE_60,
+        "hint": WIRE_80,
+        "includeQueryStatsMetrics": WIRE_82,
+    },
+    "insert": _WRITES,
+    "update": {
+        **_WRITES,
+        "let": WIRE_50,
+        "updates.upsertSupplied": WIRE_44,
+        "updates.sampleId": WIRE_70,
+        "updates.sort": WIRE_80,
+    },
+    "delete": {**_WRITES, "let": WIRE_50, "deletes.hint": WIRE_44, "deletes.sampleId": WIRE_70},
+    "findAndModify": {
+        "hint": WIRE_44,
+        "let": WIRE_50,
+        "collectionUUID": WIRE_60,
+        "encryptionInformation": WIRE_60,
+        "sampleId": WIRE_70,
+        "bypassEmptyTsReplacement": WIRE_82,
+    },
+    "bulkWrite": {"bypassEmptyTsReplacement": WIRE_82},
     "create": {
         "timeseries": WIRE_50,
         "expireAfterSeconds": WIRE_50,
@@ -30,16 +77,58 @@ FIELDS: Final[Mapping[str, Mapping[str, int]]] = {
         "changeStreamPreAndPostImages": WIRE_60,
         "encryptedFields": WIRE_60,
     },
+    "createIndexes": {"commitQuorum": WIRE_44, "collectionUUID": WIRE_60},
+    "dropIndexes": {"collectionUUID": WIRE_60},
+    "drop": {"collectionUUID": WIRE_60},
+    "renameCollection": {"collectionUUID": WIRE_60},
     "collMod": {
+        "index.hidden": WIRE_44,
         "timeseries": WIRE_50,
         "expireAfterSeconds": WIRE_50,
         "changeStreamPreAndPostImages": WIRE_60,
         "index.prepareUnique": WIRE_60,
         "index.unique": WIRE_60,
+        "cappedSize": WIRE_60,
+        "cappedMax": WIRE_60,
+        "dryRun": WIRE_60,
+        "collectionUUID": WIRE_60,
     },
+    "compact": {"dryRun": WIRE_80, "freeSpaceTargetMB": WIRE_80},
+    "profile": {"filter": WIRE_50},
+    "setFeatureCompatibilityVersion": {"confirm": WIRE_70},
     "$changeStream": {"showExpandedEvents": WIRE_60, "fullDocumentBeforeChange": WIRE_60},
 }
 """Fields of commands, and of objects in them behind a dot."""
+
+ARGUMENTS: Final[Mapping[str, int]] = {
+    "comment": WIRE_44,
+    "apiVersion": WIRE_50,
+    "apiStrict": WIRE_50,
+    "apiDeprecationErrors": WIRE_50,
+    "mayBypassWriteBlocking": WIRE_60,
+    "rawData": WIRE_82,
+}
+"""Arguments of every command."""
+
+STRICT: Final = frozenset(
+    {
+        *("find", "getMore", "aggregate", "count", "distinct"),
+        *("insert", "update", "delete", "findAndModify"),
+        *("create", "createIndexes", "collMod"),
+    }
+)
+"""Commands that every release refuses newer arguments of. Until 4.4 the others passed over them."""
+
+TEXT_COMMENTS: Final[Mapping[str, int]] = {
+    "find": WIRE_42,
+    "aggregate": WIRE_42,
+    "count": WIRE_44,
+    "distinct": WIRE_44,
+}
+"""Commands with a comment of their own, which must be a string, and the last release of which that is true.
+
+count and distinct took over the general comment in 4.4.14.
+"""
 
 STAGES: Final[Mapping[str, int]] = {
     "$unionWith": WIRE_44,
@@ -58,17 +147,29 @@ IMAGES: Final = WIRE_60
 
 
 def fit(spec: CommandSpec, wire_version: int) -> CommandSpec:
-    """Return a command as a release knows it: without the fields that are newer."""
-    newer = _newer(spec.name, wire_version)
-    if not newer or spec.fields is None:
+    """Return a command as a release knows it: without what is newer, and with its words."""
+    if spec.fields is None:
         return spec
-    return replace(spec, fields=_without(spec.fields, newer))
+    fields = _without(spec.fields, _newer(spec.name, wire_version))
+    if wire_version <= TEXT_COMMENTS.get(spec.name, 0):
+        fields = fields.plus(Field("comment", "string"))
+    return replace(
+        spec,
+        fields=replace(
+            fields, generic=_arguments(spec.name, wire_version), words=words_of(spec.name, wire_version)
+        ),
+    )
 
 
 def fit_fields(fields: Fields, name: str, wire_version: int) -> Fields:
     """Return the fields of a stage as a release knows them."""
-    newer = _newer(name, wire_version)
-    return _without(fields, newer) if newer else fields
+    return _without(fields, _newer(name, wire_version))
+
+
+def _arguments(name: str, wire_version: int) -> frozenset[str]:
+    if wire_version <= WIRE_44 and name not in STRICT:
+        return GENERIC
+    return GENERIC - {argument for argument, since in ARGUMENTS.items() if since > wire_version}
 
 
 def _newer(name: str, wire_version: int) -> frozenset[str]:
@@ -76,6 +177,8 @@ def _newer(name: str, wire_version: int) -> frozenset[str]:
 
 
 def _without(fields: Fields, paths: frozenset[str], prefix: str = "") -> Fields:
+    if not paths:
+        return fields
     kept = []
     for each in fields.by_name.values():
         path = f"{prefix}{each.name}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from bson import Binary, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
 
@@ -33,6 +33,14 @@ GENERIC: Final = frozenset(
 )
 """Arguments that every command accepts; the pipeline's stages look at them, not the commands."""
 
+
+class _Unknown:
+    """The type of `UNKNOWN`."""
+
+
+UNKNOWN: Final = _Unknown()
+"""Stands for the value of a field that is not declared."""
+
 _TYPE_NAMES: Final[Mapping[type, str]] = {
     bool: "bool",
     int: "int",
@@ -53,16 +61,36 @@ _TYPE_NAMES: Final[Mapping[type, str]] = {
     type(None): "null",
 }
 
-_NUMBERS: Final = ("long", "int", "decimal", "double")
+NUMBERS: Final = ("long", "int", "decimal", "double")
 
 _EXPECTED: Final[Mapping[str, tuple[str, ...]]] = {
-    "int": _NUMBERS,
-    "long": _NUMBERS,
-    "number": _NUMBERS,
+    "int": NUMBERS,
+    "long": NUMBERS,
+    "number": NUMBERS,
     "bool": ("bool", "long", "int", "decimal", "double"),
     "int64": ("long",),
 }
 """BSON types that a lenient kind admits; another kind admits the type of its own name."""
+
+
+class FieldError(CommandError):
+    """A field is not declared, or its value is of the wrong type.
+
+    `names` is its path below the command, `value` what it holds (`UNKNOWN` for a field that is not
+    declared), `expected` are the BSON types that it admits.
+    """
+
+    def __init__(
+        self, code: int, message: str, *, path: str, value: Any = UNKNOWN, expected: Sequence[str] = ()
+    ) -> None:
+        super().__init__(code, message)
+        self.names = path.split(".")[1:]
+        self.value = value
+        self.expected = expected
+
+
+Words: TypeAlias = "Callable[[FieldError, Mapping[str, Any]], CommandError]"
+"""How a release puts the refusal of a field."""
 
 
 def type_name(value: Any) -> str:
@@ -165,12 +193,15 @@ class Fields:
     """The fields that a command, or an object inside one, takes.
 
     `strict` refuses fields that are not declared. `target` says what stands under the command's own name:
-    `collection` (a name), `collection|1`, or None where any value will do.
+    `collection` (a name), `collection|1`, or None where any value will do. A command accepts `generic`
+    arguments beside its own, and refuses others in the `words` of its release.
     """
 
     by_name: Mapping[str, Field]
     strict: bool = True
     target: str | None = None
+    generic: frozenset[str] = GENERIC
+    words: Words | None = None
     required: tuple[str, ...] = ()
     patterns: Mapping[str, bytes] = field(default_factory=dict)
     """Each name as it stands in BSON: bytes that a body without a repeated field seldom holds twice."""
@@ -184,6 +215,10 @@ class Fields:
         required = tuple(each.name for each in fields if each.required)
         patterns = {name: name.encode() + b"\0" for name in by_name}
         return cls(by_name, strict=strict, target=target, required=required, patterns=patterns)
+
+    def plus(self, *fields: Field) -> Fields:
+        """Return the declaration with more fields."""
+        return Fields.of(*self.by_name.values(), *fields, strict=self.strict, target=self.target)
 
     def may_repeat(self, command: Mapping[str, Any], body: bytes) -> bool:
         """Say whether the BSON of a command may hold a declared field twice; False is certain."""
@@ -199,13 +234,21 @@ class Fields:
         A field that is null counts as absent and is taken out. Raises `CommandError`: 14 wrong type, 40414
         missing, 40415 unknown, 2 bad enumeration value, 51024 out of range, 73 bad collection name.
         """
+        try:
+            self._check_command(command)
+        except FieldError as error:
+            if self.words is None:
+                raise
+            raise self.words(error, command) from None
+
+    def _check_command(self, command: dict[str, Any]) -> None:
         names = iter(command)
         name = next(names)
         if self.target is not None:
             check_target(command[name], str(command.get("$db", "")), allow_one=self.target.endswith("|1"))
         elif name in self.by_name:
             command[name] = self.by_name[name].check(command[name], f"{name}.{name}")
-        self._check(command, name, list(names), generic=GENERIC)
+        self._check(command, name, list(names), generic=self.generic)
 
     def check(self, document: dict[str, Any], path: str) -> None:
         """Validate an object inside a command, in place, as `check_command` does."""
@@ -242,7 +285,7 @@ def check_target(target: Any, db: str, *, allow_one: bool = False) -> None:
         if not target or target.startswith(".") or "\0" in target:
             raise CommandError(ErrorCode.INVALID_NAMESPACE, f"Invalid namespace specified '{db}.{target}'")
         return
-    if allow_one and type_name(target) in _NUMBERS and target == 1:
+    if allow_one and type_name(target) in NUMBERS and target == 1:
         return
     raise CommandError(ErrorCode.INVALID_NAMESPACE, f"Collection name has invalid type {type_name(target)}")
 
@@ -258,8 +301,12 @@ def _wrong_type(path: str, value: Any, expected: Sequence[str]) -> CommandError:
     else:
         # The misplaced quote is the server's.
         wanted = f"expected types '[{', '.join(expected)}']"
-    return CommandError(
-        ErrorCode.TYPE_MISMATCH, f"BSON field '{path}' is the wrong type '{type_name(value)}', {wanted}"
+    return FieldError(
+        ErrorCode.TYPE_MISMATCH,
+        f"BSON field '{path}' is the wrong type '{type_name(value)}', {wanted}",
+        path=path,
+        value=value,
+        expected=expected,
     )
 
 
@@ -267,7 +314,7 @@ def _unknown_field(path: str, name: str) -> CommandError:
     if name == "jsonSchema":
         hint = " This command may be meant for a mongocryptd process."
         return CommandError(_MONGOCRYPTD_FIELD, f"BSON field '{path}' is an unknown field.{hint}")
-    return CommandError(ErrorCode.IDL_UNKNOWN_FIELD, f"BSON field '{path}' is an unknown field.")
+    return FieldError(ErrorCode.IDL_UNKNOWN_FIELD, f"BSON field '{path}' is an unknown field.", path=path)
 
 
 def _out_of_range(name: str, bound: str, value: Any) -> CommandError:

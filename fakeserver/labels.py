@@ -21,6 +21,7 @@ COMMIT_OR_ABORT: Final = frozenset(
         *("clusterCommitTransaction", "clusterAbortTransaction"),
     }
 )
+_STALE_SHARD_VERSION: Final = 63
 _SHARD_CANNOT_REFRESH_DUE_TO_LOCKS_HELD: Final = 343
 _CHANGE_STREAM_COMMANDS: Final = frozenset({"aggregate", "getMore"})
 _ALWAYS_TRANSIENT: Final = frozenset(
@@ -104,11 +105,18 @@ def _is_transient_transaction_error(facts: LabelFacts) -> bool:
         return False
     if code == ErrorCode.INTERNAL_TRANSACTION_NOT_SUPPORTED:
         return False
-    if code in _ALWAYS_TRANSIENT or is_in(code, Category.SNAPSHOT) or is_in(code, Category.NEED_RETARGETING):
+    if code in _ALWAYS_TRANSIENT or is_in(code, Category.SNAPSHOT) or _needs_retargeting(facts):
         return True
     if facts.command in COMMIT_OR_ABORT:
         return code == ErrorCode.NO_SUCH_TRANSACTION and facts.write_concern_code is None
     return code == ErrorCode.NO_SUCH_TRANSACTION or is_retriable(code, facts.profile)
+
+
+def _needs_retargeting(facts: LabelFacts) -> bool:
+    """Say whether a router shall ask another shard."""
+    if facts.code == _STALE_SHARD_VERSION:
+        return facts.profile.knows_stale_shard_version
+    return facts.code is not None and is_in(facts.code, Category.NEED_RETARGETING)
 
 
 def _is_retryable_write_error(facts: LabelFacts) -> bool:
@@ -138,8 +146,7 @@ def _change_stream_labels(facts: LabelFacts) -> list[str]:
         return []
     if is_in(code, Category.NON_RESUMABLE_CHANGE_STREAM):
         return [Label.NON_RESUMABLE_CHANGE_STREAM]
-    categories = (Category.NETWORK, Category.NEED_RETARGETING)
-    resumable = code in _RESUMABLE or is_retriable(code, facts.profile)
-    if resumable or any(is_in(code, category) for category in categories):
+    resumable = code in _RESUMABLE or is_retriable(code, facts.profile) or is_in(code, Category.NETWORK)
+    if resumable or _needs_retargeting(facts):
         return [Label.RESUMABLE_CHANGE_STREAM]
     return []

@@ -57,6 +57,16 @@ class Profile:
         return self.max_wire_version >= WIRE_90
 
     @property
+    def stores_dollar_fields(self) -> bool:
+        """Names of fields may begin with a dollar sign (since 5.0)."""
+        return self.max_wire_version >= WIRE_50
+
+    @property
+    def knows_stale_shard_version(self) -> bool:
+        """StaleShardVersion is an error that asks for another shard (until 6.0)."""
+        return self.max_wire_version <= WIRE_60
+
+    @property
     def takes_legacy_queries(self) -> bool:
         """Any command may come as an OP_QUERY (until 5.0)."""
         return self.max_wire_version <= WIRE_50

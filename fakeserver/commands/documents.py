@@ -9,6 +9,7 @@ from bson import Binary, Int64, ObjectId, Regex, Timestamp
 
 from fakeserver.errors import WriteError
 from fakeserver.sizes import MAX_USER_BYTES
+from fakeserver.storage.storable import check_insert
 from fakeserver.storage.values import is_object
 from mongowire.codes import ErrorCode
 
@@ -29,6 +30,8 @@ def prepare(ctx: CommandContext, document: Document, *, keep_times: bool = False
     `keep_times` leaves empty timestamps as they are. Raises `WriteError` for one that a server refuses.
     """
     check_limits(document)
+    if not ctx.node.profile.stores_dollar_fields:
+        check_insert(document)
     if "_id" not in document:
         document = {"_id": ctx.object_id(), **document}
     else:

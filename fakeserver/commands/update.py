@@ -14,6 +14,7 @@ from fakeserver.idl import Field, Fields
 from fakeserver.storage.engine import Query, Update, UpdateResult
 from fakeserver.storage.match_operators import is_operators
 from fakeserver.storage.stages import check_stage_name
+from fakeserver.storage.storable import check_update
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -148,13 +149,16 @@ def apply(
         indexes=indexes_of(collection),
     )
 
+    replaces = isinstance(statement["u"], dict) and not is_operators(statement["u"])
+
     def check(change: Changed) -> None:
+        if change.after is not None and not ctx.node.profile.stores_dollar_fields:
+            check_update(change.after, None if replaces else change.before)
         if change.before is None and change.after is not None:
             check_id(change.after["_id"])
             ctx.ensure(ns)
         accept(change)
 
-    replaces = isinstance(statement["u"], dict) and not is_operators(statement["u"])
     change = Update(
         query,
         with_times(ctx, statement["u"]) if replaces and not keep_times else statement["u"],

@@ -218,3 +218,13 @@ def test_labels_never_contradict_each_other(facts: LabelFacts) -> None:
     assert Label.NO_WRITES_PERFORMED not in found or Label.RETRYABLE_WRITE in found
     assert Label.RETRYABLE not in found
     assert not found or facts.code is not None or facts.write_concern_code is not None
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_stale_shard_version_is_an_error_of_routing_until_6_0(profile: str) -> None:
+    known = Profile.named(profile).knows_stale_shard_version
+    assert known is (profile in {"4.2", "4.4", "5.0", "6.0"})
+    facts = {"profile": Profile.named(profile), "code": 63}
+    assert _labels(**_IN_TRANSACTION, **facts) == (["TransientTransactionError"] if known else [])
+    labelled = known and profile != "4.2"
+    assert _labels(**_STREAM, **facts) == (["ResumableChangeStreamError"] if labelled else [])
