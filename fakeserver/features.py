@@ -130,6 +130,9 @@ TEXT_COMMENTS: Final[Mapping[str, int]] = {
 count and distinct took over the general comment in 4.4.14.
 """
 
+IN_TRANSACTIONS: Final[Mapping[str, int]] = {"create": WIRE_44, "createIndexes": WIRE_44}
+"""Commands that a transaction may hold since some release."""
+
 STAGES: Final[Mapping[str, int]] = {
     "$unionWith": WIRE_44,
     "$setWindowFields": WIRE_50,
@@ -148,6 +151,8 @@ IMAGES: Final = WIRE_60
 
 def fit(spec: CommandSpec, wire_version: int) -> CommandSpec:
     """Return a command as a release knows it: without what is newer, and with its words."""
+    if wire_version < IN_TRANSACTIONS.get(spec.name, 0):
+        spec = replace(spec, in_transaction=False)
     if spec.fields is None:
         return spec
     fields = _without(spec.fields, _newer(spec.name, wire_version))

@@ -57,6 +57,11 @@ class Profile:
         return self.max_wire_version >= WIRE_90
 
     @property
+    def makes_collections_in_transactions(self) -> bool:
+        """A transaction may hold what makes a collection or an index (since 4.4)."""
+        return self.max_wire_version >= WIRE_44
+
+    @property
     def stores_dollar_fields(self) -> bool:
         """Names of fields may begin with a dollar sign (since 5.0)."""
         return self.max_wire_version >= WIRE_50

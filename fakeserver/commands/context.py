@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from bson import Timestamp
 
 from fakeserver.commands.scripting import Scripts
-from fakeserver.errors import CommandError
+from fakeserver.errors import CommandError, WriteError
 from fakeserver.oplog import Written
 from fakeserver.pipeline import Park
 from fakeserver.storage.engine import Changed, Namespace
@@ -141,12 +141,21 @@ class CommandContext:
     def ensure(self, ns: Namespace) -> tuple[Collection, bool]:
         """Return a collection, and whether it had to be made, which is entered in the oplog.
 
-        Raises `WriteError` 166 for a view.
+        Raises `WriteError` 166 for a view, 263 for what a transaction of a server before 4.4 cannot make.
         """
+        if self.in_transaction and not self.node.profile.makes_collections_in_transactions:
+            self._check_made(ns)
         collection, made = self.catalog.ensure(ns)
         if made:
             self.collection_created(collection)
         return collection, made
+
+    def _check_made(self, ns: Namespace) -> None:
+        if self.catalog.get(ns) is None:
+            raise WriteError(
+                ErrorCode.OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+                f"Cannot create namespace {ns} in multi-document transaction.",
+            )
 
     def collection_created(self, collection: Collection) -> None:
         """Enter the making of a collection or a view in the oplog."""

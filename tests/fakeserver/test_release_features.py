@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from bson import Int64
-from talking import Deployment, play
+from talking import Deployment, lsid, play
 
 from fakeserver import ClusterSpec
 from fakeserver.commands import default_table
-from fakeserver.features import ARGUMENTS, FIELDS, STAGES, STRICT, TEXT_COMMENTS
+from fakeserver.features import ARGUMENTS, FIELDS, IN_TRANSACTIONS, STAGES, STRICT, TEXT_COMMENTS
 from fakeserver.idl import Fields
 from fakeserver.profile import PROFILES
 
@@ -167,6 +167,43 @@ def test_commands_that_were_not_strict_pass_over_newer_arguments(command: dict[s
     play(scenario, ClusterSpec.replica_set(1, profile="4.2"))
 
 
+MAKERS: dict[str, tuple[dict[str, Any], str]] = {
+    "create": ({"create": "new"}, "Cannot run 'create' in a multi-document transaction."),
+    "createIndexes": (
+        {**_INDEXES, "createIndexes": "new"},
+        "Cannot run 'createIndexes' in a multi-document transaction.",
+    ),
+    "insert": (
+        {"insert": "new", "documents": [{}]},
+        "Cannot create namespace db.new in multi-document transaction.",
+    ),
+    "upsert": (
+        {"update": "new", "updates": [{**_UPDATE, "upsert": True}]},
+        "Cannot create namespace db.new in multi-document transaction.",
+    ),
+}
+
+
+@pytest.mark.parametrize("profile", ["4.2", "4.4"])
+@pytest.mark.parametrize("maker", MAKERS)
+def test_a_transaction_makes_collections_since_4_4(maker: str, profile: str) -> None:
+    command, text = MAKERS[maker]
+
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        within = {"lsid": lsid(), "txnNumber": Int64(1), "autocommit": False}
+        reply = await talker.command({**command, "$db": "db", **within, "startTransaction": True})
+        assert reply is not None
+        errors = reply.get("writeErrors", [] if reply["ok"] else [reply])
+        said = [(error["code"], error["errmsg"]) for error in errors]
+        assert said == ([(263, text)] if profile == "4.2" else [])
+        commit = await talker.command({"commitTransaction": 1, "$db": "admin", **within})
+        assert commit is not None
+        assert commit.get("code") == (251 if profile == "4.2" else None)
+
+    play(scenario, ClusterSpec.replica_set(1, profile=profile))
+
+
 def test_a_database_pipeline_begins_with_documents_since_6_0() -> None:
     for profile in ("5.0", "6.0"):
 
@@ -182,7 +219,8 @@ def test_a_database_pipeline_begins_with_documents_since_6_0() -> None:
 def test_every_declared_feature_came_with_a_release() -> None:
     wires = {profile.max_wire_version for profile in PROFILES.values()}
     declared = {since for fields in FIELDS.values() for since in fields.values()} | set(STAGES.values())
-    assert declared | set(ARGUMENTS.values()) | set(TEXT_COMMENTS.values()) <= wires
+    declared |= {*ARGUMENTS.values(), *TEXT_COMMENTS.values(), *IN_TRANSACTIONS.values()}
+    assert declared <= wires
 
 
 def test_every_declared_field_is_one_of_its_command() -> None:
