@@ -109,7 +109,7 @@ def server_status(ctx: CommandContext, command: dict[str, Any]) -> Reply:
         "localTime": datetime.fromtimestamp(node.clock.utc(), UTC),
         "asserts": counters.asserts(),
         "connections": status_sections.connections(node),
-        **status_sections.process(),
+        **status_sections.process(ctx.node),
         **status_sections.locks(ctx),
         "logicalSessionRecordCache": status_sections.sessions(ctx),
         "network": status_sections.network(ctx),

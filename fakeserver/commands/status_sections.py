@@ -11,6 +11,7 @@ from bson import Int64
 from fakeserver.admission.invocations import pool_of
 from fakeserver.profile import WIRE_80
 from mongowire.messages import EXHAUST_ALLOWED
+from mongowire.system import SystemClock
 
 if TYPE_CHECKING:
     from fakeserver.commands.context import CommandContext
@@ -42,8 +43,13 @@ def connections(node: Node) -> dict[str, Any]:
     }
 
 
-def process() -> dict[str, Any]:
-    """Return what the process takes of the machine: `mem` in MiB, `extra_info`."""
+def process(node: Node) -> dict[str, Any]:
+    """Return what the process takes of the machine: `mem` in MiB, `extra_info`.
+
+    A server in virtual time is no process of the machine's: its numbers are the same in every run.
+    """
+    if type(node.clock) is not SystemClock:
+        return {"pid": Int64(1), "mem": {"bits": 64, "supported": False}}
     if sys.platform == "win32":
         return {"pid": Int64(os.getpid()), "mem": {"bits": 64, "supported": False}}
     import resource  # noqa: PLC0415 - the platform has it

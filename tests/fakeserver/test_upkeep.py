@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
 from access import ADMIN, log_in_as
-from talking import REPLICA_SET, STANDALONE, Deployment, Talker, play
+from talking import REPLICA_SET, STANDALONE, Deployment, Talker, play, play_live
 
 from fakeserver import ClusterSpec
 
@@ -171,10 +172,25 @@ def test_the_status_has_the_sections_that_monitoring_tools_read() -> None:
         assert status["connections"]["active"] == 1
         assert status["opcountersRepl"]["insert"] == 0
         assert status["mem"]["bits"] == 64
-        assert {"extra_info", "globalLock", "uptimeEstimate", "pid"} <= set(status)
+        assert {"globalLock", "uptimeEstimate", "pid"} <= set(status)
         assert "network" not in status
 
     play(scenario, REPLICA_SET)
+
+
+def test_a_live_server_tells_of_our_process_and_one_in_virtual_time_of_none() -> None:
+    async def live(deployment: Deployment) -> None:
+        status = await (await deployment.connect()).ok({"serverStatus": 1})
+        assert status["pid"] == os.getpid()
+        assert status["extra_info"]["user_time_us"] > 0
+
+    async def virtual(deployment: Deployment) -> None:
+        status = await (await deployment.connect()).ok({"serverStatus": 1})
+        assert status["pid"] == 1
+        assert "extra_info" not in status
+
+    play_live(live, STANDALONE)
+    play(virtual, STANDALONE)
 
 
 def test_the_status_counts_who_authenticated_and_who_failed_to() -> None:
