@@ -27,6 +27,12 @@ class CommandError(Exception):
         """The name a server gives the code, `Location<code>` where it has none."""
         return code_name(self.code)
 
+    def copy(self) -> Self:
+        """Return an error that says the same of no call: the original may be raised on, and keeps its own."""
+        other = type(self).__new__(type(self), *self.args)
+        other.__dict__.update(self.__dict__)
+        return other
+
     def without_frames(self) -> Self:
         """Return the error itself, let go of the calls it went through: whoever keeps it keeps no request."""
         self.__traceback__ = self.__cause__ = self.__context__ = None

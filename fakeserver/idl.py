@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from bson import Binary, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
+from bson import Binary, Code, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
 
 from fakeserver.errors import CommandError
 from mongowire.codes import ErrorCode
@@ -32,6 +32,8 @@ GENERIC: Final = frozenset(
     }
 )
 """Arguments that every command accepts; the pipeline's stages look at them, not the commands."""
+
+_LONG_MAX: Final = 2**63 - 1
 
 
 class _Unknown:
@@ -58,6 +60,8 @@ _TYPE_NAMES: Final[Mapping[type, str]] = {
     Regex: "regex",
     MinKey: "minKey",
     MaxKey: "maxKey",
+    DatetimeMS: "date",
+    Code: "javascript",
     type(None): "null",
 }
 
@@ -102,12 +106,14 @@ def type_name(value: Any) -> str:
 
 
 def whole(value: Any) -> int:
-    """Return a BSON number as an integer, truncated, as a server reads a `safeInt`."""
+    """Return a BSON number as a 64-bit integer, truncated and bounded, as a server reads a `safeInt`."""
     if isinstance(value, Decimal128):
         value = value.to_decimal()
     try:
-        return int(value)
-    except (OverflowError, ValueError):
+        return max(-_LONG_MAX - 1, min(_LONG_MAX, int(value)))
+    except OverflowError:  # an infinity
+        return _LONG_MAX if value > 0 else -_LONG_MAX - 1
+    except ValueError:  # not a number
         return 0
 
 
@@ -260,9 +266,11 @@ class Fields:
         declared = self.by_name
         for name in names:
             each = declared.get(name)
+            if each is None and name in generic:
+                each = _GENERIC_FIELDS.get(name)
+            elif each is None and self.strict:
+                raise _unknown_field(f"{path}.{name}", name)
             if each is None:
-                if self.strict and name not in generic:
-                    raise _unknown_field(f"{path}.{name}", name)
                 continue
             value = document[name]
             if type(value) in each.plain:
@@ -279,9 +287,15 @@ class Fields:
                 )
 
 
+_GENERIC_FIELDS: Final = {
+    each.name: each for each in (Field("stmtId", "int"), Field("stmtIds", "array", of="int"))
+}
+"""The arguments of every command whose types no stage asks for."""
+
+
 def check_target(target: Any, db: str, *, allow_one: bool = False) -> None:
     """Refuse what cannot name a collection of `db`. Raises `CommandError` 73 InvalidNamespace."""
-    if isinstance(target, str):
+    if type(target) is str:  # JavaScript code is a `str` too
         if not target or target.startswith(".") or "\0" in target:
             raise CommandError(ErrorCode.INVALID_NAMESPACE, f"Invalid namespace specified '{db}.{target}'")
         return

@@ -369,6 +369,8 @@ class Pipeline:
             return Disconnect(str(error))
         if isinstance(error, CommandError):
             request.failure = error.without_frames()
+        elif isinstance(error, RecursionError):  # what is nested as deep as a message may be
+            request.failure = CommandError(ErrorCode.OVERFLOW, "the command is nested too deeply")
         else:
             self._on_bug(request, error)
             request.failure = CommandError(ErrorCode.INTERNAL_ERROR, f"{type(error).__name__}: {error}")

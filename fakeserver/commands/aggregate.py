@@ -51,7 +51,7 @@ FIELDS: Final = Fields.of(
     Field("pipeline", "array", required=True),
     Field("explain", "bool"),
     Field("allowDiskUse", "bool"),
-    Field("cursor", "object"),
+    Field("cursor", "object", of=Fields.of(Field("batchSize", "long", minimum=0))),
     Field("bypassDocumentValidation", "bool"),
     Field("hint", "string|object"),
     Field("collation", "object"),
@@ -202,7 +202,5 @@ def _batch_size(request: Mapping[str, Any]) -> int | None:
             ErrorCode.FAILED_TO_PARSE,
             "The 'cursor' option is required, except for aggregate with the explain argument",
         )
-    size = options.get("batchSize")
-    if size is not None and size < 0:
-        raise CommandError(51024, f"BSON field 'batchSize' value must be >= 0, actual value '{size}'")
-    return None if size is None else int(size)
+    size: int | None = options.get("batchSize")
+    return size

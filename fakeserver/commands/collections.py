@@ -32,6 +32,21 @@ table = CommandTable()
 EVERYTHING: Final = 2**31 - 1
 """The default batch size of the commands that list."""
 
+TIMESERIES: Final = Fields.of(
+    Field("timeField", "string", required=True),
+    Field("metaField", "string"),
+    Field("granularity", "string", choices=("seconds", "minutes", "hours")),
+    Field("bucketRoundingSeconds", "int", minimum=1),
+    Field("bucketMaxSpanSeconds", "int", minimum=1),
+)
+IMAGES: Final = Fields.of(Field("enabled", "bool", required=True))
+_CLUSTERED: Final = Fields.of(
+    Field("key", "object", required=True),
+    Field("unique", "bool", required=True),
+    Field("v", "int"),
+    Field("name", "string"),
+)
+
 _OPTIONS: Final = (
     Field("capped", "bool"),
     Field("size", "long", minimum=1),
@@ -44,10 +59,10 @@ _OPTIONS: Final = (
     Field("viewOn", "string"),
     Field("pipeline", "array", of="object"),
     Field("collation", "object"),
-    Field("timeseries", "object"),
-    Field("clusteredIndex", "object|bool"),
+    Field("timeseries", "object", of=TIMESERIES),
+    Field("clusteredIndex", "object|bool", of=_CLUSTERED),
     Field("expireAfterSeconds", "long"),
-    Field("changeStreamPreAndPostImages", "object"),
+    Field("changeStreamPreAndPostImages", "object", of=IMAGES),
     Field("encryptedFields", "object"),
 )
 _OPTION_NAMES: Final = tuple(option.name for option in _OPTIONS)

@@ -227,7 +227,7 @@ def follow(ctx: CommandContext, wanted: Query, ns: Namespace) -> Callable[[], li
     The function raises `CommandError` 136 when what it saw last is no longer there.
     """
     engine, seen = ctx.catalog.engine, 0
-    numbered = wanted._replace(show_record_id=True, projection=None)
+    numbered = wanted._replace(show_record_id=True, projection=None, return_key=False)
     project = {**wanted.projection} if wanted.projection else None
 
     def refill() -> list[Document]:

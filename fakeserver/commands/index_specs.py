@@ -136,7 +136,7 @@ def _check_key(document: Mapping[str, Any], key: Mapping[str, Any]) -> None:
         raise _refused(document, reason)
     if len(key) > _MAX_KEYS:
         raise CommandError(13103, "too many compound keys")
-    plugins = {value for value in key.values() if isinstance(value, str)}
+    plugins = {value for value in key.values() if type(value) is str}
     if len(plugins) > 1:
         raise _refused(document, "Can't use more than one index plugin for a single index.")
 
@@ -158,7 +158,7 @@ def _bad_name(name: str) -> str | None:
 
 
 def _bad_direction(value: Any) -> str | None:
-    if isinstance(value, str):
+    if type(value) is str:
         return None if value in _PLUGINS else f"Unknown index plugin '{value}'"
     if not is_number(value):
         return (
@@ -208,7 +208,7 @@ def _check_ttl(document: Mapping[str, Any]) -> None:
         return
     seconds = document["expireAfterSeconds"]
     reason = bad_expiry(seconds)
-    if reason is None and len(document["key"]) != 1:
+    if reason is None and (len(document["key"]) != 1 or "text" in document["key"].values()):
         reason = "TTL indexes are single-field indexes, compound indexes do not support TTL"
     if reason is not None:
         raise CommandError(ErrorCode.CANNOT_CREATE_INDEX, f"{reason}. Index spec: {show_document(document)}")
@@ -242,7 +242,7 @@ def _check_wildcard(document: Mapping[str, Any], key: Mapping[str, Any]) -> None
             raise _refused(document, f"Index type 'wildcard' does not support the {name} option")
     if "expireAfterSeconds" in document:
         raise _refused(document, "Index type 'wildcard' cannot be a TTL index")
-    if any(isinstance(value, str) for value in key.values()):
+    if any(type(value) is str for value in key.values()):
         raise _refused(document, "A wildcard index cannot have another kind of index in its key")
     if "wildcardProjection" in document and "$**" not in key:
         raise _refused(
@@ -346,7 +346,7 @@ def _collation(document: Mapping[str, Any], collection: Collection | None) -> Ma
         found: Mapping[str, Any] | None = complete(document["collation"])
     else:
         found = collection.collation if collection is not None else None
-    kinds = {kind for kind in document["key"].values() if kind in {"text", "2d"}}
+    kinds = {kind for kind in document["key"].values() if type(kind) is str} & {"text", "2d"}
     if found and kinds:
         raise CommandError(
             ErrorCode.CANNOT_CREATE_INDEX,

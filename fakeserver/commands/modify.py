@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import Int64
 
+from fakeserver.commands.collections import IMAGES, TIMESERIES
 from fakeserver.commands.index_specs import bad_expiry
 from fakeserver.commands.reading import check_uuid, namespace
 from fakeserver.commands.table import CommandTable, Reply
 from fakeserver.errors import CommandError, WriteError
-from fakeserver.idl import Field, Fields
+from fakeserver.idl import Field, Fields, whole
 from fakeserver.storage.engine import Query
 from fakeserver.storage.index_keys import is_id_key
 from fakeserver.storage.paths import read, split
@@ -42,6 +43,10 @@ _INDEX: Final = Fields.of(
     Field("prepareUnique", "bool"),
 )
 
+_TIMESERIES: Final = Fields.of(
+    *(each for each in TIMESERIES.by_name.values() if each.name not in ("timeField", "metaField"))
+)
+
 
 @table.command(
     "collMod",
@@ -53,9 +58,9 @@ _INDEX: Final = Fields.of(
         Field("validationAction", "string", choices=("error", "warn", "errorAndLog")),
         Field("viewOn", "string"),
         Field("pipeline", "array", of="object"),
-        Field("changeStreamPreAndPostImages", "object"),
+        Field("changeStreamPreAndPostImages", "object", of=IMAGES),
         Field("expireAfterSeconds", "long|string"),
-        Field("timeseries", "object"),
+        Field("timeseries", "object", of=_TIMESERIES),
         Field("cappedSize", "long"),
         Field("cappedMax", "long"),
         Field("dryRun", "bool"),
@@ -114,7 +119,7 @@ def _expiry(collection: Collection, seconds: Any) -> Int64 | None:
         )
     if seconds < 0:
         raise CommandError(ErrorCode.INVALID_OPTIONS, "'expireAfterSeconds' must be non-negative")
-    return Int64(seconds)
+    return Int64(whole(seconds))
 
 
 def _index_expiry(index: IndexSpec, seconds: Any) -> Int64:

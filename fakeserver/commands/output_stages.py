@@ -10,6 +10,7 @@ import bson
 from fakeserver.commands.documents import check_limits
 from fakeserver.commands.reading import query_of
 from fakeserver.errors import CommandError, WriteError
+from fakeserver.idl import Field, Fields
 from fakeserver.oplog import Written
 from fakeserver.sizes import TOO_LARGE_TO_UPSERT, check_updated
 from fakeserver.storage.engine import Namespace, Query, Update
@@ -34,6 +35,18 @@ _NOT_UNIQUE: Final = 51183
 _WHEN_MATCHED: Final = ("replace", "keepExisting", "merge", "fail")
 _WHEN_NOT_MATCHED: Final = ("insert", "discard", "fail")
 _PREFIX: Final = "PlanExecutor error during aggregation :: caused by :: "
+
+
+_COLLECTION: Final = Fields.of(Field("db", "string"), Field("coll", "string", required=True))
+_MERGE: Final = Fields.of(
+    Field("into", "string|object", required=True, of=_COLLECTION),
+    Field("on", "string|array", of="string"),
+    Field("let", "object"),
+    Field("whenMatched", "string|array", of="object"),
+    Field("whenNotMatched", "string"),
+    Field("targetCollectionVersion", "object"),
+    Field("allowMergeOnNullishValues", "bool"),
+)
 
 
 class Output(Protocol):
@@ -64,7 +77,7 @@ def parse(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], stage:
 
 
 def _out_target(ns: Namespace, spec: Any) -> Namespace:
-    if isinstance(spec, str):
+    if type(spec) is str:
         return Namespace(ns.db, spec)
     if isinstance(spec, dict) and isinstance(spec.get("db"), str) and isinstance(spec.get("coll"), str):
         return Namespace(spec["db"], spec["coll"])
@@ -227,15 +240,12 @@ class Merge(_Writer):
 def _parse_merge(
     ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], spec: Any, *, checked: bool
 ) -> Merge:
-    if not isinstance(spec, str | dict):
+    if type(spec) is not str and not isinstance(spec, dict):
         raise CommandError(51182, f"$merge requires a string or object argument, but found {type_name(spec)}")
-    options: Mapping[str, Any] = {"into": spec} if isinstance(spec, str) else spec
+    options: dict[str, Any] = {"into": spec} if isinstance(spec, str) else dict(spec)
+    _MERGE.check(options, "$merge")
     let: Mapping[str, Any] = options.get("let", {})
-    into = options.get("into")
-    if into is None:
-        raise CommandError(
-            ErrorCode.IDL_FAILED_TO_PARSE, "BSON field '$merge.into' is missing but a required field"
-        )
+    into = options["into"]
     target = (
         Namespace(ns.db, into) if isinstance(into, str) else Namespace(into.get("db", ns.db), into["coll"])
     )

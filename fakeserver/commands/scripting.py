@@ -114,12 +114,7 @@ class Scripts:
 
     def function(self, code: str) -> Callable[..., javascript.Reply]:
         """Return a script as a function of `this` and a list of arguments. Raises `CommandError`."""
-        if not self._ctx.node.javascript or not javascript.available():
-            reason = "" if not self._ctx.node.javascript else f": {INSTALL}"
-            raise CommandError(
-                _NO_ENGINE,
-                f"Cannot run server-side javascript without the javascript engine enabled{reason}",
-            )
+        self._check_engine()
         number = self._compile(code)
 
         def call(this: Any, arguments: list[Any]) -> javascript.Reply:
@@ -129,8 +124,17 @@ class Scripts:
         return call
 
     def define(self, name: str, value: Any) -> None:
-        """Set a global variable of the scripts that follow."""
+        """Set a global variable of the scripts that follow. Raises `CommandError` where none can be run."""
+        self._check_engine()
         self._own_world().define(name, value)
+
+    def _check_engine(self) -> None:
+        if not self._ctx.node.javascript or not javascript.available():
+            reason = "" if not self._ctx.node.javascript else f": {INSTALL}"
+            raise CommandError(
+                _NO_ENGINE,
+                f"Cannot run server-side javascript without the javascript engine enabled{reason}",
+            )
 
     def _waiting(self, code: str) -> Callable[[Any], bool]:
         """Return a script that only waits, which takes no engine. Raises `CommandError` 2 for any other."""

@@ -98,7 +98,7 @@ class Batch:
             result = apply(number, collection, write)
         except CommandError as error:
             # Not the error itself, whose frames hold the command.
-            self.ctx.statement_done(number, type(error)(error.code, error.message, extra=error.extra))
+            self.ctx.statement_done(number, error.copy())
             raise
         self.ctx.statement_done(number, result)
         return result

@@ -160,9 +160,9 @@ def _asked_for(ctx: CommandContext, target: Any) -> list[User]:
 
 
 def _user_name(name: Any, db: str) -> tuple[str, str]:
-    if isinstance(name, str):
+    if type(name) is str:  # JavaScript code is a `str` too
         return name, db
-    if isinstance(name, dict) and isinstance(name.get("user"), str) and isinstance(name.get("db"), str):
+    if isinstance(name, dict) and type(name.get("user")) is str and type(name.get("db")) is str:
         return name["user"], name["db"]
     raise CommandError(
         ErrorCode.BAD_VALUE,
@@ -177,9 +177,9 @@ def role_names(roles: list[Any], db: str) -> tuple[RoleName, ...]:
 
 def role_name(role: Any, db: str) -> RoleName:
     """Return one role, a name or a document `{role, db}`. Raises `CommandError` 2."""
-    if isinstance(role, str):
+    if type(role) is str:
         return RoleName(role, db)
-    if isinstance(role, dict) and isinstance(role.get("role"), str) and isinstance(role.get("db"), str):
+    if isinstance(role, dict) and type(role.get("role")) is str and type(role.get("db")) is str:
         return RoleName(role["role"], role["db"])
     raise CommandError(
         ErrorCode.BAD_VALUE, "Role names must be either strings or objects with the fields 'role' and 'db'"

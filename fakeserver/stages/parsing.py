@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import bson
-from bson import CodecOptions, Timestamp
+from bson import CodecOptions, DBRef, Timestamp
 
 from fakeserver.errors import CommandError
 from fakeserver.idl import duplicate_field, type_name
 from fakeserver.pipeline import PASS, Action, Disconnect, Silence, Stage, Step
+from fakeserver.read_preference import check_read_preference
 from mongowire.codes import ErrorCode
 from mongowire.errors import InvalidMessage
 from mongowire.messages import MORE_TO_COME, OpMsg, OpQuery
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from fakeserver.request import RequestContext
 
 _UNSUPPORTED_OP_QUERY: Final = 352
@@ -22,6 +25,10 @@ _OP_QUERY_REMOVED: Final = 5739101
 _NO_DB: Final = 40571
 _NO_SEQUENCES: Final = 40472
 _SECONDARY_OK: Final = 1 << 2
+_DEEPEST: Final = 200
+_OBJECT: Final = b"\3"
+_ARRAY: Final = b"\4"
+_REFERENCE: Final = b"$ref\0"
 _LEGACY_COMMANDS: Final = frozenset(
     {
         *("hello", "isMaster", "ismaster", "_isSelf", "authenticate"),
@@ -44,7 +51,7 @@ class Parse(Stage):
             message = request.envelope.parse()
             if type(message) is OpMsg:
                 request.message = message
-                request.command = message.decode()
+                request.command = _decode(message)
             elif isinstance(message, OpQuery):
                 request.message = message
                 request.command = _decode_query(message)
@@ -56,6 +63,48 @@ class Parse(Stage):
             raise CommandError(error.code, error.message) from error
         request.name = next(iter(request.command), "")
         return PASS
+
+
+def _decode(message: OpMsg) -> dict[str, Any]:
+    command = message.decode()
+    around = 2 if message.sequences else 0  # a document of a sequence is one by itself
+    if any(map(_may_be_deep, _documents_of(message))) and _depth(command) > _DEEPEST + around:
+        raise CommandError(ErrorCode.OVERFLOW, f"BSON exceeds maximum nested object depth: {_DEEPEST}")
+    if any(_REFERENCE in document for document in _documents_of(message)):
+        return {name: _plain(value) for name, value in command.items()}
+    return command
+
+
+def _documents_of(message: OpMsg) -> Iterator[bytes]:
+    yield message.body
+    for sequence in message.sequences:
+        yield from sequence.documents
+
+
+def _may_be_deep(document: bytes) -> bool:
+    """Return whether BSON may be nested too deeply: few documents have so many objects and arrays in them."""
+    return document.count(_OBJECT) + document.count(_ARRAY) > _DEEPEST
+
+
+def _depth(value: Any) -> int:
+    """Return how many levels of objects and arrays a value has; level by level, so no stack is used up."""
+    depth, level = 0, [value]
+    while level := [each for each in level if isinstance(each, dict | list)]:
+        depth += 1
+        level = [inner for each in level for inner in (each.values() if isinstance(each, dict) else each)]
+    return depth
+
+
+def _plain(value: Any) -> Any:
+    """Return a value without objects of class `DBRef`: for a server they are documents like any other.
+
+    The BSON library makes one of what has `$ref` and `$id`, and cannot be told not to; few messages have any.
+    """
+    if isinstance(value, DBRef):
+        value = value.as_doc()
+    if isinstance(value, dict):
+        return {name: _plain(member) for name, member in value.items()}
+    return [_plain(element) for element in value] if isinstance(value, list) else value
 
 
 def _decode_query(message: OpQuery) -> dict[str, Any]:
@@ -119,6 +168,8 @@ class ValidateBody(Stage):
         if spec.fields is not None:
             _check_duplicates(request, message)
             spec.fields.check_command(command)
+        if "$readPreference" in command:
+            check_read_preference(command["$readPreference"])
         told = command.get("$clusterTime")
         if told is not None:
             _hear_cluster_time(request, told)

@@ -6,13 +6,14 @@ import decimal
 from typing import TYPE_CHECKING, Any
 
 from bson import Decimal128, Int64
+from bson.decimal128 import create_decimal128_context
 
 from fakeserver.storage.values import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_CONTEXT = decimal.Context(prec=34)
+_CONTEXT = create_decimal128_context()
 
 
 def combine(operation: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:

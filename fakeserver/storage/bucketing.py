@@ -36,20 +36,39 @@ if TYPE_CHECKING:
     """A value to sort by, and the variables with which its document is seen."""
 
 _COUNT: Final[Mapping[str, Any]] = {"count": {"$sum": 1}}
+_OPTIONS: Final = ("groupBy", "boundaries", "default", "output")
 _AUTO_OPTIONS: Final = ("groupBy", "buckets", "output", "granularity")
+
+
+def _check_bucket(argument: Any) -> None:
+    """Refuse arguments that nobody knows, that are missing or of a wrong type. Raises `CommandError`."""
+    if not isinstance(argument, dict):
+        found = type_name(argument)
+        raise CommandError(40201, f"Argument to $bucket stage must be an object, but found type: {found}.")
+    for name in argument:
+        if name not in _OPTIONS:
+            raise CommandError(40197, f"Unrecognized option to $bucket: {name}.")
+    if "groupBy" not in argument or "boundaries" not in argument:
+        raise CommandError(40198, "$bucket requires 'groupBy' and 'boundaries' to be specified.")
+    for code, name, kind in ((40200, "boundaries", "array"), (40196, "output", "object")):
+        if name in argument and type_name(argument[name]) != kind:
+            found = f"an {kind}, but found type: {type_name(argument[name])}."
+            raise CommandError(code, f"The $bucket '{name}' field must be {found}")
+
+
+def _check_boundaries(boundaries: list[Any]) -> None:
+    if len(boundaries) < 2:  # noqa: PLR2004 -- a bucket has two ends
+        raise CommandError(40192, "The $bucket 'boundaries' field must have at least 2 values")
+    if [order(each) for each in boundaries] != sorted(order(each) for each in boundaries):
+        raise CommandError(40194, "The 'boundaries' option to $bucket must be sorted in ascending order")
 
 
 def compile_bucket(argument: Any, scope: Scope) -> Stage:
     """Return a `$bucket` stage. Raises `CommandError` for a malformed one."""
-    if not isinstance(argument, dict) or "groupBy" not in argument or "boundaries" not in argument:
-        raise CommandError(40198, "$bucket requires 'groupBy' and 'boundaries' to be specified.")
-    boundaries = argument["boundaries"]
-    if not isinstance(boundaries, list) or len(boundaries) < 2:  # noqa: PLR2004 -- a bucket has two ends
-        raise CommandError(40192, "The $bucket 'boundaries' field must have at least 2 values")
-    if [order(each) for each in boundaries] != sorted(order(each) for each in boundaries):
-        raise CommandError(40194, "The 'boundaries' option to $bucket must be sorted in ascending order")
+    _check_bucket(argument)
+    boundaries, fields = argument["boundaries"], argument.get("output", _COUNT)
+    _check_boundaries(boundaries)
     expression = compile_expression(argument["groupBy"], scope)
-    fields = argument.get("output", _COUNT)
     group = compile_group({"_id": "$_bucket", **fields}, scope)
 
     def bucket_of(document: Document) -> Any:

@@ -19,6 +19,7 @@ _BAD_FORMAT: Final = 18536
 _OPEN_FORMAT: Final = 18535
 _REFERENCE: Final = dt.datetime(2000, 1, 1)  # noqa: DTZ001 -- where a server begins to count its bins
 _OFFSET: Final = re.compile(r"([+-])(\d\d):?(\d\d)?")
+_A_DAY: Final = dt.timedelta(days=1)
 _MILLISECOND: Final = dt.timedelta(milliseconds=1)
 _LENGTHS: Final[Mapping[str, dt.timedelta]] = {
     "week": dt.timedelta(weeks=1),
@@ -45,7 +46,8 @@ def zone(name: str) -> dt.tzinfo:
     if offset is not None:
         sign, hours, minutes = offset.groups()
         length = dt.timedelta(hours=int(hours), minutes=int(minutes or 0))
-        return dt.timezone(length if sign == "+" else -length)
+        if length < _A_DAY:
+            return dt.timezone(length if sign == "+" else -length)
     try:
         return ZoneInfo(name)
     except (OSError, KeyError, ValueError):

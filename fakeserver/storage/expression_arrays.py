@@ -13,6 +13,7 @@ from fakeserver.storage.values import (
     MISSING,
     as_mapping,
     identity,
+    is_number,
     is_object,
     truthy,
     type_name,
@@ -50,7 +51,15 @@ def _is_array(value: Any) -> bool:
 @null_in
 def _element_at(array: Any, index: Any) -> Any:
     items = _array("$arrayElemAt's first argument", 28689, array)
-    place = int(index) + (len(items) if index < 0 else 0)
+    if not is_number(index):
+        raise CommandError(
+            28690, f"$arrayElemAt's second argument must be a numeric value, but is {type_name(index)}"
+        )
+    place = whole(index)
+    if place is None or not -(2**31) <= place < 2**31:
+        shown = f"representable as a 32-bit integer: {show(index)}"
+        raise CommandError(28691, f"$arrayElemAt's second argument must be {shown}")
+    place += len(items) if place < 0 else 0
     return items[place] if 0 <= place < len(items) else MISSING
 
 
@@ -71,7 +80,25 @@ def _last(array: Any) -> Any:
 @null_in
 def _slice(array: Any, *bounds: Any) -> Any:
     items = _array("First argument to $slice", 28724, array)
-    return slice_of(items, [int(bound) for bound in bounds])
+    second = _bound("Second", 28725, bounds[0])
+    if len(bounds) == 1:
+        return slice_of(items, [second])
+    third = _bound("Third", 28727, bounds[1])
+    if third <= 0:
+        raise CommandError(28729, f"Third argument to $slice must be positive: {show(bounds[1])}")
+    return slice_of(items, [second, third])
+
+
+def _bound(which: str, code: int, value: Any) -> int:
+    """Return an argument of `$slice` as a number. Raises `CommandError`."""
+    if not is_number(value):
+        message = f"{which} argument to $slice must be numeric, but is of type: {type_name(value)}"
+        raise CommandError(code, message)
+    number = whole(value)
+    if number is None or not -(2**31) <= number < 2**31:
+        message = f"{which} argument to $slice can't be represented as a 32-bit integer: {show(value)}"
+        raise CommandError(code + 1, message)
+    return number
 
 
 def slice_of(items: list[Any], bounds: list[int]) -> list[Any]:
@@ -129,17 +156,39 @@ def search_index(name: str, what: str, value: Any) -> int:
 
 
 @function("$range", 2, 3)
-def _range(start: Any, end: Any, step: Any = 1) -> list[int]:
-    if step == 0:
+def _range(*limits: Any) -> list[int]:
+    names = ("starting", "ending", "step")
+    numbers = [_limit(name, 34443 + 2 * n, limits[n]) for n, name in enumerate(names[: len(limits)])]
+    if numbers[2:] == [0]:
         raise CommandError(34449, "$range requires a non-zero step value")
-    return list(range(int(start), int(end), int(step)))
+    return list(range(*numbers))
+
+
+def _limit(name: str, code: int, value: Any) -> int:
+    """Return an argument of `$range` as a number. Raises `CommandError`."""
+    if not is_number(value):
+        shown = MISSING if value is MISSING else type_name(value)
+        raise CommandError(code, f"$range requires a numeric {name} value, found value of type: {shown}")
+    number = whole(value)
+    if number is None or not -(2**31) <= number < 2**31:
+        message = f"$range requires a {name} value that can be represented as a 32-bit integer, found value: "
+        raise CommandError(code + 1, message + show(value))
+    return number
 
 
 @function("$zip", named=True)
 def _zip(parts: dict[str, Any]) -> Any:
     inputs = parts.get("inputs", [])
+    if not isinstance(inputs, list):
+        raise CommandError(34461, f"inputs must be an array of expressions, found {type_name(inputs)}")
+    if not inputs:
+        raise CommandError(34465, "$zip requires at least one input array")
     if any(nullish(each) for each in inputs):
         return None
+    for each in inputs:
+        if not isinstance(each, list):
+            raise CommandError(34468, f"$zip found a non-array expression in input: {show(each)}")
+    _check_defaults(parts, len(inputs))
     if not parts.get("useLongestLength", False):
         return [list(row) for row in zip(*inputs, strict=False)]
     defaults = parts.get("defaults") or [None] * len(inputs)
@@ -148,6 +197,21 @@ def _zip(parts: dict[str, Any]) -> Any:
         [default if item is MISSING else item for item, default in zip(row, defaults, strict=True)]
         for row in rows
     ]
+
+
+def _check_defaults(parts: dict[str, Any], count: int) -> None:
+    if not isinstance(parts.get("useLongestLength", False), bool):
+        found = type_name(parts["useLongestLength"])
+        raise CommandError(34463, f"useLongestLength must be a bool, found {found}")
+    defaults = parts.get("defaults")
+    if defaults is None:
+        return
+    if not isinstance(defaults, list):
+        raise CommandError(34462, f"defaults must be an array of expressions, found {type_name(defaults)}")
+    if not parts.get("useLongestLength"):
+        raise CommandError(34466, "cannot specify defaults unless useLongestLength is true")
+    if len(defaults) != count:
+        raise CommandError(34467, "defaults and inputs must have the same length")
 
 
 @function("$sortArray", named=True)

@@ -10,7 +10,8 @@ from bson import Int64, ObjectId, Timestamp
 from fakeserver.errors import CommandError
 from fakeserver.storage import calendar
 from fakeserver.storage.functions import FunctionTable, nullish
-from fakeserver.storage.values import MISSING, is_number, type_name
+from fakeserver.storage.printing import show
+from fakeserver.storage.values import MISSING, type_name, whole
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -58,7 +59,10 @@ def _operator(name: str) -> Callable[[Call], Call]:
 
     def enter(call: Call) -> Call:
         def with_nulls(given: dict[str, Any]) -> Any:
-            return call({key: None if value is MISSING else value for key, value in given.items()})
+            try:
+                return call({key: None if value is MISSING else value for key, value in given.items()})
+            except OverflowError:  # a server's dates reach further than those here
+                raise CommandError(ErrorCode.OVERFLOW, f"date overflow in {name}") from None
 
         functions.function(name, named=True)(with_nulls)
         return call
@@ -147,11 +151,19 @@ def _date_from_parts(given: dict[str, Any]) -> Any:
     where = _zone("$dateFromParts", given.get("timezone", MISSING))
     if where is None or any(nullish(value) for name, value in given.items() if name != "timezone"):
         return None
-    first, second, third = (_whole("$dateFromParts", name, given.get(name, 1)) for name in names)
+    first = _whole("$dateFromParts", names[0], given[names[0]])
     if not 1 <= first <= dt.MAXYEAR:
-        raise CommandError(
-            40523, f"'{names[0]}' must evaluate to an integer in the range 1 to 9999, found {first}"
-        )
+        message = f"'{names[0]}' must evaluate to an integer in the range 1 to 9999, found {first}"
+        raise CommandError(40523, message)
+    try:
+        return _assembled(given, names, where)
+    except (OverflowError, ValueError):
+        message = "$dateFromParts requires parts of a date in the years 1 to 9999"
+        raise CommandError(31034, message) from None
+
+
+def _assembled(given: dict[str, Any], names: tuple[str, ...], where: dt.tzinfo) -> dt.datetime:
+    first, second, third = (_whole("$dateFromParts", name, given.get(name, 1)) for name in names)
     if names is _ISO_DATE:
         day = dt.datetime.fromisocalendar(first, 1, 1) + dt.timedelta(weeks=second - 1, days=third - 1)
     else:
@@ -163,12 +175,13 @@ def _date_from_parts(given: dict[str, Any]) -> Any:
 
 
 def _whole(operator: str, name: str, value: Any) -> int:
-    if not is_number(value) or value != int(value):
+    number = whole(value)
+    if number is None:
         raise CommandError(
             40515, f"'{name}' must evaluate to an integer, found {type_name(value)} with value {value}"
             f" in {operator}"
         )  # fmt: skip
-    return int(value)
+    return number
 
 
 def _check_names(
@@ -188,7 +201,7 @@ def _check_names(
 @_operator("$dateToString")
 def _date_to_string(given: dict[str, Any]) -> Any:
     _check_names("$dateToString", given, ("date",), ("format", "timezone", "onNull"))
-    zoned = "timezone" in given and given["timezone"] not in {"UTC", "GMT", "Z"}
+    zoned = "timezone" in given and given["timezone"] not in ("UTC", "GMT", "Z")
     where = _zone("$dateToString", given.get("timezone", MISSING))
     pattern = given.get("format", _ZONED_FORMAT if zoned else _ISO_FORMAT)
     if nullish(given["date"]):
@@ -212,9 +225,14 @@ def _date_from_string(given: dict[str, Any]) -> Any:
         return given.get("onNull")
     if where is None or pattern is None:
         return None
+    if pattern is MISSING:
+        pattern = None
+    elif type(pattern) is not str:
+        found = f"{type_name(pattern)} with value {show(pattern)}"
+        raise CommandError(40684, f"$dateFromString requires that 'format' be a string, found: {found}")
     given_zone = where if "timezone" in given else None
     try:
-        return calendar.parse(_text(text), None if pattern is MISSING else pattern, given_zone)
+        return calendar.parse(_text(text), pattern, given_zone)
     except CommandError as error:
         if "onError" in given and error.code == ErrorCode.CONVERSION_FAILURE:
             return given["onError"]
@@ -250,10 +268,11 @@ def _shifted(name: str, given: dict[str, Any], sign: int) -> Any:
     if where is None or any(nullish(given[key]) for key in ("startDate", "unit", "amount")):
         return None
     unit, amount = _unit(name, given["unit"]), given["amount"]
-    if not is_number(amount) or amount != int(amount):
+    number = whole(amount)
+    if number is None:
         raise CommandError(5166405, f"{name} expects integer amount of time units")
     try:
-        return calendar.add(to_date(given["startDate"]), unit, sign * int(amount), where)
+        return calendar.add(to_date(given["startDate"]), unit, sign * number, where)
     except (OverflowError, ValueError):
         raise CommandError(5166406, f"{name} overflowed") from None
 
@@ -277,17 +296,18 @@ def _date_trunc(given: dict[str, Any]) -> Any:
     where, size = _zone("$dateTrunc", given.get("timezone", MISSING)), given.get("binSize", 1)
     if where is None or nullish(size) or nullish(given["date"]) or nullish(given["unit"]):
         return None
-    if not is_number(size) or size != int(size):
+    count = whole(size)
+    if count is None:
         raise CommandError(
             5439017, f"$dateTrunc requires 'binSize' to be a 64-bit integer, but got value '{size}'"
         )
-    if size <= 0:
+    if count <= 0:
         raise CommandError(
             5439018, f"$dateTrunc requires 'binSize' to be greater than 0, but got value {size}"
         )
     unit = _unit("$dateTrunc", given["unit"])
     week_start = _week_start("$dateTrunc", given)
-    return calendar.truncate(to_date(given["date"]), unit, int(size), where, week_start)
+    return calendar.truncate(to_date(given["date"]), unit, count, where, week_start)
 
 
 def _need(
@@ -303,7 +323,7 @@ def _need(
 
 
 def _unit(name: str, value: Any) -> str:
-    if not isinstance(value, str):
+    if type(value) is not str:
         raise CommandError(5439013, f"{name} requires 'unit' to be a string, but got {type_name(value)}")
     if value not in calendar.UNITS:
         raise CommandError(

@@ -9,15 +9,32 @@ import operator
 from typing import TYPE_CHECKING, Any, Final
 
 from bson import Decimal128
+from bson.decimal128 import create_decimal128_context
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.arithmetic import combine, like, to_decimal
 from fakeserver.storage.functions import FunctionTable, null_in, nullish
-from fakeserver.storage.values import exact, is_number, order, truthy, type_name
+from fakeserver.storage.printing import show
+from fakeserver.storage.values import (
+    INT64_MAX,
+    INT64_MIN,
+    exact,
+    is_nan,
+    is_number,
+    order,
+    truthy,
+    type_name,
+    whole,
+)
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+_EXACT: Final = 6400
+"""Digits that are enough for the largest decimal with as many places as may be asked for."""
+_LEAST_PLACE: Final = -20
+_MOST_PLACE: Final = 100
 
 functions = FunctionTable()
 function = functions.function
@@ -53,7 +70,14 @@ def add(*values: Any) -> Any:
             )
         else:
             total = _arithmetic(operator.add, total, value)
-    return total if date is None else date + dt.timedelta(milliseconds=float(exact(total)))
+    return total if date is None else _moved("$add", date, float(exact(total)))
+
+
+def _moved(name: str, date: dt.datetime, milliseconds: float) -> dt.datetime:
+    try:
+        return date + dt.timedelta(milliseconds=milliseconds)
+    except (OverflowError, ValueError):  # infinities, what is no number, and years beyond 9999
+        raise CommandError(ErrorCode.OVERFLOW, f"date overflow in {name}") from None
 
 
 @function("$subtract", 2)
@@ -63,7 +87,10 @@ def subtract(left: Any, right: Any) -> Any:
     if isinstance(left, dt.datetime):
         if isinstance(right, dt.datetime):
             return like((left - right) // dt.timedelta(milliseconds=1), 2**40)
-        return left - dt.timedelta(milliseconds=float(exact(right)))
+        if not is_number(right):
+            message = f"can't $subtract {type_name(right)} from {type_name(left)}"
+            raise CommandError(ErrorCode.TYPE_MISMATCH, message)
+        return _moved("$subtract", left, -float(exact(right)))
     if not is_number(left) or not is_number(right):
         raise CommandError(
             ErrorCode.TYPE_MISMATCH, f"can't $subtract {type_name(right)} from {type_name(left)}"
@@ -113,7 +140,7 @@ def _mod(left: Any, right: Any) -> Any:
 def remainder(left: Any, right: Any) -> Any:
     """Return the remainder with the sign of the dividend, as C does."""
     if isinstance(left, float):
-        return math.fmod(left, right)
+        return math.fmod(left, right) if math.isfinite(left) else math.nan
     if isinstance(left, decimal.Decimal):
         return left % right
     return left - right * int(abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1))
@@ -123,6 +150,8 @@ def remainder(left: Any, right: Any) -> Any:
 @null_in
 def _abs(value: Any) -> Any:
     _number("$abs", value)
+    if value == INT64_MIN:
+        raise CommandError(28680, "can't take $abs of long long min")
     return (
         like(abs(value), value) if not isinstance(value, Decimal128) else Decimal128(abs(to_decimal(value)))
     )
@@ -146,14 +175,35 @@ def _to_place(name: str, mode: str) -> None:
     @function(name, 1, 2)
     @null_in
     def _round(value: Any, place: Any = 0) -> Any:
-        _number(name, value)
+        if not is_number(value):
+            raise CommandError(51081, f"{name} only supports numeric types, not {type_name(value)}")
+        digits = _place(name, place)
         number = decimal.Decimal(str(exact(value)))
         if not number.is_finite():
             return value
-        rounded = number.quantize(decimal.Decimal(1).scaleb(-int(place)), rounding=mode)
+        with decimal.localcontext(prec=_EXACT):
+            rounded = number.quantize(decimal.Decimal(1).scaleb(-digits), rounding=mode)
         if isinstance(value, Decimal128):
-            return Decimal128(rounded)
-        return float(rounded) if isinstance(value, float) else like(int(rounded), value)
+            return Decimal128(create_decimal128_context().plus(rounded))
+        if isinstance(value, float):
+            return float(rounded)
+        if not INT64_MIN <= rounded <= INT64_MAX:
+            message = f"invalid conversion from Decimal128 result in {name} resulting from arguments"
+            raise CommandError(51080, f"{message}: [{show(value)}, {digits}]")
+        return like(int(rounded), value)
+
+
+def _place(name: str, place: Any) -> int:
+    """Return the digits after the point that are kept, negative before it. Raises `CommandError`."""
+    if not is_number(place):
+        raise CommandError(16004, f"can't convert from BSON type {type_name(place)} to long")
+    digits = whole(place)
+    if digits is None:
+        raise CommandError(51082, f"precision argument to  {name} must be a integral value")
+    if not _LEAST_PLACE <= digits <= _MOST_PLACE:
+        message = f"value must be in [{_LEAST_PLACE}, {_MOST_PLACE}]"
+        raise CommandError(51083, f"cannot apply {name} with precision value {digits} {message}")
+    return digits
 
 
 _to_place("$round", decimal.ROUND_HALF_EVEN)
@@ -185,15 +235,44 @@ exponential: Final = _real("$exp", math.exp)
 @function("$log", 2)
 @null_in
 def _log(value: Any, base: Any) -> Any:
-    return math.log(float(exact(value)), float(exact(base)))
+    for code, which, number in ((28756, "argument", value), (28757, "base", base)):
+        if not is_number(number):
+            raise CommandError(code, f"$log's {which} must be numeric, not {type_name(number)}")
+    if not is_nan(value) and exact(value) <= 0:
+        raise CommandError(28758, f"$log's argument must be a positive number, but is {show(value)}")
+    if not is_nan(base) and (exact(base) <= 0 or exact(base) == 1):
+        raise CommandError(
+            28759, f"$log's base must be a positive number not equal to 1, but is {show(base)}"
+        )
+    if isinstance(value, Decimal128) or isinstance(base, Decimal128):
+        return combine(lambda number, root: number.ln() / root.ln(), value, base)
+    return math.log(value) / math.log(base)
 
 
 @function("$pow", 2)
 @null_in
 def _pow(base: Any, exponent: Any) -> Any:
-    if isinstance(base, int) and isinstance(exponent, int) and exponent < 0:
-        return float(base) ** exponent
+    for code, which, number in ((28762, "base", base), (28763, "exponent", exponent)):
+        if not is_number(number):
+            raise CommandError(code, f"$pow's {which} must be numeric, not {type_name(number)}")
+    if exact(base) == 0 and not is_nan(exponent) and exact(exponent) < 0:
+        raise CommandError(28764, "$pow cannot take a base of 0 and a negative exponent")
+    if isinstance(base, Decimal128) or isinstance(exponent, Decimal128):
+        return combine(operator.pow, base, exponent)
+    power = _real_power(base, exponent)
+    whole_numbers = isinstance(base, int) and isinstance(exponent, int) and exponent >= 0
+    if not whole_numbers or not INT64_MIN <= power <= INT64_MAX:
+        return power
     return _arithmetic(operator.pow, base, exponent)
+
+
+def _real_power(base: float, exponent: float) -> float:
+    try:
+        return math.pow(base, exponent)
+    except ValueError:  # the root of what is negative
+        return math.nan
+    except OverflowError:
+        return -math.inf if base < 0 and exponent % 2 == 1 else math.inf
 
 
 @function("$not")
@@ -239,7 +318,7 @@ def deviation(values: Sequence[Any], *, sample: bool) -> float | None:
     if count <= 0:
         return None
     mean = sum(numbers) / len(numbers)
-    return math.sqrt(sum((number - mean) ** 2 for number in numbers) / count)
+    return math.sqrt(sum((number - mean) * (number - mean) for number in numbers) / count)
 
 
 function("$sum", 0, None)(lambda *values: total(spread(values)))

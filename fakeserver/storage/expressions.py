@@ -20,15 +20,16 @@ from fakeserver.storage import (
     expression_values,
     quantiles,
 )
+from fakeserver.storage.expression_forms import FORMS, null_if_missing
 from fakeserver.storage.functions import FunctionTable
 from fakeserver.storage.paths import gather, split
 from fakeserver.storage.printing import show, show_document
 from fakeserver.storage.scripted import compile_function
-from fakeserver.storage.values import MISSING, equal, is_object, order, truthy, type_name
+from fakeserver.storage.values import MISSING, equal, order, truthy, type_name
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from fakeserver.storage.functions import Function
     from fakeserver.storage.scope import Evaluate, Frame, Scope
@@ -84,7 +85,7 @@ class Compiler:
 
     def _array(self, items: list[Any]) -> Evaluate:
         compiled = [self.compile(item) for item in items]
-        return lambda frame: [_null_if_missing(item(frame)) for item in compiled]
+        return lambda frame: [null_if_missing(item(frame)) for item in compiled]
 
     def _object(self, document: dict[str, Any]) -> Evaluate:
         first = next(iter(document), "")
@@ -139,29 +140,11 @@ class Compiler:
         return lambda frame: call({key: value(frame) for key, value in compiled.items()})
 
 
-def _null_if_missing(value: Any) -> Any:
-    return None if value is MISSING else value
-
-
 def _field(path: str) -> Evaluate:
     if not path or path.startswith(".") or path.endswith("."):
         raise CommandError(_INVALID_PATH, f"'${path}' starts with an invalid character for a field path")
     parts = split(path)
     return lambda frame: gather(frame["CURRENT"], parts)
-
-
-def _parts(
-    name: str, argument: Any, required: tuple[str, ...], optional: Mapping[str, Any]
-) -> dict[str, Any]:
-    if not isinstance(argument, dict):
-        raise CommandError(ErrorCode.FAILED_TO_PARSE, f"{name} only supports an object as its argument")
-    for key in argument:
-        if key not in required and key not in optional:
-            raise CommandError(ErrorCode.FAILED_TO_PARSE, f"Unrecognized parameter to {name}: {key}")
-    for key in required:
-        if key not in argument:
-            raise CommandError(ErrorCode.FAILED_TO_PARSE, f"Missing '{key}' parameter to {name}")
-    return {**optional, **argument}
 
 
 def is_expression_name(name: str) -> bool:
@@ -170,7 +153,7 @@ def is_expression_name(name: str) -> bool:
 
 
 def _meta(compiler: Compiler, argument: Any) -> Evaluate:
-    if not isinstance(argument, str):
+    if type(argument) is not str:
         raise CommandError(17307, "$meta only supports string arguments")
     if argument not in _METADATA:
         raise CommandError(17308, f"Unsupported argument to $meta: {argument}")
@@ -232,141 +215,6 @@ def _or(compiler: Compiler, argument: Any) -> Evaluate:
     return lambda frame: any(truthy(item(frame)) for item in items)
 
 
-def _cond(compiler: Compiler, argument: Any) -> Evaluate:
-    if isinstance(argument, list):
-        if len(argument) != 3:  # noqa: PLR2004 -- if, then, else
-            message = f"Expression $cond takes exactly 3 arguments. {len(argument)} were passed in."
-            raise CommandError(16020, message)
-        argument = dict(zip(("if", "then", "else"), argument, strict=True))
-    parts = _parts("$cond", argument, ("if", "then", "else"), {})
-    condition, then, otherwise = (compiler.compile(parts[key]) for key in ("if", "then", "else"))
-    return lambda frame: then(frame) if truthy(condition(frame)) else otherwise(frame)
-
-
-def _if_null(compiler: Compiler, argument: Any) -> Evaluate:
-    if not isinstance(argument, list) or len(argument) < 2:  # noqa: PLR2004 -- a value and a replacement
-        raise CommandError(1257300, "$ifNull needs at least two arguments, had: 1")
-    items = [compiler.compile(item) for item in argument]
-
-    def evaluate(frame: Frame) -> Any:
-        for item in items[:-1]:
-            value = item(frame)
-            if value is not None and value is not MISSING:
-                return value
-        return items[-1](frame)
-
-    return evaluate
-
-
-def _switch(compiler: Compiler, argument: Any) -> Evaluate:
-    parts = _parts("$switch", argument, ("branches",), {"default": MISSING})
-    branches = [
-        (compiler.compile(each["case"]), compiler.compile(each["then"])) for each in parts["branches"]
-    ]
-    default = None if parts["default"] is MISSING else compiler.compile(parts["default"])
-
-    def evaluate(frame: Frame) -> Any:
-        for case, then in branches:
-            if truthy(case(frame)):
-                return then(frame)
-        if default is None:
-            raise CommandError(
-                40066, "$switch could not find a matching branch for an input, and no default was specified."
-            )
-        return default(frame)
-
-    return evaluate
-
-
-def _let(compiler: Compiler, argument: Any) -> Evaluate:
-    parts = _parts("$let", argument, ("vars", "in"), {})
-    variables = {name: compiler.compile(value) for name, value in parts["vars"].items()}
-    body = compiler.within(*variables).compile(parts["in"])
-    return lambda frame: body({**frame, **{name: value(frame) for name, value in variables.items()}})
-
-
-def _input_array(name: str, value: Any) -> list[Any] | None:
-    if value is None or value is MISSING:
-        return None
-    if not isinstance(value, list):
-        raise CommandError(16883, f"input to {name} must be an array not {type_name(value)}")
-    return value
-
-
-def _map(compiler: Compiler, argument: Any) -> Evaluate:
-    parts = _parts("$map", argument, ("input", "in"), {"as": "this"})
-    source, name = compiler.compile(parts["input"]), parts["as"]
-    body = compiler.within(name).compile(parts["in"])
-
-    def evaluate(frame: Frame) -> Any:
-        items = _input_array("$map", source(frame))
-        return None if items is None else [_null_if_missing(body({**frame, name: item})) for item in items]
-
-    return evaluate
-
-
-def _filter(compiler: Compiler, argument: Any) -> Evaluate:
-    parts = _parts("$filter", argument, ("input", "cond"), {"as": "this", "limit": None})
-    source, limit, name = compiler.compile(parts["input"]), compiler.compile(parts["limit"]), parts["as"]
-    condition = compiler.within(name).compile(parts["cond"])
-
-    def evaluate(frame: Frame) -> Any:
-        items = _input_array("$filter", source(frame))
-        if items is None:
-            return None
-        return [item for item in items if truthy(condition({**frame, name: item}))][: limit(frame)]
-
-    return evaluate
-
-
-def _reduce(compiler: Compiler, argument: Any) -> Evaluate:
-    parts = _parts("$reduce", argument, ("input", "initialValue", "in"), {})
-    source, initial = compiler.compile(parts["input"]), compiler.compile(parts["initialValue"])
-    body = compiler.within("this", "value").compile(parts["in"])
-
-    def evaluate(frame: Frame) -> Any:
-        items = _input_array("$reduce", source(frame))
-        if items is None:
-            return None
-        value = initial(frame)
-        for item in items:
-            value = body({**frame, "this": item, "value": value})
-        return value
-
-    return evaluate
-
-
-def _get_field(compiler: Compiler, argument: Any) -> Evaluate:
-    if not isinstance(argument, dict) or "field" not in argument:
-        argument = {"field": argument, "input": "$$CURRENT"}
-    parts = _parts("$getField", argument, ("field", "input"), {})
-    name, source = compiler.compile(parts["field"]), compiler.compile(parts["input"])
-
-    def evaluate(frame: Frame) -> Any:
-        value = source(frame)
-        return value.get(name(frame), MISSING) if is_object(value) else MISSING
-
-    return evaluate
-
-
-def _set_field(compiler: Compiler, argument: Any) -> Evaluate:
-    parts = _parts("$setField", argument, ("field", "input", "value"), {})
-    name, source, value = (compiler.compile(parts[key]) for key in ("field", "input", "value"))
-
-    def evaluate(frame: Frame) -> Any:
-        document = source(frame)
-        if document is None or document is MISSING:
-            return None
-        changed = {**document, name(frame): value(frame)}
-        return {key: item for key, item in changed.items() if item is not MISSING}
-
-    return evaluate
-
-
-def _unset_field(compiler: Compiler, argument: Any) -> Evaluate:
-    return _set_field(compiler, {**argument, "value": "$$REMOVE"})
-
-
 def _comparison(test: Callable[[Any, Any], Any], name: str) -> Callable[[Compiler, Any], Evaluate]:
     def form(compiler: Compiler, argument: Any) -> Evaluate:
         passed = len(argument) if isinstance(argument, list) else 1
@@ -406,16 +254,7 @@ _FORMS: Final[dict[str, Callable[[Compiler, Any], Evaluate]]] = {
     "$median": _quantile("$median"),
     "$and": _and,
     "$or": _or,
-    "$cond": _cond,
-    "$ifNull": _if_null,
-    "$switch": _switch,
-    "$let": _let,
-    "$map": _map,
-    "$filter": _filter,
-    "$reduce": _reduce,
-    "$getField": _get_field,
-    "$setField": _set_field,
-    "$unsetField": _unset_field,
+    **FORMS,
     "$in": _in,
     "$eq": _comparison(lambda left, right: left == right, "$eq"),
     "$ne": _comparison(lambda left, right: left != right, "$ne"),

@@ -9,7 +9,7 @@ from fakeserver.storage.collation import fold_of
 from fakeserver.storage.matching import compile_filter
 from fakeserver.storage.paths import exactly, split
 from fakeserver.storage.rows import Descending, ParallelArraysError, part_of, rows
-from fakeserver.storage.values import MISSING, order, whole
+from fakeserver.storage.values import MISSING, exact, order, whole
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def sign_of(direction: Any) -> int:
     if isinstance(direction, str):
         return 0
     number = whole(direction)
-    return (1 if direction > 0 else -1) if number is None else (number > 0) - (number < 0)
+    return (1 if exact(direction) > 0 else -1) if number is None else (number > 0) - (number < 0)
 
 
 def precedes(first: Mapping[str, Any], second: Mapping[str, Any], pattern: Mapping[str, Any]) -> bool:

@@ -76,8 +76,11 @@ class Runtime:
         self.slept = 0.0
 
     def define(self, name: str, value: Any) -> None:
-        """Set a global variable."""
-        self._host["set"](name, pack(value))
+        """Set a global variable. Raises `CommandError` 139 for a value that scripts cannot have."""
+        try:
+            self._host["set"](name, pack(value))
+        except self._failure as error:
+            raise failed(str(error).partition("\n")[0]) from None
 
     def compile(self, code: str) -> int:
         """Return a script's number. Raises `CommandError` 139 for one that cannot be read."""

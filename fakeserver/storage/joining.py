@@ -9,8 +9,9 @@ from fakeserver.errors import CommandError
 from fakeserver.storage.expressions import compile_expression
 from fakeserver.storage.matching import compile_filter
 from fakeserver.storage.paths import read, split
+from fakeserver.storage.printing import show
 from fakeserver.storage.projecting import set_computed
-from fakeserver.storage.values import MISSING, copy_value, identity, order, whole
+from fakeserver.storage.values import MISSING, copy_value, identity, is_number, order, type_name, whole
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -22,6 +23,16 @@ if TYPE_CHECKING:
 
 _REQUIRED: Final = ("from", "startWith", "connectFromField", "connectToField", "as")
 _OPTIONAL: Final = ("maxDepth", "depthField", "restrictSearchWithMatch")
+
+
+def check_collection(stage: str, argument: str, name: Any) -> None:
+    """Refuse what names no collection: a text does, or `{db, coll}` of texts. Raises `CommandError` 9."""
+    parts = [name.get("db"), name.get("coll")] if isinstance(name, dict) else [name]
+    if any(type(part) is not str or not part for part in parts):
+        raise CommandError(
+            ErrorCode.FAILED_TO_PARSE,
+            f"{stage} argument '{argument}: {show(name)}' must be a string, is type {type_name(name)}",
+        )
 
 
 def other_collection(name: Any, scope: Scope) -> list[Document]:
@@ -78,6 +89,31 @@ class _Walk:
         return document if field is None else {**document, field: depth}
 
 
+def _check_graph_lookup(argument: Mapping[str, Any]) -> None:
+    """Refuse arguments of a wrong type. Raises `CommandError`."""
+    check_collection("$graphLookup", "from", argument["from"])
+    for name in ("as", "connectFromField", "connectToField", "depthField"):
+        if name in argument and type(argument[name]) is not str:
+            raise CommandError(
+                40103, f"expected string as argument for {name}, found: {show(argument[name])}"
+            )
+    if "restrictSearchWithMatch" in argument and not isinstance(argument["restrictSearchWithMatch"], dict):
+        raise CommandError(
+            40185,
+            "restrictSearchWithMatch must be an object, found"
+            f" {type_name(argument['restrictSearchWithMatch'])}",
+        )
+    if "maxDepth" in argument:
+        depth = argument["maxDepth"]
+        if not is_number(depth):
+            raise CommandError(40100, f"maxDepth requires numeric argument, found type: {type_name(depth)}")
+        deepest = whole(depth)
+        if deepest is None:
+            raise CommandError(40102, f"maxDepth could not be represented as a long long: {show(depth)}")
+        if deepest < 0:
+            raise CommandError(40101, f"maxDepth requires a nonnegative argument, found: {show(depth)}")
+
+
 def compile_graph_lookup(argument: Any, scope: Scope) -> Callable[[list[Document]], list[Document]]:
     """Return a `$graphLookup` stage. Raises `CommandError` for a malformed one."""
     if not isinstance(argument, dict):
@@ -91,6 +127,7 @@ def compile_graph_lookup(argument: Any, scope: Scope) -> Callable[[list[Document
             "$graphLookup requires 'from', 'as', 'startWith', 'connectFromField', and 'connectToField' to be "
             "specified.",
         )
+    _check_graph_lookup(argument)
     start = compile_expression(argument["startWith"], scope)
     walk = _Walk(argument, scope, compile_filter(argument.get("restrictSearchWithMatch") or {}, scope))
 

@@ -21,6 +21,7 @@ from fakeserver.storage.values import (
     TYPE_CODES,
     exact,
     identity,
+    is_finite,
     is_nan,
     is_number,
     order,
@@ -169,7 +170,7 @@ def _mod(argument: Any, _name: str, _condition: Mapping[str, Any], _fold: Fold |
     for part, value in zip(("divisor", "remainder"), argument, strict=True):
         if not is_number(value):
             raise _bad(f"malformed mod, {part} not a number")
-        if is_nan(value):
+        if not is_finite(value):
             raise _bad(
                 f"malformed mod, {part} value is invalid :: caused by :: Unable to coerce NaN/Inf "
                 "to integral type"
@@ -179,7 +180,7 @@ def _mod(argument: Any, _name: str, _condition: Mapping[str, Any], _fold: Fold |
         raise _bad("divisor cannot be 0")
 
     def test(value: Any) -> bool:
-        if not is_number(value) or is_nan(value):
+        if not is_number(value) or not is_finite(value):
             return False
         return bool(remainder(int(exact(value)), divisor) == wanted)
 

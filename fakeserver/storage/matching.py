@@ -19,7 +19,7 @@ from fakeserver.storage.schema import compile_schema
 from fakeserver.storage.scope import Scope
 from fakeserver.storage.scripted import compile_where
 from fakeserver.storage.text_search import compile_text
-from fakeserver.storage.values import MISSING, as_mapping, equal, exact, is_number, is_object, truthy
+from fakeserver.storage.values import MISSING, as_mapping, equal, exact, is_nan, is_number, is_object, truthy
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -303,7 +303,7 @@ def _sample_rate(name: str, argument: Any, scope: Scope) -> Predicate:
     if not is_number(argument):
         raise CommandError(ErrorCode.BAD_VALUE, f"argument to {name} must be a numeric type")
     rate = exact(argument)
-    if not 0 <= rate <= 1:
+    if is_nan(argument) or not 0 <= rate <= 1:
         raise CommandError(ErrorCode.BAD_VALUE, f"numeric argument to {name} must be in [0, 1]")
     dice = scope.dice
     if rate in (0, 1) or dice is None:

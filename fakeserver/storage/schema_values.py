@@ -6,13 +6,14 @@ A check returns what a rejected document is told, nothing for one that is accept
 
 from __future__ import annotations
 
+import decimal
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.arithmetic import to_decimal
 from fakeserver.storage.printing import show
 from fakeserver.storage.regex import compile_regex
-from fakeserver.storage.values import equal, exact, identity, is_nan, is_number, type_name, whole
+from fakeserver.storage.values import equal, exact, identity, is_finite, is_nan, is_number, type_name, whole
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
     Details: TypeAlias = list[dict[str, Any]]
     Check: TypeAlias = Callable[[Any], Details]
+
+_EXACT: Final = 12_400
+"""Digits that are enough for the largest decimal in units of the smallest one."""
 
 _JSON_TYPES: Final = {
     "object": ("object",), "array": ("array",), "number": ("int", "long", "double", "decimal"),
@@ -181,6 +185,14 @@ def matching_pattern(argument: Any) -> Check:
     return check
 
 
+def _divides(divisor: Any, value: Any) -> bool:
+    """Return whether a number is a multiple of another; what is infinite or no number is none."""
+    if not (is_finite(divisor) and is_finite(value)):
+        return False
+    with decimal.localcontext(prec=_EXACT):
+        return bool(to_decimal(value) % to_decimal(divisor) == 0)
+
+
 def multiple_of(argument: Any) -> Check:
     """Return the check that a number is a multiple of another."""
     if not is_number(argument):
@@ -189,7 +201,7 @@ def multiple_of(argument: Any) -> Check:
         raise unparsable("$jsonSchema keyword 'multipleOf' must have a positive value")
 
     def check(value: Any) -> Details:
-        if not is_number(value) or to_decimal(value) % to_decimal(argument) == 0:
+        if not is_number(value) or _divides(argument, value):
             return []
         return violation(
             "multipleOf", argument, value, "considered value is not a multiple of the specified value"

@@ -58,7 +58,7 @@ def metadata_of(query: Mapping[str, Any]) -> Metadata | None:
 
 def metadata_of_pipeline(pipeline: Sequence[Mapping[str, Any]]) -> Metadata | None:
     """Return where the first stage is to note what it finds out; None if it searches for nothing."""
-    if not pipeline:
+    if not pipeline or not isinstance(pipeline[0], dict):
         return None
     if "$geoNear" in pipeline[0]:
         return Metadata(frozenset({DISTANCE, POINT}))

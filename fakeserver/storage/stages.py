@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fakeserver.errors import CommandError
+from fakeserver.idl import Field, Fields
 from fakeserver.storage.bucketing import compile_bucket, compile_bucket_auto
 from fakeserver.storage.densifying import compile_densify
 from fakeserver.storage.expressions import compile_expression
 from fakeserver.storage.geo_near import compile_geo_near
 from fakeserver.storage.grouping import compile_group
-from fakeserver.storage.joining import compile_graph_lookup, other_collection, related
+from fakeserver.storage.joining import check_collection, compile_graph_lookup, other_collection, related
 from fakeserver.storage.matching import compile_filter
 from fakeserver.storage.paths import exactly, remove, split
 from fakeserver.storage.printing import show
@@ -54,10 +55,13 @@ _NOT_ONE_FIELD: Final = 40323
 _NOT_AN_OBJECT: Final = 40228
 _BAD_LIMIT: Final = 5107201
 _BAD_SKIP: Final = 5107200
+_UNION: Final = Fields.of(Field("coll", "string"), Field("pipeline", "array", of="object"))
 
 
 def compile_pipeline(pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> Stage:
     """Return a pipeline as one function. Raises `CommandError` for one that a server refuses."""
+    if not isinstance(pipeline, list | tuple):
+        raise CommandError(ErrorCode.TYPE_MISMATCH, "'pipeline' option must be specified as an array")
     stages = list(_compile_stages(pipeline, scope))
 
     def run(documents: list[Document]) -> list[Document]:
@@ -284,6 +288,12 @@ def _unwind(argument: Any, _scope: Scope) -> Stage:
         raise CommandError(28818, f"path option to $unwind stage should be prefixed with a '$': {path}")
     parts, keep = split(path[1:]), bool(options.get("preserveNullAndEmptyArrays", False))
     index_name = options.get("includeArrayIndex")
+    if index_name is not None and (type(index_name) is not str or not index_name):
+        raise CommandError(
+            28810,
+            "expected a non-empty string for the includeArrayIndex option to $unwind stage, got"
+            f" {type_name(index_name)}",
+        )
 
     def unwound(document: Document) -> list[Document]:
         value = exactly(document, parts)
@@ -310,10 +320,13 @@ def _unwind(argument: Any, _scope: Scope) -> Stage:
 def _lookup(argument: Any, scope: Scope) -> Stage:
     if not isinstance(argument, dict):
         raise CommandError(ErrorCode.FAILED_TO_PARSE, "the $lookup specification must be an Object")
-    if not isinstance(argument.get("as"), str):
+    if type(argument.get("as")) is not str:
         raise CommandError(ErrorCode.FAILED_TO_PARSE, "must specify 'as' field for a $lookup")
     target, pipeline = split(argument["as"]), argument.get("pipeline", [])
-    variables = {name: compile_expression(value, scope) for name, value in argument.get("let", {}).items()}
+    _check_lookup(argument)
+    if "from" in argument or not pipeline:
+        check_collection("$lookup", "from", argument.get("from"))
+    variables = {name: compile_expression(value, scope) for name, value in _let(argument).items()}
     if pipeline:
         compile_pipeline(pipeline, scope.binding(dict.fromkeys(variables)))
     local, foreign = argument.get("localField"), argument.get("foreignField")
@@ -335,8 +348,44 @@ def _lookup(argument: Any, scope: Scope) -> Stage:
     return run
 
 
+def _check_lookup(argument: Mapping[str, Any]) -> None:
+    """Refuse arguments that nobody knows, or of a wrong type. Raises `CommandError` 9."""
+    fields = ("localField", "foreignField")
+    for name, value in argument.items():
+        if name not in ("from", "as", "let", "pipeline", *fields):
+            raise CommandError(ErrorCode.FAILED_TO_PARSE, f"unknown argument to $lookup: {name}")
+        if name in fields and type(value) is not str:
+            raise CommandError(
+                ErrorCode.FAILED_TO_PARSE,
+                f"$lookup argument '{name}: {show(value)}' must be a string, is type {type_name(value)}",
+            )
+    if (fields[0] in argument) != (fields[1] in argument):
+        raise CommandError(
+            ErrorCode.FAILED_TO_PARSE,
+            "$lookup requires both or neither of 'localField' and 'foreignField' to be specified",
+        )
+
+
+def _let(argument: Mapping[str, Any]) -> Mapping[str, Any]:
+    let = argument.get("let", {})
+    if not isinstance(let, dict):
+        raise CommandError(
+            ErrorCode.FAILED_TO_PARSE,
+            f"$lookup argument 'let: {show(let)}' must be an object, is type {type_name(let)}",
+        )
+    return let
+
+
 def _union_with(argument: Any, scope: Scope) -> Stage:
-    options = argument if isinstance(argument, dict) else {"coll": argument}
+    if type(argument) is not str and not isinstance(argument, dict):
+        found = type_name(argument)
+        message = f"the $unionWith stage specification must be an object or string, but found {found}"
+        raise CommandError(ErrorCode.FAILED_TO_PARSE, message)
+    options: dict[str, Any] = dict(argument) if isinstance(argument, dict) else {"coll": argument}
+    _UNION.check(options, "$unionWith")
+    if "coll" not in options and not options.get("pipeline"):
+        message = "without explicit collection must have a pipeline with $documents as first stage"
+        raise CommandError(ErrorCode.FAILED_TO_PARSE, f"$unionWith stage {message}")
     pipeline = compile_pipeline(options.get("pipeline", []), scope)
     return lambda documents: documents + pipeline(other_collection(options.get("coll"), scope))
 

@@ -131,12 +131,12 @@ def _push(current: Any, argument: Any, place: Place) -> Any:
     if not is_object(argument) or "$each" not in argument:
         return [*items, copy_value(argument)]
     position = argument.get("$position")
-    at = len(items) if position is None else int(position)
+    at = len(items) if position is None else whole(position) or 0
     items[at:at] = copy_value(argument["$each"])
     if "$sort" in argument:
         items = sort_values(items, argument["$sort"])
     if "$slice" in argument:
-        count = int(argument["$slice"])
+        count = whole(argument["$slice"]) or 0
         items = slice_of(items, [count]) if count else []
     return items
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import math
 import re
 import uuid
 from typing import TYPE_CHECKING, Any, Final
@@ -49,6 +50,7 @@ INT32_MIN: Final = -(2**31)
 INT64_MAX: Final = 2**63 - 1
 INT64_MIN: Final = -(2**63)
 
+_LONG_MAX: Final = 2**63 - 1
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 -- BSON dates are decoded as naive UTC
 
 TYPE_CODES: Final[dict[str, int]] = {
@@ -238,10 +240,20 @@ def truthy(value: Any) -> bool:
 
 
 def whole(value: Any) -> int | None:
-    """Return a number that is a whole one as an int, or None."""
+    """Return a number that is a whole one as a 64-bit integer, the nearest there is, or None."""
     if not is_number(value) or is_nan(value):
         return None
     number = exact(value)
-    if isinstance(number, float | decimal.Decimal) and number != number // 1:
+    if isinstance(number, decimal.Decimal):
+        fits = number.is_finite() and number == number.to_integral_value()
+    else:
+        fits = not isinstance(number, float) or number.is_integer()
+    if not fits:
         return None
-    return int(number)
+    return max(-_LONG_MAX - 1, min(_LONG_MAX, int(number)))
+
+
+def is_finite(value: Any) -> bool:
+    """Return whether a number is neither an infinity nor "not a number"."""
+    number = exact(value)
+    return math.isfinite(number) if not isinstance(number, decimal.Decimal) else number.is_finite()

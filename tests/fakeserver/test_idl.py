@@ -57,10 +57,34 @@ def test_values_are_named_by_their_bson_type(value: Any, name: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "integer"),
-    [(2.9, 2), (-2.9, -2), (Decimal128("7.5"), 7), (Int64(3), 3), (float("inf"), 0), (float("nan"), 0)],
+    [
+        (2.9, 2),
+        (-2.9, -2),
+        (Decimal128("7.5"), 7),
+        (Int64(3), 3),
+        (float("nan"), 0),
+        (Decimal128("NaN"), 0),
+        (float("inf"), 2**63 - 1),
+        (float("-inf"), -(2**63)),
+        (Decimal128("-Infinity"), -(2**63)),
+        (1e300, 2**63 - 1),
+        (Decimal128("-1E6144"), -(2**63)),
+    ],
 )
-def test_numbers_are_truncated_to_integers(value: Any, integer: int) -> None:
+def test_numbers_are_truncated_to_integers_of_64_bits(value: Any, integer: int) -> None:
     assert whole(value) == integer
+
+
+def test_a_refusal_of_a_field_can_be_kept_without_the_calls_it_went_through() -> None:
+    with pytest.raises(CommandError) as caught:
+        _COMMAND.check_command(_command(batchSize="x"))
+    kept = caught.value.copy()
+    assert (type(kept), str(kept), vars(kept)) == (
+        type(caught.value),
+        str(caught.value),
+        vars(caught.value),
+    )
+    assert kept.__traceback__ is None
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from bson import Code, Int64, ObjectId
+from bson import Code, Int64, ObjectId, Regex
 from data_commands import Server
 from talking import REPLICA_SET, Deployment, lsid, play
 
@@ -48,11 +48,20 @@ def test_over_nothing_there_are_no_results() -> None:
     assert filled().run({"mapReduce": "nothing", **INLINE}) == {"results": []}
 
 
-def test_without_the_engine_other_functions_are_refused_with_the_fix(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("scope", [{}, {"factor": 10}], ids=str)
+def test_without_the_engine_other_functions_are_refused_with_the_fix(
+    scope: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(javascript, "available", lambda: False)
-    error = failure({"mapReduce": "c", **BY_KIND, "out": {"inline": 1}})
+    error = failure({"mapReduce": "c", **BY_KIND, "scope": scope, "out": {"inline": 1}})
     assert error.code == 31264
     assert "pip install 'pushbackd[javascript]'" in error.message
+
+
+def test_a_scope_that_scripts_cannot_have_is_refused() -> None:
+    assert (
+        failure({"mapReduce": "c", **BY_KIND, "scope": {"x": Regex("[")}, "out": {"inline": 1}}).code == 139
+    )
 
 
 def test_values_are_reduced_by_key_in_the_order_of_keys() -> None:

@@ -1,0 +1,214 @@
+"""Expressions and stages with arguments wrong, missing or unknown: refused with a server's codes."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pytest
+from bson import Binary, Code, Decimal128
+from pipelines import piped, refusal
+
+from fakeserver.storage.values import is_finite, whole
+
+DAY = dt.datetime(2020, 5, 17)  # noqa: DTZ001 -- BSON dates are decoded as naive UTC
+INFINITY, NAN = float("inf"), float("nan")
+BRANCH = {"case": True, "then": 1}
+
+
+@pytest.mark.parametrize(
+    ("expression", "code"),
+    [
+        ({"$switch": 1}, 40060),
+        ({"$switch": {"branches": 1}}, 40061),
+        ({"$switch": {"branches": [1]}}, 40062),
+        ({"$switch": {"branches": [{**BRANCH, "x": 1}]}}, 40063),
+        ({"$switch": {"branches": [{"then": 1}]}}, 40064),
+        ({"$switch": {"branches": [{"case": 1}]}}, 40065),
+        ({"$switch": {"branches": [BRANCH], "x": 1}}, 40067),
+        ({"$switch": {"branches": []}}, 40068),
+        ({"$switch": {}}, 40068),
+        ({"$cond": {"if": 1, "then": 1}}, 17082),
+        ({"$cond": {"if": 1, "then": 1, "else": 1, "x": 1}}, 17083),
+        ({"$let": 1}, 16874),
+        ({"$let": {"vars": {}, "in": 1, "x": 1}}, 16875),
+        ({"$let": {"in": 1}}, 16876),
+        ({"$let": {"vars": {}}}, 16877),
+        ({"$let": {"vars": [1], "in": 1}}, 10065),
+        ({"$let": {"vars": {"": 1}, "in": 1}}, 16866),
+        ({"$let": {"vars": {"A": 1}, "in": 1}}, 16867),
+        ({"$let": {"vars": {"a.b": 1}, "in": 1}}, 16868),
+        ({"$map": 1}, 16878),
+        ({"$map": {"in": 1}}, 16880),
+        ({"$map": {"input": [], "in": 1, "as": {}}}, 16866),
+        ({"$map": {"input": 1, "in": 1}}, 16883),
+        ({"$filter": {"input": []}}, 28650),
+        ({"$filter": {"input": 1, "cond": 1}}, 28651),
+        ({"$filter": {"input": [1], "cond": 1, "limit": 1.5}}, 327391),
+        ({"$filter": {"input": [1], "cond": 1, "limit": "a"}}, 327391),
+        ({"$filter": {"input": [1], "cond": 1, "limit": 0}}, 327392),
+        ({"$reduce": {"input": [], "initialValue": 0}}, 40079),
+        ({"$reduce": {"input": 1, "initialValue": 0, "in": 1}}, 40080),
+        ({"$getField": {"field": 1, "input": {}}}, 5654602),
+        ({"$getField": {"field": "$n", "input": {}}}, 3041704),
+        ({"$setField": {"field": 1, "input": {}, "value": 1}}, 4161107),
+        ({"$setField": {"field": "$n", "input": {}, "value": 1}}, 4161106),
+        ({"$setField": {"field": "a", "input": 1, "value": 1}}, 4161105),
+        ({"$unsetField": 1}, 4161100),
+        ({"$meta": Code("textScore")}, 17307),
+        ({"$arrayElemAt": [[1], "a"]}, 28690),
+        ({"$arrayElemAt": [[1], 1.5]}, 28691),
+        ({"$arrayElemAt": [[1], 2**40]}, 28691),
+        ({"$slice": [[1], "a"]}, 28725),
+        ({"$slice": [[1], 1.5]}, 28726),
+        ({"$slice": [[1], 1, "a"]}, 28727),
+        ({"$slice": [[1], 1, NAN]}, 28728),
+        ({"$slice": [[1], 1, 0]}, 28729),
+        ({"$range": ["a", 1]}, 34443),
+        ({"$range": [1.5, 1]}, 34444),
+        ({"$range": [0, None]}, 34445),
+        ({"$range": [0, INFINITY]}, 34446),
+        ({"$range": [0, 1, "a"]}, 34447),
+        ({"$range": [0, 1, 0.5]}, 34448),
+        ({"$range": [0, 1, 0]}, 34449),
+        ({"$zip": {"inputs": 1}}, 34461),
+        ({"$zip": {"inputs": [[1]], "useLongestLength": True, "defaults": 1}}, 34462),
+        ({"$zip": {"inputs": [[1]], "useLongestLength": 1}}, 34463),
+        ({"$zip": {"inputs": []}}, 34465),
+        ({"$zip": {"inputs": [[1]], "defaults": [1]}}, 34466),
+        ({"$zip": {"inputs": [[1]], "useLongestLength": True, "defaults": [1, 2]}}, 34467),
+        ({"$zip": {"inputs": [1]}}, 34468),
+        ({"$log": ["a", 2]}, 28756),
+        ({"$log": [2, "a"]}, 28757),
+        ({"$log": [-1, 2]}, 28758),
+        ({"$log": [2, 1]}, 28759),
+        ({"$pow": ["a", 2]}, 28762),
+        ({"$pow": [2, {}]}, 28763),
+        ({"$pow": [0, -1]}, 28764),
+        ({"$abs": -(2**63)}, 28680),
+        ({"$round": ["a", 1]}, 51081),
+        ({"$round": [1.5, "a"]}, 16004),
+        ({"$trunc": [1.5, 0.5]}, 51082),
+        ({"$round": [1.5, 101]}, 51083),
+        ({"$round": [-(2**63), -1]}, 51080),
+        ({"$add": [DAY, INFINITY]}, 15),
+        ({"$subtract": [DAY, 2**62]}, 15),
+        ({"$subtract": [DAY, "a"]}, 14),
+        ({"$dateFromParts": {"year": 1, "month": -5}}, 31034),
+        ({"$dateFromParts": {"year": Decimal128("NaN")}}, 40515),
+        ({"$dateFromString": {"dateString": "a", "format": 1}}, 40684),
+        ({"$dateAdd": {"startDate": DAY, "unit": "day", "amount": Decimal128("1.5")}}, 5166405),
+        ({"$dateTrunc": {"date": DAY, "unit": "day", "binSize": NAN}}, 5439017),
+        ({"$dateAdd": {"startDate": DAY, "unit": Code("day"), "amount": 1}}, 5439013),
+        ({"$hour": {"date": DAY, "timezone": "+24:00"}}, 40485),
+    ],
+    ids=str,
+)
+def test_an_expression_is_refused(expression: Any, code: int) -> None:
+    assert refusal([{"n": 1}], {"$set": {"x": expression}})[0] == code
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ({"$pow": [2, 2**62]}, INFINITY),
+        ({"$pow": [-2, 2**31 + 1]}, -INFINITY),
+        ({"$pow": [2, 62]}, 2**62),
+        ({"$pow": [2, 64]}, float(2**64)),
+        ({"$round": [1e308, 100]}, 1e308),
+        ({"$round": [Decimal128("1E6144"), 2]}, Decimal128("1.000000000000000000000000000000000E+6144")),
+        ({"$stdDevPop": [1e308, -1e308]}, INFINITY),
+        ({"$filter": {"input": [1, 2, 3], "cond": True, "limit": 2.0}}, [1, 2]),
+        ({"$filter": {"input": [1], "cond": True, "limit": None}}, [1]),
+        ({"$arrayElemAt": [[1, 2], -1.0]}, 2),
+        ({"$range": [0.0, Decimal128("3")]}, [0, 1, 2]),
+        ({"$hour": {"date": DAY, "timezone": "+23:59"}}, 23),
+        ({"$getField": {"field": {"$literal": "$n"}, "input": {"n": 1}}}, None),
+    ],
+    ids=str,
+)
+def test_arguments_at_the_edges_are_computed_with(expression: Any, value: Any) -> None:
+    (document,) = piped([{"n": 1}], {"$set": {"x": expression}})
+    assert document.get("x") == value
+
+
+@pytest.mark.parametrize(
+    ("stage", "code"),
+    [
+        ({"$bucket": 1}, 40201),
+        ({"$bucket": {"groupBy": "$a", "boundaries": [0, 1], "x": 1}}, 40197),
+        ({"$bucket": {"groupBy": "$a"}}, 40198),
+        ({"$bucket": {"groupBy": "$a", "boundaries": 1}}, 40200),
+        ({"$bucket": {"groupBy": "$a", "boundaries": [1]}}, 40192),
+        ({"$bucket": {"groupBy": "$a", "boundaries": [1, 0]}}, 40194),
+        ({"$bucket": {"groupBy": "$a", "boundaries": [0, 1], "output": 1}}, 40196),
+        ({"$lookup": 1}, 9),
+        ({"$lookup": {"from": 1, "as": "x", "pipeline": []}}, 9),
+        ({"$lookup": {"from": Code("c"), "as": "x", "localField": "a", "foreignField": "b"}}, 9),
+        ({"$lookup": {"from": "c", "as": Code("x"), "localField": "a", "foreignField": "b"}}, 9),
+        ({"$lookup": {"from": "c", "as": "x", "localField": 1, "foreignField": "b"}}, 9),
+        ({"$lookup": {"from": "c", "as": "x", "localField": "a"}}, 9),
+        ({"$lookup": {"from": "c", "as": "x", "pipeline": [], "let": 1}}, 9),
+        ({"$lookup": {"from": "c", "as": "x", "pipeline": [], "odd": 1}}, 9),
+        ({"$lookup": {"from": "c", "as": "x", "pipeline": {"a": 1}}}, 14),
+        ({"$unionWith": 1}, 9),
+        ({"$unionWith": {}}, 9),
+        ({"$unionWith": {"coll": 1}}, 14),
+        ({"$unionWith": {"coll": "c", "pipeline": 1}}, 14),
+        ({"$unionWith": {"coll": "c", "odd": 1}}, 40415),
+        ({"$unwind": {"path": "$a", "includeArrayIndex": 1}}, 28810),
+        ({"$unwind": {"path": "$a", "includeArrayIndex": ""}}, 28810),
+        ({"$match": {"$sampleRate": NAN}}, 2),
+        ({"$match": {"a": {"$mod": [INFINITY, 1]}}}, 2),
+    ],
+    ids=str,
+)
+def test_a_stage_is_refused(stage: Any, code: int) -> None:
+    assert refusal([{"a": 1}], stage)[0] == code
+
+
+WALK = {"from": "c", "startWith": 1, "connectFromField": "a", "connectToField": "b", "as": "x"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "code"),
+    [
+        ({"from": 1}, 9),
+        ({"as": 1}, 40103),
+        ({"connectToField": Code("a")}, 40103),
+        ({"depthField": 1}, 40103),
+        ({"maxDepth": "a"}, 40100),
+        ({"maxDepth": -1}, 40101),
+        ({"maxDepth": 1.5}, 40102),
+        ({"restrictSearchWithMatch": 1}, 40185),
+    ],
+    ids=str,
+)
+def test_a_walk_of_a_graph_is_refused(changed: dict[str, Any], code: int) -> None:
+    assert refusal([{"a": 1}], {"$graphLookup": {**WALK, **changed}})[0] == code
+
+
+@pytest.mark.parametrize(
+    ("value", "integer", "finite"),
+    [
+        (1, 1, True),
+        (1.0, 1, True),
+        (1.5, None, True),
+        (Decimal128("2.50"), None, True),
+        (Decimal128("1E+2"), 100, True),
+        (Decimal128("1E6144"), 2**63 - 1, True),
+        (-1e300, -(2**63), True),
+        (INFINITY, None, False),
+        (Decimal128("-Infinity"), None, False),
+        (NAN, None, False),
+        (Decimal128("NaN"), None, False),
+    ],
+    ids=str,
+)
+def test_a_number_is_a_whole_one_or_finite(value: Any, integer: int | None, *, finite: bool) -> None:
+    assert (whole(value), is_finite(value)) == (integer, finite)
+
+
+@pytest.mark.parametrize("value", ["a", None, Binary(b"a")], ids=str)
+def test_what_is_no_number_is_no_whole_one(value: Any) -> None:
+    assert whole(value) is None
