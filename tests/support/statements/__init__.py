@@ -1,0 +1,7 @@
+"""A grammar of statements: random commands that pass validation, a few with something wrong in them."""
+
+from __future__ import annotations
+
+from statements.commands import Statement, Statements
+
+__all__ = ["Statement", "Statements"]
