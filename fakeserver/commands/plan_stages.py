@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from fakeserver.storage.bounds import SCALARS
 from fakeserver.storage.printing import show_document
 from fakeserver.storage.search_rules import is_served_by
+from fakeserver.storage.values import SCALARS
 
 if TYPE_CHECKING:
     from fakeserver.storage.engine import Document, Explanation, IndexSpec, Query

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-from bson import Binary, Decimal128, Int64, ObjectId
 
 from fakeserver.storage.match_operators import is_operators
 from fakeserver.storage.matching import compile_filter
 from fakeserver.storage.paths import assign, split
 from fakeserver.storage.printing import show
 from fakeserver.storage.rows import Descending, Key
-from fakeserver.storage.values import equal, is_nan, is_number, order, rank, type_name
+from fakeserver.storage.values import SCALARS, equal, is_nan, is_number, order, rank, type_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from fakeserver.storage.values import Fold
-
-SCALARS: Final = frozenset({int, str, bool, float, bytes, dt.datetime, Binary, Decimal128, Int64, ObjectId})
-"""The types of values to which nothing is equal but what `identity` tells is."""
 
 _LEAST: Final = {
     "number": "-inf.0", "string": '""', "bool": "false", "date": "new Date(-9223372036854775808)",

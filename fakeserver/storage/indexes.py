@@ -11,7 +11,7 @@ from fakeserver.storage.collation import complete
 from fakeserver.storage.index_keys import is_ordered
 from fakeserver.storage.paths import read, split
 from fakeserver.storage.printing import show_document
-from fakeserver.storage.values import MISSING, identity
+from fakeserver.storage.values import MISSING, SCALARS, identity
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -127,9 +127,7 @@ class OrderedIndex:
         """Return all entries in order; `everything` is asked for the documents if they are not yet."""
         if self._entries is None:
             self._entries = self.made(everything())
-            self.is_plain = self._is_plain()
-        """Whether it orders all documents by one field."""
-        self.follows = True
+            self.follows = True
         return self._entries
 
     def made(self, documents: Iterable[tuple[int, Hashable, Document]]) -> list[Entry]:
@@ -181,7 +179,11 @@ class ValueIndex:
             if not holders:
                 del self._holders[value]
 
-    def _values(self, document: Document) -> set[Hashable]:
+    def _values(self, document: Document) -> Iterable[Hashable]:
+        if len(self._parts) == 1:
+            value = document.get(self.path, MISSING)
+            if type(value) in SCALARS:
+                return (identity(value),)
         column = _column(document, self._parts)
         return {identity(value) for value in column if not isinstance(value, _NO_SCALARS)}
 

@@ -15,7 +15,7 @@ from fakeserver.storage.special_indexes import check_of
 from fakeserver.storage.values import MISSING, identity
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterable, Iterator
+    from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 
     from fakeserver.storage.engine import Capped, Document, Namespace, Query
     from fakeserver.storage.indexes import Entry
@@ -48,6 +48,8 @@ class Kept:
     by_value: dict[str, ValueIndex] = field(default_factory=dict)
     ordered: dict[str, OrderedIndex] = field(default_factory=_by_id)
     checks: dict[str, Check] = field(default_factory=dict)
+    lookups: Mapping[str, str] = field(default_factory=dict)
+    """The names of the indexes that alone answer an equality with a scalar, by path."""
     sizes: dict[Hashable, int] = field(default_factory=dict)
     records: dict[Hashable, int] = field(default_factory=dict)
     next_record: int = 1
@@ -85,6 +87,19 @@ class Kept:
         return zip(self.sizes, self.store.documents, strict=True)
 
     # Reading.
+
+    def equals(self, path: str, value: Any) -> list[Hashable] | None:
+        """Return the keys of the documents that hold a scalar, in natural order.
+
+        None where it takes a plan to tell: unless one index begins with the path, and holds all documents.
+        """
+        name = self.lookups.get(path)
+        if name is None:
+            return None
+        return self._in_order(self.by_value[name].holders(value))
+
+    def _in_order(self, keys: Collection[Hashable]) -> list[Hashable]:
+        return sorted(keys, key=self.records.__getitem__) if len(keys) > 1 else list(keys)
 
     def plan(self, query: Query) -> Plan:
         """Return the way to read what a query is about: of several indexes, that with the fewest keys."""
@@ -147,13 +162,12 @@ class Kept:
 
     def read(self, plan: Plan, examined: Examined | None = None) -> Iterator[tuple[Hashable, Document]]:
         """Iterate over the keys and documents that a plan reads, in its order; count them in `examined`."""
-        counted = Examined() if examined is None else examined
-        if plan.index is None:
-            pairs = list(self.items())[::-1] if plan.backwards else self.items()
-            for pair in pairs:
-                counted.documents += 1
-                yield pair
-            return
+        if plan.index is not None:
+            return self._fetched(plan, Examined() if examined is None else examined)
+        pairs = iter(list(self.items())[::-1]) if plan.backwards else self.items()
+        return pairs if examined is None else _counted(pairs, examined)
+
+    def _fetched(self, plan: Plan, counted: Examined) -> Iterator[tuple[Hashable, Document]]:
         for key in self._found(plan, counted):
             counted.documents += 1
             yield key, self.store[key]
@@ -163,7 +177,7 @@ class Kept:
         index = plan.index
         assert index is not None
         if plan.pin is not MISSING and len(plan.bounds) == 1:
-            for key in sorted(self._holders(plan), key=self.records.__getitem__):
+            for key in self._in_order(self._holders(plan)):
                 if index.maker.holds(self.store[key]):
                     counted.keys += 1
                     yield key
@@ -265,6 +279,7 @@ class Kept:
             index = self.by_value[spec.name] = ValueIndex(spec)
             for key, document in self.items():
                 index.add(key, document)
+        self.lookups = self._lookups()
 
     def drop_index(self, name: str) -> None:
         """Forget an index."""
@@ -272,6 +287,23 @@ class Kept:
         self.by_value.pop(name, None)
         self.ordered.pop(name, None)
         self.checks.pop(name, None)
+        self.lookups = self._lookups()
+
+    def _lookups(self) -> dict[str, str]:
+        firsts = [index.first for index in self.ordered.values()]
+        return {
+            index.first: name
+            for name, index in self.ordered.items()
+            if name != _ID and index.is_plain and firsts.count(index.first) == 1
+        }
+
+
+def _counted(
+    pairs: Iterator[tuple[Hashable, Document]], counted: Examined
+) -> Iterator[tuple[Hashable, Document]]:
+    for pair in pairs:
+        counted.documents += 1
+        yield pair
 
 
 def _places(entries: list[Entry], plan: Plan) -> Iterator[tuple[int, int]]:

@@ -76,15 +76,18 @@ def equality(target: Any, fold: Fold | None) -> Test:
     if kind is bool:
         return lambda value: value is target
     if (kind is int or kind is Int64 or kind is float) and not is_nan(target):
-        return lambda value: _equals_number(value, target)
+        return _equality_with_number(target)
     key = order(target, fold)
     return lambda value: value is not MISSING and order(value, fold) == key
 
 
-def _equals_number(value: Any, target: float) -> bool:
-    if isinstance(value, Decimal128):
-        return bool(value.to_decimal() == target)
-    return value == target and type(value) is not bool
+def _equality_with_number(target: float) -> Test:
+    def test(value: Any) -> bool:
+        if value == target:
+            return type(value) is not bool
+        return type(value) is Decimal128 and value.to_decimal() == target
+
+    return test
 
 
 def regex_test(regex: Any, options: str = "") -> Test:

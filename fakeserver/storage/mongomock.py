@@ -17,7 +17,6 @@ import bson
 from mongomock.store import CollectionStore, ServerStore
 
 from fakeserver.sizes import TOO_LARGE_AFTER_UPDATE, TOO_LARGE_TO_UPSERT, check_updated
-from fakeserver.storage.bounds import SCALARS
 from fakeserver.storage.collation import fold_of
 from fakeserver.storage.engine import Changed, Document, Explanation, Stats, UpdateResult
 from fakeserver.storage.indexes import duplicate_key
@@ -32,10 +31,10 @@ from fakeserver.storage.search_rules import check_searches, metadata_of, metadat
 from fakeserver.storage.sorting import check_sort, key_values, sort_documents
 from fakeserver.storage.stages import compile_pipeline
 from fakeserver.storage.updating import Replacement, Updater, compile_update, seed, with_id
-from fakeserver.storage.values import copy_value, identical, identity
+from fakeserver.storage.values import SCALARS, copy_value, identical, identity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
     from fakeserver.storage.engine import Accept, Capped, IndexSpec, Namespace, Query, Update
     from fakeserver.storage.metadata import Metadata
@@ -53,6 +52,10 @@ class _Store(CollectionStore):
     def __delitem__(self, key: Hashable) -> None:
         del self._documents[key]
 
+    @property
+    def documents(self) -> Iterable[Document]:
+        return self._documents.values()
+
 
 _NEW_SERVER: Final[Any] = ServerStore
 _NEW_STORE: Final[Any] = _Store
@@ -68,6 +71,7 @@ class MongomockEngine:
         self._server: Any = _NEW_SERVER()
         self._collections: dict[Namespace, Kept] = {}
         self._dice = dice
+        self._plain_scope = Scope(dice=dice)
 
     def insert(self, ns: Namespace, document: Document, *, accept: Accept | None = None) -> Document:
         """Store a document (with an `_id`) and return it as stored. Raises `WriteError` 11000."""
@@ -153,7 +157,7 @@ class MongomockEngine:
             if options.filter:
                 documents = [document for _key, document in self._select(collection, options, scope)]
             else:
-                documents = [] if collection is None else _read_for(collection, pipeline, options)
+                documents = [] if collection is None else _read_for(collection, pipeline, options, scope)
         results = [copy_value(document) for document in run(documents)]
         scope.settle()
         return results
@@ -288,7 +292,7 @@ class MongomockEngine:
         metadata = metadata or metadata_of(query.filter)
         plain = query.let is None and query.now is None and query.read is None and query.make_id is None
         if plain and fold is None and metadata is None:
-            return self._plain_scope()
+            return self._plain_scope
         variables = {**query.let} if query.let else {}
         if query.now is not None:
             variables["NOW"] = query.now
@@ -304,9 +308,6 @@ class MongomockEngine:
             metadata,
         )
 
-    def _plain_scope(self) -> Scope:
-        return Scope(dice=self._dice)
-
     def _select(
         self,
         collection: Kept | None,
@@ -318,11 +319,12 @@ class MongomockEngine:
     ) -> list[tuple[Hashable, Document]]:
         """Return the keys and documents that a query is about, in its order, skipped and limited."""
         limit = query.limit if limit is None else limit
-        if _is_id_lookup(query, scope) and (collection is None or collection.unique_ids):
-            found = [] if collection is None or query.skip else _by_id(collection, query.filter["_id"])
+        stop = query.skip + limit if limit else None
+        keys = None if collection is None else _looked_up(collection, query, scope)
+        if collection is not None and keys is not None:
             if examined is not None:
-                examined.keys = examined.documents = len(found)
-            return found
+                examined.keys = examined.documents = len(keys[:stop])
+            return [(key, collection.store[key]) for key in keys[query.skip : stop]]
         predicate = compile_filter(query.filter, scope)
         searched = scope.metadata is not None and bool(query.filter)
         if searched:
@@ -333,7 +335,6 @@ class MongomockEngine:
             return []
         plan = collection.plan(query)
         matching = (pair for pair in collection.read(plan, examined) if predicate(pair[1]))
-        stop = query.skip + limit if limit else None
         sort = query.sort
         if searched and DISTANCE in scope.meta and not sort:
             sort = _NEAREST_FIRST
@@ -365,7 +366,8 @@ class MongomockEngine:
         after = updater.apply(before)
         if identical(before, after):
             return Changed(before, before)
-        collection.check(key, after)
+        if collection.unique or collection.checks:
+            collection.check(key, after)
         size = len(bson.encode(after))
         check_updated(size, TOO_LARGE_AFTER_UPDATE, "Resulting document after update")
         changed = Changed(before, after, isinstance(updater, Replacement), updater.touched)
@@ -405,10 +407,15 @@ def _metadata(collection: Kept | None, query: Query, scope: Scope) -> dict[str, 
     return known
 
 
-def _read_for(collection: Kept, pipeline: Sequence[Mapping[str, Any]], options: Query) -> list[Document]:
+def _read_for(
+    collection: Kept, pipeline: Sequence[Mapping[str, Any]], options: Query, scope: Scope
+) -> list[Document]:
     """Return the documents for a pipeline: those which its first stages will drop may be left out."""
-    plan = collection.plan(reading(pipeline, options))
-    return [document for _key, document in collection.read(plan)]
+    wanted = reading(pipeline, options)
+    keys = _looked_up(collection, wanted, scope)
+    if keys is not None:
+        return [collection.store[key] for key in keys]
+    return [document for _key, document in collection.read(collection.plan(wanted))]
 
 
 def _sorted(
@@ -419,18 +426,15 @@ def _sorted(
     return [(keys[id(document)], document) for document in documents]
 
 
-def _is_id_lookup(query: Query, scope: Scope) -> bool:
-    """Whether a filter is an equality on `_id` alone, answered from the store without a plan."""
+def _looked_up(collection: Kept, query: Query, scope: Scope) -> list[Hashable] | None:
+    """Return the keys of what equals a scalar, where that is all that a filter says and needs no plan."""
     wanted = query.filter
-    return (
-        len(wanted) == 1
-        and "_id" in wanted
-        and scope.fold is None
-        and type(wanted["_id"]) in SCALARS
-        and not query.hint
-    )
-
-
-def _by_id(collection: Kept, value: Any) -> list[tuple[Hashable, Document]]:
-    key = identity(value)
-    return [(key, collection.store[key])] if key in collection.sizes else []
+    if len(wanted) != 1 or scope.fold is not None or query.hint:
+        return None
+    ((path, value),) = wanted.items()
+    if type(value) not in SCALARS:
+        return None
+    if path == "_id" and collection.unique_ids:
+        key = identity(value)
+        return [key] if key in collection.sizes else []
+    return None if query.sort else collection.equals(path, value)

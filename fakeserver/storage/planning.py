@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.storage.bounds import (
-    SCALARS,
     Clause,
     clauses,
     excludes_missing,
@@ -130,26 +129,9 @@ def plans(
     """
     if not indexes:
         return []
-    quick = _lookup(query, indexes)
-    if quick is not None:
-        return [quick]
     wanted = _wanted(query)
     found = (_plan(index, wanted, prepare) for index in indexes if not index.is_hidden)
     return [plan for plan in found if plan is not None]
-
-
-def _lookup(query: Query, indexes: Sequence[OrderedIndex]) -> Plan | None:
-    """Return the plan of a filter that is one equality with a scalar, where there is one index for it.
-
-    It is the one that would be found without this, sooner.
-    """
-    if len(query.filter) != 1 or len(indexes) != 1 or query.sort or query.collation:
-        return None
-    ((path, value),) = query.filter.items()
-    (index,) = indexes
-    if type(value) not in SCALARS or not index.is_plain or index.first != path:
-        return None
-    return Plan(index, (intervals(Clause(path, "$eq", value), None, strings=True),), pin=value)
 
 
 def hinted(query: Query, index: OrderedIndex, prepare: Callable[[OrderedIndex], object]) -> Plan:

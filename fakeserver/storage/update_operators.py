@@ -6,8 +6,7 @@ An operator answers `MISSING` to remove the field (or to leave it out) and `KEEP
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bson import Int64, Timestamp
 
@@ -44,8 +43,7 @@ KEEP: Final = _Keep()
 """What an operator answers when there is nothing to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where an operator works: the path, the document (for messages), and its surroundings."""
 
     path: str

@@ -219,7 +219,8 @@ class OperatorUpdate:
 
     @staticmethod
     def _with_same_id(before: Document, after: Document) -> Document:
-        if "_id" not in after or order(before["_id"]) != order(after["_id"]):
+        old, new = before["_id"], after.get("_id", MISSING)
+        if new is not old and (new is MISSING or order(new) != order(old)):
             raise WriteError(
                 ErrorCode.IMMUTABLE_FIELD,
                 "Performing an update on the path '_id' would modify the immutable field '_id'",
@@ -261,6 +262,11 @@ def _check_path(path: str) -> None:
             ErrorCode.EMPTY_FIELD_NAME,
             f"The update path '{path}' contains an empty field name, which is not allowed.",
         )
+    if "$" in path:
+        _check_positions(path, parts)
+
+
+def _check_positions(path: str, parts: tuple[str, ...]) -> None:
     if parts.count("$") > 1:
         raise WriteError(
             ErrorCode.BAD_VALUE, f"Too many positional (i.e. '$') elements found in path '{path}'"

@@ -45,6 +45,9 @@ class _Missing:
 MISSING: Final = _Missing()
 """What a path that leads nowhere yields. Nothing that is stored is ever missing."""
 
+SCALARS: Final = frozenset({int, str, bool, float, bytes, dt.datetime, Binary, Decimal128, Int64, ObjectId})
+"""The types of values to which nothing is equal but what `identity` tells is."""
+
 INT32_MAX: Final = 2**31 - 1
 INT32_MIN: Final = -(2**31)
 INT64_MAX: Final = 2**63 - 1

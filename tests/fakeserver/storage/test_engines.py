@@ -10,11 +10,11 @@ from check_storage_engine import NS, STATEMENTS
 from hypothesis import given
 from hypothesis import strategies as st
 from model_engine import ModelEngine
-from mongomock.store import CollectionStore
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.engine import Changed, IndexSpec, Query, Update
 from fakeserver.storage.index_keys import KeyMaker
+from fakeserver.storage.kept import Kept
 from fakeserver.storage.mongomock import MongomockEngine
 
 if TYPE_CHECKING:
@@ -116,10 +116,10 @@ def test_an_equality_on_the_id_reads_no_other_document(monkeypatch: pytest.Monke
     for number in range(10):
         engine.insert(NS, {"_id": number, "x": number})
 
-    def refuse(_store: CollectionStore) -> None:
+    def refuse(_collection: Kept) -> None:
         raise AssertionError("a scan")
 
-    monkeypatch.setattr(CollectionStore, "documents", property(refuse))
+    monkeypatch.setattr(Kept, "items", refuse)
     assert engine.find(NS, Query({"_id": 7})) == [{"_id": 7, "x": 7}]
     assert engine.update(NS, Update(Query({"_id": 7}), {"$set": {"x": 1}})).modified == 1
     assert engine.delete(NS, Query({"_id": 7}, limit=1)) == [{"_id": 7, "x": 1}]
@@ -138,10 +138,10 @@ def test_an_equality_on_the_first_field_of_an_index_reads_no_other_document(
     for number in range(10):
         engine.insert(NS, {"_id": number, "x": number // 2, "y": number})
 
-    def refuse(_store: CollectionStore) -> None:
+    def refuse(_collection: Kept) -> None:
         raise AssertionError("a scan")
 
-    monkeypatch.setattr(CollectionStore, "documents", property(refuse))
+    monkeypatch.setattr(Kept, "items", refuse)
     assert [each["_id"] for each in engine.find(NS, Query({"x": 3}))] == [6, 7]
     assert engine.update(NS, Update(Query({"x": 3, "y": 7}), {"$set": {"x": 4}})).modified == 1
     assert [each["_id"] for each in engine.delete(NS, Query({"x": 4.0}))] == [7, 8, 9]
@@ -227,6 +227,39 @@ def test_indexes_change_nothing_that_is_found_but_its_order(
             for engine in (scanning, looking, late)
         ]
         assert keys[0] == keys[1] == keys[2]
+
+
+@given(
+    st.lists(ODD_DOCUMENTS, max_size=6),
+    st.lists(ODD_OPERATIONS, max_size=3),
+    st.sampled_from(INDEXES[:3]),
+    ODD,
+    st.integers(0, 2),
+    st.integers(0, 2),
+)
+def test_an_equality_finds_by_its_only_index_what_a_scan_finds_in_natural_order(
+    documents: list[dict[str, Any]],
+    operations: list[Operation],
+    index: IndexSpec,
+    value: Any,
+    skip: int,
+    limit: int,
+) -> None:
+    scanning, looking = MongomockEngine(), MongomockEngine()
+    looking.create_index(NS, index)
+    for operation in [*(("insert", document) for document in documents), *operations]:
+        in_natural_order = [Query(each.filter, hint={"$natural": 1}) for each in _queries_of(operation)]
+        for engine in (scanning, looking):
+            outcome(engine, _with_query(operation, in_natural_order))
+    wanted = Query({index.name: value}, skip=skip, limit=limit)
+    natural = wanted._replace(hint={"$natural": 1})
+    fork = looking.fork()
+    fork.create_index(NS, IndexSpec("sparse", index.key, sparse=True, document={"sparse": True}))
+    fork.drop_index(NS, index.name)
+    found = repr(outcome(scanning, ("find", wanted)))
+    assert found == repr(outcome(looking, ("find", natural))) == repr(outcome(fork, ("find", natural)))
+    if not isinstance(value, list | dict):
+        assert found == repr(outcome(looking, ("find", wanted)))
 
 
 def _queries_of(operation: Operation) -> list[Query]:
