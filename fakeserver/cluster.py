@@ -196,8 +196,10 @@ class Cluster:
 
     def catch_up(self) -> None:
         """Have flow control look at the set as it is, before that changes."""
+        if not self.shards:
+            return
         now = self.clock.now()
-        if now >= self._caught_up_until and self.shards:
+        if now >= self._caught_up_until:
             monitors = [node.flow_monitor for shard in self.shards for node in shard.nodes]
             self._caught_up_until = min(monitor.catch_up(now) for monitor in monitors)
 

@@ -92,8 +92,7 @@ class Connection(asyncio.Protocol):
             self._establish()
 
     def _seems_balanced(self) -> bool:
-        fail_points = self.node.fail_points
-        return fail_points.any_active and fail_points.is_on(FROM_LOAD_BALANCER_PORT)
+        return self.node.fail_points.is_on(FROM_LOAD_BALANCER_PORT)
 
     def _establish(self) -> None:
         """Be let in, wait for that, or be turned away without a word."""
@@ -200,7 +199,10 @@ class Connection(asyncio.Protocol):
         # It refers to the request: a cycle that would have to wait for the garbage collector.
         request.context = None
         if action is RESPOND:
-            self._send(request)
+            if self.node.fail_points.active:
+                self._send(request)
+            else:
+                self._finish(request)
         elif isinstance(action, Disconnect):
             self._record(request, "disconnect")
             self.close(action.reason)
@@ -263,7 +265,7 @@ class Connection(asyncio.Protocol):
     def _send(self, request: RequestContext) -> None:
         """Answer, unless a fail point has the reply wait or get lost."""
         fail_points = self.node.fail_points
-        fault = fail_points.send_fault(self.state.app_name) if fail_points.any_active else None
+        fault = fail_points.send_fault(self.state.app_name)
         if fault is None:
             self._finish(request)
             return
@@ -330,8 +332,7 @@ class Connection(asyncio.Protocol):
             self._stream(request, following)
 
     def _hides_more(self) -> bool:
-        fail_points = self.node.fail_points
-        return fail_points.any_active and fail_points.is_on(DO_NOT_SET_MORE_TO_COME)
+        return self.node.fail_points.is_on(DO_NOT_SET_MORE_TO_COME)
 
     def _stream(self, request: RequestContext, following: dict[str, Any]) -> None:
         """Run an exhaust stream's next request, not at once: others must have their turn."""

@@ -40,7 +40,7 @@ class Gate:
     def has_room(self, peer: str) -> bool:
         """Say whether a connection more may be open; one from certain addresses always may."""
         parameters, fail_points = self._node.parameters, self._node.fail_points
-        if fail_points.any_active and fail_points.is_on(REJECT_CONNECTIONS):
+        if fail_points.active and fail_points.is_on(REJECT_CONNECTIONS):
             return self._refuse(peer)
         if len(self._node.connections) <= parameters["maxIncomingConnections"]:
             return True

@@ -199,7 +199,8 @@ class FailPointRegistry:
     def __init__(self, dice: Rng) -> None:
         self._dice = dice
         self._points = {name: FailPoint(name) for name in NAMES}
-        self._active: dict[str, FailPoint] = {}
+        self.active: dict[str, FailPoint] = {}
+        """Those that are not off, by name. That there are none is asked at several steps of a request."""
         self.changed = Bell()
 
     def __iter__(self) -> Iterator[FailPoint]:
@@ -220,21 +221,17 @@ class FailPointRegistry:
         if data is not None and not isinstance(data, dict | list):
             raise CommandError(ErrorCode.TYPE_MISMATCH, "the 'data' option must be a JSON object")
         point.configure(setting, data if isinstance(data, dict) else {})
-        self._active = {each.name: each for each in self if each.mode is not Mode.OFF}
+        self.active = {each.name: each for each in self if each.mode is not Mode.OFF}
         self.changed.ring()
         return point.times_entered
 
-    @property
-    def any_active(self) -> bool:
-        return bool(self._active)
-
     def is_configured(self, name: str) -> bool:
         """Say whether a fail point is not off, without a hit."""
-        return name in self._active
+        return name in self.active
 
     def is_on(self, name: str) -> bool:
         """Say whether a fail point without filters fires now, and count the hit."""
-        point = self._active.get(name)
+        point = self.active.get(name)
         return point is not None and self._fires(point)
 
     def fail_command(self, target: Target) -> CommandFault | None:
@@ -242,7 +239,7 @@ class FailPointRegistry:
 
         Raises `CommandError` to the victim when the fail point's data cannot be used.
         """
-        point = self._active.get(FAIL_COMMAND)
+        point = self.active.get(FAIL_COMMAND)
         if point is None or not point.named.cover(target.names) or not _admits(point.data, target):
             return None
         if point.fault is not None:
@@ -258,7 +255,7 @@ class FailPointRegistry:
 
     def write_concern_error(self, target: Target) -> WriteConcernFault | None:
         """Decide what `failCommand` adds after a command ran: a hit of its own."""
-        point = self._active.get(FAIL_COMMAND)
+        point = self.active.get(FAIL_COMMAND)
         if point is None or "writeConcernError" not in point.data:
             return None
         data = point.data
@@ -268,7 +265,7 @@ class FailPointRegistry:
 
     def get_more_failure(self, target: Target) -> CommandError | None:
         """Decide whether a getMore fails after it took its cursor, which is then destroyed."""
-        point = self._active.get(FAIL_GET_MORE)
+        point = self.active.get(FAIL_GET_MORE)
         if point is None or not _GET_MORE.cover(target.names) or not _admits(point.data, target):
             return None
         if not self._fires(point):
@@ -278,7 +275,7 @@ class FailPointRegistry:
 
     def transactional_write(self) -> TransactionalWriteFault | None:
         """Decide what happens to a statement that carries a transaction number."""
-        point = self._active.get(ON_PRIMARY_TRANSACTIONAL_WRITE)
+        point = self.active.get(ON_PRIMARY_TRANSACTIONAL_WRITE)
         if point is None or not self._fires(point):
             return None
         close = point.data.get("closeConnection", True)
@@ -287,13 +284,13 @@ class FailPointRegistry:
 
     def error_code(self, name: str) -> int | None:
         """Return the `errorCode` of a fail point that fires now, None where it does not or has none."""
-        point = self._active.get(name)
+        point = self.active.get(name)
         code = 0 if point is None else _error_code(point.data)
         return code if point is not None and code and self._fires(point) else None
 
     def hello_delay(self, name: str, *, internal: bool) -> float | None:
         """Return for how many seconds a hello waits; `inf` until the fail point is configured anew."""
-        point = self._active.get(name)
+        point = self.active.get(name)
         if point is None or (point.data.get("notInternalClient" if internal else "internalClient")):
             return None
         if not self._fires(point):
@@ -303,13 +300,13 @@ class FailPointRegistry:
 
     def tells_hello_ok(self, name: str, thread_name: str) -> bool:
         """Say whether a hello's reply tells that the client knows the command."""
-        point = self._active.get(name)
+        point = self.active.get(name)
         wanted = None if point is None else point.data.get("threadName")
         return point is not None and wanted in {None, thread_name} and self._fires(point)
 
     def send_fault(self, app_name: str) -> SendFault | None:
         """Decide what happens to a reply: `millis` delay it, else it fails for a client of `appName`."""
-        point = self._active.get(DELAY_OR_FAIL_SEND)
+        point = self.active.get(DELAY_OR_FAIL_SEND)
         if point is None:
             return None
         millis, wanted = number_of(point.data.get("millis")), point.data.get("appName")
@@ -322,7 +319,7 @@ class FailPointRegistry:
     def _fires(self, point: FailPoint) -> bool:
         fires = point.fires(self._dice)
         if point.mode is Mode.OFF:
-            self._active.pop(point.name, None)
+            self.active.pop(point.name, None)
         return fires
 
 

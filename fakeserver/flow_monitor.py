@@ -44,8 +44,9 @@ class FlowMonitor:
 
     def catch_up(self, now: float) -> float:
         """Begin the periods whose time has come; return the instant of the next one."""
-        if now < self._next_at:
-            return self._next_at
+        next_at = self._next_at
+        if now < next_at:
+            return next_at
         flow, seen = self._node.admission.flow, None
         while now >= self._next_at:
             before, seen = (seen, flow.limit), self._begin(1)

@@ -243,7 +243,7 @@ class Node:
 
     def before_transactional_write(self, request: RequestContext, session: Session) -> None:
         """Give `onPrimaryTransactionalWrite` its chance before a statement. Raises `CommandError`."""
-        if not self.fail_points.any_active:
+        if not self.fail_points.active:
             return
         fault = self.fail_points.transactional_write()
         if fault is None:

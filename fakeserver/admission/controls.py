@@ -112,6 +112,8 @@ class AdmissionControl:
         self._exempt_commands = frozenset(own["admissionPriorityExemptions"].get("commands", ()))
         preferred = own["admissionPriorityExemptions"].get("appNames", ())
         self._preferred_names = ApplicationNames(tuple(preferred))
+        self.has_preferences = bool(self._exempt_commands or self._preferred_names.prefixes)
+        """Whether `prefers` may be true of anything."""
         names = own["ingressRequestRateLimiterApplicationExemptions"]
         self._exempt_names = ApplicationNames(tuple(names["appNames"] if names else ()))
         self.admits_freely = self.requests.is_unbounded and not self._has_exemptions

@@ -16,8 +16,10 @@ Pool: TypeAlias = Literal["read", "write"]
 
 RELEASING: Final = frozenset({"abortTransaction", "commitTransaction", "killCursors"})
 """Commands that free resources: they never wait for any."""
-DECIDED_BY_INVOCATION: Final = frozenset({"aggregate", "find", "getMore", "mapReduce"})
-"""Commands whose fields decide; of all others the kind does."""
+MAY_BE_EXEMPT: Final = frozenset({"aggregate", "find", "getMore"})
+"""Commands that read, and whose fields decide whether they need an ingress ticket."""
+MAY_WRITE: Final = frozenset({"aggregate", "mapReduce"})
+"""Commands that read, and whose fields decide whether they write; of all others the kind does."""
 _OUTPUT_STAGES: Final = frozenset({"$merge", "$out"})
 _NEVER_QUEUED: Final = "$currentOp"
 """The stage that shows what keeps a server busy, which is asked for when it is."""
@@ -25,7 +27,7 @@ _NEVER_QUEUED: Final = "$currentOp"
 
 def pool_of(kind: str, name: str, command: Mapping[str, Any]) -> Pool | None:
     """Return the pool of tickets that a command takes one of, None for a command that touches no data."""
-    if kind == "write" or (name in DECIDED_BY_INVOCATION and writes(name, command)):
+    if kind == "write" or (name in MAY_WRITE and writes(name, command)):
         return "write"
     return "read" if kind == "read" else None
 

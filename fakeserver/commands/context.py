@@ -233,7 +233,7 @@ class CommandContext:
             return
         self.cursor_checked_out = True
         fail_points = self.node.fail_points
-        if fail_points.any_active:
+        if fail_points.active:
             failure = fail_points.get_more_failure(self.node.target_of(self.request))
             if failure is not None:
                 self.request.rewrites_state_changes = False

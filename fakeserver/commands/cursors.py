@@ -86,8 +86,8 @@ class Cursor:
             self.pending.extend(self.refill())
         count = len(self.pending) if limit is None else min(limit, len(self.pending))
         batch: list[Document] = []
-        room = Room()
-        while len(batch) < count and (self.small or room.admits(self.pending[0])):
+        room = None if self.small else Room()
+        while len(batch) < count and (room is None or room.admits(self.pending[0])):
             batch.append(self.pending.popleft())
         if not self.pending and (limit is None or len(batch) < limit):
             self.ended = True

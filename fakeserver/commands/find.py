@@ -116,7 +116,8 @@ def query(
 ) -> Query:
     """Return the query that a find command states. Raises `CommandError` for a bad one."""
     hint = check_hint(collection, request.get("hint"), ns, request.get("filter") or {})
-    check_bounds(request, hint, collection)
+    if "min" in request or "max" in request:
+        check_bounds(request, hint, collection)
     return Query(
         request.get("filter") or {},
         sort=request.get("sort"),

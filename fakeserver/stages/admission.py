@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from fakeserver.admission import invocations
-from fakeserver.admission.invocations import DECIDED_BY_INVOCATION, RELEASING
+from fakeserver.admission.invocations import MAY_BE_EXEMPT, MAY_WRITE, RELEASING
 from fakeserver.admission.rate_limiter import ADMITTED, REJECTED
 from fakeserver.admission.tickets import Overflow, Priority
 from fakeserver.errors import CommandError
@@ -43,7 +43,7 @@ class RequestRateLimit(Stage):
         if (node.auth and _is_stranger(request)) or admission.exempts(request.connection):
             admission.requests.exempt()
             return PASS
-        if node.fail_points.any_active:
+        if node.fail_points.active:
             if node.fail_points.is_on(FAIL_INGRESS_REQUEST_RATE_LIMITING):
                 node.record_hit(FAIL_INGRESS_REQUEST_RATE_LIMITING, request, "error")
                 return _refuse(request)
@@ -156,7 +156,8 @@ class IngressTickets(Stage):
         if ticket is None:
             if not admission.limits_ingress:
                 return PASS
-            if not _is_subject(request) or _is_exempt(request, admission):
+            priority = request.priority or _decide_priority(request, admission)
+            if priority is Priority.EXEMPT or not _is_subject(request):
                 admission.ingress.pass_by()
                 return PASS
             request.ingress_admissions += 1
@@ -190,28 +191,26 @@ def may_be_subject(spec: CommandSpec) -> bool:
 
 def _is_subject(request: RequestContext) -> bool:
     spec = request.spec
-    if spec.name not in DECIDED_BY_INVOCATION:
-        return True
-    return invocations.is_subject(spec.kind, spec.name, request.command or {})
+    return spec.name not in MAY_BE_EXEMPT or invocations.is_subject(
+        spec.kind, spec.name, request.command or {}
+    )
 
 
-def _is_exempt(request: RequestContext, admission: AdmissionControl) -> bool:
-    """Whether an operation waits for nothing (`Admission Priority`): decided once, unless somebody did."""
-    priority = request.priority
-    if priority is None:
-        spec = request.spec
-        exempt = (
-            spec.name in RELEASING
-            or admission.prefers(spec.names, request.connection)
-            or invocations.is_replication(spec.name, request.command or {})
-        )
-        priority = request.priority = Priority.EXEMPT if exempt else Priority.NORMAL
-    return priority is Priority.EXEMPT
+def _decide_priority(request: RequestContext, admission: AdmissionControl) -> Priority:
+    """Decide whether an operation waits for nothing (`Admission Priority`), where nobody has yet."""
+    spec = request.spec
+    exempt = (
+        spec.name in RELEASING
+        or (admission.has_preferences and admission.prefers(spec.names, request.connection))
+        or (spec.name in MAY_BE_EXEMPT and invocations.is_replication(spec.name, request.command or {}))
+    )
+    request.priority = Priority.EXEMPT if exempt else Priority.NORMAL
+    return request.priority
 
 
 def _pool_of(request: RequestContext) -> Pool:
     spec = request.spec
-    if spec.name in DECIDED_BY_INVOCATION:
+    if spec.name in MAY_WRITE:
         return invocations.pool_of(spec.kind, spec.name, request.command or {}) or "read"
     return "write" if spec.kind == "write" else "read"
 
@@ -239,11 +238,13 @@ class WriteThrottle(Stage):
     step = Step.FLOW_CONTROL
 
     def concerns(self, spec: CommandSpec) -> bool:
-        return (spec.kind == "write" and spec.name not in RELEASING) or spec.name in DECIDED_BY_INVOCATION
+        return (spec.kind == "write" and spec.name not in RELEASING) or spec.name in MAY_WRITE
 
     def enter(self, request: RequestContext, now: float) -> Action:
         admission = request.admission or request.node.admission
-        if _pool_of(request) == "read" or _is_exempt(request, admission):
+        if request.spec.name in MAY_WRITE and _pool_of(request) == "read":
+            return PASS
+        if (request.priority or _decide_priority(request, admission)) is Priority.EXEMPT:
             return PASS
         replenished_until = admission.replenish_flow(now)
         flow, since = admission.flow, request.throttled_since
@@ -293,7 +294,7 @@ class ExecutionTickets(Stage):
         execution, ticket = admission.execution, request.execution_ticket
         if ticket is None:
             pool = request.pool = _pool_of(request)
-            exempt = _is_exempt(request, admission)
+            exempt = (request.priority or _decide_priority(request, admission)) is Priority.EXEMPT
             request.execution_admissions += 1
             if admission.serves_at_once and execution.use_at_once(pool, now, exempt=exempt):
                 return PASS

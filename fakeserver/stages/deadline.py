@@ -33,7 +33,7 @@ class Deadline(Stage):
         if not max_time_ms:
             return PASS
         fail_points = request.node.fail_points
-        if fail_points.any_active:
+        if fail_points.active:
             if fail_points.is_on(MAX_TIME_ALWAYS_TIME_OUT):
                 raise expired()
             if fail_points.is_on(MAX_TIME_NEVER_TIME_OUT):
@@ -61,7 +61,7 @@ class TimeLeft(Stage):
         if cursor is None or cursor.time_left is None or cursor.await_data:
             return PASS
         fail_points, left = request.node.fail_points, cursor.time_left
-        if fail_points.any_active:
+        if fail_points.active:
             if fail_points.is_on(MAX_TIME_ALWAYS_TIME_OUT):
                 left = 0.0
             elif fail_points.is_on(MAX_TIME_NEVER_TIME_OUT):

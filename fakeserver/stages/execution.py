@@ -45,7 +45,7 @@ class Execute(Stage):
             if context is None:
                 request.before = node.oplog.last
                 node.counters.count(request.spec.name, command)
-                if node.fail_points.any_active:
+                if node.fail_points.active:
                     _fail_before_run(request)
                 context = request.context = _context(request, now)
             else:

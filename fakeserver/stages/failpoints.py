@@ -26,7 +26,7 @@ class FailPoints(Stage):
         fault = request.fault
         if fault is None:
             node = request.node
-            if not node.fail_points.any_active:
+            if not node.fail_points.active:
                 return PASS
             fault = node.fail_points.fail_command(node.target_of(request))
             if fault is None:

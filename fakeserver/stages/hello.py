@@ -24,7 +24,7 @@ class HelloFailPoints(Stage):
     def enter(self, request: RequestContext, now: float) -> Action:
         fail_points = request.node.fail_points
         name, until = request.hello_waits or (None, 0.0)
-        if name is None and fail_points.any_active:
+        if name is None and fail_points.active:
             name, until = _begin(request, now)
             request.hello_waits = None if name is None else (name, until)
         over = now >= until or (math.isinf(until) and not fail_points.is_configured(name or ""))
@@ -34,7 +34,7 @@ class HelloFailPoints(Stage):
 
     def leave(self, request: RequestContext, outcome: Outcome, now: float) -> None:  # noqa: ARG002 - a stage's signature
         node, connection = request.node, request.connection
-        if not node.fail_points.any_active or request.body is None:
+        if not node.fail_points.active or request.body is None:
             return
         name = APPEND_HELLO_OK[node.is_mongos]
         if node.fail_points.tells_hello_ok(name, connection.thread_name):

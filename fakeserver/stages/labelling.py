@@ -87,8 +87,7 @@ def _facts(request: RequestContext, code: int | None, write_concern_code: int | 
         autocommit=request.has_autocommit,
         internal_client=request.connection.internal_client,
         mongos=request.node.is_mongos,
-        shutting_down=request.node.outages.shutting_down
-        or (request.node.fail_points.any_active and request.node.fail_points.is_on(MOCK_SHUTDOWN)),
+        shutting_down=request.node.outages.shutting_down or request.node.fail_points.is_on(MOCK_SHUTDOWN),
         change_stream=_is_change_stream(request),
         before=request.before,
         after=request.after,

@@ -27,7 +27,7 @@ class ReplicaState(Stage):
     def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
         node = request.node
         fail_points = node.fail_points
-        if fail_points.any_active:
+        if fail_points.active:
             if fail_points.is_on(SKIP_NOT_PRIMARY_CHECK):
                 return PASS
             if fail_points.is_on(RESPOND_WITH_NOT_PRIMARY):

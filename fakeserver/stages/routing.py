@@ -124,7 +124,7 @@ def _arrive(request: RequestContext, target: Node, call: ShardCall, now: float) 
             if verdict is REJECTED:
                 return Refusal.of(admission.refusal, tuple(admission.refusal.extra["errorLabels"]))
             call.reservation = None if verdict is ADMITTED else verdict
-    if target.fail_points.any_active:
+    if target.fail_points.active:
         call.fault = fault = target.fail_points.fail_command(target.target_of(request))
         if fault is not None:
             target.record_hit(FAIL_COMMAND, request, fault.effect)

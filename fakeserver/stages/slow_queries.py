@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver import queueing
 from fakeserver.operations import describe
-from fakeserver.pipeline import PASS, Action, Outcome, Stage, Step
+from fakeserver.pipeline import Outcome, Stage, Step
 from fakeserver.profile import WIRE_80
 
 if TYPE_CHECKING:
@@ -24,9 +24,6 @@ class SlowQueries(Stage):
     """
 
     step = Step.LABELS
-
-    def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - what was entered is left
-        return PASS
 
     def leave(self, request: RequestContext, outcome: Outcome, now: float) -> None:  # noqa: ARG002 - a stage's signature
         profiling = request.node.profiler.profiling

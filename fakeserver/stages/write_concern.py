@@ -128,7 +128,7 @@ class WriteConcernWait(Stage):
 
     def enter(self, request: RequestContext, now: float) -> Action:
         node = request.node
-        if node.fail_points.any_active and _take_fault(request):
+        if node.fail_points.active and _take_fault(request):
             return PASS
         concern = request.write_concern
         if concern is not None and node.is_replicated:

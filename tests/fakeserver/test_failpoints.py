@@ -51,7 +51,7 @@ def _entered(registry: FailPointRegistry) -> int:
 def test_a_fail_point_that_is_off_never_fires() -> None:
     registry = _registry("off", errorCode=91)
     assert not _fires(registry)
-    assert not registry.any_active
+    assert not registry.active
 
 
 def test_a_fail_point_that_is_always_on_fires_every_time() -> None:
@@ -64,7 +64,7 @@ def test_a_fail_point_that_is_always_on_fires_every_time() -> None:
 def test_times_counts_down_and_switches_off(times: Any, fired: int) -> None:
     registry = _registry({"times": times}, errorCode=91)
     assert [_fires(registry) for _ in range(5)] == [True] * fired + [False] * (5 - fired)
-    assert not registry.any_active
+    assert not registry.active
 
 
 def test_skip_lets_the_first_matches_pass() -> None:

@@ -24,6 +24,8 @@ from mongowire import ids
 from mongowire.system import SeededRng
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from fakeserver.errors import CommandError
 
 START = 1_700_000_000.0
@@ -48,7 +50,7 @@ class HandClock:
 class NoFailPoints:
     """A registry in which nothing is ever set."""
 
-    any_active = False
+    active: Mapping[str, Any] = {}
 
 
 @dataclass
