@@ -190,7 +190,6 @@ def test_what_a_session_wrote_is_known_to_the_next_primary() -> None:
         ({"hello": 1, "helloOk": True}, _FIND, 13435, "not primary and secondaryOk=false"),
         ({"hello": 1}, _FIND, 13435, "not master and slaveOk=false"),
         ({"hello": 1}, {**_FIND, "$readPreference": {"mode": "primary"}}, 13435, None),
-        ({"hello": 1}, {**_FIND, "$readPreference": "secondary"}, 13435, None),
         ({"hello": 1}, {**_INSERT, **_SECONDARY_OK}, 10107, None),
     ],
 )

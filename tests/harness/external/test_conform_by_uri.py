@@ -102,8 +102,8 @@ def test_servers_that_do_not_answer_are_one_error_before_anything_runs(
     [
         (["--uri", NOWHERE, "--time", "virtual"], "no clock but the wall's"),
         (["--uri", NOWHERE, "--jobs", "2"], "would disturb each other; leave out --jobs"),
-        (["--uri", NOWHERE, "--topology", "single"], "leave out --topology and --auth"),
-        (["--uri", NOWHERE, "--auth"], "leave out --topology and --auth"),
+        (["--uri", NOWHERE, "--topology", "single"], "leave out --topology, --auth and --profile"),
+        (["--uri", NOWHERE, "--auth"], "leave out --topology, --auth and --profile"),
         (["--uri", "env"], "--uri: none of MONGODB_URI"),
         (["--uri-multi", NOWHERE], "--uri: the connection string of several mongos needs that of one"),
     ],
