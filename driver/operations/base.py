@@ -7,6 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from driver.policy.deadline import NO_TIMEOUT
+from driver.sdam.description import ServerType
 from driver.sdam.selection import WRITABLE, Selector
 
 if TYPE_CHECKING:
@@ -131,7 +132,12 @@ class Operation:
 
 
 def _has_old_server(topology: TopologyDescription) -> bool:
-    return any(server.max_wire_version < SECONDARY_WRITES_WIRE_VERSION for server in topology.data_bearing)
+    """Whether a server is known to be old; what is behind a load balancer is not, and is 5.0 at the least."""
+    return any(
+        server.max_wire_version < SECONDARY_WRITES_WIRE_VERSION
+        for server in topology.data_bearing
+        if server.type is not ServerType.LOAD_BALANCER
+    )
 
 
 def fixed(document: Mapping[str, Any], *, retryable: bool = False) -> Callable[[ServerDescription], Command]:
