@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from mongowire.codes import code_name
+from mongowire.codes import ErrorCode, code_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,3 +44,8 @@ class WriteError(CommandError):
 
     Raised out of a command that has no `writeErrors` (findAndModify), it is that command's error.
     """
+
+
+def expired() -> CommandError:
+    """Return the error of a command whose time is over (`maxTimeMS`)."""
+    return CommandError(ErrorCode.MAX_TIME_MS_EXPIRED, "operation exceeded time limit")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import bson
 
+from fakeserver.errors import expired
 from mongowire.framing import extended
 from mongowire.messages import OpQuery
 
@@ -112,6 +113,8 @@ class RequestContext:
     """The client waits for no reply."""
     operation_id: int = 0
     """What `currentOp` called it, 0 as long as nobody asked."""
+    interruption: CommandError | None = None
+    """What ends it at its next yield point."""
     iteration: int = 0
     """How many replies of an exhaust stream went before."""
 
@@ -127,6 +130,13 @@ class RequestContext:
     def is_legacy(self) -> bool:
         """Whether it came as an OP_QUERY."""
         return isinstance(self.message, OpQuery)
+
+    def check_for_interrupt(self, now: float) -> None:
+        """Say, at a yield point, whether it may go on. Raises `CommandError` for what ends it."""
+        if self.interruption is not None:
+            raise self.interruption
+        if self.deadline is not None and now >= self.deadline:
+            raise expired()
 
     def next_iteration(self, command: dict[str, Any], *, response_to: int, now: float) -> RequestContext:
         """Return the request that an exhaust stream runs next, as if the client had sent it."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.errors import CommandError
+from fakeserver.errors import CommandError, expired
 from fakeserver.pipeline import Park
 from fakeserver.sessions import Use, numbers
 from fakeserver.storage.printing import show_document
@@ -222,7 +222,7 @@ class Transactions:
     def wait(self, now: float, deadline: float | None) -> Exception:
         """Return what has a command called again when a transaction ends, or fail when its time is over."""
         if deadline is not None and now >= deadline:
-            return CommandError(ErrorCode.MAX_TIME_MS_EXPIRED, "operation exceeded time limit")
+            return expired()
         expiry = min((each.expires for each in self.open.values()), default=now)
         return Park(self.ended, expiry if deadline is None else min(expiry, deadline))
 

@@ -9,10 +9,9 @@ from fakeserver.admission import invocations
 from fakeserver.admission.invocations import MAY_BE_EXEMPT, MAY_WRITE, RELEASING
 from fakeserver.admission.rate_limiter import ADMITTED, REJECTED
 from fakeserver.admission.tickets import Overflow, Priority
-from fakeserver.errors import CommandError
+from fakeserver.errors import CommandError, expired
 from fakeserver.failpoints import FAIL_INGRESS_REQUEST_RATE_LIMITING
 from fakeserver.pipeline import PASS, RESPOND, Action, Await, Outcome, Stage, Step
-from fakeserver.stages.deadline import expired
 from fakeserver.waiting import Bell
 from mongowire.codes import ErrorCode
 from mongowire.messages import MORE_TO_COME

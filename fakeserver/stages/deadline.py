@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.errors import CommandError
+from fakeserver.errors import CommandError, expired
 from fakeserver.failpoints import MAX_TIME_ALWAYS_TIME_OUT, MAX_TIME_NEVER_TIME_OUT
 from fakeserver.idl import Field, whole
 from fakeserver.pipeline import PASS, Action, Outcome, Stage, Step
@@ -93,8 +93,3 @@ def parse_max_time_ms(value: Any, command_name: str) -> int:
     if isinstance(value, float) and value != number:
         raise CommandError(ErrorCode.BAD_VALUE, "maxTimeMS has non-integral value")
     return number
-
-
-def expired() -> CommandError:
-    """Return the error of a command whose time is over."""
-    return CommandError(ErrorCode.MAX_TIME_MS_EXPIRED, "operation exceeded time limit")

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import Timestamp
 
-from fakeserver.errors import CommandError
+from fakeserver.errors import CommandError, expired
 from fakeserver.idl import type_name
 from fakeserver.pipeline import PASS, Action, Await, Stage, Step
-from fakeserver.stages.deadline import expired
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:

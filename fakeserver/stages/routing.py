@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fakeserver.admission.invocations import needs_primary
 from fakeserver.admission.rate_limiter import ADMITTED, REJECTED
-from fakeserver.errors import CommandError
+from fakeserver.errors import CommandError, expired
 from fakeserver.failpoints import FAIL_COMMAND, FAIL_INGRESS_REQUEST_RATE_LIMITING, RETURN_MAX_BACKOFF_DELAY
 from fakeserver.labels import carries_backoff_hint, is_retriable
 from fakeserver.pipeline import PASS, Action, Await, Outcome, Stage, Step
 from fakeserver.replication import Role
 from fakeserver.shard_calls import ShardCall
-from fakeserver.stages.deadline import expired
 from mongowire.codes import Category, ErrorCode, Label, is_in
 
 if TYPE_CHECKING:

@@ -1,0 +1,115 @@
+"""Where a command that works for long gives way to others, and hears that it shall end.
+
+A server runs each command on a thread of its own, which looks now and then whether it shall go on
+(`checkForInterrupt`) and lets go of its locks when it had them for a while (a yield point). Here one event
+loop runs them all, so a command must hand it back: it runs on a stack of its own (`Worker`), which is left at
+a yield point and entered again when the others have had their turn.
+
+    worker.run(walk, request, now, until)  -> what `walk` returned, or `GAVE_WAY`
+    worker.resume(until)                   -> likewise
+
+Yield points are calls of `check_for_interrupt`, which storage and commands make between documents, where
+nothing is half done. What was read before one may have changed behind it: a scan goes on in the documents as
+they were (they are values), a write looks at each document again. On no worker, as in virtual time, the
+call does nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from greenlet import getcurrent, greenlet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from fakeserver.request import RequestContext
+
+T = TypeVar("T")
+
+
+class _GaveWay:
+    """Answers for a call that has not returned yet."""
+
+    def __repr__(self) -> str:
+        return "GAVE_WAY"
+
+
+GAVE_WAY: Final = _GaveWay()
+
+
+class Worker(greenlet):
+    """A stack on which requests run, one after the other, and on which one can be left in the middle.
+
+    Making one costs ten times what a turn on it does, so it is kept for the next request.
+    """
+
+    request: RequestContext | None = None
+
+    def __init__(self) -> None:
+        super().__init__(self._work)
+        self._caller: greenlet = getcurrent()
+        self._until = 0.0
+        self.switch()
+
+    def run(
+        self,
+        walk: Callable[[RequestContext, float], Any],
+        request: RequestContext,
+        now: float,
+        until: float,
+    ) -> Any:
+        """Call `walk` with a request and an instant. Returns what it does, or `GAVE_WAY` at a yield point.
+
+        It gives way at the first yield point at which the node's clock says `until` or later.
+        """
+        self.request = request
+        self._caller, self._until = getcurrent(), until
+        return self.switch(walk, request, now)
+
+    def resume(self, until: float) -> Any:
+        """Go on with a call that gave way, as `run` does."""
+        self._caller, self._until = getcurrent(), until
+        return self.switch()
+
+    def _work(self) -> None:
+        given = self._caller.switch()
+        while True:
+            walk, request, now = given
+            answer = walk(request, now)
+            self.request = None
+            del walk, request, given  # what is idle holds nothing
+            given = self._caller.switch(answer)
+
+    def check(self) -> None:
+        """Give way when the turn is over. Raises `CommandError` for what ends the request."""
+        request = self.request
+        assert request is not None
+        now = request.node.clock.now()
+        request.check_for_interrupt(now)
+        if now >= self._until:
+            self._caller.switch(GAVE_WAY)
+            request.check_for_interrupt(request.node.clock.now())
+
+
+def check_for_interrupt() -> None:
+    """Let others have their turn, when it is time for that: a yield point.
+
+    Call it where nothing is half done. Raises `CommandError` for what ends the command: 50
+    MaxTimeMSExpired, 11601 Interrupted, 279 ClientDisconnect, 11600 InterruptedAtShutdown and the like.
+    """
+    worker = getcurrent()
+    if type(worker) is Worker:
+        worker.check()
+
+
+def interruptible(items: Iterable[T]) -> Iterator[T]:
+    """Iterate over `items` with a yield point before each. Raises what `check_for_interrupt` does."""
+    worker = getcurrent()
+    if type(worker) is not Worker:
+        yield from items
+        return
+    check = worker.check
+    for item in items:
+        check()
+        yield item
