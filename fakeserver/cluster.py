@@ -21,6 +21,7 @@ from fakeserver.shard import Shard, shard_name
 from fakeserver.spec import MemberSpec, Topology
 from fakeserver.transactions import Transactions
 from fakeserver.ttl import TtlMonitor
+from fakeserver.turns import Turns
 from fakeserver.waiting import Bell
 from mongowire.compression import available
 from mongowire.ids import object_id, uuid
@@ -61,6 +62,7 @@ class Cluster:
         self.spec = spec
         self.network = network
         self.clock = clock
+        self.turns = Turns(clock)
         self.rng = rng
         self.profile = Profile.named(spec.profile)
         self.journal = Journal(capacity=spec.journal_records)
@@ -175,6 +177,7 @@ class Cluster:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.drained(self.servers)
+        self.turns.close()
 
     async def drained(self, nodes: Sequence[Node]) -> None:
         """Return when no connection to these is left, all of which were closed."""

@@ -7,6 +7,7 @@ waits, those behind it queue in the receive buffer, as on a server's thread per 
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 from bson.errors import BSONError
@@ -15,14 +16,15 @@ from fakeserver.admission.rate_limiter import ADMITTED, REJECTED
 from fakeserver.errors import CommandError
 from fakeserver.events import ConnectionAccepted, ConnectionClosed
 from fakeserver.failpoints import DELAY_OR_FAIL_SEND, DO_NOT_SET_MORE_TO_COME, FROM_LOAD_BALANCER_PORT
+from fakeserver.interrupts import Worker
 from fakeserver.pausing import Pause
 from fakeserver.pipeline import RESPOND, Await, Delay, Disconnect, Silence
+from fakeserver.replies import LEGACY, continuation, encode, unsendable
 from fakeserver.request import RequestContext
-from fakeserver.sizes import MAX_INTERNAL_BYTES, invalid_size
 from mongowire.codes import Category, ErrorCode, is_in
 from mongowire.connection import Signal, WireConnection
 from mongowire.errors import LocalProtocolError, RemoteProtocolError
-from mongowire.messages import CHECKSUM_PRESENT, EXHAUST_ALLOWED, MORE_TO_COME, OpCode, OpMsg, OpReply
+from mongowire.messages import CHECKSUM_PRESENT, EXHAUST_ALLOWED, OpCode, OpMsg
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,9 +43,7 @@ _REQUESTS: Final = frozenset(
 )
 _LEFT: Final = "peer"
 _WAITS: Final = (Await, Delay)
-_LEGACY: Final = frozenset({OpCode.QUERY, OpCode.GET_MORE})
 _READ_AHEAD_BYTES: Final = 1 << 20
-_QUERY_FAILURE: Final = 1 << 1
 
 
 class Connection(asyncio.Protocol):
@@ -58,7 +58,14 @@ class Connection(asyncio.Protocol):
         self._busy = False
         """A request waits, or an exhaust stream is between two replies: what arrives must queue."""
         self._now = 0.0
+        self._turns = node.cluster.turns
         self._waiting: RequestContext | None = None
+        self._worker: Worker | None = None
+        """Where the request that waits gave way to others, if that is what it did."""
+        self._deferred = False
+        """It has had its turn, and more requests have arrived."""
+        self._leaving = False
+        """The client sends nothing more, and waits for nothing: what it sent is dealt with nevertheless."""
         self._pause: Pause | None = None
         self._next: RequestContext | None = None
         self._writable = True
@@ -142,7 +149,11 @@ class Connection(asyncio.Protocol):
                 self._set_reading(on=False)
 
     def eof_received(self) -> bool | None:
-        return None
+        # Those who want no reply may leave once they have said all: it is done, although they are gone.
+        self._leaving = self._deferred or (
+            self._waiting is not None and self._worker is not None and self._waiting.silent
+        )
+        return self._leaving
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         self._abandon(_LEFT)
@@ -161,12 +172,18 @@ class Connection(asyncio.Protocol):
 
     def serve(self) -> None:
         """Deal with the requests that have arrived, until one waits or the client must read first."""
+        until = math.inf
         while not self._busy and self._writable and not self._closed and self.listens:
             if self._next is not None:
                 request, self._next = self._next, None
                 self._run(request)
                 continue
             if self._wire.idle:
+                return
+            if self._now >= until:
+                # Many small requests are as long as a large one: others must have their turn.
+                self._busy = self._deferred = True
+                self._turns.enqueue(self._take_turn)
                 return
             try:
                 envelope = self._wire.next_message()
@@ -177,6 +194,11 @@ class Connection(asyncio.Protocol):
             if isinstance(envelope, Signal):
                 return
             self._start(envelope)
+            until = min(until, self._now + self.node.parameters.yield_period)
+
+    def _take_turn(self) -> None:
+        self._busy = self._deferred = False
+        self._catch_up()
 
     def _start(self, envelope: Envelope) -> None:
         node = self.node
@@ -188,13 +210,18 @@ class Connection(asyncio.Protocol):
 
     def _run(self, request: RequestContext) -> None:
         self._now = request.arrived
-        self._follow(request, self.node.pipeline.run(request, request.arrived))
+        self._follow(request, self._turns.run(self.node.pipeline.run, request, request.arrived))
 
-    def _follow(self, request: RequestContext, action: Action) -> None:
+    def _follow(self, request: RequestContext, action: Action | Worker) -> None:
         if isinstance(action, _WAITS):
             self._busy = True
             self._waiting = request
             self._pause = Pause(self.node, self.resume, action)
+            return
+        if isinstance(action, Worker):
+            self._busy = True
+            self._waiting, self._worker = request, action
+            self._turns.enqueue(self.resume)
             return
         # It refers to the request: a cycle that would have to wait for the garbage collector.
         request.context = None
@@ -217,10 +244,14 @@ class Connection(asyncio.Protocol):
         if not self.node.ready:
             self._due = True
             return
+        worker, self._worker = self._worker, None
         self._waiting = self._pause = None
         self._busy = False
-        self._now = self.node.clock.now()
-        self._follow(request, self.node.pipeline.resume(request, self._now))
+        now = self._now = self.node.clock.now()
+        if worker is not None:
+            self._follow(request, self._turns.resume(worker, now))
+        else:
+            self._follow(request, self._turns.run(self.node.pipeline.resume, request, now))
         self._catch_up()
 
     def go_on(self) -> None:
@@ -243,6 +274,9 @@ class Connection(asyncio.Protocol):
         """End a request with an error; one that waits no more is left alone."""
         if request is not self._waiting:
             return
+        if self._worker is not None:
+            request.interruption = error
+            return
         if self._pause is not None:
             self._pause.cancel()
         self._waiting = self._pause = None
@@ -259,6 +293,8 @@ class Connection(asyncio.Protocol):
             self._unread = 0
             self._set_reading(on=self._writable)
             self.serve()
+            if self._leaving and not self._busy:
+                self.close(_LEFT)
 
     # Replies.
 
@@ -310,7 +346,7 @@ class Connection(asyncio.Protocol):
         self._record(request, "ok" if failure is None else int(failure.code))
         if request.silent:
             return
-        if envelope.op_code in _LEGACY or envelope.compressor is not None or request.flags & CHECKSUM_PRESENT:
+        if envelope.op_code in LEGACY or envelope.compressor is not None or request.flags & CHECKSUM_PRESENT:
             self._reply(request)
             return
         request_id = self.node.next_request_id()
@@ -319,13 +355,15 @@ class Connection(asyncio.Protocol):
         self.node.counters.bytes_out += len(data)
 
     def _reply(self, request: RequestContext) -> None:
-        following = _continuation(request) if request.flags & EXHAUST_ALLOWED else None
+        following = continuation(request) if request.flags & EXHAUST_ALLOWED else None
+        request_id = self.node.next_request_id()
+        more_to_come = following is not None and not self._hides_more()
         try:
-            data = self._encode(request, more_to_come=following is not None and not self._hides_more())
+            data = encode(request, self._wire, request_id, more_to_come=more_to_come)
         except (BSONError, CommandError, LocalProtocolError, OverflowError, TypeError, ValueError) as error:
             following = None
-            request.failure = _unsendable(error)
-            data = self._encode(request, more_to_come=False)
+            request.failure = unsendable(error)
+            data = encode(request, self._wire, request_id, more_to_come=False)
         self._transport.write(data)
         self.node.counters.bytes_out += len(data)
         if following is not None:
@@ -347,25 +385,6 @@ class Connection(asyncio.Protocol):
                 self._catch_up()
 
         asyncio.get_running_loop().call_soon(go_on)
-
-    def _encode(self, request: RequestContext, *, more_to_come: bool) -> bytes:
-        envelope, response_to = request.envelope, request.response_to
-        request_id = self.node.next_request_id()
-        message: OpMsg | OpReply
-        if envelope.op_code in _LEGACY:
-            message = _legacy_reply(request)
-        else:
-            body = request.encode()
-            if len(body) > MAX_INTERNAL_BYTES:
-                raise invalid_size(len(body))
-            checksum = bool(request.flags & CHECKSUM_PRESENT) and not self.state.secure
-            if envelope.compressor is None and not checksum:
-                flag_bits = MORE_TO_COME if more_to_come else 0
-                return self._wire.send_body(body, flag_bits, request_id, response_to)
-            message = OpMsg(body, more_to_come=more_to_come, checksum=checksum)
-        return self._wire.send(
-            message, request_id=request_id, response_to=response_to, compressor=envelope.compressor
-        )
 
     def _record(self, request: RequestContext, outcome: str | int) -> None:
         self.node.journal.command_finished(
@@ -402,7 +421,10 @@ class Connection(asyncio.Protocol):
             self.node.gate.leave(client_left=reason == _LEFT)
         if self._pause is not None:
             self._pause.cancel()
-        if self._waiting is not None:
+        if self._worker is not None:
+            worker, self._worker = self._worker, None
+            self._turns.end(worker, _disconnected())
+        elif self._waiting is not None:
             self.node.pipeline.abandon(self._waiting)
         self._waiting = self._pause = self._next = self._late = None
         self.node.record(ConnectionClosed(self.state.id, reason))
@@ -417,31 +439,7 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
 
-def _unsendable(error: Exception) -> CommandError:
-    if isinstance(error, CommandError):
-        return error
-    too_large = isinstance(error, LocalProtocolError)
-    code = ErrorCode.BSON_OBJECT_TOO_LARGE if too_large else ErrorCode.INTERNAL_ERROR
-    return CommandError(code, str(error))
-
-
-def _continuation(request: RequestContext) -> dict[str, Any] | None:
-    """Return the command that an exhaust stream runs after this reply (`OP_MSG: exhaustAllowed`)."""
-    body, command = request.body, request.command
-    if request.failure is not None or body is None or command is None:
-        return None
-    if request.spec.handshake:
-        topology_version = body.get("topologyVersion")
-        return None if topology_version is None else {**command, "topologyVersion": topology_version}
-    if request.spec.name == "getMore" and body.get("cursor", {}).get("id"):
-        return command
-    return None
-
-
-def _legacy_reply(request: RequestContext) -> OpReply:
-    failure = request.failure
-    if failure is not None and not request.name and request.encoded is None:
-        return OpReply.of(
-            {"$err": failure.message, "code": int(failure.code), "ok": 0.0}, flags=_QUERY_FAILURE
-        )
-    return OpReply((request.encode(),))
+def _disconnected() -> CommandError:
+    return CommandError(
+        ErrorCode.CLIENT_DISCONNECT, "operation was interrupted because a client disconnected"
+    )

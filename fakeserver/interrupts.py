@@ -5,7 +5,7 @@ A server runs each command on a thread of its own, which looks now and then whet
 loop runs them all, so a command must hand it back: it runs on a stack of its own (`Worker`), which is left at
 a yield point and entered again when the others have had their turn.
 
-    worker.run(walk, request, now, until)  -> what `walk` returned, or `GAVE_WAY`
+    worker.call(walk, request, now, until)  -> what `walk` returned, or `GAVE_WAY`
     worker.resume(until)                   -> likewise
 
 Yield points are calls of `check_for_interrupt`, which storage and commands make between documents, where
@@ -52,7 +52,7 @@ class Worker(greenlet):
         self._until = 0.0
         self.switch()
 
-    def run(
+    def call(
         self,
         walk: Callable[[RequestContext, float], Any],
         request: RequestContext,
@@ -68,7 +68,7 @@ class Worker(greenlet):
         return self.switch(walk, request, now)
 
     def resume(self, until: float) -> Any:
-        """Go on with a call that gave way, as `run` does."""
+        """Go on with a call that gave way, as `call` does."""
         self._caller, self._until = getcurrent(), until
         return self.switch()
 
@@ -82,14 +82,12 @@ class Worker(greenlet):
             given = self._caller.switch(answer)
 
     def check(self) -> None:
-        """Give way when the turn is over. Raises `CommandError` for what ends the request."""
+        """Give way when the turn is over. Raises `CommandError` for what ended the request meanwhile."""
         request = self.request
         assert request is not None
-        now = request.node.clock.now()
-        request.check_for_interrupt(now)
-        if now >= self._until:
-            self._caller.switch(GAVE_WAY)
-            request.check_for_interrupt(request.node.clock.now())
+        if request.node.clock.now() >= self._until:
+            with request.giving_way():
+                self._caller.switch(GAVE_WAY)
 
 
 def check_for_interrupt() -> None:

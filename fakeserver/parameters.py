@@ -43,6 +43,7 @@ TABLE: Final[Mapping[str, Parameter]] = MappingProxyType(
                 at_startup=False,
                 at_runtime=False,
             ),
+            Parameter("internalQueryExecYieldPeriodMS", "int", 10, minimum=0),
             Parameter("localLogicalSessionTimeoutMinutes", "int", 30, at_runtime=False, minimum=1),
             Parameter("logLevel", "int", 0, minimum=0, maximum=5),
             Parameter("maxTransactionLockRequestTimeoutMillis", "int", 5, on_mongos=False),
@@ -93,7 +94,13 @@ class ServerParameters:
             for name, value in startup.items()
             if not name.startswith(FAIL_POINT_PREFIX) and (name in known or name not in released)
         }
-        self._values.update(self._parse(given, at_startup=True))
+        self.yield_period = 0.0
+        """For how many seconds a command runs before it gives way to others (`fakeserver/turns.py`)."""
+        self._update(self._parse(given, at_startup=True))
+
+    def _update(self, parsed: Mapping[str, Any]) -> None:
+        self._values.update(parsed)
+        self.yield_period = self._values["internalQueryExecYieldPeriodMS"] / 1000
 
     def __getitem__(self, name: str) -> Any:
         """Return a value, the default of one that the release does not have."""
@@ -118,7 +125,7 @@ class ServerParameters:
         """
         parsed = self._parse(settings, at_startup=False)
         was = self[next(iter(settings))]
-        self._values.update(parsed)
+        self._update(parsed)
         if self.changed is not None:
             self.changed(frozenset(parsed))
         return was

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import bson
@@ -11,7 +12,7 @@ from mongowire.framing import extended
 from mongowire.messages import OpQuery
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from fakeserver.admission.controls import AdmissionControl
     from fakeserver.admission.invocations import Pool
@@ -131,12 +132,21 @@ class RequestContext:
         """Whether it came as an OP_QUERY."""
         return isinstance(self.message, OpQuery)
 
-    def check_for_interrupt(self, now: float) -> None:
-        """Say, at a yield point, whether it may go on. Raises `CommandError` for what ends it."""
+    @contextmanager
+    def giving_way(self) -> Iterator[None]:
+        """Let others have their turn inside. Raises `CommandError` for what ended the request meanwhile."""
+        oplog = self.node.oplog
+        left = oplog.last
+        yield
+        if self.before is left:
+            # What others wrote is not what it wrote (`NoWritesPerformed`).
+            self.before = oplog.last
         if self.interruption is not None:
             raise self.interruption
-        if self.deadline is not None and now >= self.deadline:
+        if self.deadline is not None and self.node.clock.now() >= self.deadline:
             raise expired()
+        if self.context is not None:
+            self.context.check_for_interrupt()
 
     def next_iteration(self, command: dict[str, Any], *, response_to: int, now: float) -> RequestContext:
         """Return the request that an exhaust stream runs next, as if the client had sent it."""

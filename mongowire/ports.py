@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 class Clock(Protocol):
     """Time in seconds. Deadlines are instants of `now()`, never durations: durations get added twice."""
 
+    is_real: bool
+    """Whether time passes while work is done; virtual time stands still meanwhile."""
+
     def now(self) -> float:
         """Return a monotonic instant, in seconds from an origin that has no meaning."""
         ...

@@ -24,6 +24,8 @@ _BACKLOG = 1024
 class SystemClock:
     """The running event loop's time and the wall clock's date."""
 
+    is_real = True
+
     def now(self) -> float:
         return asyncio.get_running_loop().time()
 

@@ -14,6 +14,7 @@ from bson import Timestamp
 from fakeserver.change_streams.splitting import split
 from fakeserver.change_streams.tokens import Place, ResumeToken
 from fakeserver.errors import CommandError
+from fakeserver.interrupts import check_for_interrupt
 from fakeserver.sizes import MAX_USER_BYTES, Room, invalid_size
 from fakeserver.storage.printing import show_document
 from mongowire.codes import ErrorCode
@@ -106,6 +107,7 @@ class ChangeStream:
     def _read(self, unread: deque[OplogEntry]) -> bool:
         """Read until something is ready; return whether that is so."""
         while unread and not self._closed and not self._ready:
+            check_for_interrupt()
             entry = unread.popleft()
             self._scanned = entry.optime
             self._tell(entry)

@@ -91,6 +91,23 @@ class CommandContext:
         if self._scripts is not None:
             self._scripts.run_again()
 
+    def check_for_interrupt(self) -> None:
+        """Say whether it may go on after others had their turn. Raises `CommandError` 290, 11601 or 11602."""
+        transaction = self.transaction
+        if transaction is not None and transaction.catalog is None:
+            if transaction.expires <= self.node.clock.now():
+                raise CommandError(
+                    ErrorCode.TRANSACTION_EXCEEDED_LIFETIME_LIMIT_SECONDS,
+                    "operation was interrupted because the transaction exceeded the configured"
+                    " 'transactionLifetimeLimitSeconds'",
+                )
+            raise CommandError(ErrorCode.INTERRUPTED, "operation was interrupted")
+        if self.request.spec.kind == "write" and not self.node.is_primary:
+            raise CommandError(
+                ErrorCode.INTERRUPTED_DUE_TO_REPL_STATE_CHANGE,
+                "operation was interrupted because of a change of the replica set's state",
+            )
+
     def statement_done(self, number: int, outcome: Any) -> None:
         """Remember what a statement came to, its result or its error: another run does not repeat it."""
         self.finished[number] = outcome

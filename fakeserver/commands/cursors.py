@@ -58,7 +58,7 @@ class Cursor:
     the last, as that of a list or of a limit is; of other results the end is noticed when a batch looks for
     one more and there is none, which `ended` remembers. `refill` fetches what has come since: a cursor that
     has one is tailable and never exhausted; `await_data` has getMore wait for it. `death` is the error of a
-    cursor that can give no more. `origin` is the command that opened it, `owner` the users who did, `at` the
+    cursor that can give no more. `in_use` holds while a getMore works on it. `origin` is the command that opened it, `owner` the users who did, `at` the
     time of its snapshot. `time_left` is what that command left of its `maxTimeMS`, in seconds.
     """
 
@@ -77,6 +77,7 @@ class Cursor:
     refill: Callable[[], list[Document]] | None = None
     await_data: bool = False
     death: CommandError | None = None
+    in_use: bool = False
     id: int = 0
     last_use: float = 0.0
 
@@ -241,6 +242,9 @@ def _find(ctx: CommandContext, cursor_id: int) -> Cursor:
 
 def _next_batch(ctx: CommandContext, cursor: Cursor, limit: int | None) -> list[Document]:
     """Return a cursor's next batch; one that fails is destroyed. Raises `CommandError`."""
+    if cursor.in_use:
+        raise CommandError(ErrorCode.CURSOR_IN_USE, f"cursor id {cursor.id} is already in use")
+    cursor.in_use = True
     try:
         ctx.check_out_cursor()
         if ctx.time_left == 0 and not cursor.await_data:
@@ -251,6 +255,8 @@ def _next_batch(ctx: CommandContext, cursor: Cursor, limit: int | None) -> list[
     except CommandError:
         ctx.cursors.kill(cursor.id)
         raise
+    finally:
+        cursor.in_use = False
 
 
 def _take_events(cursor: Cursor, limit: int | None) -> list[Document]:

@@ -11,7 +11,6 @@ from bson import Int64
 from fakeserver.admission.invocations import pool_of
 from fakeserver.profile import WIRE_80
 from mongowire.messages import EXHAUST_ALLOWED
-from mongowire.system import SystemClock
 
 if TYPE_CHECKING:
     from fakeserver.commands.context import CommandContext
@@ -48,7 +47,7 @@ def process(node: Node) -> dict[str, Any]:
 
     A server in virtual time is no process of the machine's: its numbers are the same in every run.
     """
-    if type(node.clock) is not SystemClock:
+    if not node.clock.is_real:
         return {"pid": Int64(1), "mem": {"bits": 64, "supported": False}}
     if sys.platform == "win32":
         return {"pid": Int64(os.getpid()), "mem": {"bits": 64, "supported": False}}

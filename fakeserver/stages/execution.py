@@ -9,7 +9,7 @@ from fakeserver.commands.table import first_argument
 from fakeserver.errors import CommandError
 from fakeserver.failpoints import DISABLE_AWAIT_DATA, FAIL_AFTER_SESSION_CHECK_OUT, FAIL_IN_RUN_COMMAND
 from fakeserver.lag import committed
-from fakeserver.pipeline import PASS, Action, Disconnect, Park, Stage, Step
+from fakeserver.pipeline import PASS, Action, Await, Disconnect, Park, Stage, Step
 from fakeserver.sessions import RetryableWrite, Use
 from fakeserver.stages.api_version import declared
 from fakeserver.storage.engine import Namespace
@@ -40,6 +40,9 @@ class Execute(Stage):
     def enter(self, request: RequestContext, now: float) -> Action:
         node, command = request.node, request.command
         assert command is not None
+        turns = node.cluster.turns
+        if request.txn_number is not None and turns.holds(request):
+            return Await(turns.freed)
         try:
             context = request.context
             if context is None:

@@ -55,6 +55,13 @@ class Kept:
     next_record: int = 1
     size: int = 0
     shared: bool = False
+    readers: int = 0
+    """How many commands read it just now; one that gave way to a write goes on in what it began with."""
+
+    @property
+    def is_read(self) -> bool:
+        """Whether somebody else relies on its staying as it is: a change is to be made to a fork."""
+        return self.shared or self.readers > 0
 
     def fork(self) -> Kept:
         """Return a copy that holds the same documents, which are values."""
@@ -70,6 +77,7 @@ class Kept:
             sizes=dict(self.sizes),
             records=dict(self.records),
             shared=False,
+            readers=0,
         )
 
     def key_of(self, document: Document) -> Hashable:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import bson
 from mongomock.store import CollectionStore, ServerStore
 
+from fakeserver.interrupts import check_for_interrupt, interruptible
 from fakeserver.sizes import TOO_LARGE_AFTER_UPDATE, TOO_LARGE_TO_UPSERT, check_updated
 from fakeserver.storage.collation import fold_of
 from fakeserver.storage.engine import Changed, Document, Explanation, Stats, UpdateResult
@@ -24,7 +25,7 @@ from fakeserver.storage.kept import Examined, Kept
 from fakeserver.storage.match_operators import is_operators
 from fakeserver.storage.matching import compile_filter, equalities, refuse_expr
 from fakeserver.storage.metadata import DISTANCE
-from fakeserver.storage.planning import SCAN, covered, index_key, reading
+from fakeserver.storage.planning import covered, index_key, reading
 from fakeserver.storage.projecting import compile_projection
 from fakeserver.storage.scope import Scope
 from fakeserver.storage.search_rules import check_searches, metadata_of, metadata_of_pipeline
@@ -34,7 +35,7 @@ from fakeserver.storage.updating import Replacement, Updater, compile_update, se
 from fakeserver.storage.values import SCALARS, copy_value, identical, identity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from fakeserver.storage.engine import Accept, Capped, IndexSpec, Namespace, Query, Update
     from fakeserver.storage.metadata import Metadata
@@ -51,6 +52,10 @@ class _Store(CollectionStore):
 
     def __delitem__(self, key: Hashable) -> None:
         del self._documents[key]
+
+    def get(self, key: Hashable) -> Document | None:
+        document: Document | None = self._documents.get(key)
+        return document
 
     @property
     def documents(self) -> Iterable[Document]:
@@ -85,21 +90,30 @@ class MongomockEngine:
     def find(self, ns: Namespace, query: Query) -> list[Document]:
         """Return copies of the documents that match."""
         collection = self._collections.get(ns)
-        scope = self._scope(query)
+        if collection is None:
+            self._select(None, query, self._scope(query))
+            return []
+        collection.readers += 1
+        try:
+            return self._find(collection, query, self._scope(query))
+        finally:
+            collection.readers -= 1
+
+    def _find(self, collection: Kept, query: Query, scope: Scope) -> list[Document]:
         project = None
         if query.projection:
             seeing = scope._replace(meta={**scope.meta, **_metadata(collection, query, scope)})
             project = compile_projection(query.projection, seeing, query=query.filter)
         pairs = self._select(collection, query, scope)
         if query.return_key:
-            plan = SCAN if collection is None else collection.plan(query)
-            return [copy_value(index_key(document, plan)) for _key, document in pairs]
+            plan = collection.plan(query)
+            return [copy_value(index_key(document, plan)) for _key, document in interruptible(pairs)]
         if project is not None:
-            projected = [copy_value(project(document)) for _key, document in pairs]
+            projected = [copy_value(project(document)) for _key, document in interruptible(pairs)]
             scope.settle()
             return projected
-        copies = [copy_value(document) for _key, document in pairs]
-        if query.show_record_id and collection is not None:
+        copies = [copy_value(document) for _key, document in interruptible(pairs)]
+        if query.show_record_id:
             for (key, _document), document in zip(pairs, copies, strict=True):
                 document["$recordId"] = bson.Int64(collection.records[key])
         return copies
@@ -118,25 +132,24 @@ class MongomockEngine:
             multi=update.multi,
             now=query.now,
         )
-        collection = self._own(ns)
-        found = self._select(collection, query, scope, limit=0 if update.multi else 1)
-        if collection is None or not found:
+        images = [
+            self._change(collection, key, document, updater, accept)
+            for collection, key, document in self._targets(ns, query, scope, limit=0 if update.multi else 1)
+        ]
+        if not images:
             return self._upsert(ns, update, updater, accept) if update.upsert else UpdateResult(0, 0)
-        images = [self._change(collection, key, document, updater, accept) for key, document in found]
         modified = len([image for image in images if image.after is not image.before])
         return UpdateResult(len(images), modified, images=tuple(images))
 
     def delete(self, ns: Namespace, query: Query, *, accept: Accept | None = None) -> list[Document]:
         """Delete the documents that match and return them."""
-        collection = self._own(ns)
-        found = self._select(collection, query, self._scope(query))
-        if collection is None:
-            return []
-        for key, document in found:
+        deleted = []
+        for collection, key, document in self._targets(ns, query, self._scope(query), limit=query.limit):
             if accept is not None:
                 accept(Changed(document, None))
             collection.discard(key, document)
-        return [document for _key, document in found]
+            deleted.append(document)
+        return deleted
 
     def aggregate(
         self,
@@ -158,7 +171,7 @@ class MongomockEngine:
                 documents = [document for _key, document in self._select(collection, options, scope)]
             else:
                 documents = [] if collection is None else _read_for(collection, pipeline, options, scope)
-        results = [copy_value(document) for document in run(documents)]
+        results = [copy_value(document) for document in interruptible(run(documents))]
         scope.settle()
         return results
 
@@ -196,7 +209,7 @@ class MongomockEngine:
         collection = self._collections.pop(ns, None)
         if collection is None:
             return False
-        if not collection.shared:
+        if not collection.is_read:
             collection.store.drop()
         return True
 
@@ -269,9 +282,9 @@ class MongomockEngine:
         return collection.store[key] if key in collection.sizes else None
 
     def _own(self, ns: Namespace) -> Kept | None:
-        """Return a collection that may be changed: its own copy of one that it shares with a fork."""
+        """Return a collection that may be changed: its own copy of one that a fork or a reader holds."""
         collection = self._collections.get(ns)
-        if collection is not None and collection.shared:
+        if collection is not None and collection.is_read:
             collection = self._collections[ns] = collection.fork()
             self._register(ns, collection.store)
         return collection
@@ -308,17 +321,56 @@ class MongomockEngine:
             metadata,
         )
 
+    def _targets(
+        self, ns: Namespace, query: Query, scope: Scope, *, limit: int
+    ) -> Iterator[tuple[Kept, Hashable, Document]]:
+        """Yield the documents that a write is about, each with its collection as it is by then.
+
+        Others may write while the documents are looked for and between two of them, so each is looked at
+        again: one that is gone, or matches no more, is left out, as by a server that yields. Where one
+        document is wanted, another is looked for in its place.
+        """
+        query = query._replace(limit=limit)
+        found = self._select(self._own(ns), query, scope)
+        changed = 0
+        while found:
+            missed = False
+            for key, seen in found:
+                if changed:
+                    check_for_interrupt()
+                collection = self._own(ns)
+                document = None if collection is None else collection.store.get(key)
+                if document is not seen and (document is None or not _matches(document, query, scope)):
+                    missed = True
+                    continue
+                assert collection is not None
+                changed += 1
+                yield collection, key, document
+            if not missed or limit != 1:
+                return
+            found = self._select(self._own(ns), query, scope)
+
     def _select(
         self,
         collection: Kept | None,
         query: Query,
         scope: Scope,
         *,
-        limit: int | None = None,
         examined: Examined | None = None,
     ) -> list[tuple[Hashable, Document]]:
         """Return the keys and documents that a query is about, in its order, skipped and limited."""
-        limit = query.limit if limit is None else limit
+        if collection is None:
+            return self._scan(None, query, scope)
+        collection.readers += 1
+        try:
+            return self._scan(collection, query, scope, examined)
+        finally:
+            collection.readers -= 1
+
+    def _scan(
+        self, collection: Kept | None, query: Query, scope: Scope, examined: Examined | None = None
+    ) -> list[tuple[Hashable, Document]]:
+        limit = query.limit
         stop = query.skip + limit if limit else None
         keys = None if collection is None else _looked_up(collection, query, scope)
         if collection is not None and keys is not None:
@@ -334,7 +386,8 @@ class MongomockEngine:
         if collection is None:
             return []
         plan = collection.plan(query)
-        matching = (pair for pair in collection.read(plan, examined) if predicate(pair[1]))
+        pairs = interruptible(collection.read(plan, examined))
+        matching = (pair for pair in pairs if predicate(pair[1]))
         sort = query.sort
         if searched and DISTANCE in scope.meta and not sort:
             sort = _NEAREST_FIRST
@@ -415,7 +468,17 @@ def _read_for(
     keys = _looked_up(collection, wanted, scope)
     if keys is not None:
         return [collection.store[key] for key in keys]
-    return [document for _key, document in collection.read(collection.plan(wanted))]
+    collection.readers += 1
+    try:
+        pairs = collection.read(collection.plan(wanted))
+        return [document for _key, document in interruptible(pairs)]
+    finally:
+        collection.readers -= 1
+
+
+def _matches(document: Document, query: Query, scope: Scope) -> bool:
+    """Say whether a document that changed since it was found still is what a write is about."""
+    return compile_filter(query.filter, scope)(document)
 
 
 def _sorted(

@@ -240,5 +240,7 @@ def _frames(awaited: object) -> Iterator[FrameType]:
 class VirtualClock(SystemClock):
     """The running loop's virtual time, and a date that begins at the same instant in every run."""
 
+    is_real = False
+
     def utc(self) -> float:
         return EPOCH + self.now()

@@ -19,6 +19,8 @@ from mongowire.system import SeededRng
 class HandClock:
     """A clock that a test turns."""
 
+    is_real = False
+
     def __init__(self) -> None:
         self.time = 0.0
 

@@ -35,6 +35,8 @@ START = 1_700_000_000.0
 class HandClock:
     """A clock that is set by hand."""
 
+    is_real = False
+
     instant: float = 0.0
 
     def now(self) -> float:
