@@ -49,17 +49,17 @@ class RawClient:
 
     def __init__(self, address: tuple[str, int], connections: int) -> None:
         self.address = address
-        self._sockets = [socket.create_connection(address, _PATIENCE_SECONDS) for _ in range(connections)]
-        for sock in self._sockets:
+        self.sockets = [socket.create_connection(address, _PATIENCE_SECONDS) for _ in range(connections)]
+        for sock in self.sockets:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def close(self) -> None:
-        for sock in self._sockets:
+        for sock in self.sockets:
             sock.close()
 
     def command(self, command: Mapping[str, Any]) -> dict[str, Any]:
         """Run one command on the first connection and return its reply."""
-        wire, sock = WireConnection(), self._sockets[0]
+        wire, sock = WireConnection(), self.sockets[0]
         sock.sendall(encoded(command))
         while not isinstance(message := wire.next_message(), Envelope):
             wire.receive_data(sock.recv(_MANY))
@@ -71,7 +71,7 @@ class RawClient:
         """Send `requests` messages, each after the reply to the one before it; return the seconds it took."""
         start = time.perf_counter()
         with selectors.DefaultSelector() as selector:
-            first = self._sockets[:requests]
+            first = self.sockets[:requests]
             for sock in first:
                 selector.register(sock, selectors.EVENT_READ)
                 sock.sendall(next_message())

@@ -49,10 +49,9 @@ class _Ears(asyncio.Transport):
 
 
 async def _protocols(stack: AsyncExitStack) -> dict[str, asyncio.Protocol]:
-    fake, canned = [
-        await stack.enter_async_context(fakeserver.start(fakeserver.ClusterSpec.standalone()))
-        for _ in range(2)
-    ]
+    # Nobody else is there to give way to, and nothing but this measures.
+    spec = fakeserver.ClusterSpec.standalone(parameters={"internalQueryExecYieldPeriodMS": 1_000_000})
+    fake, canned = [await stack.enter_async_context(fakeserver.start(spec)) for _ in range(2)]
     canned.catalog.engine = CannedEngine()
     return {
         "fake": Connection(fake.nodes[0]),

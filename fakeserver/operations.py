@@ -1,7 +1,7 @@
 """The operations that a server runs, as `currentOp` tells of them, and their early end.
 
-A command that need not wait is over before another begins, so what runs beside the one that asks is what
-waits: for time, for a write, for other members, or in a block of a fail point.
+What runs beside the one that asks is what waits: for time, for a write, for other members, in a block of a
+fail point, or, because it works for long, for its next turn.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ _KINDS: Final = {
 
 
 def running(node: Node) -> Iterator[tuple[Connection, RequestContext]]:
-    """Iterate over the requests that wait, each with its connection."""
+    """Iterate over the requests that wait, each with its connection; one that was not read yet is none."""
     for connection in list(node.connections.values()):
-        if connection.waiting is not None:
-            yield connection, connection.waiting
+        request = connection.waiting
+        if request is not None and request.command is not None:
+            yield connection, request
 
 
 def describe(request: RequestContext, now: float, utc: dt.datetime) -> dict[str, Any]:

@@ -44,21 +44,21 @@ class Turns:
         if not self._real and period:
             return walk(request, now)
         worker = self._idle.pop() if self._idle else Worker()
-        action: Action | Worker = worker.call(walk, request, now, now + period)
+        action = worker.call(walk, request, now, now + period)
         if action is GAVE_WAY:
             self._suspended[worker] = request
             return worker
         self._idle.append(worker)
-        return action
+        return action  # type: ignore[no-any-return]
 
     def resume(self, worker: Worker, now: float) -> Action | Worker:
         """Go on with a request that gave way, as `run` does."""
         request = self._suspended[worker]
-        action: Action | Worker = worker.resume(now + request.node.parameters.yield_period)
+        action = worker.resume(now + request.node.parameters.yield_period)
         if action is GAVE_WAY:
             return worker
         self._ended(worker)
-        return action
+        return action  # type: ignore[no-any-return]
 
     def end(self, worker: Worker, error: CommandError) -> None:
         """End a request that gave way, at once: `error` is raised where it stands."""

@@ -11,11 +11,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.errors import CommandError
+from fakeserver.errors import CommandError, expired
 from fakeserver.operations import describe
 from fakeserver.pipeline import PASS, Action, Await, Outcome, Stage, Step
 from fakeserver.queueing import of_finished
-from fakeserver.stages.deadline import expired
 from fakeserver.stages.slow_queries import working_millis
 from fakeserver.storage.engine import Namespace
 from fakeserver.waiting import Bell

@@ -9,13 +9,12 @@ from bson import Int64
 
 from fakeserver.access.roles import CLUSTER, Resource, permits
 from fakeserver.commands.table import CommandTable, Reply, first_argument
-from fakeserver.errors import CommandError
+from fakeserver.errors import CommandError, expired
 from fakeserver.idl import Field, Fields
 from fakeserver.pipeline import Park
 from fakeserver.sessions import Session
 from fakeserver.sizes import Room
 from fakeserver.stages.api_version import declared
-from fakeserver.stages.deadline import expired
 from fakeserver.storage.engine import Namespace
 from fakeserver.storage.printing import show_document
 from mongowire.codes import ErrorCode
@@ -58,8 +57,9 @@ class Cursor:
     the last, as that of a list or of a limit is; of other results the end is noticed when a batch looks for
     one more and there is none, which `ended` remembers. `refill` fetches what has come since: a cursor that
     has one is tailable and never exhausted; `await_data` has getMore wait for it. `death` is the error of a
-    cursor that can give no more. `in_use` holds while a getMore works on it. `origin` is the command that opened it, `owner` the users who did, `at` the
-    time of its snapshot. `time_left` is what that command left of its `maxTimeMS`, in seconds.
+    cursor that can give no more. `in_use` holds while a getMore works on it. `origin` is the command that
+    opened it, `owner` the users who did, `at` the time of its snapshot. `time_left` is what that command
+    left of its `maxTimeMS`, in seconds.
     """
 
     ns: Namespace

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import Int64
 
 from fakeserver.commands.table import CommandTable, Reply, first_argument
-from fakeserver.errors import CommandError
+from fakeserver.errors import CommandError, expired
 from fakeserver.idl import Field, Fields
 from fakeserver.pipeline import Park
-from fakeserver.stages.deadline import expired
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import Int64
 
 from fakeserver.admission.invocations import pool_of
+from fakeserver.operations import running
 from fakeserver.profile import WIRE_80
 from mongowire.messages import EXHAUST_ALLOWED
 
@@ -23,7 +24,7 @@ _MIB: Final = 1024 * 1024
 
 def connections(node: Node) -> dict[str, Any]:
     """Return how many clients there are, and what they do; the one that asks is active."""
-    waiting = [each.waiting for each in node.connections.values() if each.waiting is not None]
+    waiting = [request for _, request in running(node)]
     greeting = [request for request in waiting if request.spec.handshake]
     streams = [request for request in greeting if request.flags & EXHAUST_ALLOWED]
     established = len(node.connections) - node.admission.establishment.queued
@@ -69,7 +70,7 @@ def process(node: Node) -> dict[str, Any]:
 
 
 def locks(ctx: CommandContext) -> dict[str, Any]:
-    """Return `globalLock`: commands do not overlap, so whoever waits for a lock waits for a transaction."""
+    """Return `globalLock`: whoever waits for a lock waits for a transaction."""
     waiting = _waiting(ctx.node)
     writers = sum(
         pool_of(request.spec.kind, request.spec.name, request.command or {}) == "write" for request in waiting
@@ -86,8 +87,7 @@ def locks(ctx: CommandContext) -> dict[str, Any]:
 
 
 def _waiting(node: Node) -> list[RequestContext]:
-    found = (each.waiting for each in node.connections.values())
-    return [each for each in found if each is not None and not each.spec.handshake]
+    return [request for _, request in running(node) if not request.spec.handshake]
 
 
 def metrics(ctx: CommandContext) -> dict[str, Any]:

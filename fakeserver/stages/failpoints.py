@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from fakeserver.errors import expired
 from fakeserver.failpoints import FAIL_COMMAND
 from fakeserver.pipeline import PASS, RESPOND, Action, Await, Disconnect, Stage, Step
-from fakeserver.stages.deadline import expired
 
 if TYPE_CHECKING:
     from fakeserver.failpoints import CommandFault

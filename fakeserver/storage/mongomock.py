@@ -10,7 +10,6 @@ Stored documents are values: a change stores a new document, so that what was re
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import bson
@@ -24,15 +23,14 @@ from fakeserver.storage.indexes import duplicate_key
 from fakeserver.storage.kept import Examined, Kept
 from fakeserver.storage.match_operators import is_operators
 from fakeserver.storage.matching import compile_filter, equalities, refuse_expr
-from fakeserver.storage.metadata import DISTANCE
-from fakeserver.storage.planning import covered, index_key, reading
+from fakeserver.storage.planning import covered, index_key
 from fakeserver.storage.projecting import compile_projection
+from fakeserver.storage.scanning import matches, metadata, read_for, select
 from fakeserver.storage.scope import Scope
 from fakeserver.storage.search_rules import check_searches, metadata_of, metadata_of_pipeline
-from fakeserver.storage.sorting import check_sort, key_values, sort_documents
 from fakeserver.storage.stages import compile_pipeline
 from fakeserver.storage.updating import Replacement, Updater, compile_update, seed, with_id
-from fakeserver.storage.values import SCALARS, copy_value, identical, identity
+from fakeserver.storage.values import copy_value, identical, identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -66,8 +64,6 @@ _NEW_SERVER: Final[Any] = ServerStore
 _NEW_STORE: Final[Any] = _Store
 """What we use of mongomock, which has no types."""
 
-_NEAREST_FIRST: Final[Mapping[str, Any]] = {"": {"$meta": DISTANCE}}
-
 
 class MongomockEngine:
     """A storage engine over mongomock's store; `dice` are what `$sample` throws."""
@@ -91,20 +87,21 @@ class MongomockEngine:
         """Return copies of the documents that match."""
         collection = self._collections.get(ns)
         if collection is None:
-            self._select(None, query, self._scope(query))
-            return []
+            return self._find(None, query, self._scope(query))
         collection.readers += 1
         try:
             return self._find(collection, query, self._scope(query))
         finally:
             collection.readers -= 1
 
-    def _find(self, collection: Kept, query: Query, scope: Scope) -> list[Document]:
+    def _find(self, collection: Kept | None, query: Query, scope: Scope) -> list[Document]:
         project = None
         if query.projection:
-            seeing = scope._replace(meta={**scope.meta, **_metadata(collection, query, scope)})
+            seeing = scope._replace(meta={**scope.meta, **metadata(collection, query, scope)})
             project = compile_projection(query.projection, seeing, query=query.filter)
-        pairs = self._select(collection, query, scope)
+        pairs = select(collection, query, scope)
+        if collection is None:
+            return []
         if query.return_key:
             plan = collection.plan(query)
             return [copy_value(index_key(document, plan)) for _key, document in interruptible(pairs)]
@@ -168,9 +165,9 @@ class MongomockEngine:
                 check_searches(options, match)
             collection = self._collections.get(ns)
             if options.filter:
-                documents = [document for _key, document in self._select(collection, options, scope)]
+                documents = [document for _key, document in select(collection, options, scope)]
             else:
-                documents = [] if collection is None else _read_for(collection, pipeline, options, scope)
+                documents = [] if collection is None else read_for(collection, pipeline, options, scope)
         results = [copy_value(document) for document in interruptible(run(documents))]
         scope.settle()
         return results
@@ -196,7 +193,7 @@ class MongomockEngine:
         if not run:
             return told
         examined = Examined()
-        found = self._select(collection, query, scope, examined=examined)
+        found = select(collection, query, scope, examined=examined)
         return replace(told, returned=len(found), keys=examined.keys, documents=examined.documents)
 
     def stats(self, ns: Namespace) -> Stats:
@@ -331,7 +328,7 @@ class MongomockEngine:
         document is wanted, another is looked for in its place.
         """
         query = query._replace(limit=limit)
-        found = self._select(self._own(ns), query, scope)
+        found = select(self._own(ns), query, scope)
         changed = 0
         while found:
             missed = False
@@ -340,7 +337,7 @@ class MongomockEngine:
                     check_for_interrupt()
                 collection = self._own(ns)
                 document = None if collection is None else collection.store.get(key)
-                if document is not seen and (document is None or not _matches(document, query, scope)):
+                if document is not seen and (document is None or not matches(document, query, scope)):
                     missed = True
                     continue
                 assert collection is not None
@@ -348,55 +345,7 @@ class MongomockEngine:
                 yield collection, key, document
             if not missed or limit != 1:
                 return
-            found = self._select(self._own(ns), query, scope)
-
-    def _select(
-        self,
-        collection: Kept | None,
-        query: Query,
-        scope: Scope,
-        *,
-        examined: Examined | None = None,
-    ) -> list[tuple[Hashable, Document]]:
-        """Return the keys and documents that a query is about, in its order, skipped and limited."""
-        if collection is None:
-            return self._scan(None, query, scope)
-        collection.readers += 1
-        try:
-            return self._scan(collection, query, scope, examined)
-        finally:
-            collection.readers -= 1
-
-    def _scan(
-        self, collection: Kept | None, query: Query, scope: Scope, examined: Examined | None = None
-    ) -> list[tuple[Hashable, Document]]:
-        limit = query.limit
-        stop = query.skip + limit if limit else None
-        keys = None if collection is None else _looked_up(collection, query, scope)
-        if collection is not None and keys is not None:
-            if examined is not None:
-                examined.keys = examined.documents = len(keys[:stop])
-            return [(key, collection.store[key]) for key in keys[query.skip : stop]]
-        predicate = compile_filter(query.filter, scope)
-        searched = scope.metadata is not None and bool(query.filter)
-        if searched:
-            check_searches(query, query.filter)
-        if query.sort:
-            check_sort(query.sort)
-        if collection is None:
-            return []
-        plan = collection.plan(query)
-        pairs = interruptible(collection.read(plan, examined))
-        matching = (pair for pair in pairs if predicate(pair[1]))
-        sort = query.sort
-        if searched and DISTANCE in scope.meta and not sort:
-            sort = _NEAREST_FIRST
-        if plan.is_sorted or not sort:
-            found = list(islice(matching, query.skip, stop))
-        else:
-            found = _sorted(list(matching), sort, scope)[query.skip : stop]
-        scope.settle()
-        return found
+            found = select(self._own(ns), query, scope)
 
     def _add(self, ns: Namespace, collection: Kept, document: Document, accept: Accept | None) -> None:
         key = collection.key_of(document)
@@ -444,60 +393,3 @@ class MongomockEngine:
                 return
             oldest = next(iter(collection.sizes))
             collection.discard(oldest, collection.store[oldest])
-
-
-def _metadata(collection: Kept | None, query: Query, scope: Scope) -> dict[str, Callable[[Document], Any]]:
-    """Return what a projection may know of a stored document beside its fields."""
-
-    def record_id(document: Document) -> bson.Int64:
-        assert collection is not None
-        return bson.Int64(collection.records[collection.key_held(document)])
-
-    sort = query.sort
-    known: dict[str, Callable[[Document], Any]] = {"recordId": record_id}
-    if sort:
-        known["sortKey"] = lambda document: key_values(document, sort, scope.fold)
-    return known
-
-
-def _read_for(
-    collection: Kept, pipeline: Sequence[Mapping[str, Any]], options: Query, scope: Scope
-) -> list[Document]:
-    """Return the documents for a pipeline: those which its first stages will drop may be left out."""
-    wanted = reading(pipeline, options)
-    keys = _looked_up(collection, wanted, scope)
-    if keys is not None:
-        return [collection.store[key] for key in keys]
-    collection.readers += 1
-    try:
-        pairs = collection.read(collection.plan(wanted))
-        return [document for _key, document in interruptible(pairs)]
-    finally:
-        collection.readers -= 1
-
-
-def _matches(document: Document, query: Query, scope: Scope) -> bool:
-    """Say whether a document that changed since it was found still is what a write is about."""
-    return compile_filter(query.filter, scope)(document)
-
-
-def _sorted(
-    pairs: list[tuple[Hashable, Document]], sort: Mapping[str, Any], scope: Scope
-) -> list[tuple[Hashable, Document]]:
-    keys = {id(document): key for key, document in pairs}
-    documents = sort_documents([document for _key, document in pairs], sort, scope.fold, scope.meta)
-    return [(keys[id(document)], document) for document in documents]
-
-
-def _looked_up(collection: Kept, query: Query, scope: Scope) -> list[Hashable] | None:
-    """Return the keys of what equals a scalar, where that is all that a filter says and needs no plan."""
-    wanted = query.filter
-    if len(wanted) != 1 or scope.fold is not None or query.hint:
-        return None
-    ((path, value),) = wanted.items()
-    if type(value) not in SCALARS:
-        return None
-    if path == "_id" and collection.unique_ids:
-        key = identity(value)
-        return [key] if key in collection.sizes else []
-    return None if query.sort else collection.equals(path, value)

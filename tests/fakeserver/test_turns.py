@@ -199,6 +199,20 @@ def test_what_others_wrote_meanwhile_is_no_write_of_its_own() -> None:
     play(scenario, A_SET_GIVING_WAY)
 
 
+def test_what_was_not_read_yet_is_no_operation() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        slow, other = await deployment.connect(), await deployment.connect()
+        deployment.primary.slow(1.0)
+        await slow.send({"ping": 1})
+        await deployment.sleep(0.5)
+        deployment.primary.slow(0)
+        await slow.send({"ping": 1})
+        status = await other.ok({"serverStatus": 1})
+        assert status["globalLock"]["activeClients"]["total"] == 0
+
+    play(scenario, STANDALONE)
+
+
 # Several clients, with everybody giving way wherever one can.
 
 STATEMENTS = st.one_of(
@@ -236,9 +250,10 @@ def replayed(deployment: Deployment) -> list[Document]:
                 before, after = written.change.before, written.change.after
                 key = (before or after or {})["_id"]
                 assert documents.get(key) == before, "each change begins where the one before it ended"
-                documents[key] = after
                 if after is None:
                     del documents[key]
+                else:
+                    documents[key] = after
     return sorted(documents.values(), key=lambda document: str(document["_id"]))
 
 

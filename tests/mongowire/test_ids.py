@@ -12,6 +12,8 @@ from mongowire.system import SeededRng
 class _Noon:
     """A clock that stands at noon."""
 
+    is_real = False
+
     def now(self) -> float:
         return 0.0
 

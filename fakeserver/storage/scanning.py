@@ -1,0 +1,134 @@
+"""Which documents of a collection a query is about, and how they are found."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+import bson
+
+from fakeserver.interrupts import interruptible
+from fakeserver.storage.matching import compile_filter
+from fakeserver.storage.metadata import DISTANCE
+from fakeserver.storage.planning import reading
+from fakeserver.storage.search_rules import check_searches
+from fakeserver.storage.sorting import check_sort, key_values, sort_documents
+from fakeserver.storage.values import SCALARS, identity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Mapping, Sequence
+
+    from fakeserver.storage.engine import Document, Query
+    from fakeserver.storage.kept import Examined, Kept
+    from fakeserver.storage.scope import Scope
+
+_NEAREST_FIRST: Final[Mapping[str, Any]] = {"": {"$meta": DISTANCE}}
+
+
+def select(
+    collection: Kept | None,
+    query: Query,
+    scope: Scope,
+    *,
+    examined: Examined | None = None,
+) -> list[tuple[Hashable, Document]]:
+    """Return the keys and documents that a query is about, in its order, skipped and limited.
+
+    Raises `CommandError` for a query that is malformed. What was examined is counted in `examined`.
+    """
+    if collection is None:
+        return _scan(None, query, scope)
+    collection.readers += 1
+    try:
+        return _scan(collection, query, scope, examined)
+    finally:
+        collection.readers -= 1
+
+
+def _scan(
+    collection: Kept | None, query: Query, scope: Scope, examined: Examined | None = None
+) -> list[tuple[Hashable, Document]]:
+    limit = query.limit
+    stop = query.skip + limit if limit else None
+    keys = None if collection is None else _looked_up(collection, query, scope)
+    if collection is not None and keys is not None:
+        if examined is not None:
+            examined.keys = examined.documents = len(keys[:stop])
+        return [(key, collection.store[key]) for key in keys[query.skip : stop]]
+    predicate = compile_filter(query.filter, scope)
+    searched = scope.metadata is not None and bool(query.filter)
+    if searched:
+        check_searches(query, query.filter)
+    if query.sort:
+        check_sort(query.sort)
+    if collection is None:
+        return []
+    plan = collection.plan(query)
+    pairs = interruptible(collection.read(plan, examined))
+    matching = (pair for pair in pairs if predicate(pair[1]))
+    sort = query.sort
+    if searched and DISTANCE in scope.meta and not sort:
+        sort = _NEAREST_FIRST
+    if plan.is_sorted or not sort:
+        found = list(islice(matching, query.skip, stop))
+    else:
+        found = _sorted(list(matching), sort, scope)[query.skip : stop]
+    scope.settle()
+    return found
+
+
+def metadata(collection: Kept | None, query: Query, scope: Scope) -> dict[str, Callable[[Document], Any]]:
+    """Return what a projection may know of a stored document beside its fields."""
+
+    def record_id(document: Document) -> bson.Int64:
+        assert collection is not None
+        return bson.Int64(collection.records[collection.key_held(document)])
+
+    sort = query.sort
+    known: dict[str, Callable[[Document], Any]] = {"recordId": record_id}
+    if sort:
+        known["sortKey"] = lambda document: key_values(document, sort, scope.fold)
+    return known
+
+
+def read_for(
+    collection: Kept, pipeline: Sequence[Mapping[str, Any]], options: Query, scope: Scope
+) -> list[Document]:
+    """Return the documents for a pipeline: those which its first stages will drop may be left out."""
+    wanted = reading(pipeline, options)
+    keys = _looked_up(collection, wanted, scope)
+    if keys is not None:
+        return [collection.store[key] for key in keys]
+    collection.readers += 1
+    try:
+        pairs = collection.read(collection.plan(wanted))
+        return [document for _key, document in interruptible(pairs)]
+    finally:
+        collection.readers -= 1
+
+
+def matches(document: Document, query: Query, scope: Scope) -> bool:
+    """Say whether a document that changed since it was found still is what a write is about."""
+    return compile_filter(query.filter, scope)(document)
+
+
+def _sorted(
+    pairs: list[tuple[Hashable, Document]], sort: Mapping[str, Any], scope: Scope
+) -> list[tuple[Hashable, Document]]:
+    keys = {id(document): key for key, document in pairs}
+    documents = sort_documents([document for _key, document in pairs], sort, scope.fold, scope.meta)
+    return [(keys[id(document)], document) for document in documents]
+
+
+def _looked_up(collection: Kept, query: Query, scope: Scope) -> list[Hashable] | None:
+    """Return the keys of what equals a scalar, where that is all that a filter says and needs no plan."""
+    wanted = query.filter
+    if len(wanted) != 1 or scope.fold is not None or query.hint:
+        return None
+    ((path, value),) = wanted.items()
+    if type(value) not in SCALARS:
+        return None
+    if path == "_id" and collection.unique_ids:
+        key = identity(value)
+        return [key] if key in collection.sizes else []
+    return None if query.sort else collection.equals(path, value)
