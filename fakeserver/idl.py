@@ -117,6 +117,13 @@ def whole(value: Any) -> int:
         return 0
 
 
+def truth(value: Any) -> bool:
+    """Return what a value is where a bool is wanted: zero and null are false, all else is true."""
+    if isinstance(value, Decimal128):
+        return bool(value.to_decimal())
+    return bool(value) if value is None or isinstance(value, bool | int | float) else True
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """One field of a command.
@@ -144,7 +151,7 @@ class Field:
         kinds = self.kind.split("|")
         types = tuple(name for kind in kinds for name in _EXPECTED.get(kind, (kind,)))
         object.__setattr__(self, "expected", types)
-        converters = {"int": whole, "long": whole, "bool": bool}
+        converters = {"int": whole, "long": whole, "bool": truth}
         object.__setattr__(self, "convert", converters.get(self.kind))
         object.__setattr__(self, "plain", frozenset() if self._looks_closer() else self._plain_types())
 
@@ -154,7 +161,7 @@ class Field:
 
     def _plain_types(self) -> frozenset[type]:
         if self.convert is not None:
-            return frozenset({bool} if self.convert is bool else {int})
+            return frozenset({bool} if self.convert is truth else {int})
         return frozenset(cls for cls, name in _TYPE_NAMES.items() if name in self.expected)
 
     def check(self, value: Any, path: str) -> Any:

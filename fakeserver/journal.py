@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _COMMAND_FINISHED: Final = CommandFinished.__name__
+_UUID_BYTES: Final = 16
 
 
 class Record(NamedTuple):
@@ -101,7 +102,10 @@ class Journal:
 
 def _record(kept: tuple[Any, ...]) -> Record:
     at, seq, source, name = kept[:4]
-    return Record(at, seq, source, BY_NAME[name](*kept[4:]))
+    event: Event = BY_NAME[name](*kept[4:])
+    if isinstance(event, CommandFinished) and event.lsid is not None:
+        event = event._replace(lsid=event.lsid[:_UUID_BYTES])  # what follows says whose the session is
+    return Record(at, seq, source, event)
 
 
 def _line(record: Record) -> str:

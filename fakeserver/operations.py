@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from bson import Binary, Int64
+from bson import Int64
 
 from fakeserver.commands.table import first_argument
 from fakeserver.errors import CommandError
 from fakeserver.queueing import of_running
+from fakeserver.sessions import lsid_of
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -58,8 +59,7 @@ def describe(request: RequestContext, now: float, utc: dt.datetime) -> dict[str,
         "opid": operation_id(request),
     }
     if request.session_id is not None:
-        session = node.sessions.use(request.session_id, now)
-        found["lsid"] = {"id": Binary(session.id, 4), "uid": session.uid}
+        found["lsid"] = lsid_of(request.session_id)
     if request.txn_number is not None:
         autocommit = {"autocommit": False} if request.has_autocommit else {}
         found["transaction"] = {"parameters": {"txnNumber": Int64(request.txn_number), **autocommit}}

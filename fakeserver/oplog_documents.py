@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from bson import Binary, Int64, Timestamp
+from bson import Int64, Timestamp
 
+from fakeserver.sessions import lsid_of
 from fakeserver.storage.values import identical
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 _VERSION: Final = Int64(2)
 _DIFF_VERSION: Final = 2
-_UUID_SUBTYPE: Final = 4
 _NO_OPTIME: Final[Mapping[str, Any]] = {"ts": Timestamp(0, 0), "t": Int64(-1)}
 
 
@@ -35,7 +35,7 @@ def document_of(entry: OplogEntry) -> Document:
 def _operation(entry: OplogEntry) -> Document:
     if entry.session_id is not None:
         return {
-            "lsid": {"id": Binary(entry.session_id, _UUID_SUBTYPE)},
+            "lsid": lsid_of(entry.session_id),
             "txnNumber": Int64(entry.txn_number or 0),
             **_together(entry),
         }

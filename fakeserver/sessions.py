@@ -12,6 +12,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
+from bson import Binary
+from bson.binary import UUID_SUBTYPE
+
 from fakeserver.errors import CommandError
 from mongowire.codes import ErrorCode
 
@@ -24,7 +27,24 @@ TIMEOUT_MINUTES: Final = 30
 MAX_SESSIONS: Final = 1_000_000
 _TIMEOUT: Final = TIMEOUT_MINUTES * 60.0
 _REAP_INTERVAL: Final = 300.0
-_NO_USER: Final = base64.b64encode(hashlib.sha256(b"").digest()).decode()
+NO_USER: Final = hashlib.sha256(b"").digest()
+"""The digest that stands for nobody: without access control all sessions are alike in it."""
+_UUID_BYTES: Final = 16
+
+
+def uid_of(user: str, db: str) -> bytes:
+    """Return the digest of a user's name, which is part of the ids of its sessions."""
+    return hashlib.sha256(f"{user}@{db}".encode()).digest() if user or db else NO_USER
+
+
+def session_key(uuid: bytes, uid: bytes = NO_USER) -> bytes:
+    """Return what a session is known by: its UUID, and whose it is. Two users have no session in common."""
+    return uuid if uid == NO_USER else uuid + uid
+
+
+def lsid_of(key: bytes) -> dict[str, Any]:
+    """Return a session's id as a server shows it."""
+    return {"id": Binary(key[:_UUID_BYTES], UUID_SUBTYPE), "uid": key[_UUID_BYTES:] or NO_USER}
 
 
 class Use(StrEnum):
@@ -36,7 +56,11 @@ class Use(StrEnum):
 
 @dataclass(slots=True)
 class Session:
-    """What is remembered of one `lsid`. `txn_number` is the newest that began, -1 before the first."""
+    """What is remembered of one `lsid`.
+
+    `id` is its key, `user` who made it, `name@db`, nobody without access control. `txn_number` is the newest
+    that began, -1 before the first.
+    """
 
     id: bytes
     last_use: float
@@ -45,18 +69,17 @@ class Session:
     use: Use = Use.RETRYABLE_WRITE
     statements: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     transaction: Transaction | None = None
-    owner: frozenset[tuple[str, str]] = frozenset()
-    """The users, as pairs of database and name, who used it last; nobody without access control."""
+    user: str = ""
 
     @property
     def uid(self) -> bytes:
-        """The digest of its user's name, which is part of its id."""
-        names = sorted(self.owner)
-        return hashlib.sha256(f"{names[0][1]}@{names[0][0]}".encode() if names else b"").digest()
+        """The digest of its user's name."""
+        return self.id[_UUID_BYTES:] or NO_USER
 
     def __str__(self) -> str:
         """Return the session as a server's messages print it."""
-        return f"{UUID(bytes=self.id)} - {_NO_USER} -  - "
+        uid = base64.b64encode(self.uid).decode()
+        return f"{UUID(bytes=self.id[:_UUID_BYTES])} - {uid} -  - "
 
     def begin(self, txn_number: int, use: Use) -> None:
         """Begin or continue a retryable write or transaction; a higher number ends what the lower one began.

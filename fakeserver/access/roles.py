@@ -1,62 +1,17 @@
-"""Roles: what each of the built-in ones permits, and how roles are put together."""
+"""Roles: what each of the built-in ones permits.
+
+The manual's page on built-in roles, as data. A role that has others has their privileges too.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from fakeserver.access.privileges import ANY_ACTION, ANYTHING, CLUSTER, EVERYWHERE, Privilege, Resource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-ANY_ACTION: Final = "anyAction"
-
-
-@dataclass(frozen=True, slots=True)
-class Resource:
-    """Where actions are permitted: a collection, a database, all of them, or the cluster.
-
-    An empty name is every database, or every collection that is not a system's.
-    """
-
-    db: str = ""
-    collection: str = ""
-    cluster: bool = False
-    anything: bool = False
-
-    def covers(self, wanted: Resource) -> bool:
-        """Say whether a privilege on this resource is one on `wanted`."""
-        if self.anything:
-            return True
-        if self.cluster or wanted.cluster:
-            return self.cluster and wanted.cluster
-        if self.db not in {"", wanted.db}:
-            return False
-        if self.collection:
-            return self.collection == wanted.collection
-        return not wanted.collection.startswith("system.") or wanted.collection in _ORDINARY_SYSTEM
-
-    def document(self) -> dict[str, Any]:
-        """Return it as privileges show it."""
-        if self.anything:
-            return {"anyResource": True}
-        return {"cluster": True} if self.cluster else {"db": self.db, "collection": self.collection}
-
-
-CLUSTER: Final = Resource(cluster=True)
-ANYTHING: Final = Resource(anything=True)
-_ORDINARY_SYSTEM: Final = frozenset({"system.js", "system.views", "system.profile"})
-
-
-@dataclass(frozen=True, slots=True)
-class Privilege:
-    """Actions on a resource."""
-
-    resource: Resource
-    actions: frozenset[str]
-
-    def document(self) -> dict[str, Any]:
-        """Return it as `usersInfo` and `rolesInfo` show it."""
-        return {"resource": self.resource.document(), "actions": sorted(self.actions)}
+    from collections.abc import Iterable, Mapping
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -76,150 +31,232 @@ class RoleName:
 
 _READ: Final = frozenset(
     {
-        *("changeStream", "collStats", "dbHash", "dbStats", "find", "killCursors"),
-        *("listIndexes", "listCollections", "planCacheRead"),
+        *("changeStream", "collStats", "dbHash", "dbStats", "find", "killCursors", "listCollections"),
+        *("listIndexes", "listSearchIndexes", "planCacheRead"),
     }
 )
 _READ_WRITE: Final = _READ | {
-    *("convertToCapped", "createCollection", "dropCollection", "createIndex", "dropIndex"),
-    *("insert", "remove", "renameCollectionSameDB", "update", "createSearchIndexes", "dropSearchIndex"),
-    *("listSearchIndexes", "updateSearchIndex"),
+    *("cleanupStructuredEncryptionData", "compactStructuredEncryptionData", "convertToCapped"),
+    *("createCollection", "createIndex", "createSearchIndexes", "dropCollection", "dropIndex"),
+    *("dropSearchIndex", "insert", "remove", "renameCollectionSameDB", "update", "updateSearchIndex"),
 }
 _DB_ADMIN: Final = frozenset(
     {
-        *("analyze", "bypassDocumentValidation", "collMod", "collStats", "compact", "convertToCapped"),
-        *("createCollection", "createIndex", "dbStats", "dropCollection", "dropDatabase", "dropIndex"),
-        *("enableProfiler", "listCollections", "listIndexes", "planCacheIndexFilter", "planCacheRead"),
-        *("planCacheWrite", "reIndex", "renameCollectionSameDB", "storageDetails", "validate"),
-        *("createSearchIndexes", "dropSearchIndex", "listSearchIndexes", "updateSearchIndex"),
+        *("analyze", "bypassDocumentValidation", "collMod", "collStats", "compact", "configureQueryAnalyzer"),
+        *("convertToCapped", "createCollection", "createIndex", "createSearchIndexes", "dbStats"),
+        *("dropCollection", "dropDatabase", "dropIndex", "dropSearchIndex", "enableProfiler"),
+        *("listCollections", "listIndexes", "listSearchIndexes", "planCacheIndexFilter", "planCacheRead"),
+        *("planCacheWrite", "reIndex", "renameCollectionSameDB", "storageDetails", "updateSearchIndex"),
+        "validate",
     }
 )
+_PROFILE: Final = _READ | {"convertToCapped", "createCollection", "dropCollection"}
 _USER_ADMIN: Final = frozenset(
     {
         *("changeCustomData", "changePassword", "createRole", "createUser", "dropRole", "dropUser"),
         *("grantRole", "revokeRole", "setAuthenticationRestriction", "viewRole", "viewUser"),
     }
 )
+_USERS: Final = _READ | {"createIndex", "createSearchIndexes", "dropIndex", "dropSearchIndex"}
+_SHARDING: Final = frozenset(
+    {
+        *("analyzeShardKey", "enableSharding", "moveCollection", "refineCollectionShardKey"),
+        "reshardCollection",
+    }
+)
+_MONITORED: Final = frozenset({"collStats", "dbStats", "getDatabaseVersion", "getShardVersion", "indexStats"})
 _CLUSTER_MONITOR: Final = frozenset(
     {
-        *("checkFreeMonitoringStatus", "connPoolStats", "getCmdLineOpts", "getDefaultRWConcern", "getLog"),
-        *("getParameter", "getShardMap", "hostInfo", "inprog", "listDatabases", "listSessions", "listShards"),
-        *("netstat", "replSetGetConfig", "replSetGetStatus", "serverStatus", "shardingState", "top"),
-        *("useUUID", "useTenant"),
+        *("allCollectionStats", "connPoolStats", "getCmdLineOpts", "getDefaultRWConcern", "getLog"),
+        *("getParameter", "getShardMap", "hostInfo", "inprog", "listDatabases", "listSampledQueries"),
+        *("listSessions", "listShards", "netstat", "operationMetrics", "replSetGetConfig"),
+        *("replSetGetStatus", "serverStatus", "shardedDataDistribution", "shardingState", "top", "useUUID"),
     }
 )
 _HOST_MANAGER: Final = frozenset(
     {
-        *("applicationMessage", "closeAllDatabases", "connPoolSync", "cpuProfiler", "flushRouterConfig"),
+        *("applicationMessage", "auditConfigure", "connPoolSync", "dropConnections", "flushRouterConfig"),
         *("fsync", "invalidateUserCache", "killAnyCursor", "killAnySession", "killop", "logRotate"),
-        *("resync", "rotateCertificates", "setParameter", "shutdown", "touch", "unlock"),
+        *("oidReset", "oidcListKeys", "oidcRefreshKeys", "replSetResizeOplog", "resync"),
+        *("rotateCertificates", "setParameter", "shutdown", "touch", "trafficRecord", "unlock"),
     }
 )
 _CLUSTER_MANAGER: Final = frozenset(
     {
-        *("addShard", "appendOplogNote", "applicationMessage", "cleanupOrphaned", "flushRouterConfig"),
-        *("listSessions", "listShards", "removeShard", "replSetConfigure", "replSetGetConfig"),
-        *("replSetGetStatus", "replSetStateChange", "resync", "setClusterParameter", "getClusterParameter"),
-        *("setDefaultRWConcern", "setFeatureCompatibilityVersion", "enableSharding", "splitChunk"),
+        *("addShard", "appendOplogNote", "applicationMessage", "checkMetadataConsistency"),
+        *("cleanupOrphaned", "flushRouterConfig", "getChangeStreamState", "getClusterParameter"),
+        *("getDefaultRWConcern", "listSessions", "listShards", "querySettings", "queryStatsRead"),
+        *("queryStatsReadTransformed", "removeShard", "replSetConfigure", "replSetGetConfig"),
+        *("replSetGetStatus", "replSetStateChange", "resync", "runTenantMigration"),
+        *("setChangeStreamState", "setClusterParameter", "setDefaultRWConcern"),
+        *("setFeatureCompatibilityVersion", "transitionFromDedicatedConfigServer"),
+        "transitionToDedicatedConfigServer",
     }
 )
-_CLUSTER_ADMIN: Final = _CLUSTER_MONITOR | _HOST_MANAGER | _CLUSTER_MANAGER | {"dropDatabase"}
+_MANAGED: Final = _SHARDING | {
+    *("clearJumboFlag", "configureQueryAnalyzer", "moveChunk", "splitChunk", "splitVector"),
+}
+_WRITE: Final = frozenset({"insert", "update", "remove"})
+_RESTORE: Final = frozenset(
+    {
+        *("bypassDocumentValidation", "collMod", "convertToCapped", "createCollection", "createIndex"),
+        *("createSearchIndexes", "dropCollection", "insert", "updateSearchIndex"),
+    }
+)
+_REPLICATION: Final = ("system.replset", "replset.election", "replset.minvalid")
 
 
 def _on(resource: Resource, actions: Iterable[str]) -> Privilege:
     return Privilege(resource, frozenset(actions))
 
 
-_PER_DATABASE: Final[Mapping[str, frozenset[str]]] = {
-    "read": _READ,
-    "readWrite": _READ_WRITE,
-    "dbAdmin": _DB_ADMIN,
-    "userAdmin": _USER_ADMIN,
-    "dbOwner": _READ_WRITE | _DB_ADMIN | _USER_ADMIN,
-}
-_LIST: Final = _on(CLUSTER, {"listDatabases"})
-_EVERYWHERE: Final = Resource()
+def _on_each(db: str, collections: Iterable[str], actions: Iterable[str]) -> list[Privilege]:
+    return [_on(Resource(db, collection), actions) for collection in collections]
+
+
+def _read(db: str) -> tuple[Privilege, ...]:
+    return _on(Resource(db), _READ), _on(Resource(db, "system.js"), _READ)
+
+
+def _read_write(db: str) -> tuple[Privilege, ...]:
+    return _on(Resource(db), _READ_WRITE), _on(Resource(db, "system.js"), _READ_WRITE)
+
+
+def _db_admin(db: str) -> tuple[Privilege, ...]:
+    return _on(Resource(db), _DB_ADMIN), _on(Resource(db, "system.profile"), _PROFILE)
+
+
+def _user_admin(db: str) -> tuple[Privilege, ...]:
+    return (_on(Resource(db), _USER_ADMIN),)
+
+
+def _of_database(name: str, db: str) -> tuple[Privilege, ...] | None:
+    """Return what a role permits that every database has."""
+    if name == "dbOwner":
+        return (*_read_write(db), *_db_admin(db), *_user_admin(db))
+    if name == "enableSharding":
+        return (_on(EVERYWHERE, _SHARDING),)
+    roles = {"read": _read, "readWrite": _read_write, "dbAdmin": _db_admin, "userAdmin": _user_admin}
+    return roles[name](db) if name in roles else None
+
+
+_PER_DATABASE: Final = ("dbAdmin", "dbOwner", "enableSharding", "read", "readWrite", "userAdmin")
+
+_ANY_READ: Final = (
+    _on(EVERYWHERE, _READ),
+    _on(CLUSTER, {"listDatabases"}),
+    _on(Resource("", "system.js"), _READ),
+)
+_ANY_READ_WRITE: Final = (
+    *_ANY_READ,
+    _on(EVERYWHERE, _READ_WRITE),
+    _on(Resource("", "system.js"), _READ_WRITE),
+)
+_ANY_DB_ADMIN: Final = (
+    _on(CLUSTER, {"listDatabases", "applyOps"}),
+    _on(EVERYWHERE, _DB_ADMIN),
+    _on(Resource("", "system.profile"), _PROFILE),
+)
+_ANY_USER_ADMIN: Final = (
+    _on(EVERYWHERE, _USER_ADMIN | {"listCachedAndActiveUsers"}),
+    *_user_admin("local"),
+    *_user_admin("config"),
+    _on(CLUSTER, {"listDatabases", "authSchemaUpgrade", "invalidateUserCache", "viewUser"}),
+    *_on_each("admin", ("system.users", "system.roles"), _USERS),
+    _on(Resource("", "system.users"), _READ),
+    *_on_each("admin", ("system.version", "system.backup_users"), _READ),
+)
+_MONITOR: Final = (
+    *_read("config"),
+    *_read("local"),
+    _on(CLUSTER, _CLUSTER_MONITOR),
+    *(_on(each, _MONITORED) for each in (EVERYWHERE, Resource("config"), Resource("local"))),
+    _on(Resource("config", "system.sessions"), _MONITORED),
+    *_on_each("local", _REPLICATION, {"find"}),
+    _on(Resource("", "system.profile"), {"find"}),
+)
+_HOSTS: Final = (_on(CLUSTER, _HOST_MANAGER), _on(EVERYWHERE, {"killCursors"}))
+_MANAGER: Final = (
+    *_read("config"),
+    _on(CLUSTER, _CLUSTER_MANAGER),
+    _on(EVERYWHERE, _MANAGED),
+    *(_on(Resource(db), _MANAGED | _WRITE) for db in ("config", "local")),
+    *_on_each("local", ("system.replset", "system.healthlog"), _READ),
+    _on(ANYTHING, {"dbCheck"}),
+    *_on_each("local", _REPLICATION[1:], _WRITE),
+)
+_CLUSTER_ADMIN: Final = (
+    *_MONITOR,
+    *_HOSTS,
+    *_MANAGER,
+    _on(EVERYWHERE, {"dropDatabase"}),
+    _on(ANYTHING, {"importCollection", "exportCollection"}),
+)
+_BACKUP: Final = (
+    _on(ANYTHING, {"collStats", "listCollections", "listIndexes", "listSearchIndexes"}),
+    *(_on(each, {"find"}) for each in (EVERYWHERE, Resource("config"), Resource("local"))),
+    *_on_each("local", _REPLICATION[1:], {"find"}),
+    *_on_each("", ("system.js", "system.users", "system.profile"), {"find"}),
+    *_on_each("admin", ("system.backup_users", "system.roles", "system.version"), {"find"}),
+    _on(Resource("config", "settings"), {"find", "insert", "update"}),
+    _on(
+        CLUSTER,
+        {
+            *("appendOplogNote", "getParameter", "listDatabases", "serverStatus"),
+            *("setUserWriteBlockMode", "useUUID"),
+        },
+    ),
+)
+_RESTORER: Final = (
+    _on(
+        CLUSTER,
+        {
+            *("applyOps", "bypassWriteBlockingMode", "forceUUID", "getParameter", "setUserWriteBlockMode"),
+            "useUUID",
+        },
+    ),
+    *(_on(Resource(db), _RESTORE) for db in ("local", "config")),
+    *_on_each("local", _REPLICATION, _RESTORE),
+    _on(ANYTHING, {"listCollections"}),
+    _on(EVERYWHERE, _RESTORE | _USER_ADMIN),
+    _on(Resource("", "system.js"), _RESTORE),
+    *_on_each("admin", ("tempusers", "temproles"), {"find"}),
+    _on(Resource("admin", "system.backup_users"), _RESTORE),
+    _on(Resource("admin", "system.version"), _RESTORE | {"find"}),
+    _on(Resource("", "system.users"), _RESTORE | {"find", "update", "remove"}),
+    _on(Resource("admin", "system.roles"), {"createIndex"}),
+)
+_DIRECT: Final = (_on(CLUSTER, {"issueDirectShardOperations"}),)
+_ROOT: Final = (
+    *(*_CLUSTER_ADMIN, *_ANY_USER_ADMIN, *_ANY_DB_ADMIN, *_ANY_READ_WRITE, *_BACKUP, *_RESTORER, *_DIRECT),
+    _on(ANYTHING, {"validate"}),
+    _on(CLUSTER, {"useTenant"}),
+    _on(Resource("config", "system.preimages"), {"find", "remove"}),
+)
 _ADMIN_ONLY: Final[Mapping[str, tuple[Privilege, ...]]] = {
-    "readAnyDatabase": (_on(_EVERYWHERE, _READ), _LIST),
-    "readWriteAnyDatabase": (_on(_EVERYWHERE, _READ_WRITE), _LIST),
-    "dbAdminAnyDatabase": (_on(_EVERYWHERE, _DB_ADMIN), _LIST),
-    "userAdminAnyDatabase": (
-        _on(_EVERYWHERE, _USER_ADMIN),
-        _on(CLUSTER, {"listDatabases", "authSchemaUpgrade", "invalidateUserCache"}),
-        _on(Resource("admin", "system.users"), _READ),
-        _on(Resource("admin", "system.roles"), _READ),
-    ),
-    "clusterMonitor": (
-        _on(CLUSTER, _CLUSTER_MONITOR),
-        _on(_EVERYWHERE, {"collStats", "dbStats", "getDatabaseVersion", "getShardVersion", "indexStats"}),
-        _on(Resource("config"), _READ),
-        _on(Resource("local"), _READ),
-    ),
-    "hostManager": (_on(CLUSTER, _HOST_MANAGER), _on(_EVERYWHERE, {"killCursors"})),
-    "clusterManager": (
-        _on(CLUSTER, _CLUSTER_MANAGER),
-        _on(Resource("config"), _READ_WRITE),
-        _on(Resource("local"), _READ_WRITE),
-    ),
-    "clusterAdmin": (
-        _on(CLUSTER, _CLUSTER_ADMIN),
-        _on(_EVERYWHERE, {"collStats", "dbStats", "dropDatabase", "indexStats", "killCursors"}),
-        _on(Resource("config"), _READ_WRITE),
-        _on(Resource("local"), _READ_WRITE),
-    ),
-    "backup": (
-        _on(CLUSTER, {"appendOplogNote", "getParameter", "listDatabases", "serverStatus"}),
-        _on(_EVERYWHERE, {"find", "collStats", "listCollections", "listIndexes"}),
-        _on(Resource("admin", "system.users"), {"find"}),
-        _on(Resource("admin", "system.roles"), {"find"}),
-    ),
-    "restore": (
-        _on(CLUSTER, {"getParameter"}),
-        _on(_EVERYWHERE, _READ_WRITE - {"find"} | {"bypassDocumentValidation", "collMod"} | _USER_ADMIN),
-        _on(Resource("admin", "system.users"), _READ_WRITE),
-        _on(Resource("admin", "system.roles"), _READ_WRITE),
-    ),
-    "root": (_on(ANYTHING, {ANY_ACTION}),),
     "__system": (_on(ANYTHING, {ANY_ACTION}),),
+    "backup": _BACKUP,
+    "clusterAdmin": _CLUSTER_ADMIN,
+    "clusterManager": _MANAGER,
+    "clusterMonitor": _MONITOR,
+    "dbAdminAnyDatabase": _ANY_DB_ADMIN,
+    "directShardOperations": _DIRECT,
+    "hostManager": _HOSTS,
+    "readAnyDatabase": _ANY_READ,
+    "readWriteAnyDatabase": _ANY_READ_WRITE,
+    "restore": _RESTORER,
+    "root": _ROOT,
+    "userAdminAnyDatabase": _ANY_USER_ADMIN,
 }
 
 
 def built_in(role: RoleName) -> tuple[Privilege, ...] | None:
     """Return the privileges of a built-in role, or None for a name that is not one on its database."""
-    actions = _PER_DATABASE.get(role.name)
-    if actions is not None:
-        return (_on(Resource(role.db), actions),)
-    return _ADMIN_ONLY.get(role.name) if role.db == "admin" else None
+    found = _of_database(role.name, role.db)
+    return _ADMIN_ONLY.get(role.name) if found is None and role.db == "admin" else found
 
 
 def built_in_roles(db: str) -> list[RoleName]:
     """Return the built-in roles that a database has, by name."""
     names = (*_PER_DATABASE, *(_ADMIN_ONLY if db == "admin" else ()))
     return [RoleName(name, db) for name in sorted(names)]
-
-
-def permits(privileges: Iterable[Privilege], resource: Resource, action: str) -> bool:
-    """Say whether one of the privileges permits an action on a resource."""
-    return any(
-        (action in each.actions or ANY_ACTION in each.actions) and each.resource.covers(resource)
-        for each in privileges
-    )
-
-
-def reaches(privileges: Iterable[Privilege], resource: Resource) -> bool:
-    """Say whether any action at all is permitted on a collection, or on anything of a database."""
-    return any(_touches(each.resource, resource) for each in privileges if each.actions)
-
-
-def _touches(granted: Resource, wanted: Resource) -> bool:
-    if wanted.collection or granted.anything:
-        return granted.covers(wanted)
-    return not granted.cluster and granted.db in {"", wanted.db}
-
-
-def merged(privileges: Iterable[Privilege]) -> Iterator[Privilege]:
-    """Iterate over the privileges with one for each resource, in the order of their first appearance."""
-    by_resource: dict[Resource, frozenset[str]] = {}
-    for each in privileges:
-        by_resource[each.resource] = by_resource.get(each.resource, frozenset()) | each.actions
-    return (Privilege(resource, actions) for resource, actions in by_resource.items())

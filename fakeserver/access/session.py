@@ -5,7 +5,10 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING, Final
 
-from fakeserver.access.roles import CLUSTER, Privilege, Resource
+from fakeserver.access.privileges import CLUSTER, Privilege, Privileges, Resource
+from fakeserver.errors import CommandError
+from fakeserver.sessions import uid_of
+from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from fakeserver.access.scram import ScramConversation
@@ -16,6 +19,8 @@ _BYPASS: Final = (
     Privilege(CLUSTER, frozenset({"addShard", "hostInfo", "replSetConfigure", "replSetGetStatus"})),
 )
 """What a local client may do while there are no users: make the first one (localhost exception)."""
+_NO_USER: Final = "Logical sessions require authentication"
+_MANY_USERS: Final = "Logical sessions can't have multiple authenticated users"
 
 
 class Identity:
@@ -24,23 +29,42 @@ class Identity:
     def __init__(self) -> None:
         self.conversation: ScramConversation | None = None
         self._names: dict[str, str] = {}
-        self._known: tuple[int, bool, bool, tuple[Privilege, ...]] | None = None
+        self._uid: bytes | None = None
+        self._known: tuple[int, bool, bool, Privileges] | None = None
         """What was worked out last: the store's version, the bypass, whether anybody is there, privileges."""
 
     def log_in(self, user: User) -> None:
         """Take note of a user; one of the same database is replaced."""
         self._names[user.db] = user.name
-        self._known = None
+        self._known = self._uid = None
 
     def log_out(self, db: str) -> None:
         """Forget the user of a database."""
         self._names.pop(db, None)
-        self._known = None
+        self._known = self._uid = None
 
     @property
     def names(self) -> frozenset[tuple[str, str]]:
         """Who is authenticated: pairs of a database and the user's name."""
         return frozenset(self._names.items())
+
+    @property
+    def session_uid(self) -> bytes:
+        """The digest of its user's name, which makes sessions its own. Raises `CommandError` 13.
+
+        A session needs a user, and one alone.
+        """
+        if self._uid is None:
+            if len(self._names) != 1:
+                raise CommandError(ErrorCode.UNAUTHORIZED, _NO_USER if not self._names else _MANY_USERS)
+            ((db, name),) = self._names.items()
+            self._uid = uid_of(name, db)
+        return self._uid
+
+    @property
+    def session_user(self) -> str:
+        """Its user as sessions tell it: `name@db`."""
+        return ", ".join(f"{name}@{db}" for db, name in sorted(self._names.items()))
 
     def users(self, store: UserStore) -> list[User]:
         """Return the users as they are now: one that was dropped is authenticated no more."""
@@ -51,16 +75,16 @@ class Identity:
         """Whether anybody is authenticated, or `bypass` (the localhost exception) stands in."""
         return self._current(store, bypass=bypass)[2] or bypass
 
-    def privileges(self, store: UserStore, *, bypass: bool) -> tuple[Privilege, ...]:
+    def privileges(self, store: UserStore, *, bypass: bool) -> Privileges:
         """Return what the connection may do; `bypass` adds the localhost exception."""
         return self._current(store, bypass=bypass)[3]
 
-    def _current(self, store: UserStore, *, bypass: bool) -> tuple[int, bool, bool, tuple[Privilege, ...]]:
+    def _current(self, store: UserStore, *, bypass: bool) -> tuple[int, bool, bool, Privileges]:
         known = self._known
         if known is None or known[0] != store.version or known[1] is not bypass:
             users = self.users(store)
             roles = [role for user in users for role in user.roles]
-            privileges = store.privileges(roles) + (_BYPASS if bypass else ())
+            privileges = Privileges(store.privileges(roles) + (_BYPASS if bypass else ()))
             self._known = known = (store.version, bypass, bool(users), privileges)
         return known
 

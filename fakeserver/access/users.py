@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.access.roles import RoleName, built_in, merged
+from fakeserver.access.privileges import merged
+from fakeserver.access.roles import RoleName, built_in
 from fakeserver.access.scram import MECHANISMS, SHA_1, make_keys
 from fakeserver.errors import CommandError
 from mongowire.codes import ErrorCode
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from bson import Binary
 
-    from fakeserver.access.roles import Privilege
+    from fakeserver.access.privileges import Privilege
     from fakeserver.access.scram import ScramKeys
     from fakeserver.spec import UserSpec
     from mongowire.ports import Rng

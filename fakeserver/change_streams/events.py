@@ -12,6 +12,7 @@ from fakeserver.change_streams.delta import delta_of
 from fakeserver.change_streams.tokens import Place, ResumeToken
 from fakeserver.errors import CommandError
 from fakeserver.profile import WIRE_82
+from fakeserver.sessions import lsid_of
 from fakeserver.storage.engine import Namespace
 from fakeserver.storage.printing import show_document
 from mongowire.codes import ErrorCode
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from fakeserver.change_streams.options import Options
     from fakeserver.oplog import OplogEntry, Written
     from fakeserver.storage.engine import Document
-
-NO_USER_HASH: Final = bytes.fromhex("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")
 
 _COMMANDS: Final = {
     "create": "create",
@@ -115,7 +114,7 @@ class Teller:
         if self._options.expanded and written.uuid is not None:
             document["collectionUUID"] = written.uuid
         if entry.session_id is not None:
-            document["lsid"] = {"id": Binary(entry.session_id, 4), "uid": NO_USER_HASH}
+            document["lsid"] = lsid_of(entry.session_id)
             document["txnNumber"] = Int64(entry.txn_number or 0)
         if kind in _COMMANDS.values():
             document |= self._of_command(written, kind)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.access.roles import Resource, reaches
+from fakeserver.access.privileges import Resource
 from fakeserver.catalog import matching
 from fakeserver.commands.cursors import Cursor, first_batch
 from fakeserver.commands.reading import check_uuid, namespace
@@ -253,7 +253,7 @@ def list_collections(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         )
     if request.get("authorizedCollections") and ctx.privileges is not None:
         seen = ctx.privileges
-        described = [each for each in described if reaches(seen, Resource(ctx.db, each["name"]))]
+        described = [each for each in described if seen.reach(Resource(ctx.db, each["name"]))]
     found = matching(described, request.get("filter"))
     if request.get("nameOnly", False):
         found = [{"name": each["name"], "type": each["type"]} for each in found]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from bson import Binary, ObjectId
 
-    from fakeserver.access.roles import Privilege
+    from fakeserver.access.privileges import Privileges
     from fakeserver.catalog import Catalog, Collection
     from fakeserver.commands.cursors import CursorStore
     from fakeserver.connection_state import ConnectionState
@@ -183,7 +183,7 @@ class CommandContext:
         self.command_applied(ns.db, command, uuid=collection.uuid, detail=detail)
 
     @property
-    def privileges(self) -> tuple[Privilege, ...] | None:
+    def privileges(self) -> Privileges | None:
         """What the client may do; None where there is no access control."""
         node = self.node
         if not node.auth:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import Int64
 
-from fakeserver.access.roles import CLUSTER, Resource, permits
+from fakeserver.access.privileges import CLUSTER, Resource
 from fakeserver.commands.table import CommandTable, Reply, first_argument
 from fakeserver.errors import CommandError, expired
 from fakeserver.idl import Field, Fields
@@ -358,5 +358,5 @@ def _check_killing(ctx: CommandContext, cursor_ids: list[Int64]) -> None:
         if cursor is None or _is_of_the_same_user(ctx, cursor):
             continue
         places = (CLUSTER, Resource(cursor.ns.db, cursor.ns.collection))
-        if not any(permits(privileges, place, "killAnyCursor") for place in places):
+        if not any(privileges.permit(place, "killAnyCursor") for place in places):
             raise CommandError(ErrorCode.UNAUTHORIZED, f"not authorized to kill cursor on {cursor.ns}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from bson import Int64
 
-from fakeserver.access.roles import CLUSTER, Resource, permits, reaches
+from fakeserver.access.privileges import CLUSTER, Resource
 from fakeserver.catalog import BUILT_IN, matching
 from fakeserver.commands.collections import dropped_collection
 from fakeserver.commands.statistics import PAGE_BYTES, storage_bytes
@@ -51,12 +51,12 @@ def _visible(ctx: CommandContext, authorized_only: bool | None) -> list[str]:  #
     names, privileges = ctx.catalog.databases(), ctx.privileges
     if privileges is None:
         return names
-    sees_all = permits(privileges, CLUSTER, "listDatabases")
+    sees_all = privileges.permit(CLUSTER, "listDatabases")
     if authorized_only is False and not sees_all:
         raise CommandError(ErrorCode.UNAUTHORIZED, "Insufficient permissions to list all databases")
     if sees_all and not authorized_only:
         return names
-    return [name for name in names if reaches(privileges, Resource(name))]
+    return [name for name in names if privileges.reach(Resource(name))]
 
 
 def _size(ctx: CommandContext, db: str) -> int:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any, Final
 
-from bson import Binary, Int64
+from bson import Int64
 
 from fakeserver import operations
 from fakeserver.catalog import matching
 from fakeserver.commands.table import CommandTable, Reply, first_argument
 from fakeserver.errors import CommandError
-from fakeserver.idl import GENERIC, Field, Fields, type_name, whole
+from fakeserver.idl import GENERIC, Field, Fields, truth, type_name, whole
+from fakeserver.sessions import lsid_of, uid_of
 from fakeserver.storage.matching import compile_filter
 from mongowire.codes import ErrorCode
 
@@ -34,7 +35,10 @@ _CURRENT_OP: Final = Fields.of(
 @table.command("currentOp", kind="internal", admin_only=True)
 def current_op(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Return the operations that run; every field but the switches filters them."""
-    switches = {"allUsers": not command.get("$ownOps", False), "idleConnections": bool(command.get("$all"))}
+    switches = {
+        "allUsers": not truth(command.get("$ownOps", False)),
+        "idleConnections": truth(command.get("$all", False)),
+    }
     switched = {"$all", "$ownOps", "$truncateOps"} | GENERIC
     wanted = {name: value for name, value in list(command.items())[1:] if name not in switched}
     return {"inprog": matching(current_operations(ctx, switches), wanted)}
@@ -95,17 +99,18 @@ def _idle_connections(ctx: CommandContext, *, everybodys: bool) -> Iterator[Docu
 def _idle_sessions(ctx: CommandContext, *, everybodys: bool) -> Iterator[Document]:
     """Iterate over the open transactions in which nothing runs."""
     busy = {request.session_id for _, request in operations.running(ctx.node)}
+    mine = {uid_of(user, db) for db, user in ctx.who}
     for session in ctx.node.sessions.live():
         if session.id not in ctx.node.transactions.open or session.id in busy:
             continue
-        if everybodys or _is_mine(ctx, session.owner):
+        if everybodys or not ctx.node.auth or session.uid in mine:
             numbers = {"txnNumber": Int64(session.txn_number), "autocommit": False}
             yield {
                 "type": "idleSession",
                 "host": ctx.node.address,
                 "desc": "inactive transaction",
                 "active": False,
-                "lsid": {"id": Binary(session.id, 4), "uid": session.uid},
+                "lsid": lsid_of(session.id),
                 "transaction": {"parameters": numbers},
             }
 

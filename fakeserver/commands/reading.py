@@ -110,7 +110,9 @@ def reader(ctx: CommandContext, db: str) -> Callable[[Any], list[Document]]:
     def read(name: Any) -> list[Document]:
         target = Namespace(name["db"], name["coll"]) if isinstance(name, dict) else Namespace(db, name)
         ns, pipeline, collection = ctx.catalog.resolve(target)
-        options = query_of(ctx, {}, collection, read=read)
+        # What a view of another database names is of that database.
+        inner = read if target.db == db else reader(ctx, target.db)
+        options = query_of(ctx, {}, collection, read=inner)
         return ctx.catalog.engine.aggregate(ns, pipeline, options=options)
 
     return read

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fakeserver.access.roles import Privilege, RoleName, merged
-from fakeserver.commands.roles import privileges_of
+from fakeserver.access.names import privileges_of, role_names
+from fakeserver.access.privileges import Privilege, merged
+from fakeserver.access.roles import RoleName
 from fakeserver.commands.table import CommandTable, Reply, first_argument
-from fakeserver.commands.users import role_names
 from fakeserver.errors import CommandError
 from fakeserver.idl import Field, Fields
 from mongowire.codes import ErrorCode

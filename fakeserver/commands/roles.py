@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.access.roles import ANYTHING, CLUSTER, Privilege, Resource, RoleName, built_in, built_in_roles
+from fakeserver.access.names import Everyone, privileges_of, role_names, roles_asked_for
+from fakeserver.access.roles import RoleName, built_in, built_in_roles
 from fakeserver.access.users import Role
 from fakeserver.commands.table import CommandTable, Reply, first_argument
-from fakeserver.commands.users import role_name, role_names
 from fakeserver.errors import CommandError
 from fakeserver.idl import Field, Fields
 from mongowire.codes import ErrorCode
@@ -78,12 +78,11 @@ def roles_info(ctx: CommandContext, command: dict[str, Any]) -> Reply:
 
 
 def _asked_for(ctx: CommandContext, command: dict[str, Any]) -> list[Role]:
-    users, target = ctx.node.users, first_argument(command)
-    if isinstance(target, int | float) and target == 1:
+    users, asked = ctx.node.users, roles_asked_for(first_argument(command), ctx.db)
+    if isinstance(asked, Everyone):
         shown = built_in_roles(ctx.db) if command.get("showBuiltinRoles") else ()
         return [*users.roles_of(ctx.db), *(role for name in shown if (role := users.role(name)) is not None)]
-    names = target if isinstance(target, list) else [target]
-    found = [users.role(role_name(name, ctx.db)) for name in names]
+    found = [users.role(name) for name in asked]
     return [role for role in found if role is not None]
 
 
@@ -100,31 +99,3 @@ def _described(ctx: CommandContext, role: Role, command: dict[str, Any]) -> dict
         described["privileges"] = [each.document() for each in role.privileges]
         described["inheritedPrivileges"] = [each.document() for each in users.privileges([role.role])]
     return described
-
-
-def privileges_of(documents: list[dict[str, Any]]) -> tuple[Privilege, ...]:
-    """Return the privileges of a command's array. Raises `CommandError` 9."""
-    return tuple(_privilege(document) for document in documents)
-
-
-def _privilege(document: dict[str, Any]) -> Privilege:
-    resource, actions = document.get("resource"), document.get("actions")
-    if not isinstance(resource, dict) or not isinstance(actions, list) or not actions:
-        raise CommandError(
-            ErrorCode.FAILED_TO_PARSE, "a privilege has a resource, and actions that are not empty"
-        )
-    return Privilege(_resource(resource), frozenset(map(str, actions)))
-
-
-def _resource(document: dict[str, Any]) -> Resource:
-    if document.get("anyResource"):
-        return ANYTHING
-    if document.get("cluster"):
-        return CLUSTER
-    db, collection = document.get("db"), document.get("collection")
-    if not isinstance(db, str) or not isinstance(collection, str):
-        raise CommandError(
-            ErrorCode.FAILED_TO_PARSE,
-            "a resource is {db, collection}, {cluster: true} or {anyResource: true}",
-        )
-    return Resource(db, collection)

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from fakeserver.access.privileges import CLUSTER
 from fakeserver.commands.table import CommandTable, Reply, first_argument
+from fakeserver.errors import CommandError
 from fakeserver.idl import Field, Fields
 from fakeserver.operations import kill_sessions as kill_operations
-from fakeserver.sessions import TIMEOUT_MINUTES
-from fakeserver.stages.session import parse_session_id
+from fakeserver.sessions import TIMEOUT_MINUTES, session_key, uid_of
+from fakeserver.stages.session import own_session, parse_session_id
+from mongowire.codes import ErrorCode
 from mongowire.ids import uuid
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from fakeserver.commands.context import CommandContext
     from fakeserver.sessions import Session
 
@@ -35,22 +40,28 @@ def _list_of(command: str, of: str = "object") -> Fields:
 def start_session(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
     """Begin a logical session."""
     session_id = uuid(ctx.node.rng)
-    ctx.node.sessions.use(bytes(session_id), ctx.now)
+    _use(ctx, own_session(ctx.node, ctx.connection, {"id": session_id}, "lsid"))
     return {"id": {"id": session_id}, "timeoutMinutes": TIMEOUT_MINUTES}
 
 
 @table.command("refreshSessions", kind="internal", fields=_list_of("refreshSessions"))
 def refresh_sessions(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Keep logical sessions from timing out."""
-    for session_id in _ids(command, "refreshSessions.refreshSessionsFromClient"):
-        ctx.node.sessions.use(session_id, ctx.now)
+    for key in _keys(ctx, command, "refreshSessions.refreshSessionsFromClient"):
+        _use(ctx, key)
     return {}
 
 
-@table.command("endSessions", kind="internal", requires_auth=False, fields=_list_of("endSessions"))
+def _use(ctx: CommandContext, key: bytes) -> None:
+    session = ctx.node.sessions.use(key, ctx.now)
+    if ctx.node.auth and session.uid == ctx.connection.identity.session_uid:
+        session.user = ctx.connection.identity.session_user
+
+
+@table.command("endSessions", kind="internal", fields=_list_of("endSessions"))
 def end_sessions(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """End logical sessions."""
-    ended = _ids(command, "endSessions.endSessionsFromClient")
+    ended = _keys(ctx, command, "endSessions.endSessionsFromClient")
     ctx.node.sessions.end(ended)
     ctx.node.transactions.abort_sessions(ended)
     return {}
@@ -58,10 +69,18 @@ def end_sessions(ctx: CommandContext, command: dict[str, Any]) -> Reply:
 
 @table.command("killSessions", kind="internal", fields=_list_of("killSessions"))
 def kill_sessions(ctx: CommandContext, command: dict[str, Any]) -> Reply:
-    """Kill logical sessions with their cursors and transactions; no session named means all."""
-    named = _ids(command, "killSessions.killSessionsFromClient")
-    _kill(ctx, named or ctx.node.sessions.ids())
+    """Kill logical sessions with their cursors and transactions; no session named means all one's own."""
+    named = _keys(ctx, command, "killSessions.killSessionsFromClient", "killAnySession")
+    _kill(ctx, named or _own(ctx))
     return {}
+
+
+def _own(ctx: CommandContext) -> list[bytes]:
+    """Return the client's own sessions, which are all where there is no access control."""
+    if not ctx.node.auth:
+        return ctx.node.sessions.ids()
+    uid = ctx.connection.identity.session_uid
+    return ctx.node.sessions.ids_of(lambda session: session.uid == uid)
 
 
 @table.command(
@@ -71,9 +90,13 @@ def kill_sessions(ctx: CommandContext, command: dict[str, Any]) -> Reply:
 )
 def kill_all_sessions(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Kill the logical sessions of users, or of everybody."""
-    users = {(each["db"], each["user"]) for each in first_argument(command)}
-    _kill(ctx, ctx.node.sessions.ids_of(lambda session: not users or bool(users & session.owner)))
+    uids = _uids(first_argument(command))
+    _kill(ctx, ctx.node.sessions.ids_of(lambda session: not uids or session.uid in uids))
     return {}
+
+
+def _uids(users: Iterable[Mapping[str, str]]) -> frozenset[bytes]:
+    return frozenset(uid_of(each["user"], each["db"]) for each in users)
 
 
 @table.command(
@@ -84,6 +107,12 @@ def kill_all_sessions(ctx: CommandContext, command: dict[str, Any]) -> Reply:
 def kill_all_sessions_by_pattern(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Kill the logical sessions that one of the patterns fits, or all without any."""
     patterns = first_argument(command)
+    privileges = ctx.privileges
+    in_names = any({"users", "roles"} & pattern.keys() for pattern in patterns)
+    if in_names and privileges is not None and not privileges.permit(CLUSTER, "impersonate"):
+        raise CommandError(
+            ErrorCode.UNAUTHORIZED, "Not authorized to impersonate in killAllSessionsByPattern"
+        )
     _kill(ctx, ctx.node.sessions.ids_of(lambda session: not patterns or _fits_any(session, patterns)))
     return {}
 
@@ -94,16 +123,16 @@ def _fits_any(session: Session, patterns: list[dict[str, Any]]) -> bool:
 
 def _fits(session: Session, pattern: dict[str, Any]) -> bool:
     if "lsid" in pattern:
-        uid = pattern["lsid"].get("uid", session.uid)
-        return parse_session_id(pattern["lsid"], "lsid") == session.id and bytes(uid) == session.uid
+        uid = bytes(pattern["lsid"].get("uid", session.uid))
+        return session_key(parse_session_id(pattern["lsid"], "lsid"), uid) == session.id
     if "uid" in pattern:
         return bytes(pattern["uid"]) == session.uid
-    users = {(each["db"], each["user"]) for each in pattern.get("users", ())}
-    return not users or bool(users & session.owner)
+    uids = _uids(pattern.get("users", ()))
+    return not uids or session.uid in uids
 
 
-def _ids(command: dict[str, Any], path: str) -> list[bytes]:
-    return [parse_session_id(lsid, path) for lsid in first_argument(command)]
+def _keys(ctx: CommandContext, command: dict[str, Any], path: str, *leave: str) -> list[bytes]:
+    return [own_session(ctx.node, ctx.connection, lsid, path, *leave) for lsid in first_argument(command)]
 
 
 def _kill(ctx: CommandContext, session_ids: list[bytes]) -> None:

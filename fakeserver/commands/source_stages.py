@@ -5,11 +5,13 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any, Final
 
-from bson import Binary, Int64
+from bson import Int64
 
+from fakeserver.access.session_listing import SessionListing
 from fakeserver.commands.operations import current_operations
 from fakeserver.commands.statistics import collection_stats
 from fakeserver.errors import CommandError
+from fakeserver.sessions import NO_USER, lsid_of
 from fakeserver.storage.expressions import compile_expression
 from fakeserver.storage.scope import Scope
 from fakeserver.storage.values import is_object, type_name
@@ -72,14 +74,20 @@ def _index_stats(ctx: CommandContext, ns: Namespace, _argument: Any) -> list[Doc
     ]
 
 
-def _local_sessions(ctx: CommandContext, _ns: Namespace, _argument: Any) -> list[Document]:
-    elapsed = ctx.utc()
+def _local_sessions(ctx: CommandContext, _ns: Namespace, argument: Any) -> list[Document]:
+    """Return sessions: everybody's, those of users, or the client's own."""
+    uids = SessionListing.parse("$listLocalSessions", argument).uids
+    if uids is not None and not uids:
+        uids = frozenset({ctx.connection.identity.session_uid if ctx.node.auth else NO_USER})
+    now = ctx.utc()
     return [
         {
-            "_id": {"id": Binary(session.id, 4), "uid": session.uid},
-            "lastUse": elapsed - dt.timedelta(seconds=max(ctx.now - session.last_use, 0.0)),
+            "_id": lsid_of(session.id),
+            "lastUse": now - dt.timedelta(seconds=max(ctx.now - session.last_use, 0.0)),
+            **({"user": session.user} if session.user else {}),
         }
         for session in ctx.node.sessions.live()
+        if uids is None or session.uid in uids
     ]
 
 

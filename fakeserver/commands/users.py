@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.access.roles import RoleName
+from fakeserver.access.names import Everyone, role_names, users_asked_for
 from fakeserver.access.scram import MECHANISMS, SHA_1
 from fakeserver.access.users import EXTERNAL, Password
 from fakeserver.commands.table import CommandTable, Reply, first_argument
@@ -20,6 +20,7 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from fakeserver.access.roles import RoleName
     from fakeserver.access.users import User
     from fakeserver.commands.context import CommandContext
 
@@ -149,41 +150,11 @@ def _described(ctx: CommandContext, user: User, command: dict[str, Any]) -> dict
 
 
 def _asked_for(ctx: CommandContext, target: Any) -> list[User]:
-    users = ctx.node.users
-    if isinstance(target, dict) and target.get("forAllDBs"):
-        return users.all()
-    if isinstance(target, int | float) and target == 1:
-        return [user for user in users.all() if user.db == ctx.db]
-    names = target if isinstance(target, list) else [target]
-    found = [users.find(*_user_name(name, ctx.db)) for name in names]
+    users, asked = ctx.node.users, users_asked_for(target, ctx.db)
+    if isinstance(asked, Everyone):
+        return [user for user in users.all() if asked.db in {None, user.db}]
+    found = [users.find(*name) for name in asked]
     return [user for user in found if user is not None]
-
-
-def _user_name(name: Any, db: str) -> tuple[str, str]:
-    if type(name) is str:  # JavaScript code is a `str` too
-        return name, db
-    if isinstance(name, dict) and type(name.get("user")) is str and type(name.get("db")) is str:
-        return name["user"], name["db"]
-    raise CommandError(
-        ErrorCode.BAD_VALUE,
-        "UserName must be either a string or an object with the fields 'user' and 'db'",
-    )
-
-
-def role_names(roles: list[Any], db: str) -> tuple[RoleName, ...]:
-    """Return the roles of a command's array: names of this database, or documents. Raises `CommandError`."""
-    return tuple(role_name(each, db) for each in roles)
-
-
-def role_name(role: Any, db: str) -> RoleName:
-    """Return one role, a name or a document `{role, db}`. Raises `CommandError` 2."""
-    if type(role) is str:
-        return RoleName(role, db)
-    if isinstance(role, dict) and type(role.get("role")) is str and type(role.get("db")) is str:
-        return RoleName(role["role"], role["db"])
-    raise CommandError(
-        ErrorCode.BAD_VALUE, "Role names must be either strings or objects with the fields 'role' and 'db'"
-    )
 
 
 def _password(command: dict[str, Any]) -> Password | None:

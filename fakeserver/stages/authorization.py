@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.access.required import needs
-from fakeserver.access.roles import permits
-from fakeserver.commands.table import first_argument
+from fakeserver.access.ask import Ask
+from fakeserver.access.required import permitted
 from fakeserver.errors import CommandError
 from fakeserver.pipeline import PASS, Action, Stage, Step
 from mongowire.codes import ErrorCode
@@ -51,12 +50,11 @@ class Authorization(Stage):
 def _check_privileges(request: RequestContext) -> None:
     node, command = request.node, request.command
     assert command is not None
-    identity, bypass = request.connection.identity, node.bypasses(request.connection)
-    wanted = list(needs(request.spec, request.db, command))
-    if not wanted or _asks_of_itself(request, command):
+    if not request.spec.requires_auth:
         return
-    privileges = identity.privileges(node.users, bypass=bypass)
-    if not all(permits(privileges, resource, action) for resource, action in wanted):
+    identity, bypass = request.connection.identity, node.bypasses(request.connection)
+    ask = Ask(node, identity, identity.privileges(node.users, bypass=bypass), request.db, command)
+    if not _is_permitted(request, ask):
         from fakeserver.storage.printing import show_document  # noqa: PLC0415 - refusals are few
 
         raise CommandError(
@@ -65,17 +63,17 @@ def _check_privileges(request: RequestContext) -> None:
         )
 
 
-def _asks_of_itself(request: RequestContext, command: dict[str, Any]) -> bool:
-    """Say whether a user wants to know about itself, as anybody may."""
-    if request.spec.name != "usersInfo":
-        return False
-    target, mine = first_argument(command), request.connection.identity.names
-    asked = target if isinstance(target, list) else [target]
-    return bool(asked) and all(_user(each, request.db) in mine for each in asked)
+def _is_permitted(request: RequestContext, ask: Ask) -> bool:
+    """Say whether a command is permitted: a server refuses all in the same words, for whatever reason.
 
-
-def _user(name: Any, db: str) -> tuple[Any, Any]:
-    return (name.get("db"), name.get("user")) if isinstance(name, dict) else (db, name)
+    Raises `CommandError` for what is wrong with it otherwise.
+    """
+    try:
+        return permitted(request.spec, ask)
+    except CommandError as error:
+        if error.code == ErrorCode.UNAUTHORIZED:
+            return False
+        raise
 
 
 def _redacted(command: dict[str, Any]) -> dict[str, Any]:

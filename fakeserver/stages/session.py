@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import Binary, Int64
 from bson.binary import UUID_SUBTYPE
 
+from fakeserver.access.privileges import CLUSTER
 from fakeserver.errors import CommandError
 from fakeserver.idl import type_name
 from fakeserver.pipeline import PASS, Action, Stage, Step
+from fakeserver.sessions import session_key
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
+    from fakeserver.connection_state import ConnectionState
+    from fakeserver.node import Node
     from fakeserver.request import RequestContext
 
 _TXN_NUMBER_NOT_HERE: Final = 50889
@@ -35,13 +39,60 @@ class SessionFields(Stage):
         assert command is not None
         lsid = command.get("lsid")
         if lsid is not None:
-            request.session_id = session_id = parse_session_id(lsid, "lsid")
-            session = request.node.sessions.use(session_id, now)
             if request.node.auth:
-                session.owner = request.connection.identity.names
+                _take_own(request, lsid, now)
+            else:
+                request.session_id = session_id = parse_session_id(lsid, "lsid")
+                request.node.sessions.use(session_id, now)
         if "txnNumber" in command or "autocommit" in command or "startTransaction" in command:
+            if request.node.auth and _has_no_sessions(request):
+                return PASS
             _check_transaction_fields(request, command)
         return PASS
+
+
+def _take_own(request: RequestContext, lsid: Any, now: float) -> None:
+    """Use the session that a user means; who is nobody has none, and what it says of one is not heard."""
+    if not _is_known(request):
+        return
+    identity = request.connection.identity
+    request.session_id = key = own_session(request.node, request.connection, lsid, "lsid")
+    session = request.node.sessions.use(key, now)
+    if not session.user and session.uid == identity.session_uid:
+        session.user = identity.session_user
+
+
+def _has_no_sessions(request: RequestContext) -> bool:
+    """Say whether a client uses the localhost exception, whose commands belong to no session."""
+    return request.spec.requires_auth and not _is_known(request)
+
+
+def _is_known(request: RequestContext) -> bool:
+    return request.connection.identity.is_known(request.node.users, bypass=False)
+
+
+def own_session(node: Node, connection: ConnectionState, lsid: Any, path: str, *leave: str) -> bytes:
+    """Return the key of the session that a client means by an `lsid`: its own of that UUID.
+
+    Another user's, told by the digest `uid`, is for those who may `impersonate`, or have another `leave` on
+    the cluster. Raises `CommandError` 14, 40414 or 207, and 13 for a client without a user.
+    """
+    uuid = parse_session_id(lsid, path)
+    if not node.auth:
+        return uuid
+    uid = lsid.get("uid")
+    if uid is None:
+        return session_key(uuid, connection.identity.session_uid)
+    if not isinstance(uid, bytes):
+        raise CommandError(
+            ErrorCode.TYPE_MISMATCH,
+            f"BSON field '{path}.uid' is the wrong type '{type_name(uid)}', expected type 'binData'",
+        )
+    privileges = connection.identity.privileges(node.users, bypass=node.bypasses(connection))
+    others = any(privileges.permit(CLUSTER, action) for action in (*leave, "impersonate"))
+    if not others and uid != connection.identity.session_uid:
+        raise CommandError(ErrorCode.UNAUTHORIZED, "Unauthorized to set user digest in LogicalSessionId")
+    return session_key(uuid, bytes(uid))
 
 
 def parse_session_id(lsid: Any, path: str) -> bytes:

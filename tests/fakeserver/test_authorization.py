@@ -9,7 +9,8 @@ from access import ADMIN, log_in_as
 from talking import Deployment, Talker, play
 
 from fakeserver import ClusterSpec, UserSpec
-from fakeserver.access.roles import CLUSTER, Resource, RoleName, built_in, permits
+from fakeserver.access.privileges import CLUSTER, Privileges, Resource
+from fakeserver.access.roles import RoleName, built_in
 
 SPEC = ClusterSpec.replica_set(1, auth=True, users=(ADMIN,))
 
@@ -93,12 +94,11 @@ def test_a_built_in_role_permits_what_it_is_for(roles: tuple[Any, ...], db: str,
 
 
 def test_system_collections_are_not_for_ordinary_roles() -> None:
-    everywhere = built_in(RoleName("readWriteAnyDatabase", "admin"))
-    assert everywhere is not None
-    assert permits(everywhere, Resource("admin", "c"), "find")
-    assert permits(everywhere, Resource("db", "system.js"), "find")
-    assert not permits(everywhere, Resource("admin", "system.users"), "find")
-    assert not permits(everywhere, CLUSTER, "find")
+    everywhere = Privileges(built_in(RoleName("readWriteAnyDatabase", "admin")) or ())
+    assert everywhere.permit(Resource("admin", "c"), "find")
+    assert everywhere.permit(Resource("db", "system.js"), "find")
+    for place in (Resource("admin", "system.users"), Resource("db", "system.views"), CLUSTER):
+        assert not everywhere.permit(place, "find")
     assert built_in(RoleName("root", "db")) is None
 
 
@@ -125,7 +125,8 @@ def test_a_connection_tells_its_users_roles_and_privileges() -> None:
         info = (await talker.ok({"connectionStatus": 1, "showPrivileges": True}))["authInfo"]
         assert info["authenticatedUsers"] == [{"user": "x", "db": "db"}]
         assert info["authenticatedUserRoles"] == [{"role": "read", "db": "db"}]
-        (privilege,) = info["authenticatedUserPrivileges"]
+        privilege, scripts = info["authenticatedUserPrivileges"]
+        assert scripts["resource"] == {"db": "db", "collection": "system.js"}
         assert privilege["resource"] == {"db": "db", "collection": ""}
         assert "find" in privilege["actions"]
 

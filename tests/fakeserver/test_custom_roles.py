@@ -82,7 +82,7 @@ def test_the_built_in_roles_are_told_about_when_asked_for() -> None:
         for db in ("db", "admin"):
             reply = await admin.ok({"rolesInfo": 1, "showBuiltinRoles": True, "$db": db})
             told[db] = {each["role"] for each in reply["roles"]}
-        assert told["db"] == {"r", "read", "readWrite", "dbAdmin", "dbOwner", "userAdmin"}
+        assert told["db"] == {"r", "read", "readWrite", "dbAdmin", "dbOwner", "enableSharding", "userAdmin"}
         assert told["admin"] >= {"root", "clusterMonitor", "read"}
 
     play(scenario, SPEC)

@@ -1,0 +1,83 @@
+"""What a client asks for, and what it may do: all that a rule of access looks at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from fakeserver.access.privileges import CLUSTER, Resource
+from fakeserver.commands.table import first_argument
+from fakeserver.idl import truth
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from fakeserver.access.privileges import Privileges
+    from fakeserver.access.session import Identity
+    from fakeserver.node import Node
+
+Need: TypeAlias = "tuple[Resource, tuple[str, ...]]"
+"""A resource, and the actions that are needed on it."""
+
+
+@dataclass(slots=True)
+class Ask:
+    """A validated command on a database, and who sends it."""
+
+    node: Node
+    identity: Identity
+    privileges: Privileges
+    db: str
+    command: dict[str, Any]
+
+    def may(self, resource: Resource, *actions: str) -> bool:
+        """Say whether all of the actions are permitted on a resource."""
+        return self.privileges.permit(resource, *actions)
+
+    def may_all(self, needs: Iterable[Need]) -> bool:
+        """Say whether everything that is needed is permitted."""
+        return all(self.privileges.permit(resource, *actions) for resource, actions in needs)
+
+    @property
+    def target(self) -> Any:
+        """What stands under the command's own name."""
+        return first_argument(self.command)
+
+    @property
+    def collection(self) -> Resource:
+        """The collection that the command names; the database where it names none."""
+        target = self.target
+        return Resource(self.db, target if isinstance(target, str) else "")
+
+    def of(self, command: dict[str, Any]) -> Ask:
+        """Return the same client's asking for another command on the same database."""
+        return Ask(self.node, self.identity, self.privileges, self.db, command)
+
+
+Rule: TypeAlias = "Callable[[Ask], bool]"
+"""Says whether a command is permitted. Raises `CommandError` for one that a server refuses to check."""
+
+
+def anybody(_ask: Ask) -> bool:
+    """Permit it to all who are authenticated, or need not be."""
+    return True
+
+
+def on_collection(*actions: str) -> Rule:
+    """Return the rule of a command that needs actions on the collection that it names."""
+    return lambda ask: ask.may(ask.collection, *actions)
+
+
+def on_database(*actions: str) -> Rule:
+    """Return the rule of a command that needs actions on its database."""
+    return lambda ask: ask.may(Resource(ask.db), *actions)
+
+
+def on_cluster(*actions: str) -> Rule:
+    """Return the rule of a command that needs actions on the cluster."""
+    return lambda ask: ask.may(CLUSTER, *actions)
+
+
+def is_set(command: Mapping[str, Any], name: str) -> bool:
+    """Say whether a field holds a true value, as a handler reads it."""
+    return truth(command.get(name, False))
