@@ -16,6 +16,8 @@ call does nothing.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from greenlet import getcurrent, greenlet
@@ -49,7 +51,8 @@ class Worker(greenlet):
     def __init__(self) -> None:
         super().__init__(self._work)
         self._caller: greenlet = getcurrent()
-        self._until = 0.0
+        self.until = 0.0
+        """When its turn is over."""
         self.switch()
 
     def call(
@@ -64,12 +67,12 @@ class Worker(greenlet):
         It gives way at the first yield point at which the node's clock says `until` or later.
         """
         self.request = request
-        self._caller, self._until = getcurrent(), until
+        self._caller, self.until = getcurrent(), until
         return self.switch(walk, request, now)
 
     def resume(self, until: float) -> Any:
         """Go on with a call that gave way, as `call` does."""
-        self._caller, self._until = getcurrent(), until
+        self._caller, self.until = getcurrent(), until
         return self.switch()
 
     def _work(self) -> None:
@@ -85,7 +88,7 @@ class Worker(greenlet):
         """Give way when the turn is over. Raises `CommandError` for what ended the request meanwhile."""
         request = self.request
         assert request is not None
-        if request.node.clock.now() >= self._until:
+        if request.node.clock.now() >= self.until:
             with request.giving_way():
                 self._caller.switch(GAVE_WAY)
 
@@ -111,3 +114,17 @@ def interruptible(items: Iterable[T]) -> Iterator[T]:
     for item in items:
         check()
         yield item
+
+
+@contextmanager
+def in_one_turn() -> Iterator[None]:
+    """Keep others from having their turn inside, as a server's exclusive lock does."""
+    worker = getcurrent()
+    if type(worker) is not Worker:
+        yield
+        return
+    until, worker.until = worker.until, inf
+    try:
+        yield
+    finally:
+        worker.until = until

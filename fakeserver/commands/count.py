@@ -46,7 +46,5 @@ def count(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     if not wanted and hint is None:
         total = max(engine.stats(source).count - skip, 0)
         return {"n": min(total, limit) if limit else total}
-    query = query_of(
-        ctx, request, collection, filter=wanted, skip=skip, limit=limit, projection={"_id": 1}, hint=hint
-    )
+    query = query_of(ctx, request, collection, filter=wanted, skip=skip, limit=limit, hint=hint)
     return {"n": len(engine.find(source, query))}

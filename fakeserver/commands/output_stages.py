@@ -11,9 +11,10 @@ from fakeserver.commands.documents import check_limits
 from fakeserver.commands.reading import query_of
 from fakeserver.errors import CommandError, WriteError
 from fakeserver.idl import Field, Fields
+from fakeserver.interrupts import in_one_turn, interruptible
 from fakeserver.oplog import Written
 from fakeserver.sizes import TOO_LARGE_TO_UPSERT, check_updated
-from fakeserver.storage.engine import Namespace, Query, Update
+from fakeserver.storage.engine import Changed, Namespace, Query, Update
 from fakeserver.storage.expressions import compile_expression
 from fakeserver.storage.indexes import duplicate_key
 from fakeserver.storage.paths import exactly, split
@@ -25,9 +26,11 @@ from mongowire.ids import uuid
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from bson import Binary
+
     from fakeserver.catalog import Collection
     from fakeserver.commands.context import CommandContext
-    from fakeserver.storage.engine import Changed, Document
+    from fakeserver.storage.engine import Document
 
 NAMES: Final = frozenset({"$out", "$merge"})
 
@@ -109,41 +112,39 @@ class Out(_Writer):
     """`$out`: the results take the place of a collection's documents; its options and indexes stay."""
 
     def write(self, documents: list[Document]) -> None:
-        """Replace the target's documents."""
-        existing = self.ctx.catalog.get(self.target)
-        collection, made = self.ctx.catalog.ensure(self.target)
+        """Replace the target's documents: fill a collection on the side, and give it the name."""
+        ctx = self.ctx
+        existing = ctx.catalog.get(self.target)
+        collection, _made = ctx.catalog.ensure(self.target)
         if collection.is_capped:
             raise CommandError(17152, f"namespace '{self.target}' is capped so it can't be used for $out")
-        engine = self.ctx.catalog.engine
-        before = [] if made else engine.delete(self.target, Query())
-        changes: list[Changed] = []
+        engine, made = ctx.catalog.engine, uuid(ctx.node.rng)
+        aside = Namespace(self.target.db, f"tmp.agg_out.{made.as_uuid()}")
         try:
-            for document in documents:
-                self._store(collection, document, changes)
+            engine.create(aside)
+            for index in collection.indexes.values():
+                if index.name != "_id_":
+                    engine.create_index(aside, index)
+            changes = [self._store(collection, aside, document) for document in interruptible(documents)]
         except CommandError as error:
-            engine.delete(self.target, Query())
-            for document in before:
-                engine.insert(self.target, document)
+            engine.drop(aside)
             raise _explained(error) from None
-        self._enter(changes, existing)
+        engine.drop(self.target)
+        engine.rename(aside, self.target)
+        self._enter(changes, aside, made, existing)
 
-    def _store(self, collection: Collection, document: Document, changes: list[Changed]) -> None:
+    def _store(self, collection: Collection, aside: Namespace, document: Document) -> Changed:
         if "_id" not in document:
             document = {"_id": self.ctx.object_id(), **document}
-
         check_limits(document)
+        collection.validate(document, bypassing=not self.checked)
+        return Changed(None, self.ctx.catalog.engine.insert(aside, document))
 
-        def accept(change: Changed) -> None:
-            if change.after is not None:
-                collection.validate(change.after, bypassing=not self.checked)
-            changes.append(change)
-
-        self.ctx.catalog.engine.insert(self.target, document, accept=accept)
-
-    def _enter(self, changes: list[Changed], replaced: Collection | None) -> None:
-        """Enter in the oplog what a server does: fill a collection on the side, and give it the name."""
-        ctx, made = self.ctx, uuid(self.ctx.node.rng)
-        aside = Namespace(self.target.db, f"tmp.agg_out.{made.as_uuid()}")
+    def _enter(
+        self, changes: list[Changed], aside: Namespace, made: Binary, replaced: Collection | None
+    ) -> None:
+        """Enter in the oplog what a server does."""
+        ctx = self.ctx
         detail: Document = {"nsType": "collection", "idIndex": None}
         ctx.command_applied(aside.db, {"create": aside.collection, "temp": True}, uuid=made, detail=detail)
         for change in changes:
@@ -167,9 +168,10 @@ class Merge(_Writer):
     def write(self, documents: list[Document]) -> None:
         """Merge the results into the target."""
         self.ctx.ensure(self.target)
-        for document in documents:
+        for document in interruptible(documents):
             try:
-                self._merge(document)
+                with in_one_turn():  # what matched is what is changed
+                    self._merge(document)
             except CommandError as error:
                 raise _explained(error) from None
 

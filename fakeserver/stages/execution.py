@@ -8,6 +8,7 @@ from fakeserver.commands.context import CommandContext
 from fakeserver.commands.table import first_argument
 from fakeserver.errors import CommandError
 from fakeserver.failpoints import DISABLE_AWAIT_DATA, FAIL_AFTER_SESSION_CHECK_OUT, FAIL_IN_RUN_COMMAND
+from fakeserver.interrupts import in_one_turn
 from fakeserver.lag import committed
 from fakeserver.pipeline import PASS, Action, Await, Disconnect, Park, Stage, Step
 from fakeserver.sessions import RetryableWrite, Use
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 _EXCLUSIVE: Final = frozenset(
     {"collMod", "convertToCapped", "createIndexes", "drop", "dropDatabase", "dropIndexes", "renameCollection"}
 )
-"""What waits until no open transaction uses the collection."""
+"""What waits until no open transaction uses the collection, and has it for itself while it runs."""
 
 
 class Execute(Stage):
@@ -55,7 +56,11 @@ class Execute(Stage):
                 context.run_again(now)
             if node.transactions.open and not request.has_autocommit:
                 _wait_for_transactions(request, now)
-            request.body = request.spec.handler(context, command)
+            if request.spec.name in _EXCLUSIVE:
+                with in_one_turn():
+                    request.body = request.spec.handler(context, command)
+            else:
+                request.body = request.spec.handler(context, command)
             if request.routed is not None:
                 _answered(request, request.routed)
         except Park as park:

@@ -1,8 +1,9 @@
 """What the commands ask of a storage engine.
 
-Documents are plain dictionaries of `bson` types. An engine owns its documents: what goes in is copied, what
-`find` and `aggregate` return belongs to the caller, and what `Changed` shows is the engine's own, to be
-read and left alone. It knows no cursors, sessions or replies; those stay in `fakeserver.commands`.
+Documents are plain dictionaries of `bson` types, and values: what goes in is copied, and what comes out, of
+`find` and `aggregate` or in a `Changed`, is the engine's own, to be read and left alone. A change stores
+another document, so what was read stays as it was. An engine knows no cursors, sessions or replies; those
+stay in `fakeserver.commands`.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class MongomockEngine:
         return stored
 
     def find(self, ns: Namespace, query: Query) -> list[Document]:
-        """Return copies of the documents that match."""
+        """Return the documents that match."""
         collection = self._collections.get(ns)
         if collection is None:
             return self._find(None, query, self._scope(query))
@@ -104,16 +104,15 @@ class MongomockEngine:
             return []
         if query.return_key:
             plan = collection.plan(query)
-            return [copy_value(index_key(document, plan)) for _key, document in interruptible(pairs)]
+            return [index_key(document, plan) for _key, document in interruptible(pairs)]
         if project is not None:
-            projected = [copy_value(project(document)) for _key, document in interruptible(pairs)]
+            projected = [project(document) for _key, document in interruptible(pairs)]
             scope.settle()
             return projected
-        copies = [copy_value(document) for _key, document in interruptible(pairs)]
         if query.show_record_id:
-            for (key, _document), document in zip(pairs, copies, strict=True):
-                document["$recordId"] = bson.Int64(collection.records[key])
-        return copies
+            records = collection.records
+            return [{**document, "$recordId": bson.Int64(records[key])} for key, document in pairs]
+        return [document for _key, document in pairs]
 
     def update(self, ns: Namespace, update: Update, *, accept: Accept | None = None) -> UpdateResult:
         """Apply one statement to copies, and store those that changed."""
@@ -168,7 +167,7 @@ class MongomockEngine:
                 documents = [document for _key, document in select(collection, options, scope)]
             else:
                 documents = [] if collection is None else read_for(collection, pipeline, options, scope)
-        results = [copy_value(document) for document in interruptible(run(documents))]
+        results = run(documents)
         scope.settle()
         return results
 

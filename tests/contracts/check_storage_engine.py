@@ -56,12 +56,17 @@ def what_goes_in_is_copied(make: Make) -> None:
     assert engine.find(NS, Query()) == [{"_id": 1, "list": [{"a": 1}]}]
 
 
-def what_comes_out_belongs_to_the_caller(make: Make) -> None:
-    engine = filled(make, {"_id": 1, "list": [1]})
-    engine.find(NS, Query())[0]["list"].append(2)
-    engine.find(NS, Query({"_id": 1}))[0]["list"].append(2)
-    engine.aggregate(NS, [], options=Query())[0]["list"].append(2)
-    assert engine.find(NS, Query()) == [{"_id": 1, "list": [1]}]
+def what_was_read_stays_as_it_was(make: Make) -> None:
+    engine = filled(make, {"_id": 1, "list": [{"a": 1}]})
+    read = [
+        *engine.find(NS, Query()),
+        *engine.find(NS, Query({"_id": 1}, projection={"list": 1})),
+        *engine.aggregate(NS, [], options=Query()),
+    ]
+    engine.update(NS, Update(Query(), {"$push": {"list": 2}}))
+    engine.update(NS, Update(Query(), {"$set": {"list.0.a": 3}}))
+    engine.delete(NS, Query())
+    assert read == [{"_id": 1, "list": [{"a": 1}]}] * 3
 
 
 def a_second_document_with_an_id_is_refused(make: Make) -> None:
@@ -319,7 +324,7 @@ def a_document_claims_its_id_and_its_unique_keys(make: Make) -> None:
 
 STATEMENTS: list[Callable[[Make], None]] = [
     what_goes_in_is_copied,
-    what_comes_out_belongs_to_the_caller,
+    what_was_read_stays_as_it_was,
     a_second_document_with_an_id_is_refused,
     a_collection_that_is_not_there_is_empty,
     documents_come_in_the_order_of_insertion,
