@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from mongowire.whole_file import write_whole
+
 if TYPE_CHECKING:
     import os
 
@@ -42,18 +44,17 @@ def make_certificates(folder: str | os.PathLike[str], *, client: str = "client")
     except ImportError as error:
         raise MissingExtraError("certificates are made with trustme: pip install 'pushbackd[tls]'") from error
     where = Path(folder)
-    where.mkdir(parents=True, exist_ok=True)
     authority = trustme.CA(organization_name="pushbackd", organization_unit_name="tests")
     ca_file, server_file, client_file = (where / name for name in ("ca.pem", "server.pem", "client.pem"))
-    authority.cert_pem.write_to_path(str(ca_file))
     server = authority.issue_cert(
         *_NAMES, common_name="localhost", organization_name="pushbackd", organization_unit_name="servers"
     )
     user = authority.issue_cert(
         common_name=client, organization_name="pushbackd", organization_unit_name="clients"
     )
+    write_whole(ca_file, authority.cert_pem.bytes())
     for certificate, path in ((server, server_file), (user, client_file)):
-        path.touch(_OWNER_ONLY)
-        certificate.private_key_and_cert_chain_pem.write_to_path(str(path))
+        path.unlink(missing_ok=True)  # its permissions may be those of a public file
+        write_whole(path, certificate.private_key_and_cert_chain_pem.bytes(), mode=_OWNER_ONLY)
     subject = x509.load_pem_x509_certificate(user.cert_chain_pems[0].bytes()).subject.rfc4514_string()
     return Certificates(ca_file, server_file, client_file, subject)
