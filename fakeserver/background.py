@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
-from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, overload
 
 import fakeserver
 from fakeserver.failpoints import FAIL_COMMAND
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
     from types import TracebackType
 
     from fakeserver.cluster import Cluster, Node
@@ -20,12 +22,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_STOPPED: Final = "the deployment has stopped"
+_LOOK_SECONDS: Final = 0.5
+"""How long a caller waits before it looks whether the deployment is still there to answer."""
+
 
 class BackgroundCluster:
     """Runs a deployment while its `with` block runs, or from `start` to `stop`.
 
     Everything here may be called from any thread. What reads and changes the deployment does so on the
-    deployment's own loop, so an answer is never half of one state and half of the next.
+    deployment's own loop, so an answer is never half of one state and half of the next. Functions that run
+    there (in `call`, or as a script of the servers) may use `call` too. What waits for the loop itself
+    (`run`, `stop`) raises `RuntimeError` there, and so does everything when the deployment has stopped.
     """
 
     def __init__(self, spec: ClusterSpec) -> None:
@@ -35,6 +43,8 @@ class BackgroundCluster:
 
     def start(self) -> Self:
         """Start the thread and return when every server listens. Raises what starting raised."""
+        if self._thread.ident is not None:
+            raise RuntimeError("the deployment has been started already; make another one")
         self._thread.start()
         try:
             self._ready.result()
@@ -45,9 +55,11 @@ class BackgroundCluster:
 
     def stop(self) -> None:
         """Stop all servers and wait for the thread; stopping twice is allowed."""
+        self._refuse_own_thread("stop")
         if self._thread.is_alive():
             loop, stopping, _ = self._ready.result()
-            loop.call_soon_threadsafe(stopping.set)
+            with suppress(RuntimeError):  # another thread has stopped it meanwhile, and its loop is closed
+                loop.call_soon_threadsafe(stopping.set)
             self._thread.join()
 
     def __enter__(self) -> Self:
@@ -61,7 +73,7 @@ class BackgroundCluster:
     @property
     def cluster(self) -> Cluster:
         """The deployment itself; touch it in `call` only."""
-        return self._ready.result()[2]
+        return self._running()[2]
 
     @property
     def uri(self) -> str:
@@ -84,8 +96,8 @@ class BackgroundCluster:
     def node(self, which: str) -> Node:
         """Return a server by its name or address, or as the "primary" or a "secondary".
 
-        Its verbs run on the deployment's loop: `server.run(server.node("primary").kill)` for one that waits,
-        `server.call(server.node("node1").pause)` for one that does not. Raises `LookupError`.
+        Its verbs run on the deployment's loop: `server.run(server.node("primary").kill)`, whether they wait
+        or not. Raises `LookupError`.
         """
         return self.call(lambda: self.cluster.node(which))
 
@@ -95,20 +107,70 @@ class BackgroundCluster:
         return self.cluster.journal
 
     def call(self, function: Callable[[], T]) -> T:
-        """Run a function on the deployment's loop and return its result, or raise what it raised."""
-        loop, _, _ = self._ready.result()
-        done: Future[T] = Future()
-        loop.call_soon_threadsafe(_fulfil, done, function)
-        return done.result()
+        """Run a function on the deployment's loop and return its result, or raise what it raised.
 
-    def run(self, awaitable: Callable[[], Awaitable[T]]) -> T:
-        """Run an asynchronous function on the deployment's loop: `server.run(server.cluster.step_down)`."""
+        What it returns must be a result: raises `TypeError` for a coroutine, or anything else to be awaited,
+        which is for `run`.
+        """
+        if self._is_own_thread:
+            return _result(function)
+        return self._awaited(_finished(function))
+
+    @overload
+    def run(self, function: Callable[[], Awaitable[T]]) -> T: ...
+
+    @overload
+    def run(self, function: Callable[[], T]) -> T: ...
+
+    def run(self, function: Callable[[], Awaitable[T] | T]) -> T:
+        """Run a function on the deployment's loop, and return its result, awaited where that can be awaited.
+
+        `server.run(server.cluster.step_down)`, `server.run(server.node("primary").kill)`.
+        """
+        self._refuse_own_thread("run")
 
         async def main() -> T:
-            return await awaitable()
+            result = function()
+            return await result if inspect.isawaitable(result) else result
 
-        loop, _, _ = self._ready.result()
-        return asyncio.run_coroutine_threadsafe(main(), loop).result()
+        return self._awaited(main())
+
+    @property
+    def _is_own_thread(self) -> bool:
+        return threading.current_thread() is self._thread
+
+    def _refuse_own_thread(self, verb: str) -> None:
+        if self._is_own_thread:
+            raise RuntimeError(
+                f"{verb} waits for the deployment's loop, which runs what calls it: await the deployment's"
+                f" own verbs there, or use {verb} in another thread"
+            )
+
+    def _running(self) -> tuple[asyncio.AbstractEventLoop, asyncio.Event, Cluster]:
+        if self._thread.ident is None:
+            raise RuntimeError("the deployment is not started: use `with` or `start`")
+        return self._ready.result()
+
+    def _awaited(self, main: Coroutine[Any, Any, T]) -> T:
+        """Return what comes of a coroutine that runs on the deployment's loop."""
+        try:
+            loop = self._running()[0]
+            done = asyncio.run_coroutine_threadsafe(main, loop)
+        except BaseException:
+            main.close()
+            if self._thread.ident is not None and not self._thread.is_alive():
+                raise RuntimeError(_STOPPED) from None
+            raise
+        while True:
+            try:
+                return done.result(_LOOK_SECONDS)
+            except CancelledError:
+                raise RuntimeError(_STOPPED) from None
+            except TimeoutError:
+                if done.done():
+                    return done.result()
+                if not self._thread.is_alive():
+                    raise RuntimeError(_STOPPED) from None
 
     def fail_command(
         self,
@@ -166,8 +228,15 @@ class BackgroundCluster:
             await stopping.wait()
 
 
-def _fulfil(done: Future[T], function: Callable[[], T]) -> None:
-    try:
-        done.set_result(function())
-    except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to the caller
-        done.set_exception(error)
+async def _finished(function: Callable[[], T]) -> T:
+    return _result(function)
+
+
+def _result(function: Callable[[], T]) -> T:
+    result = function()
+    if inspect.isawaitable(result):
+        if inspect.iscoroutine(result):
+            result.close()
+        name = getattr(function, "__qualname__", "the function")
+        raise TypeError(f"{name} returns what must be awaited: give it to `run`")
+    return result

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import asyncio
 import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -85,6 +88,62 @@ def test_an_asynchronous_function_can_run_on_the_deployments_loop(cluster: Backg
         return 42
 
     assert cluster.run(answer) == 42
+
+
+def test_a_verb_that_does_not_wait_runs_too() -> None:
+    with BackgroundCluster(ClusterSpec.replica_set(3)) as cluster:
+        assert cluster.run(cluster.cluster.step_down) is cluster.nodes[0]
+
+
+def test_a_call_within_a_call_is_answered(cluster: BackgroundCluster) -> None:
+    assert cluster.call(lambda: cluster.call(lambda: cluster.primary)) is cluster.nodes[0]
+    assert cluster.call(lambda: cluster.node("primary")) is cluster.nodes[0]
+
+
+@pytest.mark.parametrize("verb", ["run", "stop"])
+def test_what_waits_for_the_loop_is_refused_on_the_loop(cluster: BackgroundCluster, verb: str) -> None:
+    wait = {"run": lambda: cluster.run(lambda: 1), "stop": cluster.stop}[verb]
+    with pytest.raises(RuntimeError, match=f"{verb} waits for the deployment's loop"):
+        cluster.call(wait)
+    assert cluster.call(lambda: "still there") == "still there"
+
+
+def test_a_call_refuses_what_nobody_would_await(cluster: BackgroundCluster) -> None:
+    kill = cluster.nodes[0].kill
+    with pytest.raises(TypeError, match=r"Node\.kill returns what must be awaited: give it to `run`"):
+        _ = cluster.call(kill)
+    assert cluster.primary.is_primary
+    with pytest.raises(TypeError, match="must be awaited"):
+        _ = cluster.call(lambda: cluster.call(kill))
+    cluster.run(kill)
+
+
+def test_nobody_waits_for_a_deployment_that_does_not_run(cluster: BackgroundCluster) -> None:
+    fresh = BackgroundCluster(ClusterSpec.standalone())
+    for use in (lambda: fresh.uri, lambda: fresh.call(lambda: 1), lambda: fresh.run(lambda: 1)):
+        with pytest.raises(RuntimeError, match="is not started"):
+            use()
+    cluster.stop()
+    for use in (lambda: cluster.call(lambda: 1), lambda: cluster.run(lambda: 1)):
+        with pytest.raises(RuntimeError, match="has stopped"):
+            use()
+    with pytest.raises(RuntimeError, match="make another one"):
+        cluster.start()
+
+
+def test_who_waits_while_it_stops_is_told(cluster: BackgroundCluster) -> None:
+    waiting = threading.Event()
+
+    async def forever() -> None:
+        waiting.set()
+        await asyncio.Event().wait()
+
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(cluster.run, forever)
+        waiting.wait()
+        cluster.stop()
+        with pytest.raises(RuntimeError, match="has stopped"):
+            asked.result()
 
 
 def test_a_port_that_is_taken_is_an_error_of_the_caller() -> None:
