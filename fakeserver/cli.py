@@ -12,7 +12,8 @@ import ipaddress
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import fakeserver
 from fakeserver.errors import CommandError
@@ -22,6 +23,7 @@ from fakeserver.tls import TlsMode, TlsSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from types import FrameType
 
     from fakeserver.cluster import Cluster
 
@@ -43,19 +45,31 @@ _IGNORED_VALUES: Final = (
     *("--wiredTigerJournalCompressor", "--wiredTigerCollectionBlockCompressor", "--pidfilepath"),
 )
 _IGNORED_FLAGS: Final = ("--journal", "--nojournal", "--directoryperdb", "--logappend", "--quiet")
+_COMPRESSORS: Final = ("snappy", "zlib", "zstd")
 _REMOTE: Final = "--listen-beyond-loopback-without-authentication"
 _DEFAULT_MEMBERS: Final = 3
 _DEFAULT_MONGOS: Final = 2
+_MESSAGE_MAX: Final = 600
 _USAGE_ERROR: Final = 2
 _CANNOT_START: Final = 48
 """The exit code of a mongod that cannot listen."""
 
 
+class _Parser(argparse.ArgumentParser):
+    """Tells a mistake in one line, and not all options before it."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(_USAGE_ERROR, f"{self.prog}: error: {_cut(message)} (--help tells all options)\n")
+
+
+def _cut(message: str) -> str:
+    """Return a message that a reader can take in, whatever it quotes."""
+    return message if len(message) <= _MESSAGE_MAX else f"{message[:_MESSAGE_MAX]}…"
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    parse = argparse.ArgumentParser(
-        prog="pushbackd serve", description="Run a fake MongoDB deployment.", allow_abbrev=False
-    )
+    parse = _Parser(prog="pushbackd serve", description="Run a fake MongoDB deployment.", allow_abbrev=False)
     add = parse.add_argument
     add("--port", type=int, default=0, help="the first member's port, the others' follow (0: free ports)")
     add("--bind_ip", default="localhost", help="the address to listen on, and to be known by")
@@ -108,7 +122,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         asyncio.run(_serve(spec, ignored))
     except (CommandError, OSError) as error:
-        sys.stderr.write(f"cannot start: {error}\n")
+        sys.stderr.write(_cut(f"cannot start: {error}") + "\n")
         return _CANNOT_START if isinstance(error, OSError) else _USAGE_ERROR
     return 0
 
@@ -128,7 +142,7 @@ def spec_of(options: argparse.Namespace, environment: Mapping[str, str]) -> Clus
         members=members,
         mongos=mongos,
         shards=shards,
-        set_name=options.replSet or "rs0",
+        set_name="rs0" if options.replSet is None else options.replSet,
         host=host,
         bind_ip=bind_ip,
         profile=options.profile,
@@ -261,16 +275,24 @@ def _parameters(settings: Sequence[str]) -> dict[str, Any]:
 def _compressors(names: str | None) -> tuple[str, ...] | None:
     if names is None:
         return None
-    return () if names == "disabled" else tuple(name.strip() for name in names.split(","))
+    if names == "disabled":
+        return ()
+    compressors = tuple(name.strip() for name in names.split(","))
+    for name in compressors:
+        if name not in _COMPRESSORS:
+            known = ", ".join(_COMPRESSORS)
+            raise ValueError(f"--networkMessageCompressors: {name!r} is none of {known} and disabled")
+    return compressors
 
 
 async def _serve(spec: ClusterSpec, ignored: Sequence[str]) -> None:
-    """Run until a signal asks to stop."""
+    """Run until a signal asks to stop, which may be as soon as the first server listens, or before that."""
+    stopping = _listen_to_signals()
     async with fakeserver.start(spec, log_sink=_to_stderr) as cluster:
         _announce(cluster, ignored)
         sys.stdout.write(cluster.uri + "\n")
         sys.stdout.flush()
-        await _signalled()
+        await stopping.wait()
 
 
 def _announce(cluster: Cluster, ignored: Sequence[str]) -> None:
@@ -289,17 +311,23 @@ def _announce(cluster: Cluster, ignored: Sequence[str]) -> None:
 
 
 def _to_stderr(line: str) -> None:
-    sys.stderr.write(line + "\n")
-    sys.stderr.flush()
+    with suppress(OSError):  # who does not read the log any more, or has no room for it, still has a server
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
 
 
-async def _signalled() -> None:
-    """Return when SIGINT or SIGTERM comes."""
+def _listen_to_signals() -> asyncio.Event:
+    """Return what is set when SIGINT or SIGTERM comes.
+
+    The handlers stay until the process ends: a second signal must not break what the first one asked for.
+    """
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
+
+    def ask(_number: int, _frame: FrameType | None) -> None:
+        with suppress(RuntimeError):  # the loop is closed: we are on our way out
+            loop.call_soon_threadsafe(stop.set)
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        try:
-            loop.add_signal_handler(number, stop.set)
-        except NotImplementedError:  # Windows: no handlers on the loop
-            signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop.set))
-    await stop.wait()
+        signal.signal(number, ask)
+    return stop

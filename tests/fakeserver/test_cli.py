@@ -204,3 +204,41 @@ def test_a_port_that_is_taken_is_an_exit_code() -> None:
             assert second.stderr is not None
             assert second.stderr.read().startswith("cannot start: ")
         _stop(first, signal.SIGTERM)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_who_has_read_the_line_may_end_the_server_at_once(number: signal.Signals) -> None:
+    for _ in range(5):
+        with subprocess.Popen(
+            [sys.executable, "-m", "harness", "serve"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        ) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            assert process.stdout.readline().startswith("mongodb://")
+            process.send_signal(number)
+            assert "Traceback" not in process.stderr.read()
+        assert process.returncode == 0
+
+
+@pytest.mark.slow
+def test_a_log_that_nobody_reads_holds_no_server_up() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "harness", "serve"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        uri = process.stdout.readline().strip()
+        process.stderr.close()
+        with MongoClient[dict[str, Any]](uri) as client:
+            assert client.admin.command("ping")["ok"] == 1
+        process.send_signal(signal.SIGTERM)
+    assert process.returncode == 0
