@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from harness import interruption
 from harness.adapters.base import AdapterLost
 from harness.adapters.command import Children
 from harness.deployment import embedded
@@ -33,7 +34,7 @@ from harness.sim.world import World, run_virtual
 from harness.targets import NO_SERVER, has_auth, is_by_uri, profile_of, topology_of
 from harness.unified.account import Account
 from harness.unified.deployment import Deployment
-from harness.unified.loops import Loops, first_interrupt, has_loop
+from harness.unified.loops import Loops, has_loop
 from harness.unified.model import Case
 from harness.unified.outcome import Outcome, Status
 from harness.unified.runner import run_case
@@ -114,12 +115,18 @@ class Bench:
         """
         if item.topology == NO_SERVER:
             return self._run_alone(item)
-        if self._settings.time == "real":
-            return self._real.run(self._run_real(item))
+        with interruption.cancelling():
+            if self._settings.time == "real":
+                return self._real.run(interruption.heard(self._run_real(item)))
+            return self._run_in_virtual_time(item)
+
+    def _run_in_virtual_time(self, item: Item) -> Result:
+        seed = f"{self._seed(item)}/{item.topology}/{item.id}"
         try:
-            seed = f"{self._seed(item)}/{item.topology}/{item.id}"
             return run_virtual(
-                lambda world: self._run_virtual(item, world), seed=seed, wall_limit=self._settings.wall_limit
+                lambda world: interruption.heard(self._run_virtual(item, world)),
+                seed=seed,
+                wall_limit=self._settings.wall_limit,
             )
         except (NothingScheduled, Spinning) as stuck:
             return item.result(ResultStatus.FAILED, f"the case can never end: {stuck}")
@@ -200,7 +207,11 @@ class Bench:
         case, heard = item.case(), account.heard()
         timeline = Timeline.of(records(), heard, account.steps, origin=origin)
         if self._settings.journal_dir:
-            timeline.write(Path(self._settings.journal_dir), item)
+            try:
+                timeline.write(Path(self._settings.journal_dir), item)
+            except OSError as error:
+                result = result.becomes(ResultStatus.FAILED, f"its journal cannot be written: {error}")
+                explains = True
         if not explains:
             return result
         causes: Sequence[str] = ()
@@ -238,9 +249,9 @@ class Bench:
             await adapter.aclose()
 
     def _first_interrupt(self, case: Case) -> AbstractContextManager[None]:
-        """While a case has loops to end, the first interrupt ends those and not the run."""
-        ends_loops = has_loop(case) and not self.loops.ended
-        return first_interrupt(self.loops.end) if ends_loops else nullcontext()
+        """While a case has loops, and the user wishes so, the first Ctrl-C ends those and not the run."""
+        ends_loops = self._settings.interrupt_ends_loops and has_loop(case) and not self.loops.ended
+        return interruption.first_interrupt(self.loops.end) if ends_loops else nullcontext()
 
     async def _adapter(self, item: Item, deployment: Deployment) -> DriverAdapter:
         command = self._settings.command(item.adapter)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import os
+import signal
 import sys
 import traceback
+from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TextIO
 
 import click
 
+from harness import interruption, leaving
 from harness.result import ExitCode
 
 if TYPE_CHECKING:
@@ -47,6 +53,20 @@ class LazyGroup(click.Group):
         command: click.Command = import_module(SUBCOMMANDS[cmd_name].module).command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        found = super().resolve_command(ctx, args)
+        # Until now there were imports only, and a signal has ended the process on the spot (harness.leaving).
+        ctx.with_resource(interruption.listening())
+        return found
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise _NobodyReadsError from error  # which click would end the process for, with another code
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
         with formatter.section("Commands"):
             formatter.write_dl([(name, subcommand.help) for name, subcommand in SUBCOMMANDS.items()])
@@ -68,19 +88,89 @@ class LazyGroup(click.Group):
         self, args: Sequence[str] | None, name: str | None, complete: str | None, extra: Mapping[str, Any]
     ) -> int:
         try:
-            return int(super().main(args, name, complete, standalone_mode=False, **extra) or 0)
-        except click.UsageError as error:
-            error.show()
-            return ExitCode.USAGE
-        except click.ClickException as error:
-            error.show()
+            try:
+                _refuse_unreadable(sys.argv[1:] if args is None else args)
+                code = int(super().main(args, name, complete, standalone_mode=False, **extra) or 0)
+            except Exception as error:  # noqa: BLE001 - whatever it is, somebody has to be told
+                code = _told(error)
+            sys.stdout.flush()
+        except (BrokenPipeError, _NobodyReadsError):
+            return _unread()
+        except OSError as error:  # of standard output itself
+            _discard(sys.stdout)
+            click.echo(f"Error: standard output: {error.strerror}", err=True)
             return ExitCode.BAD_INPUT
-        except click.Abort:
-            click.echo("interrupted", err=True)
-            return ExitCode.BAD_INPUT
-        except Exception:  # noqa: BLE001 - whatever it is, it is ours to be ashamed of
-            click.echo(f"pushbackd failed; this is a defect of its own:\n{traceback.format_exc()}", err=True)
-            return ExitCode.INTERNAL_ERROR
+        return code
+
+
+def _refuse_unreadable(arguments: Sequence[str]) -> None:
+    """Refuse what is no text: it could be shown in no report, and reach no server."""
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            raise click.UsageError(f"{argument!r} is not UTF-8: names of files and values must be") from None
+
+
+class _NobodyReadsError(Exception):
+    """What reads our output has gone."""
+
+
+_LINE_MAX: Final = 600
+_DISK_ERRORS: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
+
+
+def _told(error: Exception) -> int:
+    """Tell of what has ended a command, and return the exit code."""
+    if isinstance(error, _NobodyReadsError):
+        raise error
+    if isinstance(error, click.ClickException):
+        _show(error)
+        return ExitCode.USAGE if isinstance(error, click.UsageError) else ExitCode.BAD_INPUT
+    if isinstance(error, click.Abort):
+        end = error.__cause__
+        click.echo(str(end) if isinstance(end, interruption.Interrupted) else "interrupted", err=True)
+        number = end.number if isinstance(end, interruption.Interrupted) else signal.SIGINT
+        return leaving.exit_code(number)
+    if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
+        place = f"{error.filename}: " if error.filename else ""
+        click.echo(f"Error: {place}{error.strerror}", err=True)
+        return ExitCode.BAD_INPUT
+    click.echo(f"pushbackd failed; this is a defect of its own:\n{traceback.format_exc()}", err=True)
+    return ExitCode.INTERNAL_ERROR
+
+
+def _show(error: click.ClickException) -> None:
+    """Tell what is wrong, and where to read what would be right, in a line each."""
+    first, *others = error.format_message().splitlines() or [""]
+    for line in (f"Error: {first}", *others):
+        click.echo(_cut(line), err=True)
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        click.echo(f"'{error.ctx.command_path} --help' tells what there is.", err=True)
+
+
+def _cut(line: str) -> str:
+    """Return a line that a reader can take in, whatever it quotes."""
+    return line if len(line) <= _LINE_MAX else f"{line[: _LINE_MAX // 2]} … {line[-_LINE_MAX // 2 :]}"
+
+
+def _unread() -> int:
+    """Make sure that nothing is said any more, not even by the interpreter at its end."""
+    _discard(sys.stdout)
+    _discard(sys.stderr)
+    return ExitCode.NOBODY_READS
+
+
+def _discard(stream: TextIO) -> None:
+    """Point a stream that cannot be written on to where everything is taken."""
+    with suppress(OSError, ValueError):  # a test's stream has no number
+        number = stream.fileno()
+        try:
+            stream.flush()
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, number)
+            os.close(nowhere)
 
 
 def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 - click's signature
@@ -110,6 +200,10 @@ def cli() -> None:
 
 def main() -> NoReturn:
     """Run the console command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # Names of files and texts of drivers are not always ones that the terminal's encoding can hold.
+            stream.reconfigure(errors="backslashreplace")
     cli()
     raise AssertionError("click ends the process")
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness import expectations, keywords
+from harness import expectations, interruption, keywords
 from harness.conformance import Conformance
 from harness.deployment_options import deployment_options, given_by, targets_of
 from harness.discovery import BadInputError, bundled_root, discover
 from harness.expectations import Expectations, ExpectationsError
 from harness.flake_lab.command import LabReport, LabRun, lab_options, repeats_of
+from harness.option_types import MOST_WHOLE, Count, FilePath, Seconds
 from harness.options import (
     DriverName,
     Jobs,
@@ -28,11 +28,13 @@ from harness.options import (
 )
 from harness.plan import Load, Settings, forget, left_out, load_all, plan
 from harness.registry import DRIVERS
-from harness.report.keeping import keeping
+from harness.report.keeping import keeping, writing
 from harness.unified import loops
+from mongowire.whole_file import check_writable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from harness.given import Given
     from harness.registry import DriverInfo
@@ -43,7 +45,7 @@ _WIRE_LEVEL = 2
 
 
 @click.command("conform")
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, type=FilePath())
 @click.option(
     "--adapter",
     type=DriverName(),
@@ -72,16 +74,16 @@ _WIRE_LEVEL = 2
     metavar="EXPR",
     help="Only the cases whose ids match, as in pytest: 'insert and not bulk'.",
 )
-@click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write a JUnit report.")
+@click.option("--junit", type=FilePath(dir_okay=False), help="Write a JUnit report.")
 @click.option(
     "--results",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FilePath(dir_okay=False),
     metavar="FILE",
     help="Write all results with their timelines, for `pushbackd report`; compressed if it ends in .gz.",
 )
 @click.option(
     "--html",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FilePath(dir_okay=False),
     metavar="FILE",
     help="Write the results as one HTML page, with a picture of each case.",
 )
@@ -90,29 +92,34 @@ _WIRE_LEVEL = 2
 )
 @click.option(
     "--expectations",
-    type=click.Path(path_type=Path),
+    type=FilePath(),
     help="What is known to fail.  [default: the bundled files]",
 )
 @click.option(
     "--journal",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FilePath(file_okay=False),
     help="Write a journal for each case to a folder.",
 )
 @case_timeout_option
 @click.option(
     "--loop-iterations",
-    type=click.IntRange(min=1),
+    type=Count(1, MOST_WHOLE),
     default=loops.ITERATIONS,
     show_default=True,
     metavar="N",
-    help="When loops end, which by themselves have no end; so does the first interrupt (Ctrl-C).",
+    help="When loops end, which by themselves have no end.",
 )
 @click.option(
     "--loop-seconds",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Seconds(),
     metavar="SECONDS",
     help="When they end at the latest, on the clock of their case."
     f"  [default: {loops.SECONDS:g}, or half of --case-timeout]",
+)
+@click.option(
+    "--interrupt-ends-loops",
+    is_flag=True,
+    help="Have the first Ctrl-C (SIGINT) end loops, and the second one the run.",
 )
 @no_color_option
 @click.option(
@@ -122,9 +129,7 @@ _WIRE_LEVEL = 2
     help="One line for each case; twice, and failures show every message on the wire.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Only what failed, and the totals.")
-@click.option(
-    "--durations", type=click.IntRange(min=0), default=0, metavar="N", help="Show the N longest cases."
-)
+@click.option("--durations", type=Count(0), default=0, metavar="N", help="Show the N longest cases.")
 @click.option(
     "--github/--no-github",
     envvar="GITHUB_ACTIONS",
@@ -139,12 +144,17 @@ def command(**options: Any) -> ExitCode:
     Scenarios are in the unified test format, or in one of those that look at parts of the reference driver
     (docs/FORMATS.md).
 
-    The exit code is 0 when all passed, 1 when one failed, 2 for a file or a case that cannot be used or an
-    interrupted run, 3 for a defect of this program, 4 for a wrong command line, 5 when nothing ran, 6 when a
-    case passed that is known to fail.
+    The first Ctrl-C ends the run, and so does a SIGTERM: reports say which cases were not run.
+
+    The exit code is 0 when all passed, 1 when one failed, 2 for a file or a case that cannot be used, 3 for a
+    defect of this program, 4 for a wrong command line, 5 when nothing ran, 6 when a case passed that is known
+    to fail, 130 after Ctrl-C, 143 after SIGTERM, 141 when nobody reads the output any more.
     """
     given = Options(**options)
-    return _watch(given) if given.watch else _run(given)
+    if given.interrupt_ends_loops:
+        click.echo("the first Ctrl-C ends loops, the second one ends the run", err=True)
+    with interruption.politely():
+        return _watch(given) if given.watch else _run(given)
 
 
 def _watch(options: Options) -> ExitCode:
@@ -175,6 +185,12 @@ def _run(options: Options) -> ExitCode:
     if repeats.wanted:
         lab = LabRun(repeats, settings, books, options.jobs, _lab_report(options, note))
         return lab.run(items, scenarios.complaints)
+    if options.junit:
+        with writing(options.junit):
+            check_writable(options.junit)
+    if options.journal:
+        with writing(options.journal):
+            options.journal.mkdir(parents=True, exist_ok=True)
     with keeping(settings, results=options.results, html=options.html) as keeper:
         return Conformance(options, settings, books, keeper, note).run(items, scenarios.complaints)
 
@@ -188,6 +204,7 @@ def _settings(options: Options, infos: Mapping[str, DriverInfo], given: Given | 
         case_timeout=options.case_timeout,
         loop_iterations=options.loop_iterations,
         loop_seconds=_loop_seconds(options.loop_seconds, options.case_timeout),
+        interrupt_ends_loops=options.interrupt_ends_loops,
         journal_dir=str(options.journal) if options.journal else "",
         commands=tuple((name, info.command) for name, info in infos.items() if info.command),
         wire=options.verbose >= _WIRE_LEVEL,

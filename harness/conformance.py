@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness import interruption
 from harness.expectations import SKIP
-from harness.given import ending_cleanly
+from harness.leaving import exit_code
 from harness.report import github, junit, terminal
 from harness.report.jsonl import JsonLines
 from harness.report.keeping import writing
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from harness.expectations import Expectations
+    from harness.interruption import Interrupted
     from harness.options import Options
     from harness.plan import Item, Settings
     from harness.report.keeping import Keeper
@@ -47,36 +49,48 @@ class Conformance:
         self._results: list[Result] = []
         self._color = options.color
         self._lines = JsonLines(sys.stdout) if options.json else None
-        self._lost: DeploymentError | None = None
+        self._end: Interrupted | BrokenPipeError | DeploymentError | None = None
+        """What has ended the run before its last case."""
         self._flaws: dict[int, str] = {}
         """What makes cases unusable that have failed, by their place in the plan."""
 
     def run(self, items: Sequence[Item], complaints: Sequence[str]) -> ExitCode:
-        """Run the items, report, and return the exit code of the process."""
+        """Run the items, report, and return the exit code of the process.
+
+        Raises `click.ClickException` when servers that the user has given do not answer any more, and
+        `Interrupted` for a user who watches: there will be no other run either.
+        """
         clock = SystemClock()
         began = clock.utc()
-        interrupted = self._run_items(items)
-        self._report(clock.utc() - began, complaints, interrupted=interrupted)
-        if self._lost is not None:
-            raise click.ClickException(str(self._lost)) from self._lost
-        if interrupted and self._options.watch:
-            raise KeyboardInterrupt
-        if complaints or self._flaws or interrupted:
+        self._run_items(items)
+        self._report(clock.utc() - began, complaints)
+        end = self._end
+        if isinstance(end, DeploymentError):
+            raise click.ClickException(str(end)) from end
+        if isinstance(end, BrokenPipeError):
+            return ExitCode.NOBODY_READS
+        if end is not None and self._options.watch:
+            raise end
+        if end is not None:
+            return ExitCode(exit_code(end.number))
+        if complaints or self._flaws:
             return ExitCode.BAD_INPUT
         return Tally.of(self._results).exit_code
 
-    def _run_items(self, items: Sequence[Item]) -> bool:
-        """Return whether the user interrupted the run, or the loss of the servers that the user has given."""
+    def _run_items(self, items: Sequence[Item]) -> None:
+        """Run to the last case, or until the user, the end of a pipe or the loss of the servers ends it."""
         bar = not self._options.quiet and not self._options.verbose
+        done: set[int] = set()
         with progress(len(items), wanted=bar, color=self._color) as advance:
             in_order = InOrder(self._deliver)
 
             def on_result(place: int, result: Result) -> None:
                 judged = self._books[result.adapter].judge(result)
                 advance(judged)
-                in_order.add(place, judged)
+                done.add(place)
                 if judged.status is ResultStatus.FAILED and items[place].flaw:
                     self._flaws[place] = items[place].flaw
+                in_order.add(place, judged)
 
             def is_flaky(result: Result) -> bool:
                 return self._books[result.adapter].is_flaky(result)
@@ -84,13 +98,21 @@ class Conformance:
             try:
                 left = self._without_skipped(items, on_result)
                 jobs = self._options.jobs or jobs_for(len(left), self._settings)
-                with ending_cleanly():
-                    run_patiently(left, self._settings, jobs=jobs, on_result=on_result, is_flaky=is_flaky)
-            except (KeyboardInterrupt, DeploymentError) as end:
-                in_order.flush()
-                self._lost = end if isinstance(end, DeploymentError) else None
-                return True
-        return False
+                run_patiently(left, self._settings, jobs=jobs, on_result=on_result, is_flaky=is_flaky)
+            except (interruption.Interrupted, DeploymentError, BrokenPipeError) as end:
+                self._end = end
+        for place in sorted({*range(len(items))} - done):
+            in_order.hold(place, items[place].result(ResultStatus.NOT_RUN, self._why_it_ended))
+        in_order.flush()
+
+    @property
+    def _why_it_ended(self) -> str:
+        """What has ended the run, as a note in its reports."""
+        if isinstance(self._end, BrokenPipeError):
+            return "nobody reads the output"
+        if isinstance(self._end, DeploymentError):
+            return "the servers do not answer any more"
+        return str(self._end) if self._end else ""
 
     def _without_skipped(
         self, items: Sequence[Item], on_result: Callable[[int, Result], None]
@@ -108,14 +130,18 @@ class Conformance:
     def _deliver(self, result: Result) -> None:
         self._keeper.add(result)
         self._results.append(result.without_account() if result.status is ResultStatus.PASSED else result)
+        if isinstance(self._end, BrokenPipeError):
+            return
         if self._lines is not None:
             self._lines.result(result)
-        elif self._options.verbose:
+        elif self._options.verbose and result.status is not ResultStatus.NOT_RUN:
             self._say(terminal.case_line(result))
 
-    def _report(self, seconds: float, complaints: Sequence[str], *, interrupted: bool) -> None:
+    def _report(self, seconds: float, complaints: Sequence[str]) -> None:
         tally = Tally.of(self._results)
-        if self._lines is not None:
+        if isinstance(self._end, BrokenPipeError):
+            pass  # files are written all the same
+        elif self._lines is not None:
             self._lines.summary(tally, unusable_files=len(complaints))
         else:
             for line in terminal.report(self._results, self._settings, self._options.style):
@@ -125,7 +151,7 @@ class Conformance:
             click.secho(complaint, fg="red", err=True, color=self._color)
         if self._lines is None:
             notes = [f"{len(complaints)} unusable file{'s' * (len(complaints) > 1)}"] if complaints else []
-            notes += ["interrupted"] if interrupted else []
+            notes += [self._why_it_ended] if self._end else []
             if self._note:
                 self._say(self._note)
             self._say(terminal.summary(tally, self._settings, seconds=seconds, notes=notes))
@@ -137,7 +163,8 @@ class Conformance:
             )
 
     def _say(self, line: str) -> None:
-        click.echo(line, color=self._color)
+        if not isinstance(self._end, BrokenPipeError):
+            click.echo(line, color=self._color)
 
     def _write_junit(self, path: Path) -> None:
         properties = {"seed": str(self._settings.seed), "time": self._settings.time}

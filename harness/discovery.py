@@ -59,8 +59,18 @@ def _of_one(path: Path) -> list[Path]:
     return below
 
 
+def _refuse_unreadable(path: Path) -> None:
+    """Raise `BadInputError` for a name that is no text: it can stand in no report."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise BadInputError(f"{str(path)!r}: the name is not UTF-8") from None
+
+
 def _below(folder: Path) -> Iterator[Path]:
     for path in sorted(folder.rglob("*")):
+        if path.suffix in _SUFFIXES:
+            _refuse_unreadable(path)
         if path.suffix == ".json" and any(path.with_suffix(suffix).exists() for suffix in _SUFFIXES[:2]):
             continue
         if path.suffix in _SUFFIXES and path.is_file() and is_scenario(path):

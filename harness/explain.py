@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness import targets
+from harness import interruption, targets
+from harness.option_types import FilePath
 from harness.options import (
     DriverName,
     case_timeout_option,
@@ -80,13 +81,13 @@ class Options:
 @no_color_option
 @click.option(
     "--svg",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FilePath(dir_okay=False),
     metavar="FILE",
     help="Draw it: a sequence diagram of the test, the clients and the servers.",
 )
 @click.option(
     "--html",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FilePath(dir_okay=False),
     metavar="FILE",
     help="Write all of it as one HTML page, with the picture.",
 )
@@ -115,7 +116,11 @@ def _explain(options: Options) -> ExitCode:
 
     from harness.bench import Bench  # noqa: PLC0415 - a help text needs no servers and drivers
 
-    with keeping(settings, svg=options.svg, html=options.html) as keeper, Bench(settings) as bench:
+    with (
+        interruption.politely(),
+        keeping(settings, svg=options.svg, html=options.html) as keeper,
+        Bench(settings) as bench,
+    ):
         result = bench.run(item)
         keeper.add(result)
     for line in terminal.account(result, settings):

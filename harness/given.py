@@ -5,12 +5,10 @@ A run drops collections. So it is never the environment alone that chooses serve
 
 from __future__ import annotations
 
-import asyncio
-import signal
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from harness import interruption
 from harness.external import external
 from harness.targets import name_of
 from harness.unified.uri import ConnectionString
@@ -39,8 +37,10 @@ class Given:
     @classmethod
     def of(cls, uri: str | None, uri_multi: str | None, environment: Mapping[str, str]) -> Given | None:
         """Return what the user has given, None if nothing. Raises `ValueError` when it makes no sense."""
-        if not uri:
-            if uri_multi:
+        if uri == "" or uri_multi == "":  # `not` would take it for nothing at all
+            raise ValueError("a connection string is empty")
+        if uri is None:
+            if uri_multi is not None:
                 raise ValueError("the connection string of several mongos needs that of one")
             return None
         if uri != ENVIRONMENT:
@@ -77,7 +77,7 @@ def introduce(given: Given) -> Introduction:
         async with external(given.uri, given.uri_multi, clock=clock, rng=rng) as deployment:
             return Introduction(name_of(deployment), tuple(_lines(deployment)))
 
-    return asyncio.run(ask())
+    return interruption.run(ask())
 
 
 def _lines(deployment: ExternalDeployment) -> Iterator[str]:
@@ -86,17 +86,3 @@ def _lines(deployment: ExternalDeployment) -> Iterator[str]:
     yield f"on {name_of(deployment)}, MongoDB {version}, at {where}"
     yield "  the collections that scenarios name are dropped there"
     yield from (f"  {note}" for note in deployment.notes)
-
-
-@contextmanager
-def ending_cleanly() -> Iterator[None]:
-    """Have a request to end (SIGTERM) interrupt this process like a user would, so that it still cleans."""
-
-    def interrupt(*_: Any) -> None:
-        signal.raise_signal(signal.SIGINT)
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from driver.errors import DriverError
+from harness import interruption
+from harness.option_types import Seconds
 from harness.policy_engine import POLICIES, Decision, Governor
 from harness.policy_engine.readings import CannotGovernError
 from harness.result import ExitCode
@@ -19,19 +21,21 @@ if TYPE_CHECKING:
 @click.command("govern")
 @click.argument("uri")
 @click.option("--policy", type=click.Choice(list(POLICIES)), default="aimd", show_default=True)
-@click.option("--interval", default=0.25, show_default=True, help="Seconds between two looks.")
-@click.option("--seconds", type=float, help="Stop after so many seconds.")
+@click.option(
+    "--interval", type=Seconds(), default=0.25, show_default=True, help="Seconds between two looks."
+)
+@click.option("--seconds", type=Seconds(), help="Stop after so many seconds.")
 def command(uri: str, policy: str, interval: float, seconds: float | None) -> ExitCode:
     """Have a policy set the request rate limiter of the server at URI, by what its status tells.
 
     Prints a line for each look. The limiters are put back to what they were at the end.
     """
     try:
-        asyncio.run(_govern(uri, POLICIES[policy](), interval, seconds))
-    except (DriverError, CannotGovernError) as error:
+        interruption.run(_govern(uri, POLICIES[policy](), interval, seconds))
+    except (DriverError, CannotGovernError, ValueError) as error:  # of a connection string that is none
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:
-        pass
+        click.echo("the limiters are as they were", err=True)
     return ExitCode.PASSED
 
 

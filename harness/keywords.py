@@ -26,7 +26,10 @@ def parse(expression: str) -> Predicate:
     A word with spaces or parentheses stands in quotation marks. Raises `KeywordError`.
     """
     parser = _Parser(expression)
-    predicate = parser.disjunction()
+    try:
+        predicate = parser.disjunction()
+    except RecursionError:
+        raise KeywordError("the expression is nested too deeply") from None
     parser.finish()
     return predicate
 

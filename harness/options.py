@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from fakeserver.profile import DEFAULT_PROFILE, PROFILES
 from harness.adapters.base import AdapterLost
+from harness.option_types import Seconds, Seed
 from harness.registry import DRIVERS, EDITIONS, drivers, is_driver
 from harness.report.terminal import Style
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from harness.registry import DriverInfo
+
+
+MOST_JOBS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +49,7 @@ class Options:
     case_timeout: float
     loop_iterations: int
     loop_seconds: float | None
+    interrupt_ends_loops: bool
     no_color: bool
     verbose: int
     quiet: bool
@@ -88,9 +93,10 @@ class Jobs(click.ParamType[int | None]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
         if value == "auto":
             return None
-        if not str(value).isdecimal() or int(value) < 1:
-            self.fail(f"'{value}' is neither a number of processes nor 'auto'", param, ctx)
-        return int(value)
+        text = str(value)
+        if not text.isdecimal() or len(text) > len(str(MOST_JOBS)) or not 1 <= int(text) <= MOST_JOBS:
+            self.fail(f"'{value}' is neither a number of processes (1 to {MOST_JOBS}) nor 'auto'", param, ctx)
+        return int(text)
 
 
 edition_option = click.option(
@@ -107,10 +113,10 @@ profile_option = click.option(
     show_default=True,
     help="The release that the servers play; give it again for more.",
 )
-seed_option = click.option("--seed", type=int, default=0, show_default=True, help="Of all dice.")
+seed_option = click.option("--seed", type=Seed(), default=0, show_default=True, help="Of all dice.")
 case_timeout_option = click.option(
     "--case-timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Seconds(),
     default=60.0,
     show_default=True,
     metavar="SECONDS",

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from harness import interruption
 from harness.formats import ADAPTERS
 from harness.formats.reading import cases_of
 from harness.lint.engine import flaws
@@ -37,8 +38,9 @@ class Settings:
     """What all items of a run share.
 
     `case_timeout` and `loop_seconds` are in seconds of the clock that cases run on; loops also end after
-    `loop_iterations`. `journal_dir` is empty when no journals are wanted. `commands` are pairs: the name of
-    an adapter that is a process of its own, and its command line. `detail` says which results carry what
+    `loop_iterations`, and with `interrupt_ends_loops` at the first Ctrl-C. `journal_dir` is empty when no
+    journals are wanted. `commands` are pairs: the name of an adapter that is a process of its own, and its
+    command line. `detail` says which results carry what
     happened: those of `failures`, or of `all` cases; with `wire` that includes every message between drivers
     and servers.
     `uri` is of a deployment that is not ours, with `uri_multi` of all its mongos where one differs from the
@@ -51,6 +53,7 @@ class Settings:
     journal_dir: str = ""
     loop_iterations: int = loops.ITERATIONS
     loop_seconds: float = loops.SECONDS
+    interrupt_ends_loops: bool = False
     commands: tuple[tuple[str, str], ...] = ()
     detail: Detail = "failures"
     wire: bool = False
@@ -174,6 +177,7 @@ def load_all(paths: Iterable[Path]) -> Load:
     files: list[AnyFile] = []
     complaints: list[str] = []
     for path in paths:
+        interruption.check()
         try:
             files.append(loaded(str(path)))
         except ScenarioError as error:

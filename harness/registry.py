@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from harness import interruption
 from harness.adapters import ADAPTERS
 from harness.adapters.base import AdapterLost
 
@@ -55,7 +55,7 @@ def drivers(texts: Iterable[str]) -> dict[str, DriverInfo]:
     """
     known: dict[str, DriverInfo] = {}
     for text in texts:
-        name, info = (text, DRIVERS[text]) if text in DRIVERS else asyncio.run(_introduced(text))
+        name, info = (text, DRIVERS[text]) if text in DRIVERS else interruption.run(_introduced(text))
         if known.get(name, info) != info or (info.command and name in DRIVERS):
             raise AdapterLost(f"the name '{name}' of the adapter '{text}' is another driver's")
         known[name] = info

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class ResultStatus(StrEnum):
-    """The five ends of a case, after its expectations file has been heard."""
+    """The ends of a case, after its expectations file has been heard."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -21,19 +21,27 @@ class ResultStatus(StrEnum):
     """It failed, as its expectations file says."""
     UNEXPECTED_PASS = "unexpected-pass"  # noqa: S105 - a status, not a password
     """It passed, though its expectations file says that it fails: the entry is stale."""
+    NOT_RUN = "not-run"
+    """The run ended before it, or in the middle of it."""
 
 
 class ExitCode(IntEnum):
-    """How a run ends; 0 to 5 are pytest's."""
+    """How a run ends; 0 to 5 are pytest's, those from 128 on what shells say of a signal."""
 
     PASSED = 0
     FAILED = 1
     BAD_INPUT = 2
-    """A file cannot be read or is no valid scenario, or the user interrupted the run."""
+    """A file cannot be read or written, or is no valid scenario, or servers do not answer."""
     INTERNAL_ERROR = 3
     USAGE = 4
     NOTHING_RAN = 5
     UNEXPECTED_PASS = 6
+    HUNG_UP = 129
+    INTERRUPTED = 130
+    """By Ctrl-C (SIGINT)."""
+    NOBODY_READS = 141
+    """What reads standard output has gone (SIGPIPE), `head` for instance."""
+    TERMINATED = 143
 
 
 class Moment(NamedTuple):
@@ -165,7 +173,8 @@ class Tally:
     @property
     def ran(self) -> int:
         """How many cases were run to some end."""
-        return sum(self.counts.values()) - self.counts[ResultStatus.SKIPPED]
+        left_out = (ResultStatus.SKIPPED, ResultStatus.NOT_RUN)
+        return sum(count for status, count in self.counts.items() if status not in left_out)
 
     @property
     def exit_code(self) -> ExitCode:
@@ -174,6 +183,8 @@ class Tally:
             return ExitCode.FAILED
         if self.counts[ResultStatus.UNEXPECTED_PASS]:
             return ExitCode.UNEXPECTED_PASS
+        if self.counts[ResultStatus.NOT_RUN]:
+            return ExitCode.BAD_INPUT
         return ExitCode.PASSED if self.ran else ExitCode.NOTHING_RAN
 
     def __str__(self) -> str:

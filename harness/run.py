@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from typing import TYPE_CHECKING
 
+from harness import interruption
 from harness.expectations import ATTEMPTS
 from harness.plan import longest_first
 
@@ -38,17 +38,18 @@ def run_items(
 ) -> None:
     """Run items, given by their places, and report each as it ends.
 
-    With more than one job they run on worker processes.
+    With more than one job they run on worker processes. Raises `Interrupted`, and what `on_result` raises.
     """
     if jobs > 1 and len(items) > 1:
         from harness.workers import Pool  # noqa: PLC0415 - most runs need no processes
 
-        asyncio.run(Pool(settings, jobs=jobs, on_result=on_result).run(items, longest_first(items)))
+        interruption.run(Pool(settings, jobs=jobs, on_result=on_result).run(items, longest_first(items)))
     elif items:
         from harness.bench import Bench  # noqa: PLC0415 - with workers, only they need servers and drivers
 
         with Bench(settings) as bench:
             for place, item in items.items():
+                interruption.check()
                 on_result(place, bench.run(item))
 
 
@@ -96,10 +97,14 @@ class InOrder:
 
     def add(self, place: int, result: Result) -> None:
         """Take a result, and pass on all whose turn it is."""
-        self._waiting[place] = result
+        self.hold(place, result)
         while self._next in self._waiting:
             self._deliver(self._waiting.pop(self._next))
             self._next += 1
+
+    def hold(self, place: int, result: Result) -> None:
+        """Take a result that `flush` passes on."""
+        self._waiting[place] = result
 
     def flush(self) -> None:
         """Pass on what still waits: the run was interrupted, so what it waits for will not come."""

@@ -6,12 +6,14 @@ every file system, and needs no library.
 
 from __future__ import annotations
 
+import signal
 import sys
 from threading import Event
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from harness import interruption
 from harness.discovery import BadInputError, bundled_root, discover
 from harness.result import ExitCode
 
@@ -87,22 +89,25 @@ def watch(
     *,
     pause: Callable[[float], None] | None = None,
 ) -> ExitCode:
-    """Run everything, then what is saved, until the user interrupts; return the code of the last run.
+    """Run everything, then what is saved, until the user has seen enough; return the code of the last run.
 
-    Files that cannot be used are shown, and watching goes on. Raises `UsageError`, which no file mends.
+    Files that cannot be used are shown, and watching goes on. Raises `UsageError`, which no file mends, and
+    `Interrupted` for a Ctrl-C in the middle of a run and for every other signal.
     """
     watched = Watched(paths)
-    code = ExitCode.BAD_INPUT
-    try:
-        code = _attempt(run, paths)
-        while True:
+    code = _attempt(run, paths)
+    while True:
+        try:
             _say(code, len(watched.scenarios()))
             saved = watched.wait(pause or _pause)
-            if sys.stdout.isatty():
-                click.clear()
-            code = _attempt(run, saved)
-    except KeyboardInterrupt:
-        return code
+        except interruption.Interrupted as end:
+            if end.number is not signal.SIGINT:
+                raise
+            interruption.forget()
+            return code
+        if sys.stdout.isatty():
+            click.clear()
+        code = _attempt(run, saved)
 
 
 def _attempt(run: Callable[[Sequence[Path]], ExitCode], paths: Sequence[Path]) -> ExitCode:
@@ -123,5 +128,6 @@ def _say(code: ExitCode, files: int) -> None:
 
 
 def _pause(seconds: float) -> None:
-    """Wait on the wall's clock, in a way that an interrupt ends at any moment: no event loop is half made."""
+    """Wait on the wall's clock. Raises `Interrupted` when the user has had enough."""
     Event().wait(seconds)
+    interruption.check()

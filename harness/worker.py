@@ -10,21 +10,24 @@ import json
 import os
 import signal
 import sys
+from contextlib import suppress
+from typing import TextIO
 
+from harness import interruption
 from harness.bench import Bench
 from harness.plan import Item, Settings
 
 
 def main() -> None:
-    """Serve one run."""
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # the terminal interrupts its whole group; our parent decides
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that the bench is closed, and no adapter left
+    """Serve one run, until its input ends or SIGTERM comes; then no deployment and no adapter is left."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever a driver prints must not be taken for a result
-    questions = sys.stdin
-    with answers, Bench(Settings.from_dict(json.loads(questions.readline()))) as bench:
+    with suppress(interruption.Interrupted, BrokenPipeError), interruption.listening(), answers:
+        _serve(sys.stdin, answers)
+
+
+def _serve(questions: TextIO, answers: TextIO) -> None:
+    with Bench(Settings.from_dict(json.loads(questions.readline()))) as bench:
         signal.signal(signal.SIGINT, lambda *_: bench.loops.end())
         for line in questions:
             result = bench.run(Item(**json.loads(line)))

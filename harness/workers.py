@@ -16,8 +16,9 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from harness import interruption, leaving
 from harness.result import Result, ResultStatus
-from harness.unified.loops import first_interrupt, has_loop
+from harness.unified.loops import has_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from harness.plan import Item, Settings
 
 _BOOTSTRAP = (
+    "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from harness.worker import main; main()"
 )
 _LINE_MAX = 64 * 1024 * 1024
@@ -68,14 +70,18 @@ class Pool:
     async def run(self, items: Mapping[int, Item], order: Iterable[int]) -> None:
         """Run all items; `order` says which to start first. Cancelling it ends all workers.
 
-        Where there are loops to end, the first interrupt ends those in all workers and not the run.
+        Where there are loops to end, and the user wishes so, the first Ctrl-C ends those in all workers and
+        not the run. Raises what `on_result` raises.
         """
         waiting = deque(order)
-        loops = any(has_loop(item.case()) for item in items.values())
-        with first_interrupt(self._end_loops) if loops else nullcontext():
-            async with asyncio.TaskGroup() as group:
-                for _ in range(min(self._jobs, len(items))):
-                    group.create_task(self._work(items, waiting))
+        loops = self._settings.interrupt_ends_loops and any(has_loop(item.case()) for item in items.values())
+        with interruption.first_interrupt(self._end_loops) if loops else nullcontext():
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for _ in range(min(self._jobs, len(items))):
+                        group.create_task(self._work(items, waiting))
+            except BaseExceptionGroup as group_of_errors:
+                raise group_of_errors.exceptions[0] from None
 
     def _end_loops(self) -> None:
         """Let no iteration begin any more, also not in workers that are still to come."""
@@ -109,7 +115,11 @@ class WorkerLostError(Exception):
 
 
 class _Worker:
-    """One process and the tail of what it wrote to standard error, which may be without end."""
+    """One process and the tail of what it wrote to standard error, which may be without end.
+
+    It has a session of its own: what a terminal or `timeout` sends to a whole group of processes is ours to
+    pass on, and no case fails because its worker heard it first.
+    """
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -119,9 +129,10 @@ class _Worker:
     @classmethod
     async def start(cls, command: Sequence[str], settings: Settings) -> _Worker:
         process = await asyncio.create_subprocess_exec(
-            *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=_LINE_MAX
+            *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=_LINE_MAX, start_new_session=True
         )
         worker = cls(process)
+        leaving.AT_ONCE.add(worker._kill)
         worker._ask(settings.to_dict())
         return worker
 
@@ -150,10 +161,14 @@ class _Worker:
         with suppress(TimeoutError):
             async with asyncio.timeout(_END_GRACE):
                 await self._process.wait()
-        with suppress(ProcessLookupError):
-            self._process.kill()
+        self._kill()
         await self._process.wait()
         await self._listening
+        leaving.AT_ONCE.discard(self._kill)
+
+    def _kill(self) -> None:
+        with suppress(ProcessLookupError):
+            self._process.kill()
 
     def _ask(self, document: object) -> None:
         assert self._process.stdin is not None

@@ -15,6 +15,7 @@ from asyncio.subprocess import PIPE
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from harness import leaving
 from harness.adapters.base import AdapterLost
 from harness.adapters.lines import (
     PROTOCOL,
@@ -63,6 +64,7 @@ class Child:
         self._passed_on = 0
         self._listening = asyncio.create_task(self._listen())
         self._reading = asyncio.create_task(self._read())
+        leaving.AT_ONCE.add(self._kill)
 
     @classmethod
     async def start(cls, command: str, *, within: float = START_SECONDS) -> Child:
@@ -164,6 +166,7 @@ class Child:
         self._process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001 - nothing public does
         await self._process.wait()
         await asyncio.wait({self._reading, self._listening})
+        leaving.AT_ONCE.discard(self._kill)
 
     async def _send(self, line: bytes) -> None:
         assert self._process.stdin is not None

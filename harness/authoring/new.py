@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from harness.authoring.schema import schema_text
 from harness.authoring.template import starting_text
+from harness.option_types import FilePath
+from harness.report.keeping import writing
 from harness.result import ExitCode
+from mongowire.whole_file import write_whole
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SCHEMA_FILE: Final = "scenario.schema.json"
 
 
 @click.command("new")
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", type=FilePath(dir_okay=False))
 @click.option(
     "--schema", metavar="URL", help=f"The schema for editors.  [default: {SCHEMA_FILE} beside FILE]"
 )
@@ -28,14 +33,14 @@ def command(file: Path, schema: str | None, *, force: bool) -> ExitCode:
     """
     if file.suffix not in (".yml", ".yaml"):
         raise click.UsageError(f"{file} does not end in .yml: a scenario is YAML, and to-json makes its twin")
-    if file.exists() and not force:
+    with writing(file):
+        exists = file.exists()
+    if exists and not force:
         raise click.ClickException(f"{file} is there already; --force overwrites it")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        if schema is None and not (beside := file.with_name(SCHEMA_FILE)).exists():
-            beside.write_text(schema_text(), encoding="utf-8")
-        file.write_text(starting_text(file.name, schema=schema or SCHEMA_FILE), encoding="utf-8")
-    except OSError as error:
-        raise click.ClickException(f"{error.filename}: {error.strerror}") from error
+    if schema is None and not (schema_file := file.with_name(SCHEMA_FILE)).exists():
+        with writing(schema_file):
+            write_whole(schema_file, schema_text())
+    with writing(file):
+        write_whole(file, starting_text(file.name, schema=schema or SCHEMA_FILE))
     click.echo(file)
     return ExitCode.PASSED

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from harness.discovery import BadInputError, discover
 from harness.formats.reading import cases_of
 from harness.lint.twin import to_json
+from harness.option_types import FilePath
+from harness.report.keeping import writing
 from harness.result import ExitCode
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import read
+from mongowire.whole_file import write_whole
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @click.command("to-json")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, required=True, type=FilePath())
 @click.option(
     "--check", "only_check", is_flag=True, help="Write nothing; exit with 1 when a twin would change."
 )
@@ -32,7 +38,8 @@ def command(paths: tuple[Path, ...], *, only_check: bool) -> ExitCode:
     stale = {path: text for path, text in twins.items() if not path.exists() or _text(path) != text}
     for path, text in stale.items():
         if not only_check:
-            path.write_bytes(text.encode())
+            with writing(path):
+                write_whole(path, text)
         click.echo(path)
     return ExitCode.FAILED if stale and only_check else ExitCode.PASSED
 

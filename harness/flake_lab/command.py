@@ -13,9 +13,12 @@ from harness.deployment import servers
 from harness.flake_lab.lab import FlakeLab, Repeats
 from harness.flake_lab.report import json_line, lines, properties
 from harness.flake_lab.schedule import ScheduleError, parse
-from harness.given import ending_cleanly
+from harness.interruption import Interrupted
+from harness.leaving import exit_code
+from harness.option_types import Count
 from harness.report import github, junit, terminal
 from harness.report.jsonl import JsonLines
+from harness.report.keeping import writing
 from harness.report.progress import progress
 from harness.result import ExitCode, Tally
 from harness.run import jobs_for, run_items
@@ -37,7 +40,7 @@ F = TypeVar("F", bound="Callable[..., Any]")
 _OPTIONS: Final = (
     click.option(
         "--repeat",
-        type=click.IntRange(min=1),
+        type=Count(1),
         default=1,
         metavar="N",
         help="Run each case N times, with one seed after the other, and tell how often it passes.",
@@ -51,7 +54,7 @@ _OPTIONS: Final = (
     click.option("--schedule", metavar="TEXT", help="Disturb each run in one way, which --perturb has told."),
     click.option(
         "--max-delay",
-        type=click.IntRange(min=1),
+        type=Count(1),
         default=50,
         show_default=True,
         metavar="MS",
@@ -117,24 +120,25 @@ class LabRun:
         """Run the items, report, and return the exit code of the process.
 
         Raises `click.ClickException` when servers that the user has given do not answer any more, and
-        `KeyboardInterrupt` for a user who wants no other run either.
+        `Interrupted` for a user who wants no other run either.
         """
         clock = SystemClock()
         began = clock.utc()
         lab = FlakeLab(self.repeats, self.settings, self.books, self._run_items)
-        end: KeyboardInterrupt | DeploymentError | None = None
+        end: Interrupted | DeploymentError | None = None
         try:
-            with ending_cleanly():
-                lab.run(items)
-        except (KeyboardInterrupt, DeploymentError) as error:
+            lab.run(items)
+        except (Interrupted, DeploymentError) as error:
             end = error
         told = [case for case in lab.cases if case.sample is not None]
-        self._tell(told, complaints, clock.utc() - began, interrupted=end is not None)
+        self._tell(told, lab.not_run(str(end)), complaints, clock.utc() - began, notes=_notes(end, lab))
         if isinstance(end, DeploymentError):
             raise click.ClickException(str(end)) from end
         if end is not None and self.report.watch:
             raise end
-        if complaints or end is not None:
+        if end is not None:
+            return ExitCode(exit_code(end.number))
+        if complaints:
             return ExitCode.BAD_INPUT
         return Tally.of(case.result for case in told).exit_code
 
@@ -150,49 +154,65 @@ class LabRun:
             run_items(items, self.settings, jobs=jobs, on_result=take)
 
     def _tell(
-        self, cases: Sequence[Repeated], complaints: Sequence[str], seconds: float, *, interrupted: bool
+        self,
+        cases: Sequence[Repeated],
+        not_run: Sequence[Result],
+        complaints: Sequence[str],
+        seconds: float,
+        *,
+        notes: Sequence[str],
     ) -> None:
-        report, results = self.report, [case.result for case in cases]
+        report, results = self.report, [*(case.result for case in cases), *not_run]
         tally = Tally.of(results)
         if report.json:
-            self._tell_programs(cases, tally, complaints)
+            self._tell_programs(cases, not_run, tally, complaints)
         else:
             for line in lines(cases, self.settings, report.style):
                 self._say(line)
         for complaint in complaints:
             click.secho(complaint, fg="red", err=True, color=report.color)
         if not report.json:
-            notes = [f"{len(complaints)} unusable file{'s' * (len(complaints) > 1)}"] if complaints else []
-            notes += ["interrupted"] if interrupted else []
+            unusable = [f"{len(complaints)} unusable file{'s' * (len(complaints) > 1)}"] if complaints else []
             if report.note:
                 self._say(report.note)
-            self._say(terminal.summary(tally, self.settings, seconds=seconds, notes=notes))
-        self._write_junit(cases)
+            self._say(terminal.summary(tally, self.settings, seconds=seconds, notes=[*unusable, *notes]))
+        self._write_junit(cases, not_run)
         if report.github:
             github.tell(results, self.settings, seconds=seconds, complaints=complaints, err=report.json)
 
-    def _tell_programs(self, cases: Sequence[Repeated], tally: Tally, complaints: Sequence[str]) -> None:
+    def _tell_programs(
+        self, cases: Sequence[Repeated], not_run: Sequence[Result], tally: Tally, complaints: Sequence[str]
+    ) -> None:
         for case in cases:
             click.echo(json_line(case, self.settings))
-        JsonLines(sys.stdout).summary(tally, unusable_files=len(complaints))
+        lines = JsonLines(sys.stdout)
+        for result in not_run:
+            lines.result(result)
+        lines.summary(tally, unusable_files=len(complaints))
 
-    def _write_junit(self, cases: Sequence[Repeated]) -> None:
+    def _write_junit(self, cases: Sequence[Repeated], not_run: Sequence[Result]) -> None:
         if self.report.junit is None:
             return
         of_run = {"seed": str(self.settings.seed), "time": self.settings.time}
         of_case = {_key(case.result): properties(case) for case in cases}
-        try:
+        with writing(self.report.junit):
             junit.write(
                 self.report.junit,
-                [case.result for case in cases],
+                [*(case.result for case in cases), *not_run],
                 properties=of_run,
-                of_case=lambda result: of_case[_key(result)],
+                of_case=lambda result: of_case.get(_key(result), {}),
             )
-        except OSError as error:
-            raise click.ClickException(f"{self.report.junit}: {error.strerror}") from error
 
     def _say(self, line: str) -> None:
         click.echo(line, color=self.report.color)
+
+
+def _notes(end: Exception | Interrupted | None, lab: FlakeLab) -> Sequence[str]:
+    """Return what the last line of a run says of its end before the last case."""
+    if end is None:
+        return ()
+    why = str(end) if isinstance(end, Interrupted) else "the servers do not answer any more"
+    return (f"{lab.runs_left} runs not made", why)
 
 
 def _key(result: Result) -> tuple[str, str, str]:

@@ -61,21 +61,30 @@ class FlakeLab:
         self._settings = settings
         self._books = books
         self._run_items = run
+        self.runs_left = 0
+        """How many runs have not come to an end."""
         self.cases: list[Repeated] = []
         """What is known so far, also when the run is interrupted."""
 
     def run(self, items: Sequence[Item]) -> None:
-        """Run everything. Raises `KeyboardInterrupt` when the user has enough of it."""
+        """Run everything. Raises `Interrupted` when the user has enough of it."""
         self.cases = [
             Repeated(item, self._book(item).find(item.id, item.topology, item.edition)) for item in items
         ]
         for case in self.cases:
             if case.entry is not None and case.entry.kind == SKIP:
                 case.add(case.item, case.item.result(ResultStatus.SKIPPED, case.entry.reason))
+        self.runs_left = self._repeats.count * sum(not case.is_skipped for case in self.cases)
         self._repeat(range(1))  # which tells what does not apply here
+        self.runs_left = (self._repeats.count - 1) * sum(not case.is_skipped for case in self.cases)
         self._repeat(range(1, self._repeats.count))
         if self._repeats.perturb:
             self._shrink()
+
+    def not_run(self, reason: str) -> list[Result]:
+        """Return a result for each case without one, because of what has ended the run."""
+        left = (case.item for case in self.cases if case.sample is None)
+        return [item.result(ResultStatus.NOT_RUN, reason) for item in left]
 
     def _repeat(self, repetitions: Sequence[int]) -> None:
         left = [case for case in self.cases if not case.is_skipped]
@@ -83,6 +92,7 @@ class FlakeLab:
 
         def on_result(place: int, result: Result) -> None:
             case, item = runs[place]
+            self.runs_left -= 1
             case.add(item, self._book(item).judge(result))
 
         self._run_items({place: item for place, (_, item) in enumerate(runs)}, on_result)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -11,16 +10,18 @@ import click
 from harness.discovery import BadInputError, discover
 from harness.lint.engine import ALL, lint_files
 from harness.lint.rules import READING, RULES
+from harness.option_types import FilePath
 from harness.result import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from harness.lint.findings import Finding
 
 
 @click.command("lint")
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, type=FilePath())
 @click.option("--select", multiple=True, metavar="RULES", help="Only these rules (ids, with commas).")
 @click.option("--ignore", multiple=True, metavar="RULES", help="All rules but these.")
 @click.option(

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from harness import targets
+from harness import interruption, targets
 from harness.deployment import SERVED
+from harness.option_types import FilePath, Seed
 from harness.options import (
     DriverName,
     case_timeout_option,
@@ -19,9 +20,11 @@ from harness.options import (
 from harness.recording.observation import CaseFailed, Places, Stage
 from harness.recording.recorder import Recorder, Wanted
 from harness.registry import DRIVERS
+from harness.report.keeping import writing
 from harness.result import ExitCode
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import load
+from mongowire.whole_file import check_writable, write_whole
 
 _MARK = "\ufeff".encode()
 
@@ -50,9 +53,9 @@ _MARK = "\ufeff".encode()
 @click.option("--results", is_flag=True, help="Also expectResult or expectError, where there is neither.")
 @click.option("--outcome", is_flag=True, help="Also what collections hold at the end.")
 @click.option("--replace", is_flag=True, help="Record also what is there already.")
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to a file.")
+@click.option("-o", "--output", type=FilePath(dir_okay=False), help="Write to a file.")
 @click.option("--in-place", is_flag=True, help="Write to FILE itself.")
-@click.option("--seed", type=int, default=0, show_default=True, help="The first of the seeds.")
+@click.option("--seed", type=Seed(), default=0, show_default=True, help="The first of the seeds.")
 @case_timeout_option
 def command(
     target: str,
@@ -84,6 +87,9 @@ def command(
         raise click.UsageError("-o and --in-place are two places to write to; give one")
     path, case = _target(target)
     infos = drivers_named(adapters)
+    if output is not None:
+        with writing(output):
+            check_writable(output)
     places = Places(
         drivers=infos,
         editions={name: edition_of(name, info, edition) for name, info in infos.items()},
@@ -93,7 +99,7 @@ def command(
     )
     wanted = Wanted(case, results=results, outcome=outcome, replace=replace)
     try:
-        with Stage(places) as stage:
+        with interruption.politely(), Stage(places) as stage:
             recorder = Recorder(path, stage, wanted, _note)
             text = recorder.run()
     except ScenarioError as error:
@@ -132,8 +138,6 @@ def _write(text: str, path: Path | None, *, marked: bool) -> None:
     if path is None:
         click.echo(text, nl=False)
         return
-    try:
-        path.write_bytes((_MARK if marked else b"") + text.encode())
-    except OSError as error:
-        raise click.ClickException(f"{path}: {error.strerror}") from error
+    with writing(path):
+        write_whole(path, (_MARK if marked else b"") + text.encode())
     click.echo(path)

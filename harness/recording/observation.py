@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from harness import interruption
 from harness.adapters.base import EntityKind
 from harness.bench import Bench, Rig
 from harness.plan import Item, Settings
@@ -137,6 +138,7 @@ class Stage:
             self._run(case, settings, item, None)
 
     def _run(self, case: Case, settings: Settings, item: Item, witness: Observation | None) -> Result:
+        interruption.check()
         self._case, self._witness = case, witness
         if settings not in self._benches:
             self._benches[settings] = Bench(settings, self._rig)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from harness.option_types import FilePath
 from harness.report.keeping import writing
 from harness.report.matrix import Matrix
 from harness.report.page import write
@@ -18,7 +19,7 @@ from mongowire.system import SystemClock
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FilePath(dir_okay=False),
     default=Path("report.html"),
     show_default=True,
     help="The page to write.",

@@ -16,6 +16,7 @@ from harness.report.merge import merge
 from harness.report.text import RELAXED, shortened, told
 from harness.result import Moment
 from harness.unified.model import ExpectedEvent, Operation
+from mongowire.whole_file import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -109,10 +110,9 @@ class Timeline:
         )
 
     def write(self, folder: Path, item: Item) -> Path:
-        """Write the journal of an item to a file of its own in `folder`, and return its path."""
+        """Write the journal of an item to its own file in `folder`, and return its path. Raises `OSError`."""
         path = folder / file_name(item)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(self.to_json_lines(), encoding="utf-8", newline="\n")
+        write_whole(path, self.to_json_lines())
         return path
 
 

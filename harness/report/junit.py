@@ -10,6 +10,7 @@ from harness.report.failure import explanation
 from harness.report.journal import two_columns
 from harness.report.text import for_xml
 from harness.result import Result, ResultStatus, Tally
+from mongowire.whole_file import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     _Properties: TypeAlias = Callable[[Result], Mapping[str, str]]
 
 _FAILED = (ResultStatus.FAILED, ResultStatus.UNEXPECTED_PASS)
-_SKIPPED = (ResultStatus.SKIPPED, ResultStatus.KNOWN_FAILING)
+_SKIPPED = (ResultStatus.SKIPPED, ResultStatus.KNOWN_FAILING, ResultStatus.NOT_RUN)
 
 
 def write(
@@ -37,8 +38,7 @@ def write(
     for (adapter, topology), group in groupby(results, key=lambda result: (result.adapter, result.topology)):
         root.append(_suite(f"{adapter} on {topology}", list(group), properties, of_case))
     ET.indent(root)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n")
+    write_whole(path, ET.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n")
 
 
 def _suite(

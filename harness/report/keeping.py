@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import click
 
 from mongowire.system import SystemClock
+from mongowire.whole_file import beside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -45,7 +46,8 @@ def keeping(
 ) -> Iterator[Keeper]:
     """Give what takes the results of a run; all files are whole when the block ends.
 
-    Raises `ClickException` when a file cannot be written, which is found out before the run.
+    Raises `ClickException` when a file cannot be written, which is found out before the run. A block that
+    raises leaves what was there before.
     """
     from harness.report.results_file import Run  # noqa: PLC0415 - most runs leave nothing behind
 
@@ -66,14 +68,15 @@ def writing(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _results(path: Path, run: Run) -> Iterator[Taker]:
-    from harness.report.results_file import ResultsWriter  # noqa: PLC0415 - as above
+    from harness.report.results_file import ResultsWriter, is_packed  # noqa: PLC0415 - as above
 
-    with writing(path):
-        writer = ResultsWriter(path, run)
-    with writer:
-        yield writer
+    with _new(path) as temporary:
         with writing(path):
-            writer.end()
+            writer = ResultsWriter(temporary, run, packed=is_packed(path))
+        with writer:
+            yield writer
+            with writing(path):
+                writer.end()
 
 
 @contextmanager
@@ -82,11 +85,11 @@ def _page(path: Path, run: Run) -> Iterator[Taker]:
     from harness.report.page import write  # noqa: PLC0415 - as above
 
     filling, matrix = Filling(run), Matrix()
-    _touch(path)
-    yield filling
-    matrix.merge(filling)
-    with writing(path):
-        write(path, matrix, utc=SystemClock().utc())
+    with _new(path) as temporary:
+        yield filling
+        matrix.merge(filling)
+        with writing(path):
+            write(temporary, matrix, utc=SystemClock().utc())
 
 
 @contextmanager
@@ -97,13 +100,18 @@ def _picture(path: Path, _: Run) -> Iterator[Taker]:
         """Draws a result."""
 
         def add(self, result: Result) -> None:
-            path.write_text(svg(result.timeline, title=result.id), encoding="utf-8", newline="\n")
+            temporary.write_text(svg(result.timeline, title=result.id), encoding="utf-8", newline="\n")
 
-    _touch(path)
-    yield Painter()
+    with _new(path) as temporary:
+        yield Painter()
 
 
-def _touch(path: Path) -> None:
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
+@contextmanager
+def _new(path: Path) -> Iterator[Path]:
+    """Give a file that takes the place of `path` at the end. Errors of the block are not the file's."""
+    with ExitStack() as stack:
+        with writing(path):
+            temporary = stack.enter_context(beside(path))
+        yield temporary
+        with writing(path):
+            stack.close()

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from harness.report import picture
 from harness.report.results_file import version
 from harness.result import ResultStatus
+from mongowire.whole_file import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -35,6 +36,7 @@ LETTERS: Final = {
     ResultStatus.SKIPPED: "S",
     ResultStatus.KNOWN_FAILING: "K",
     ResultStatus.UNEXPECTED_PASS: "U",
+    ResultStatus.NOT_RUN: "N",
 }
 """How the page writes a status; `-` is a cell without a result."""
 
@@ -51,8 +53,7 @@ _SLOT: Final = re.compile(r"\{\{(\w+)\}\}")
 def write(path: Path, matrix: Matrix, *, utc: float) -> None:
     """Write the page, made at an instant in seconds since 1970. Raises `OSError`."""
     created = f"{datetime.fromtimestamp(utc, UTC):%Y-%m-%d %H:%M} UTC"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(build(matrix, created=created), encoding="utf-8", newline="\n")
+    write_whole(path, build(matrix, created=created))
 
 
 def build(matrix: Matrix, *, created: str, title: str = "Conformance report") -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -79,14 +80,14 @@ def version() -> str:
 
 
 class ResultsWriter:
-    """Writes results as they come. Opening raises `OSError`, as writing does.
+    """Writes results as they come, to a file that is there. Opening raises `OSError`, as writing does.
 
-    A file that is left without `end` has no last line, and will not be read as a whole run.
+    A file that is left without `end` has no last line, and will not be read as a whole run. It is compressed
+    if `packed`.
     """
 
-    def __init__(self, path: Path, run: Run) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._stream: TextIO = _opened(path, "w")
+    def __init__(self, path: Path, run: Run, *, packed: bool | None = None) -> None:
+        self._stream: TextIO = _opened(path, "w", packed=is_packed(path) if packed is None else packed)
         self._count = 0
         self._write({"schema": SCHEMA, **asdict(run)})
 
@@ -96,8 +97,9 @@ class ResultsWriter:
         self._write(result.to_dict())
 
     def end(self) -> None:
-        """Write that the run is over."""
+        """Write that the run is over, and close the file."""
         self._write({"end": self._count})
+        self._stream.close()
 
     def _write(self, document: object) -> None:
         self._stream.write(json.dumps(document, separators=(",", ":")) + "\n")
@@ -108,7 +110,8 @@ class ResultsWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stream.close()
+        with suppress(OSError):  # a full disk has been told of by what was written, and at the end
+            self._stream.close()
 
 
 class ResultsReader:
@@ -117,7 +120,7 @@ class ResultsReader:
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            self._stream: TextIO = _opened(path, "r")
+            self._stream: TextIO = _opened(path, "r", packed=is_packed(path))
         except OSError as error:
             raise ResultsFileError(f"{path}: {error.strerror}") from error
         self._lines = self._numbered()
@@ -264,7 +267,12 @@ def _finite(text: str) -> float:
     return number
 
 
-def _opened(path: Path, mode: str) -> TextIO:
-    if path.suffix == ".gz":
+def is_packed(path: Path) -> bool:
+    """Return whether a file of this name is compressed."""
+    return path.suffix == ".gz"
+
+
+def _opened(path: Path, mode: str, *, packed: bool) -> TextIO:
+    if packed:
         return cast("TextIO", gzip.open(path, f"{mode}t", 5, encoding="utf-8", newline="\n"))
     return cast("TextIO", path.open(mode, buffering=1, encoding="utf-8", newline="\n"))

@@ -29,6 +29,7 @@ _COLORS = {
     ResultStatus.SKIPPED: "yellow",
     ResultStatus.KNOWN_FAILING: "yellow",
     ResultStatus.UNEXPECTED_PASS: "red",
+    ResultStatus.NOT_RUN: "yellow",
 }
 _COLUMNS = tuple(ResultStatus)
 _FILES_SHOWN = 30
@@ -63,6 +64,7 @@ def report(results: Sequence[Result], settings: Settings, style: Style) -> Itera
         yield from _tables(results, style.verbosity)
         yield from _reasons("Skipped", results, ResultStatus.SKIPPED)
         yield from _reasons("Known to fail", results, ResultStatus.KNOWN_FAILING)
+        yield from _reasons("Not run", results, ResultStatus.NOT_RUN)
     if style.durations:
         yield from _durations(results, style.durations, settings)
     failed = [each for each in results if each.status in (ResultStatus.FAILED, ResultStatus.UNEXPECTED_PASS)]

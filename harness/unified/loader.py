@@ -116,6 +116,9 @@ def _read_json(text: str, path: Path) -> Marked:
         with suppress(yaml.YAMLError):  # as YAML it is refused for the same reason, with its place
             _compose(text, path, _FAST)
         raise ScenarioError(str(error), location=Location(path, 1, 1)) from error
+    except ValueError as error:  # an integer of more digits than Python reads
+        _compose(text, path, _FAST)  # as YAML it is refused for the same reason, with its place
+        raise ScenarioError("holds a number that is too long", location=Location(path, 1, 1)) from error
     except RecursionError as error:
         raise ScenarioError("is nested too deeply", location=Location(path, 1, 1)) from error
     try:
@@ -242,7 +245,10 @@ class _Composer:
 
     def _anchorable(self, event: yaml.Event, events: Iterator[yaml.Event]) -> _Node:
         if isinstance(event, yaml.ScalarEvent):
-            return _scalar(event)
+            try:
+                return _scalar(event)
+            except ValueError:  # of more digits than Python reads
+                raise self._error(event, "is a number that is too long", "") from None
         self.depth += 1
         if self.depth > DEPTH_MAX:
             raise self._error(event, f"is nested more than {DEPTH_MAX} levels deep", "")

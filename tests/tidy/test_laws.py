@@ -28,6 +28,7 @@ PORTS = {"mongowire/system.py", "harness/sim/clock.py"}
 WALL_CLOCK = {
     # What runs outside every event loop, in the command line's own process, measures for people.
     "harness/conform.py",
+    "harness/interruption.py",
     "harness/workers.py",
     "harness/report/terminal.py",
 }

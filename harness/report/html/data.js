@@ -3,7 +3,8 @@
 // What is shown follows from that and from the address (#case=…&column=…).
 
 const STATUSES = {
-  F: "failed", U: "unexpected pass", K: "known failing", P: "passed", S: "skipped",
+  F: "failed", U: "unexpected pass", K: "known failing", P: "passed", N: "not run",
+  S: "skipped",
 };
 const RAN = "FUKP";
 

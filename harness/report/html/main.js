@@ -33,7 +33,7 @@ function form() {
 function legend() {
   const meanings = {
     P: "", F: "", K: "failed, as its expectations file says", U: "passed, though it was expected to fail",
-    S: "does not apply here",
+    S: "does not apply here", N: "the run ended before it",
   };
   byId("legend").replaceChildren(...Object.entries(meanings).map(([status, meaning]) =>
     make("div", {}, make("dt", {}, letter(status)), make("dd", {}, [STATUSES[status], meaning].filter(Boolean).join(": ")))));

@@ -64,7 +64,7 @@ function broken(name) {
 function summary(counts) {
   const parts = ["P", "K", "U", "F"].filter((status) => counts[status])
     .map((status) => make("span", { class: status }, status === "P" ? `${counts.P}` : `${counts[status]} ${status}`));
-  if (!parts.length) parts.push(make("span", { class: "zero" }, counts.S ? `${counts.S} S` : "–"));
+  if (!parts.length) parts.push(make("span", { class: "zero" }, counts.N ? `${counts.N} N` : counts.S ? `${counts.S} S` : "–"));
   const told = Object.entries(STATUSES).filter(([status]) => counts[status])
     .map(([status, name]) => `${counts[status]} ${name}`).join(", ");
   return make("div", { class: "sum", title: told }, ...parts.flatMap((part) => [part, " "]));
@@ -72,7 +72,7 @@ function summary(counts) {
 
 function bar(counts) {
   const strip = make("div", { class: "bar", "aria-hidden": "true" });
-  for (const status of ["P", "K", "U", "F", "S"]) {
+  for (const status of ["P", "K", "U", "F", "N", "S"]) {
     if (counts[status]) strip.append(make("i", { class: status, style: `flex:${counts[status]}` }));
   }
   return strip;

@@ -244,5 +244,5 @@ def test_an_interrupted_run_leaves_no_adapter_that_hangs(
     with open(f"{once}.hung", encoding="utf-8") as hung:  # noqa: PTH123 - returns when one has hung
         assert hung.read() == "hung"
     run.send_signal(signal.SIGINT)
-    assert run.wait(timeout=30) == ExitCode.BAD_INPUT
+    assert run.wait(timeout=30) == ExitCode.INTERRUPTED
     assert left_running(once) == []

@@ -72,7 +72,7 @@ def test_an_unknown_subcommand_is_a_usage_error() -> None:
         (["--adapter", "pymongo-async", "--time", "virtual"], "--time virtual: pymongo-async has no clock"),
         (["--adapter", "pymongo-async", "--edition", "2026-02-20"], "pymongo-async follows 2026-07-08"),
         (["-k", "insert and"], "-k: in the expression 'insert and': expected a word, found the end"),
-        (["--jobs", "0"], "'0' is neither a number of processes nor 'auto'"),
+        (["--jobs", "0"], "'0' is neither a number of processes (1 to 1000) nor 'auto'"),
         (["--jobs", "many"], "'many' is neither"),
         (["--case-timeout", "0"], "--case-timeout"),
         (["--frobnicate"], "No such option"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shlex
 import subprocess
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
+from harness import interruption
 from harness.cli import cli
 from harness.plan import Item, Settings
 from harness.result import ExitCode, Result, ResultStatus
@@ -127,7 +127,7 @@ def test_the_first_interrupt_ends_the_loops_and_the_run_goes_on(tmp_path: Path) 
     adapter.write_text(ADAPTER)
     command = shlex.join([sys.executable, str(adapter), str(count)])
     arguments = [str(write(tmp_path, "a", "b")), "--adapter", f"cmd:{command}", "--jobs", "1", "--json"]
-    endless = ["--loop-iterations", "100000000", "--loop-seconds", "50"]
+    endless = ["--interrupt-ends-loops", "--loop-iterations", "100000000", "--loop-seconds", "50"]
     done = subprocess.run(
         [sys.executable, "-m", "harness.cli", "conform", *arguments, *endless],
         capture_output=True,
@@ -136,6 +136,7 @@ def test_the_first_interrupt_ends_the_loops_and_the_run_goes_on(tmp_path: Path) 
         timeout=45,
     )
     assert done.returncode == ExitCode.PASSED, done.stderr
+    assert done.stderr == "the first Ctrl-C ends loops, the second one ends the run\n"
     results = [json.loads(line) for line in done.stdout.splitlines()[:-1]]
     assert [result["status"] for result in results] == ["passed", "passed"]
     assert int(count.read_text()) == 3, "no iteration begins any more, neither here nor in later cases"
@@ -149,13 +150,14 @@ def test_workers_are_asked_too_also_those_that_are_still_to_come(tmp_path: Path)
     }
     results: dict[int, Result] = {}
     pool = Pool(
-        Settings(loop_iterations=5),
+        Settings(loop_iterations=5, interrupt_ends_loops=True),
         jobs=1,
         on_result=results.__setitem__,
         command=(sys.executable, "-c", WORKER),
         watchdog=20,
     )
-    asyncio.run(pool.run(items, items))
+    with interruption.listening():
+        interruption.run(pool.run(items, items))
     assert [(results[place].status, results[place].reason) for place in (0, 2)] == [
         (ResultStatus.PASSED, "5"),
         (ResultStatus.PASSED, "0"),

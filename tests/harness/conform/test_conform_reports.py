@@ -49,6 +49,7 @@ FAILED = Result(
 SKIPPED = replace(PASSED, id="writes/bulk::a", status=ResultStatus.SKIPPED, reason="needs topology sharded")
 KNOWN = replace(FAILED, id="writes/bulk::b", status=ResultStatus.KNOWN_FAILING, reason="PYTHON-1")
 STALE = replace(PASSED, id="writes/bulk::c", status=ResultStatus.UNEXPECTED_PASS, reason="it passed")
+NOT_RUN = replace(PASSED, id="writes/bulk::d", status=ResultStatus.NOT_RUN, reason="interrupted by SIGTERM")
 ALL = [PASSED, FAILED, SKIPPED, KNOWN, STALE]
 SETTINGS = Settings(seed=7)
 
@@ -63,9 +64,9 @@ def terminal_text(results: list[Result], style: terminal.Style = terminal.Style(
 def test_json_lines_have_exactly_the_promised_fields_and_end_with_the_totals() -> None:
     stream = io.StringIO()
     lines = JsonLines(stream)
-    for result in ALL:
+    for result in [*ALL, NOT_RUN]:
         lines.result(result)
-    lines.summary(Tally.of(ALL), unusable_files=2)
+    lines.summary(Tally.of([*ALL, NOT_RUN]), unusable_files=2)
     *cases, last = map(json.loads, stream.getvalue().splitlines())
     assert cases[1] == {
         "id": "writes/insert::fails 'once'",
@@ -84,6 +85,7 @@ def test_json_lines_have_exactly_the_promised_fields_and_end_with_the_totals() -
             "skipped": 1,
             "known-failing": 1,
             "unexpected-pass": 1,
+            "not-run": 1,
             "unusable-files": 2,
         }
     }

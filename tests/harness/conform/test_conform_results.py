@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from harness.result import ExitCode, Moment, Result, ResultStatus, Row, Tally
 from harness.run import InOrder
 
-P, F, S, K, U = ResultStatus
+P, F, S, K, U, N = ResultStatus
 
 
 def result(status: ResultStatus = P, *, case: str = "spec/file::case") -> Result:
@@ -34,7 +34,7 @@ def test_the_exit_code_says_how_the_worst_case_ended(statuses: list[ResultStatus
 
 
 def test_the_exit_codes_are_those_that_ci_servers_know_from_pytest() -> None:
-    assert [code.value for code in ExitCode] == [0, 1, 2, 3, 4, 5, 6]
+    assert [code.value for code in ExitCode] == [0, 1, 2, 3, 4, 5, 6, 129, 130, 141, 143]
 
 
 def test_a_result_crosses_to_another_process_unchanged() -> None:

@@ -14,6 +14,7 @@ import pytest
 from scenario_files import WriteScenario, scenario_text
 
 import harness
+from harness.interruption import Interrupted
 from harness.result import ExitCode
 from harness.watch import INTERVAL, watch
 
@@ -33,7 +34,7 @@ class User:
 
     @staticmethod
     def _interrupt() -> None:
-        raise KeyboardInterrupt
+        raise Interrupted(signal.SIGINT)
 
 
 def ran(paths: list[Path], user: User, code: ExitCode = ExitCode.PASSED) -> tuple[list[list[Path]], ExitCode]:
@@ -156,9 +157,9 @@ def test_a_run_that_is_interrupted_ends_the_watching(
     write_scenario: WriteScenario, pushbackd: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
+        raise Interrupted(signal.SIGINT)
 
     monkeypatch.setattr("harness.conformance.run_patiently", interrupted)
     done = pushbackd("conform", write_scenario("a"), "--watch")
-    assert done.exit_code == ExitCode.BAD_INPUT
+    assert done.exit_code == ExitCode.INTERRUPTED
     assert "interrupted" in done.stdout

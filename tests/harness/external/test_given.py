@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import signal
-
 import pytest
 
-from harness.given import Given, ending_cleanly
+from harness.given import Given
 
 DEPLOYMENT = {"MONGODB_URI": "mongodb://a"}
 BALANCERS = {"SINGLE_MONGOS_LB_URI": "mongodb://one", "MULTI_MONGOS_LB_URI": "mongodb://all"}
@@ -53,6 +51,8 @@ def test_the_environment_alone_chooses_no_servers_since_a_run_drops_their_collec
         ("env", "mongodb://b", DEPLOYMENT, "give no other one"),
         ("env", None, {}, "none of MONGODB_URI, SINGLE_MONGOS_LB_URI and MULTI_MONGOS_LB_URI is set"),
         ("env", None, {"MONGODB_URI": ""}, "is set in the environment"),
+        ("", None, {}, "a connection string is empty"),
+        ("mongodb://a", "", {}, "a connection string is empty"),
     ],
 )
 def test_what_makes_no_sense_is_refused(
@@ -60,10 +60,3 @@ def test_what_makes_no_sense_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         Given.of(uri, multi, environment)
-
-
-def test_a_request_to_end_is_an_interruption_so_that_a_run_still_cleans() -> None:
-    before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(KeyboardInterrupt), ending_cleanly():
-        signal.raise_signal(signal.SIGTERM)
-    assert signal.getsignal(signal.SIGTERM) is before

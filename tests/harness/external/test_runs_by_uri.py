@@ -13,11 +13,11 @@ from tls_files import tls
 
 from fakeserver import ClusterSpec, UserSpec
 from fakeserver.background import BackgroundCluster
-from harness import expectations
+from harness import expectations, interruption
 from harness.adapters.base import AdapterLost
 from harness.bench import Bench, Rig
 from harness.discovery import bundled_root, discover
-from harness.given import Given, ending_cleanly, introduce
+from harness.given import Given, introduce
 from harness.plan import Settings, load_all, plan
 from harness.registry import DRIVERS
 from harness.result import ResultStatus
@@ -204,8 +204,8 @@ def test_an_interrupted_run_leaves_no_fail_point_on(
     with served(ClusterSpec.replica_set(3)) as there:
         case = item(write_scenario("a"), there.target)
         with (
-            pytest.raises(KeyboardInterrupt),
-            ending_cleanly(),
+            pytest.raises(interruption.Interrupted),
+            interruption.listening(),
             Bench(there.settings, Rig(run_case=is_interrupted)) as bench,
         ):
             bench.run(case)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING
 
 import click
@@ -12,6 +13,7 @@ from harness.expectations import Expectations
 from harness.flake_lab import command as lab_command
 from harness.flake_lab.command import LabReport, LabRun, repeats_of
 from harness.flake_lab.lab import Repeats
+from harness.interruption import Interrupted
 from harness.plan import Item, Settings
 from harness.report.terminal import Style
 from harness.result import ExitCode, Result, ResultStatus
@@ -62,19 +64,19 @@ def test_an_interrupted_run_tells_what_it_has_seen(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
-    code = lab(monkeypatch, KeyboardInterrupt()).run([ITEM], ["spec/broken.yml:1:2: no YAML"])
+    code = lab(monkeypatch, Interrupted(signal.SIGINT)).run([ITEM], ["spec/broken.yml:1:2: no YAML"])
     told = capsys.readouterr()
-    assert code is ExitCode.BAD_INPUT
+    assert code is ExitCode.INTERRUPTED
     assert "1 case passed in one run: 20.7% or more, with 95% confidence" in told.out
     assert "1 case is left out" in told.out
     assert "::error title=unusable scenario" in told.out.replace("file=spec/broken.yml,line=1,col=2,", "")
-    assert "1 unusable file, interrupted" in told.out
+    assert "1 unusable file, 2 runs not made, interrupted by SIGINT" in told.out
     assert told.err == "spec/broken.yml:1:2: no YAML\n"
 
 
 def test_who_watches_ends_all_runs_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(KeyboardInterrupt):
-        lab(monkeypatch, KeyboardInterrupt(), watch=True).run([ITEM], [])
+        lab(monkeypatch, Interrupted(signal.SIGINT), watch=True).run([ITEM], [])
 
 
 def test_servers_that_do_not_answer_any_more_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:

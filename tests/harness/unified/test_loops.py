@@ -9,10 +9,12 @@ import pytest
 from scenario_world import World
 from scripted import ScriptedAdapter
 
+from harness import interruption
 from harness.adapters.base import ErrorReport, Feature
+from harness.interruption import Interrupted
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import load
-from harness.unified.loops import Loops, first_interrupt
+from harness.unified.loops import Loops
 from harness.unified.outcome import Status
 
 if TYPE_CHECKING:
@@ -186,16 +188,38 @@ def test_a_loop_runs_operations_on_entities_only(world: World) -> None:
 
 
 class TestInterrupts:
-    def test_the_first_ends_loops_and_the_second_does_what_it_always_did(self) -> None:
+    def test_the_first_ends_loops_and_the_second_the_run(self) -> None:
         loops = Loops()
-        with first_interrupt(loops.end):
-            signal.raise_signal(signal.SIGINT)
+        with interruption.listening(), interruption.politely(), interruption.first_interrupt(loops.end):
+            hear(signal.SIGINT)
             assert loops.ended
-            with pytest.raises(KeyboardInterrupt):
-                signal.raise_signal(signal.SIGINT)
+            interruption.check()
+            hear(signal.SIGINT)
+            with pytest.raises(Interrupted):
+                interruption.check()
+            interruption.forget()
 
-    def test_afterwards_the_first_does_so_again(self) -> None:
-        before = signal.getsignal(signal.SIGINT)
-        with first_interrupt(lambda: None):
-            assert signal.getsignal(signal.SIGINT) is not before
-        assert signal.getsignal(signal.SIGINT) is before
+    def test_any_other_signal_ends_the_run_at_once(self) -> None:
+        loops = Loops()
+        with interruption.listening(), interruption.politely(), interruption.first_interrupt(loops.end):
+            hear(signal.SIGTERM)
+            assert not loops.ended
+            with pytest.raises(Interrupted):
+                interruption.check()
+            interruption.forget()
+
+    def test_afterwards_the_first_ends_the_run(self) -> None:
+        with interruption.listening(), interruption.politely():
+            with interruption.first_interrupt(lambda: None):
+                pass
+            hear(signal.SIGINT)
+            with pytest.raises(Interrupted):
+                interruption.check()
+            interruption.forget()
+
+
+def hear(number: signal.Signals) -> None:
+    """Hear a signal long after the one before: two at once are one wish."""
+    assert interruption._listener is not None
+    interruption._listener._last = (0, 0.0)
+    signal.raise_signal(number)
