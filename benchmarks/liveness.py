@@ -26,7 +26,7 @@ from mongowire.messages import DocumentSequence, OpMsg
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_DB = "benchmark"
+DB = "benchmark"
 _LIMIT_MS = 500
 _MS = 1000.0
 
@@ -34,17 +34,17 @@ _MS = 1000.0
 def _insert_of(documents: list[dict[str, Any]] | list[bytes], collection: str = "many") -> OpMsg:
     raw = [each if isinstance(each, bytes) else OpMsg.of(each).body for each in documents]
     sequence = DocumentSequence("documents", tuple(raw))
-    return OpMsg.of({"insert": collection, "$db": _DB, "ordered": False}, sequences=[sequence])
+    return OpMsg.of({"insert": collection, "$db": DB, "ordered": False}, sequences=[sequence])
 
 
 def _bulk_write(count: int) -> OpMsg:
     operations = DocumentSequence.of("ops", ({"insert": 0, "document": {"n": n}} for n in range(count)))
-    names = DocumentSequence.of("nsInfo", [{"ns": f"{_DB}.bulk"}])
+    names = DocumentSequence.of("nsInfo", [{"ns": f"{DB}.bulk"}])
     return OpMsg.of({"bulkWrite": 1, "$db": "admin"}, sequences=[operations, names])
 
 
 def _aggregate(*pipeline: dict[str, Any], collection: str = "hundred", **more: Any) -> OpMsg:
-    return OpMsg.of({"aggregate": collection, "pipeline": list(pipeline), "cursor": {}, "$db": _DB, **more})
+    return OpMsg.of({"aggregate": collection, "pipeline": list(pipeline), "cursor": {}, "$db": DB, **more})
 
 
 def _doubling() -> dict[str, Any]:
@@ -54,7 +54,7 @@ def _doubling() -> dict[str, Any]:
     return {"$project": {"t": text}}
 
 
-_PRODUCT: list[dict[str, Any]] = [
+PRODUCT: list[dict[str, Any]] = [
     {"$lookup": {"from": "hundred", "pipeline": [], "as": "x"}},
     {"$unwind": "$x"},
 ] * 4
@@ -63,14 +63,14 @@ REQUESTS: dict[str, Callable[[], OpMsg]] = {
     "$pow of 10^9": lambda: _aggregate({"$project": {"x": {"$pow": [2, 1_000_000_000]}}}),
     "$range to 10^9": lambda: _aggregate({"$project": {"x": {"$range": [0, 1_000_000_000]}}}),
     "doubling $concat": lambda: _aggregate(_doubling()),
-    "regex ^(a+)+$": lambda: OpMsg.of({"find": "texts", "filter": {"t": {"$regex": "^(a+)+$"}}, "$db": _DB}),
-    "product of 100^5": lambda: _aggregate(*_PRODUCT, maxTimeMS=_LIMIT_MS),
+    "regex ^(a+)+$": lambda: OpMsg.of({"find": "texts", "filter": {"t": {"$regex": "^(a+)+$"}}, "$db": DB}),
+    "product of 100^5": lambda: _aggregate(*PRODUCT, maxTimeMS=_LIMIT_MS),
     "update of 10^5, maxTimeMS": lambda: OpMsg.of(
         {
             "update": "many",
             "updates": [{"q": {}, "u": {"$inc": {"n": 1}}, "multi": True}],
             "maxTimeMS": _LIMIT_MS,
-            "$db": _DB,
+            "$db": DB,
         }
     ),
     "bulkWrite of 10^5": lambda: _bulk_write(100_000),
@@ -82,8 +82,8 @@ REQUESTS: dict[str, Callable[[], OpMsg]] = {
         {"$lookup": {"from": "many", "localField": "_id", "foreignField": "_id", "as": "x"}},
         collection="many",
     ),
-    "find of 10^5": lambda: OpMsg.of({"find": "many", "batchSize": 1_000_000, "$db": _DB}),
-    "delete of 10^5": lambda: OpMsg.of({"delete": "many", "deletes": [{"q": {}, "limit": 0}], "$db": _DB}),
+    "find of 10^5": lambda: OpMsg.of({"find": "many", "batchSize": 1_000_000, "$db": DB}),
+    "delete of 10^5": lambda: OpMsg.of({"delete": "many", "deletes": [{"q": {}, "limit": 0}], "$db": DB}),
 }
 """What keeps a server busy; the last empties the collection that others need."""
 
@@ -101,8 +101,8 @@ class Row(NamedTuple):
 class Server:
     """A standalone in a process of its own."""
 
-    def __init__(self) -> None:
-        command = [sys.executable, "-m", "fakeserver", "--port", "0"]
+    def __init__(self, *options: str) -> None:
+        command = [sys.executable, "-m", "fakeserver", "--port", "0", *options]
         self.process = subprocess.Popen(  # noqa: S603 - it is ours
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
@@ -173,7 +173,7 @@ def run(wanted: str) -> dict[str, Any]:
         server.fill()
         rows = [measure(server, name, make()) for name, make in REQUESTS.items() if wanted in name]
         last = RawClient(server.address, 1)
-        last.sockets[0].sendall(encoded(_aggregate(*_PRODUCT).decode()))
+        last.sockets[0].sendall(encoded(_aggregate(*PRODUCT).decode()))
         time.sleep(0.2)
         return {"rows": [row._asdict() for row in rows], "sigterm": server.end() * _MS}
     finally:
