@@ -16,7 +16,6 @@ call does nothing.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -116,15 +115,23 @@ def interruptible(items: Iterable[T]) -> Iterator[T]:
         yield item
 
 
-@contextmanager
-def in_one_turn() -> Iterator[None]:
-    """Keep others from having their turn inside, as a server's exclusive lock does."""
-    worker = getcurrent()
-    if type(worker) is not Worker:
-        yield
-        return
-    until, worker.until = worker.until, inf
-    try:
-        yield
-    finally:
-        worker.until = until
+class in_one_turn:  # noqa: N801 -- used as a function is
+    """Let nobody else have a turn inside: what looks like a yield point there is none.
+
+    For what holds a collection for itself, as under a server's exclusive lock, and where a filter or an
+    expression, which have yield points, is asked about the document that a write is about to change.
+    """
+
+    __slots__ = ("_until", "_worker")
+
+    def __enter__(self) -> None:
+        """Put the end of the turn off."""
+        worker = getcurrent()
+        self._worker = worker if type(worker) is Worker else None
+        if self._worker is not None:
+            self._until, self._worker.until = self._worker.until, inf
+
+    def __exit__(self, *_: object) -> None:
+        """Have the turn end when it was to end."""
+        if self._worker is not None:
+            self._worker.until = self._until

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from bson import Regex
 
 from fakeserver.errors import CommandError
+from fakeserver.interrupts import check_for_interrupt
 from fakeserver.storage.functions import FunctionTable, nullish
-from fakeserver.storage.regex import compile_regex
+from fakeserver.storage.memory import MAX_BUFFER_BYTES, weight
+from fakeserver.storage.regex import MatchLimitError, compile_regex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from fakeserver.storage.regex import Pattern
+
 functions = FunctionTable()
 
-_INVALID = 51111
+_INVALID: Final = 51111
+_FAILED: Final = 51156
+_TOO_MANY: Final = 51151
 
 
-def _searching(name: str, nothing: Callable[[], Any], search: Callable[[re.Pattern[str], str], Any]) -> None:
+def _searching(name: str, nothing: Callable[[], Any], search: Callable[[Pattern, str], Any]) -> None:
     """Enter an operator; it answers `nothing` where the text or the expression is null or missing."""
 
     def parse(parts: Mapping[str, Any]) -> None:
@@ -33,7 +39,13 @@ def _searching(name: str, nothing: Callable[[], Any], search: Callable[[re.Patte
         text = parts["input"]
         if not nullish(text) and not isinstance(text, str):
             raise CommandError(51104, f"{name} needs 'input' to be of type string")
-        return nothing() if pattern is None or nullish(text) else search(pattern, text)
+        if pattern is None or nullish(text):
+            return nothing()
+        try:
+            return search(pattern, text)
+        except MatchLimitError:
+            message = f"Error occurred while executing the regular expression in {name}. Result code: "
+            raise CommandError(_FAILED, f"{message}match limit exceeded") from None
 
 
 def _is_constant(argument: Any) -> bool:
@@ -52,7 +64,7 @@ def _check_names(name: str, parts: Mapping[str, Any]) -> None:
             raise CommandError(code, f"{name} requires '{key}' parameter")
 
 
-def _pattern(name: str, regex: Any, options: Any) -> re.Pattern[str] | None:
+def _pattern(name: str, regex: Any, options: Any) -> Pattern | None:
     """Return the expression, None where it is null or missing. Raises `CommandError` for what is none."""
     if not nullish(regex) and not isinstance(regex, str | Regex | re.Pattern):
         raise CommandError(51105, f"{name} needs 'regex' to be of type string or regex")
@@ -71,18 +83,38 @@ def _pattern(name: str, regex: Any, options: Any) -> re.Pattern[str] | None:
     return compile_regex(regex, options or "", invalid=_INVALID, what=f"Invalid Regex in {name}")
 
 
-def _found(match: re.Match[str]) -> dict[str, Any]:
+def _found(match: Any) -> dict[str, Any]:
     return {"match": match[0], "idx": match.start(), "captures": list(match.groups())}
 
 
-def _first(pattern: re.Pattern[str], text: str) -> Any:
+def _first(pattern: Pattern, text: str) -> Any:
     match = pattern.search(text)
     return None if match is None else _found(match)
 
 
-def _all(pattern: re.Pattern[str], text: str) -> list[dict[str, Any]]:
-    """Return every match; a server looks for none at the end of a text, unless the text is empty."""
-    return [_found(match) for match in pattern.finditer(text) if match.start() < len(text) or not text]
+def _all(pattern: Pattern, text: str) -> list[dict[str, Any]]:
+    """Return every match, as a server looks for them.
+
+    It goes on behind a match, behind an empty one a character further; and it looks for none at the end of a
+    text, unless the text is empty.
+    """
+    found: list[dict[str, Any]] = []
+    size = start = 0
+    while start < len(text) or not found:
+        match = pattern.search(text, start)
+        if match is None or (text and match.start() == len(text)):
+            break
+        found.append(_found(match))
+        size += weight(found[-1])
+        if size > MAX_BUFFER_BYTES:
+            raise CommandError(
+                _TOO_MANY, "$regexFindAll: the size of buffer to store output exceeded the 64MB limit"
+            )
+        start = match.end() + (match.end() == match.start())
+        if start >= len(text):
+            break
+        check_for_interrupt()
+    return found
 
 
 _searching("$regexMatch", lambda: False, lambda pattern, text: pattern.search(text) is not None)

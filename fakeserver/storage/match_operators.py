@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from bson import Binary, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex
 
 from fakeserver.errors import CommandError
+from fakeserver.sizes import MAX_USER_BYTES
 from fakeserver.storage.expression_math import remainder
+from fakeserver.storage.pacing import paced
 from fakeserver.storage.printing import show, show_field
 from fakeserver.storage.regex import compile_regex, source_of
 from fakeserver.storage.values import (
@@ -97,7 +99,7 @@ def regex_test(regex: Any, options: str = "") -> Test:
 
     def test(value: Any) -> bool:
         if isinstance(value, str):
-            return pattern.search(value) is not None
+            return pattern.matches(value)
         return isinstance(value, _REGEXES) and order(value) == same
 
     return test
@@ -139,16 +141,16 @@ def membership(operator_name: str, argument: Any, fold: Fold | None) -> Test:
     """Return the test whether a value is one of many, or matches a regular expression among them."""
     if not isinstance(argument, list):
         raise _bad(f"{operator_name} needs an array")
-    for item in argument:
+    for item in paced(argument):
         if is_operators(item):
             raise _bad(f"cannot nest $ under {operator_name}")
-    patterns = [regex_test(item) for item in argument if isinstance(item, _REGEXES)]
-    plain = [item for item in argument if not isinstance(item, _REGEXES)]
+    patterns = [regex_test(item) for item in paced(argument) if isinstance(item, _REGEXES)]
+    plain = [item for item in paced(argument) if not isinstance(item, _REGEXES)]
     key: Callable[[Any], Any] = identity if fold is None else lambda value: order(value, fold)
-    keys = frozenset(key(item) for item in plain)
+    keys = frozenset(key(item) for item in paced(plain))
     if None in plain:
         keys |= {key(MISSING)}
-    return lambda value: key(value) in keys or any(pattern(value) for pattern in patterns)
+    return lambda value: key(value) in keys or any(pattern(value) for pattern in paced(patterns))
 
 
 def _size(argument: Any, _name: str, _condition: Mapping[str, Any], _fold: Fold | None) -> Test:
@@ -240,7 +242,7 @@ def _bits(matches: Callable[[int, int], bool], name: str) -> Compile:
 
 def _mask(argument: Any, name: str) -> int:
     if isinstance(argument, list):
-        return sum(1 << place for place in {_bit_position(*item) for item in enumerate(argument)})
+        return _mask_of(argument)
     shown = show_field(name, argument)[1:-1]
     if isinstance(argument, bytes | Binary):
         return int.from_bytes(argument, "little")
@@ -253,6 +255,18 @@ def _mask(argument: Any, name: str) -> int:
     if bits > INT64_MAX:
         raise CommandError(ErrorCode.FAILED_TO_PARSE, f"Cannot represent as a 64-bit integer: {shown}")
     return bits
+
+
+def _mask_of(positions: list[Any]) -> int:
+    """Return a number with bits at these positions.
+
+    All positions beyond the longest value that there is to test are alike: the first one stands for them.
+    """
+    places = [min(_bit_position(*item), 8 * MAX_USER_BYTES) for item in enumerate(paced(positions))]
+    bits = bytearray(max(places, default=0) // 8 + 1)
+    for place in paced(places):
+        bits[place // 8] |= 1 << place % 8
+    return int.from_bytes(bits, "little")
 
 
 def _bit_position(index: int, value: Any) -> int:

@@ -1,4 +1,8 @@
-"""Patterns of PCRE in Python's spelling."""
+"""Patterns of PCRE in the spelling of `regex`, which is that of `re` where both have a thing.
+
+What only `regex` has (fuzzy matching, named lists, sets of its own) means something else to PCRE, or nothing:
+it is written so that it means what PCRE says, or refused.
+"""
 
 from __future__ import annotations
 
@@ -40,11 +44,20 @@ _PROPERTY: Final = re.compile(r"\\([pP])(?:\{(\^?)(\w+&?)\}|(\w))")
 _QUOTED: Final = re.compile(r"\\Q(.*?)(?:\\E|\Z)", re.DOTALL)
 _OPTIONS: Final = re.compile(r"\(\?([imsx]*)(?:-([imsx]+))?\)")
 _POSIX_CLASS: Final = re.compile(r"\[:(\^?)([a-z]+):\]")
+_QUANTIFIER: Final = re.compile(r"\{(\d+)(?:,(\d*))?\}")
+_GROUP_NAME: Final = re.compile(r"\(\?P<(\w+)>")
+_GROUP: Final = re.compile(r"\(\?(?::|[=!>]|<[=!]|P=\w+\)|[imsx]*(?:-[imsx]+)?:|(?=\(\w+\)))")
+"""What may follow the bracket of a special group: `(?(1)` begins with a group that is none."""
+_PLAIN_ESCAPES: Final = frozenset("afnrt")
+"""Letters that mean the same here after a backslash. Each other letter has a meaning of its own, or none."""
+_MOST_REPEATED: Final = 65_535
+_DEEPEST: Final = 250
+"""How deep groups are nested at most, as PCRE is built unless it is told otherwise."""
 
 
 @lru_cache(maxsize=256)
 def translate(pattern: str, *, verbose: bool = False) -> str:
-    """Return a pattern of PCRE as Python writes it. Raises `re.error` for what Python cannot do."""
+    """Return a pattern of PCRE as `regex` writes it. Raises `re.error` for what is lacking here."""
     return _Translation(pattern, verbose=verbose).run()
 
 
@@ -54,6 +67,7 @@ class _Translation:
         self.verbose = verbose
         self.at = 0
         self.groups = 0
+        self.names: set[str] = set()
         self.scopes: list[list[str]] = [[]]
         """The options set within each open group, as the groups that Python makes of them."""
 
@@ -101,16 +115,46 @@ class _Translation:
             self.scopes[-1].append(f"{options[0][:-1]}:")
             return self.scopes[-1][-1]
         self.scopes.append([])
-        named = self._matched(_NAMED_GROUP)
+        if len(self.scopes) > _DEEPEST:
+            raise self._error("parentheses are too deeply nested")
+        named = self._matched(_NAMED_GROUP) or self._matched(_GROUP_NAME)
         if named is not None:
-            self.groups += 1
-            return f"(?P<{named[1] or named[2]}>"
+            return self._named(next(name for name in named.groups() if name))
         if self.pattern.startswith("(*", self.at):
-            raise re.error("verbs are not supported", self.pattern, self.at)
-        special = self.pattern.startswith("(?", self.at)
-        if not special or self.pattern.startswith("(?P<", self.at):
-            self.groups += 1
-        return self._take(2 if special else 1)
+            raise self._error("verbs are not supported")
+        if self.pattern.startswith("(?", self.at):
+            return self._special()
+        self.groups += 1
+        return self._take(1)
+
+    def _named(self, name: str) -> str:
+        if name in self.names:
+            raise self._error("two named subpatterns have the same name (PCRE2_DUPNAMES not set)")
+        self.names.add(name)
+        self.groups += 1
+        return f"(?P<{name}>"
+
+    def _special(self) -> str:
+        special = self._matched(_GROUP)
+        if special is None:
+            raise self._error("unrecognized character after (? or (?-")
+        if special[0].endswith(")"):  # a reference, which closes itself
+            self.scopes.pop()
+        return special[0]
+
+    def _error(self, message: str) -> re.error:
+        return re.error(message, self.pattern, self.at)
+
+    # Repetitions.
+
+    def brace(self) -> str:
+        """Read `{`, which stands for itself unless it begins a quantifier."""
+        quantifier = self._matched(_QUANTIFIER)
+        if quantifier is None:
+            return "\\" + self._take(1)
+        if any(int(count[:6]) > _MOST_REPEATED for count in quantifier.groups() if count):
+            raise self._error("number too big in {} quantifier")
+        return quantifier[0]
 
     def close(self) -> str:
         """Read `)`, where options that were set in the group end too."""
@@ -153,6 +197,8 @@ class _Translation:
         if letter in escapes and letter:
             self.at += 2
             return escapes[letter]
+        if letter.isascii() and letter.isalpha() and letter not in _PLAIN_ESCAPES:
+            raise self._error(f"unrecognized character follows \\: {letter}")
         return self._take(2)
 
     # Classes.
@@ -187,6 +233,7 @@ _READERS: Final[dict[str, Callable[[_Translation], str]]] = {
     "\\": _Translation.escape,
     "[": _Translation.bracket,
     "(": _Translation.open,
+    "{": _Translation.brace,
     ")": _Translation.close,
     "|": _Translation.alternative,
 }

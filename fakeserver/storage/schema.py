@@ -129,7 +129,7 @@ def _pattern_properties(schema: Mapping[str, Any]) -> Check:
             {"propertyName": name, "regexMatched": pattern, "details": details}
             for name, item in (value.items() if is_object(value) else ())
             for pattern, (regex, inner) in checks.items()
-            if regex.search(name) and (details := inner(item))
+            if regex.matches(name) and (details := inner(item))
         ]
         return [{"operatorName": "patternProperties", "details": failed}] if failed else []
 
@@ -145,7 +145,7 @@ def _additional_properties(schema: Mapping[str, Any]) -> Check:
         if allowed is True or not is_object(value):
             return []
         extra = [
-            name for name in value if name not in known and not any(each.search(name) for each in patterns)
+            name for name in value if name not in known and not any(each.matches(name) for each in patterns)
         ]
         wrong = [name for name in extra if inner is None or inner(value[name])]
         if not wrong:

@@ -178,7 +178,7 @@ def matching_pattern(argument: Any) -> Check:
     regex = compile_regex(argument)
 
     def check(value: Any) -> Details:
-        if not isinstance(value, str) or regex.search(value):
+        if not isinstance(value, str) or regex.matches(value):
             return []
         return violation("pattern", argument, value, "regular expression did not match")
 

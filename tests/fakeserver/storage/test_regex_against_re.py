@@ -1,0 +1,137 @@
+"""Regular expressions as they are matched here, against Python's own: the same matches, groups and spans.
+
+Where the two differ, `_DIFFERENCES` says how.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fakeserver.errors import CommandError
+from fakeserver.storage.pcre import translate
+from fakeserver.storage.regex import MatchLimitError, compile_regex
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_LETTERS = "ab1_ \né"
+_ATOMS = st.sampled_from([
+    "a", "b", "1", "_", " ", "é", ".", "\\n", "\\d", "\\D", "\\w", "\\W", "\\s", "\\S", "[ab]", "[^a]",
+    "[a-c1]",     "[[:alpha:]]", "[\\d_]", "\\x61", "\\Q.\\E", "{", "a{", "\\pL", "\\h", "\\N",
+])  # fmt: skip
+_ANCHORS = st.sampled_from(["^", "$", "\\b", "\\B", "\\A", "\\z", "\\Z"])
+_QUANTIFIERS = st.sampled_from(
+    ["", "", "*", "+", "?", "*?", "+?", "??", "{2}", "{1,2}", "{0,}", "{1,}?", "*+", "?+"]
+)
+
+
+def _grouped(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    sequence = st.lists(inner, min_size=1, max_size=3).map("".join)
+    alternatives = st.lists(sequence, min_size=1, max_size=3).map("|".join)
+    return st.one_of(
+        sequence,
+        st.builds("({}){}".format, alternatives, _QUANTIFIERS),
+        st.builds("(?:{}){}".format, alternatives, _QUANTIFIERS),
+        st.builds("(?>{})".format, alternatives),
+        st.builds("(?={})".format, alternatives),
+        st.builds("(?!{})".format, alternatives),
+        st.builds("(?i:{})".format, alternatives),
+        st.builds("(?<={})".format, _ATOMS),
+        st.builds("(?<!{})".format, _ATOMS),
+    )
+
+
+_QUANTIFIED = st.builds("{}{}".format, _ATOMS, _QUANTIFIERS)
+_PATTERNS = st.recursive(st.one_of(_QUANTIFIED, _ANCHORS), _grouped, max_leaves=8)
+_TEXTS = st.text(_LETTERS, max_size=12)
+_OPTIONS = st.sets(st.sampled_from("ims")).map(lambda chosen: "".join(sorted(chosen)))
+_FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL}
+
+
+def _matches(search: Any, text: str) -> list[tuple[Any, ...]]:
+    found, start = [], 0
+    while start <= len(text) and (match := search(text, start)) is not None:
+        found.append((match.span(), match.groups(), match.regs))
+        start = match.end() + (match.end() == match.start())
+    return found
+
+
+@settings(max_examples=400, deadline=None)
+@given(pattern=_PATTERNS, text=_TEXTS, options=_OPTIONS)
+def test_a_pattern_matches_where_it_does_in_python(pattern: str, text: str, options: str) -> None:
+    flags = re.NOFLAG
+    for option in options:
+        flags |= _FLAGS[option]
+    try:
+        reference = re.compile(translate(pattern), flags)
+    except re.error:
+        return
+    ours = compile_regex(pattern, options)
+    try:
+        found = _matches(ours.search, text)
+    except MatchLimitError:
+        return
+    expected = _matches(reference.search, text)
+    assert found == expected or any(fits(pattern, text, found, expected) for fits in _DIFFERENCES.values())
+
+
+def _spans(matches: list[tuple[Any, ...]]) -> list[Any]:
+    return [match[0] for match in matches]
+
+
+_DIFFERENCES: dict[str, Callable[..., bool]] = {
+    r"\B holds in an empty text, as to PCRE; Python says so from 3.14 on": lambda pattern, text, *_: (
+        "\\B" in pattern and not text
+    ),
+    "what a repeated group holds after a last turn that matched nothing": (
+        lambda pattern, _text, found, expected: (
+            re.search(r"\)[*+?{]", pattern) is not None and _spans(found) == _spans(expected)
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "span"),
+    [
+        ("a{,3}", "a{,3}", (0, 5)),
+        ("x{e<=1}", "x{e<=1}", (0, 7)),
+        ("a{", "a{", (0, 2)),
+        ("[a&&b]", "&", (0, 1)),
+        ("(?<n>a)(?P=n)", "aa", (0, 2)),
+        ("(a)?(?(1)b|c)", "ab", (0, 2)),
+        ("(?i)É", "é", (0, 1)),
+    ],
+)
+def test_what_only_one_of_the_libraries_knows_means_what_pcre_says(
+    pattern: str, text: str, span: tuple[int, int]
+) -> None:
+    assert compile_regex(pattern).search(text).span() == span
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *(
+            "(?R)",
+            "(?1)(a)",
+            "(?|a|b)",
+            "\\Ka",
+            "(*FAIL)",
+            "(?&n)(?<n>a)",
+            "\\L<words>",
+            "\\m",
+            "(?e:a)",
+            "(?V1)a",
+        ),
+        *("(?<n>a)(?<n>b)", "a{65536}", "(" * 300 + ")" * 300, "a" * 40_000, "(?r)a", "\\X", "\\y"),
+    ],
+)
+def test_what_is_lacking_or_wrong_is_refused(pattern: str) -> None:
+    with pytest.raises(CommandError):
+        compile_regex(pattern)
