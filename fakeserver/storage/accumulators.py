@@ -9,6 +9,8 @@ from fakeserver.storage import scripted
 from fakeserver.storage.expression_arrays import merge_objects, unique
 from fakeserver.storage.expression_math import average, deviation, extreme, total
 from fakeserver.storage.expressions import compile_expression
+from fakeserver.storage.memory import Budget, too_much
+from fakeserver.storage.pacing import paced, sorted_at_leisure
 from fakeserver.storage.printing import show, show_field
 from fakeserver.storage.quantiles import NAMES as QUANTILES
 from fakeserver.storage.quantiles import compile_quantile
@@ -184,16 +186,32 @@ def _present(values: Values) -> list[Any]:
 
 
 def _ordered(values: Values, fold: Any) -> list[Any]:
-    return sorted((value for value in values if value is not None), key=lambda value: order(value, fold))
+    found = [value for value in values if value is not None]
+    keys = [order(value, fold) for value in paced(found)]
+    return [found[place] for place in sorted_at_leisure(list(range(len(found))), keys.__getitem__)]
 
 
-def _concatenated(values: Values) -> list[Any]:
-    return [item for array in _arrays("$concatArrays", values) for item in array]
+def _bounded(operator: str, values: Values) -> list[Any]:
+    """Return the values that are there. Raises `CommandError` 146 where they are too much to hold."""
+    budget, found = Budget(too_much(operator)), []
+    for value in paced(values):
+        if value is not MISSING:
+            budget.hold(value)
+            found.append(value)
+    return found
+
+
+def _concatenated(operator: str, values: Values) -> list[Any]:
+    budget, found = Budget(too_much(operator)), []
+    for array in _arrays(operator, values):
+        budget.hold(array)
+        found.extend(array)
+    return found
 
 
 def _arrays(operator: str, values: Values) -> list[list[Any]]:
     found = _present(values)
-    for value in found:
+    for value in paced(found):
         if not isinstance(value, list):
             raise CommandError(
                 ErrorCode.TYPE_MISMATCH,
@@ -215,13 +233,11 @@ _ACCUMULATORS: Final[dict[str, Callable[[Values, Any], Any]]] = {
     "$max": lambda values, fold: extreme(values, 1, fold),
     "$first": lambda values, _fold: _null(values[0]) if values else None,
     "$last": lambda values, _fold: _null(values[-1]) if values else None,
-    "$push": lambda values, _fold: _present(values),
-    "$addToSet": lambda values, _fold: unique(_present(values)),
+    "$push": lambda values, _fold: _bounded("$push", values),
+    "$addToSet": lambda values, _fold: _bounded("$addToSet", unique(_present(values))),
     "$mergeObjects": lambda values, _fold: merge_objects(*_present(values), None),
     "$stdDevPop": lambda values, _fold: deviation(values, sample=False),
     "$stdDevSamp": lambda values, _fold: deviation(values, sample=True),
-    "$concatArrays": lambda values, _fold: _concatenated(values),
-    "$setUnion": lambda values, _fold: unique(
-        [item for array in _arrays("$setUnion", values) for item in array]
-    ),
+    "$concatArrays": lambda values, _fold: _concatenated("$concatArrays", values),
+    "$setUnion": lambda values, _fold: unique(_concatenated("$setUnion", values)),
 }

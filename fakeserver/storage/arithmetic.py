@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _CONTEXT = create_decimal128_context()
+_CONTEXT.clear_traps()  # what is no number is NaN, as to a server
 
 
 def combine(operation: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:

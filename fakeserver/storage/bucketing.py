@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fakeserver.errors import CommandError
+from fakeserver.interrupts import check_for_interrupt, interruptible
 from fakeserver.storage.accumulators import compile_field
 from fakeserver.storage.expressions import compile_expression
 from fakeserver.storage.granularity import Rounder
 from fakeserver.storage.grouping import compile_group, summaries
+from fakeserver.storage.memory import check_gathered
+from fakeserver.storage.pacing import paced, sorted_at_leisure
 from fakeserver.storage.printing import show
 from fakeserver.storage.sorting import sort_documents
 from fakeserver.storage.values import (
@@ -71,11 +74,13 @@ def compile_bucket(argument: Any, scope: Scope) -> Stage:
     expression = compile_expression(argument["groupBy"], scope)
     group = compile_group({"_id": "$_bucket", **fields}, scope)
 
+    ends = [order(each) for each in boundaries]
+
     def bucket_of(document: Document) -> Any:
         key = order(expression(scope.frame(document)))
-        for low, high in pairwise(boundaries):
-            if order(low) <= key < order(high):
-                return low
+        place = bisect_right(ends, key)
+        if 0 < place < len(ends):
+            return boundaries[place - 1]
         if "default" not in argument:
             raise CommandError(
                 40066, "$switch could not find a matching branch for an input, and no default was specified."
@@ -83,7 +88,7 @@ def compile_bucket(argument: Any, scope: Scope) -> Stage:
         return argument["default"]
 
     def run(documents: list[Document]) -> list[Document]:
-        placed = [{**document, "_bucket": bucket_of(document)} for document in documents]
+        placed = [{**document, "_bucket": bucket_of(document)} for document in interruptible(documents)]
         return sort_documents(group(placed), {"_id": 1})
 
     return run
@@ -117,8 +122,11 @@ def compile_bucket_auto(argument: Any, scope: Scope) -> Stage:
     key = compile_expression(argument["groupBy"], scope)
 
     def run(documents: list[Document]) -> list[Document]:
-        entries = [_entry(scope.frame(document), key, rounder) for document in documents]
-        entries.sort(key=lambda entry: order(entry[0], scope.fold))
+        if not scope.spills:
+            check_gathered("$bucketAuto", documents)
+        found = [_entry(scope.frame(document), key, rounder) for document in interruptible(documents)]
+        keys = [order(value, scope.fold) for value, _frame in paced(found)]
+        entries = [found[at] for at in sorted_at_leisure(list(range(len(found))), keys.__getitem__)]
         return [
             {"_id": {"min": low, "max": high}, **summaries(accumulators, [frame for _value, frame in held])}
             for low, high, held in _filled(entries, wanted, rounder, scope)
@@ -198,6 +206,7 @@ def _filled(
     buckets: list[tuple[Any, Any, list[Entry]]] = []
     start, boundary = 0, None
     while start < len(entries) and len(buckets) < wanted:
+        check_for_interrupt()
         end = len(entries) if len(buckets) == wanted - 1 else min(start + size, len(entries))
         last = entries[end - 1][0]
         low = entries[start][0]
@@ -205,6 +214,7 @@ def _filled(
             low = rounder.down(low) if boundary is None else boundary
         limit = last if rounder is None else rounder.up(last)
         while end < len(entries) and _belongs(entries[end][0], last, limit, scope):
+            check_for_interrupt()
             end += 1
         boundary = _boundary(entries, end, limit, rounder)
         buckets.append((low, boundary, entries[start:end]))

@@ -5,10 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import re
 from calendar import monthrange
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
 from fakeserver.errors import CommandError
+from fakeserver.interrupts import interruptible
+from fakeserver.storage.memory import checked_text
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -18,6 +21,7 @@ _UNKNOWN_ZONE: Final = 40485
 _BAD_FORMAT: Final = 18536
 _OPEN_FORMAT: Final = 18535
 _REFERENCE: Final = dt.datetime(2000, 1, 1)  # noqa: DTZ001 -- where a server begins to count its bins
+_SPECIFIER: Final = re.compile("%(.?)", re.DOTALL)
 _OFFSET: Final = re.compile(r"([+-])(\d\d):?(\d\d)?")
 _A_DAY: Final = dt.timedelta(days=1)
 _MILLISECOND: Final = dt.timedelta(milliseconds=1)
@@ -156,39 +160,40 @@ def _signed(ahead: dt.timedelta) -> str:
 
 def check_format(pattern: str, known: str) -> None:
     """Refuse a format with other specifiers than `known`. Raises `CommandError` 18535 or 18536."""
-    letters = iter(pattern)
-    for letter in letters:
-        if letter == "%":
-            specifier = next(letters, None)
-            if specifier is None:
-                raise CommandError(_OPEN_FORMAT, "Unmatched '%' at end of format string")
-            if specifier not in known:
-                raise CommandError(_BAD_FORMAT, f"Invalid format character '%{specifier}' in format string")
+    for found in interruptible(_SPECIFIER.finditer(pattern)):
+        specifier = found[1]
+        if not specifier:
+            raise CommandError(_OPEN_FORMAT, "Unmatched '%' at end of format string")
+        if specifier not in known:
+            raise CommandError(_BAD_FORMAT, f"Invalid format character '%{specifier}' in format string")
 
 
 def show(date: dt.datetime, pattern: str, where: dt.tzinfo) -> str:
     """Return a date as text. Raises `CommandError` 18535 or 18536 for a bad format."""
     check_format(pattern, "".join(_FORMATS))
     shown, ahead = local(date, where), offset(date, where)
-    return re.sub("%(.)", lambda found: _FORMATS[found[1]](shown, ahead), pattern, flags=re.DOTALL)
+    parts = interruptible(_SPECIFIER.split(pattern))
+    text = "".join(_FORMATS[part](shown, ahead) if at % 2 else part for at, part in enumerate(parts))
+    return checked_text(text)
 
 
+# Digits are taken as a server takes them, as many as there may be: none is given back for what follows.
 _PARSERS: Final[Mapping[str, str]] = {
     "b": f"(?P<b>{'|'.join(name[:3] for name in _NAMES)})",
     "B": f"(?P<B>{'|'.join(_NAMES)})",
-    "d": r"(?P<d>\d{1,2})",
+    "d": r"(?P<d>\d{1,2}+)",
     "G": r"(?P<G>\d{4})",
-    "H": r"(?P<H>\d{1,2})",
-    "j": r"(?P<j>\d{1,3})",
-    "L": r"(?P<L>\d{1,3})",
-    "m": r"(?P<m>\d{1,2})",
-    "M": r"(?P<M>\d{1,2})",
-    "S": r"(?P<S>\d{1,2})",
+    "H": r"(?P<H>\d{1,2}+)",
+    "j": r"(?P<j>\d{1,3}+)",
+    "L": r"(?P<L>\d{1,3}+)",
+    "m": r"(?P<m>\d{1,2}+)",
+    "M": r"(?P<M>\d{1,2}+)",
+    "S": r"(?P<S>\d{1,2}+)",
     "u": r"(?P<u>[1-7])",
-    "V": r"(?P<V>\d{1,2})",
+    "V": r"(?P<V>\d{1,2}+)",
     "Y": r"(?P<Y>\d{4})",
     "z": r"(?P<z>Z|[+-]\d\d:?\d\d|[+-]\d\d)",
-    "Z": r"(?P<Z>[+-]\d{1,4})",
+    "Z": r"(?P<Z>[+-]\d{1,4}+)",
     "%": "%",
 }
 _ISO: Final = re.compile(
@@ -204,13 +209,7 @@ def parse(text: str, pattern: str | None, where: dt.tzinfo | None) -> dt.datetim
         found = _ISO.fullmatch(text.strip())
     else:
         check_format(pattern, "".join(_PARSERS))
-        expression = re.sub(r"%(.)", lambda each: f"\0{each[1]}", pattern)
-        parts = re.split("\0(.)", expression)
-        found = re.fullmatch(
-            "".join(_PARSERS[part] if number % 2 else re.escape(part) for number, part in enumerate(parts)),
-            text,
-            re.IGNORECASE,
-        )
+        found = _expression(pattern).fullmatch(text)
     if found is None:
         raise _unreadable(text)
     fields = {name: value for name, value in found.groupdict().items() if value is not None}
@@ -224,6 +223,18 @@ def parse(text: str, pattern: str | None, where: dt.tzinfo | None) -> dt.datetim
         return _assemble(fields, where or dt.UTC)
     except (ValueError, OverflowError):
         raise _unreadable(text) from None
+
+
+@lru_cache(maxsize=64)
+def _expression(pattern: str) -> re.Pattern[str]:
+    """Return a format as a regular expression, in which the last of several equal specifiers has its name."""
+    parts, named = [], set()
+    for number, part in reversed(list(enumerate(re.split("%(.)", pattern, flags=re.DOTALL)))):
+        parser = _PARSERS[part] if number % 2 else re.escape(part)
+        parts.append(parser.replace(f"?P<{part}>", "?:") if number % 2 and part in named else parser)
+        if number % 2:
+            named.add(part)
+    return re.compile("".join(reversed(parts)), re.IGNORECASE)
 
 
 def _unreadable(text: str) -> CommandError:

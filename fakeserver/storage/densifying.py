@@ -10,6 +10,7 @@ from fakeserver.errors import CommandError
 from fakeserver.idl import Field, Fields
 from fakeserver.storage import calendar
 from fakeserver.storage.arithmetic import combine
+from fakeserver.storage.flow import held
 from fakeserver.storage.functions import nullish
 from fakeserver.storage.paths import gather, split
 from fakeserver.storage.sorting import sort_documents
@@ -91,7 +92,7 @@ def compile_densify(argument: Any, scope: Scope) -> Stage:
 
     def run(documents: list[Document]) -> list[Document]:
         densifier = _Densifier(spread, split(argument["field"]), [split(name) for name in names], scope)
-        return list(densifier.densified(sort_documents(documents, sort, scope.fold)))
+        return held(densifier.densified(sort_documents(documents, sort, scope.fold)))
 
     return run
 

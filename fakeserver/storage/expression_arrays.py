@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError
+from fakeserver.interrupts import interruptible
 from fakeserver.storage.functions import FunctionTable, null_in, nullish
+from fakeserver.storage.memory import VALUE_BYTES, check_array, check_length
+from fakeserver.storage.pacing import paced
 from fakeserver.storage.printing import show
 from fakeserver.storage.sorting import sort_values
 from fakeserver.storage.values import (
@@ -116,7 +119,11 @@ def _concat_arrays(*arrays: Any) -> Any:
     for array in arrays:
         if not isinstance(array, list):
             raise CommandError(28664, f"$concatArrays only supports arrays, not {type_name(array)}")
-    return [item for array in arrays for item in array]
+    check_length("$concatArrays", sum(map(len, arrays)))
+    items: list[Any] = []
+    for array in paced(arrays):
+        items += array
+    return items
 
 
 @function("$reverseArray")
@@ -138,7 +145,7 @@ def _index_of(array: Any, value: Any, start: Any = 0, end: Any = MISSING) -> Any
     last = (
         len(array) if end is MISSING else min(search_index("$indexOfArray", "ending index", end), len(array))
     )
-    return next((index for index in range(first, last) if identity(array[index]) == key), -1)
+    return next((index for index in paced(range(first, last)) if identity(array[index]) == key), -1)
 
 
 def search_index(name: str, what: str, value: Any) -> int:
@@ -161,7 +168,17 @@ def _range(*limits: Any) -> list[int]:
     numbers = [_limit(name, 34443 + 2 * n, limits[n]) for n, name in enumerate(names[: len(limits)])]
     if numbers[2:] == [0]:
         raise CommandError(34449, "$range requires a non-zero step value")
-    return list(range(*numbers))
+    wanted = range(*numbers)
+    check_array("$range", _ARRAY_BYTES + VALUE_BYTES * len(wanted))
+    made: list[int] = []
+    for start in interruptible(range(0, len(wanted), _AT_ONCE)):
+        made.extend(wanted[start : start + _AT_ONCE])
+    return made
+
+
+_AT_ONCE: Final = 100_000
+_ARRAY_BYTES: Final = 24
+"""What a server counts for an array itself."""
 
 
 def _limit(name: str, code: int, value: Any) -> int:
@@ -189,13 +206,15 @@ def _zip(parts: dict[str, Any]) -> Any:
         if not isinstance(each, list):
             raise CommandError(34468, f"$zip found a non-array expression in input: {show(each)}")
     _check_defaults(parts, len(inputs))
-    if not parts.get("useLongestLength", False):
-        return [list(row) for row in zip(*inputs, strict=False)]
+    longest = bool(parts.get("useLongestLength", False))
+    check_length("$zip", (len(inputs) + 1) * (max if longest else min)(map(len, inputs)))
+    if not longest:
+        return [list(row) for row in interruptible(zip(*inputs, strict=False))]
     defaults = parts.get("defaults") or [None] * len(inputs)
     rows = zip_longest(*inputs, fillvalue=MISSING)
     return [
         [default if item is MISSING else item for item, default in zip(row, defaults, strict=True)]
-        for row in rows
+        for row in interruptible(rows)
     ]
 
 
@@ -230,7 +249,7 @@ def _array_to_object(array: Any) -> dict[str, Any]:
     if not is_object(array[0]) and not isinstance(array[0], list):
         raise CommandError(40398, f"Unrecognised input type format for $arrayToObject: {type_name(array[0])}")
     pair = _key_and_value if is_object(array[0]) else _pair
-    return dict(map(pair, array))
+    return dict(map(pair, paced(array)))
 
 
 def _pair(item: Any) -> tuple[str, Any]:
@@ -288,14 +307,14 @@ def _object_key(value: Any, wrong_type: CommandError, null_byte: int) -> str:
 def _object_to_array(value: Any) -> list[dict[str, Any]]:
     if not is_object(value):
         raise CommandError(40390, f"$objectToArray requires a document input, found: {type_name(value)}")
-    return [{"k": name, "v": item} for name, item in value.items()]
+    return [{"k": name, "v": item} for name, item in paced(as_mapping(value).items())]
 
 
 @function("$mergeObjects", 0, None)
 def merge_objects(*values: Any) -> dict[str, Any]:
     """Return the fields of all documents, the last one winning; null and missing count as none."""
     merged: dict[str, Any] = {}
-    for value in values[0] if len(values) == 1 and isinstance(values[0], list) else values:
+    for value in paced(values[0] if len(values) == 1 and isinstance(values[0], list) else values):
         if nullish(value):
             continue
         if not is_object(value):
@@ -309,7 +328,10 @@ def merge_objects(*values: Any) -> dict[str, Any]:
 
 def unique(items: list[Any]) -> list[Any]:
     """Return each value once, in the order of its first appearance."""
-    return list({identity(item): item for item in reversed(items)}.values())[::-1]
+    found: dict[Any, Any] = {}
+    for item in paced(items):
+        found.setdefault(identity(item), item)
+    return list(found.values())
 
 
 def _sets(name: str, code: int, arrays: tuple[Any, ...]) -> list[dict[Any, Any]]:
@@ -318,7 +340,7 @@ def _sets(name: str, code: int, arrays: tuple[Any, ...]) -> list[dict[Any, Any]]
             raise CommandError(
                 code, f"All operands of {name} must be arrays. One argument is of type: {type_name(array)}"
             )
-    return [{identity(item): item for item in array} for array in arrays]
+    return [{identity(item): item for item in paced(array)} for array in arrays]
 
 
 @function("$setUnion", 0, None)
@@ -359,12 +381,12 @@ def _set_is_subset(left: Any, right: Any) -> bool:
 
 @function("$anyElementTrue")
 def _any_element_true(array: Any) -> bool:
-    return any(truthy(item) for item in _array("$anyElementTrue's argument", 17041, array))
+    return any(truthy(item) for item in paced(_array("$anyElementTrue's argument", 17041, array)))
 
 
 @function("$allElementsTrue")
 def _all_elements_true(array: Any) -> bool:
-    return all(truthy(item) for item in _array("$allElementsTrue's argument", 17040, array))
+    return all(truthy(item) for item in paced(_array("$allElementsTrue's argument", 17040, array)))
 
 
 def _count(name: str, value: Any) -> int:

@@ -5,11 +5,14 @@ They take their arguments uncompiled: what some of them hold means nothing befor
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError
+from fakeserver.interrupts import interruptible
 from fakeserver.storage.constants import is_constant
 from fakeserver.storage.functions import nullish
+from fakeserver.storage.memory import Budget, check_value, too_much
 from fakeserver.storage.printing import show
 from fakeserver.storage.values import (
     INT32_MAX,
@@ -149,8 +152,16 @@ def _let(compiler: Compiler, argument: Any) -> Evaluate:
     if not is_object(parts["vars"]):
         raise CommandError(10065, "invalid parameter: expected an object (vars)")
     variables = {_variable(name): compiler.compile(value) for name, value in parts["vars"].items()}
+    made = frozenset(name for name, value in parts["vars"].items() if isinstance(value, dict | list))
     body = compiler.within(*variables).compile(parts["in"])
-    return lambda frame: body({**frame, **{name: value(frame) for name, value in variables.items()}})
+
+    def evaluate(frame: Frame) -> Any:
+        bound = {name: value(frame) for name, value in variables.items()}
+        for name in made:  # a variable may stand in several places of the next one, which then is so large
+            check_value("$let", bound[name])
+        return body({**frame, **bound})
+
+    return evaluate
 
 
 def _input_array(code: int, name: str, value: Any) -> list[Any] | None:
@@ -168,7 +179,15 @@ def _map(compiler: Compiler, argument: Any) -> Evaluate:
 
     def evaluate(frame: Frame) -> Any:
         items = _input_array(16883, "$map", source(frame))
-        return None if items is None else [null_if_missing(body({**frame, name: item})) for item in items]
+        if items is None:
+            return None
+        budget = Budget(too_much("$map"))
+        made = []
+        for item in interruptible(items):
+            value = null_if_missing(body({**frame, name: item}))
+            budget.hold(value)
+            made.append(value)
+        return made
 
     return evaluate
 
@@ -184,7 +203,8 @@ def _filter(compiler: Compiler, argument: Any) -> Evaluate:
         if items is None:
             return None
         most = _limit(limit(frame))
-        return [item for item in items if truthy(condition({**frame, name: item}))][:most]
+        kept = (item for item in interruptible(items) if truthy(condition({**frame, name: item})))
+        return list(islice(kept, most))
 
     return evaluate
 
@@ -212,8 +232,8 @@ def _reduce(compiler: Compiler, argument: Any) -> Evaluate:
         if items is None:
             return None
         value = initial(frame)
-        for item in items:
-            value = body({**frame, "this": item, "value": value})
+        for item in interruptible(items):
+            value = check_value("$reduce", body({**frame, "this": item, "value": value}))
         return value
 
     return evaluate

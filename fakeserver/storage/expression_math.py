@@ -14,6 +14,7 @@ from bson.decimal128 import create_decimal128_context
 from fakeserver.errors import CommandError
 from fakeserver.storage.arithmetic import combine, like, to_decimal
 from fakeserver.storage.functions import FunctionTable, null_in, nullish
+from fakeserver.storage.pacing import paced
 from fakeserver.storage.printing import show
 from fakeserver.storage.values import (
     INT64_MAX,
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 _EXACT: Final = 6400
 """Digits that are enough for the largest decimal with as many places as may be asked for."""
+_EVERY_DIGIT: Final = decimal.Context(prec=12_500, Emax=999_999, Emin=-999_999, traps=[])
+"""Calculates with as many digits as the quotient of any two decimals may have."""
 _LEAST_PLACE: Final = -20
 _MOST_PLACE: Final = 100
 
@@ -50,7 +53,7 @@ def _arithmetic(calculate: Callable[[Any, Any], Any], left: Any, right: Any) -> 
     try:
         return combine(calculate, left, right)
     except OverflowError:
-        return calculate(float(left), float(right))
+        return _real_power(left, right) if calculate is operator.pow else calculate(float(left), float(right))
 
 
 @function("$add", 0, None)
@@ -142,7 +145,8 @@ def remainder(left: Any, right: Any) -> Any:
     if isinstance(left, float):
         return math.fmod(left, right) if math.isfinite(left) else math.nan
     if isinstance(left, decimal.Decimal):
-        return left % right
+        with decimal.localcontext(_EVERY_DIGIT):
+            return left % right
     return left - right * int(abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1))
 
 
@@ -259,11 +263,23 @@ def _pow(base: Any, exponent: Any) -> Any:
         raise CommandError(28764, "$pow cannot take a base of 0 and a negative exponent")
     if isinstance(base, Decimal128) or isinstance(exponent, Decimal128):
         return combine(operator.pow, base, exponent)
-    power = _real_power(base, exponent)
-    whole_numbers = isinstance(base, int) and isinstance(exponent, int) and exponent >= 0
-    if not whole_numbers or not INT64_MIN <= power <= INT64_MAX:
-        return power
-    return _arithmetic(operator.pow, base, exponent)
+    if isinstance(base, int) and isinstance(exponent, int):
+        if base in (-1, 0, 1):
+            return like(_small_power(int(base), exponent), base, exponent)
+        if 0 <= exponent < _BITS:
+            return _arithmetic(operator.pow, base, exponent)
+    return _real_power(base, exponent)
+
+
+_BITS: Final = 64
+"""The least exponent with which no integer but those of `_small_power` has a power that is a long."""
+
+
+def _small_power(base: int, exponent: int) -> int:
+    """Return a power of -1, 0 or 1, which is the same for all even and for all odd exponents."""
+    if exponent == 0:
+        return 1
+    return base if exponent % 2 else base * base
 
 
 def _real_power(base: float, exponent: float) -> float:
@@ -288,7 +304,7 @@ def spread(values: Sequence[Any]) -> list[Any]:
 def total(values: Sequence[Any]) -> Any:
     """Return the sum of the numbers among `values`."""
     result: Any = 0
-    for value in values:
+    for value in paced(values):
         if is_number(value):
             result = _arithmetic(operator.add, result, value)
     return result
@@ -308,12 +324,13 @@ def extreme(values: Sequence[Any], sign: int, fold: Any = None) -> Any:
     if not found:
         return None
     chosen = max if sign > 0 else min
-    return chosen(found, key=lambda value: order(value, fold))
+    keys = [order(value, fold) for value in paced(found)]
+    return found[keys.index(chosen(keys))]
 
 
 def deviation(values: Sequence[Any], *, sample: bool) -> float | None:
     """Return the standard deviation of the numbers among `values`, or None where there is none."""
-    numbers = [float(exact(value)) for value in values if is_number(value)]
+    numbers = [float(exact(value)) for value in paced(values) if is_number(value)]
     count = len(numbers) - (1 if sample else 0)
     if count <= 0:
         return None

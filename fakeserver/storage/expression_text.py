@@ -12,6 +12,7 @@ from fakeserver.errors import CommandError
 from fakeserver.storage.expression_arrays import search_index
 from fakeserver.storage.expression_types import text_of
 from fakeserver.storage.functions import FunctionTable, null_in, nullish
+from fakeserver.storage.memory import check_length, check_text, checked_text
 from fakeserver.storage.printing import show
 from fakeserver.storage.values import (
     INT32_MAX,
@@ -56,7 +57,8 @@ def _concat(*values: Any) -> str:
     for value in values:
         if not isinstance(value, str):
             raise CommandError(16702, f"$concat only supports strings, not {type_name(value)}")
-    return "".join(values)
+    check_text(sum(map(len, values)))
+    return checked_text("".join(values))
 
 
 def upper_case(text: str) -> str:
@@ -157,6 +159,7 @@ def _split(value: Any, separator: Any) -> list[str]:
             )
     if not separator:
         raise CommandError(40087, "$split requires a non-empty separator")
+    check_length("$split", value.count(separator))
     return list(value.split(separator))
 
 
@@ -230,7 +233,9 @@ def _replacing(name: str, count: int) -> None:
         if any(map(nullish, values.values())):
             return None
         text, find, replacement = map(str, values.values())
-        return text.replace(find, replacement, count)
+        if count != 1:
+            check_text(len(text) + text.count(find) * (len(replacement) - len(find)))
+        return checked_text(text.replace(find, replacement, count))
 
 
 _REPLACE_CODES = {"input": 51746, "find": 51745, "replacement": 51744}

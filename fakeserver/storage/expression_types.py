@@ -93,13 +93,16 @@ def _parsed_integer(text: str, least: int, most: int) -> int:
         raise _unparsable(
             text, "Did not consume whole string." if _INTEGER.match(text) else "Did not consume any digits"
         )
-    number = int(text)
+    digits = text.lstrip("+-0") or "0"
+    number = int(digits) * (-1 if text[0] == "-" else 1) if len(digits) < _MOST_DIGITS else most + 1
     if not least <= number <= most:
         raise _unparsable(text, "Overflow")
     return number
 
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
+_MOST_DIGITS: Final = 20
+"""Digits with which no integer fits into a long."""
 _REAL: Final = re.compile(
     r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf(?:inity)?|nan)", re.IGNORECASE
 )
@@ -140,10 +143,20 @@ def _to_decimal(value: Any) -> Decimal128:
     if isinstance(value, str):
         if not _REAL.fullmatch(value):
             raise _unparsable(value, "Failed to parse string to decimal")
-        return Decimal128(value)
+        return _parsed_decimal(value)
     if not is_number(value):
         raise _unsupported(value, "decimal")
     return Decimal128(decimal.Decimal(str(value)))
+
+
+def _parsed_decimal(text: str) -> Decimal128:
+    try:
+        number = Decimal128(text)
+    except decimal.DecimalException:
+        raise _unparsable(text, "Conversion from string to decimal would overflow") from None
+    if number.to_decimal().is_infinite() and "inf" not in text.lower():
+        raise _unparsable(text, "Conversion from string to decimal would overflow")
+    return number
 
 
 def text_of(value: Any) -> str:

@@ -22,10 +22,11 @@ from fakeserver.storage import (
 )
 from fakeserver.storage.expression_forms import FORMS, null_if_missing
 from fakeserver.storage.functions import FunctionTable
+from fakeserver.storage.pacing import paced
 from fakeserver.storage.paths import gather, split
 from fakeserver.storage.printing import show, show_document
 from fakeserver.storage.scripted import compile_function
-from fakeserver.storage.values import MISSING, equal, order, truthy, type_name
+from fakeserver.storage.values import MISSING, order, truthy, type_name
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -84,8 +85,8 @@ class Compiler:
         return lambda frame: gather(frame.get(name, MISSING), parts)
 
     def _array(self, items: list[Any]) -> Evaluate:
-        compiled = [self.compile(item) for item in items]
-        return lambda frame: [null_if_missing(item(frame)) for item in compiled]
+        compiled = [self.compile(item) for item in paced(items)]
+        return lambda frame: [null_if_missing(item(frame)) for item in paced(compiled)]
 
     def _object(self, document: dict[str, Any]) -> Evaluate:
         first = next(iter(document), "")
@@ -100,10 +101,10 @@ class Compiler:
         return self._operator(first, document[first])
 
     def _literal_object(self, document: dict[str, Any]) -> Evaluate:
-        fields = [(name, self.compile(value)) for name, value in document.items()]
+        fields = [(name, self.compile(value)) for name, value in paced(document.items())]
 
         def evaluate(frame: Frame) -> Any:
-            values = ((name, value(frame)) for name, value in fields)
+            values = ((name, value(frame)) for name, value in paced(fields))
             return {name: value for name, value in values if value is not MISSING}
 
         return evaluate
@@ -119,11 +120,11 @@ class Compiler:
         if function.named:
             return self._named(function, argument)
         function.check(len(arguments))
-        compiled = [self.compile(item) for item in arguments]
+        compiled = [self.compile(item) for item in paced(arguments)]
         if function.folds:
             fold = self.scope.fold
-            return lambda frame: function.call(*[item(frame) for item in compiled], fold=fold)
-        return lambda frame: function.call(*[item(frame) for item in compiled])
+            return lambda frame: function.call(*[item(frame) for item in paced(compiled)], fold=fold)
+        return lambda frame: function.call(*[item(frame) for item in paced(compiled)])
 
     def _named(self, function: Function, argument: Any) -> Evaluate:
         name, call = function.name, function.call
@@ -206,13 +207,13 @@ def _quantile(name: str) -> Callable[[Compiler, Any], Evaluate]:
 
 
 def _and(compiler: Compiler, argument: Any) -> Evaluate:
-    items = [compiler.compile(item) for item in (argument if isinstance(argument, list) else [argument])]
-    return lambda frame: all(truthy(item(frame)) for item in items)
+    items = [compiler.compile(item) for item in paced(argument if isinstance(argument, list) else [argument])]
+    return lambda frame: all(truthy(item(frame)) for item in paced(items))
 
 
 def _or(compiler: Compiler, argument: Any) -> Evaluate:
-    items = [compiler.compile(item) for item in (argument if isinstance(argument, list) else [argument])]
-    return lambda frame: any(truthy(item(frame)) for item in items)
+    items = [compiler.compile(item) for item in paced(argument if isinstance(argument, list) else [argument])]
+    return lambda frame: any(truthy(item(frame)) for item in paced(items))
 
 
 def _comparison(test: Callable[[Any, Any], Any], name: str) -> Callable[[Compiler, Any], Evaluate]:
@@ -237,8 +238,8 @@ def _in(compiler: Compiler, argument: Any) -> Evaluate:
         if not isinstance(items, list):
             found = show(items) if items is not MISSING else "missing"
             raise CommandError(40081, f"$in requires an array as a second argument, found: {found}")
-        sought = value(frame)
-        return any(equal(sought, item, fold) for item in items)
+        sought = order(value(frame), fold)
+        return any(order(item, fold) == sought for item in paced(items))
 
     return evaluate
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fakeserver.errors import CommandError
+from fakeserver.interrupts import interruptible
 from fakeserver.storage.accumulators import compile_field
 from fakeserver.storage.expressions import compile_expression
+from fakeserver.storage.memory import check_gathered, checked_document
+from fakeserver.storage.pacing import paced
 from fakeserver.storage.values import MISSING, order
 
 if TYPE_CHECKING:
@@ -29,12 +32,17 @@ def compile_group(argument: Any, scope: Scope) -> Callable[[list[Document]], lis
 
     def run(documents: list[Document]) -> list[Document]:
         groups: dict[Any, tuple[Any, list[Frame]]] = {}
-        for document in documents:
+        for document in interruptible(documents):
             frame = scope.frame(document)
             value = key(frame)
             value = None if value is MISSING else value
             groups.setdefault(order(value, scope.fold), (value, []))[1].append(frame)
-        return [{"_id": value, **summaries(fields, frames)} for value, frames in groups.values()]
+        if not scope.spills:
+            check_gathered("$group", (value for value, _frames in groups.values()))
+        return [
+            checked_document({"_id": value, **summaries(fields, frames)})
+            for value, frames in interruptible(groups.values())
+        ]
 
     return run
 
@@ -42,6 +50,6 @@ def compile_group(argument: Any, scope: Scope) -> Callable[[list[Document]], lis
 def summaries(fields: Mapping[str, Accumulator], frames: Sequence[Frame]) -> Document:
     """Return what accumulators make of the documents of one group."""
     return {
-        name: accumulator.summarize([accumulator.source(frame) for frame in frames], frames[0])
+        name: accumulator.summarize([accumulator.source(frame) for frame in paced(frames)], frames[0])
         for name, accumulator in fields.items()
     }

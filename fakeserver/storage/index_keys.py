@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import WriteError
+from fakeserver.interrupts import undivided
 from fakeserver.storage.collation import fold_of
 from fakeserver.storage.matching import compile_filter
 from fakeserver.storage.paths import exactly, split
@@ -71,7 +72,10 @@ class KeyMaker:
 
     def covers(self, document: Document) -> bool:
         """Whether the index's filter lets a document in."""
-        return self._covers is None or bool(self._covers(document))
+        if self._covers is None:
+            return True
+        with undivided():
+            return bool(self._covers(document))
 
     def holds(self, document: Document) -> bool:
         """Whether the index has a key of a document: it may be sparse or partial."""

@@ -14,6 +14,7 @@ from fakeserver.errors import CommandError
 from fakeserver.storage import geo_operators
 from fakeserver.storage.expressions import compile_expression
 from fakeserver.storage.match_operators import LEAF_OPERATORS, equality, is_operators, membership, regex_test
+from fakeserver.storage.pacing import paced
 from fakeserver.storage.paths import read, split
 from fakeserver.storage.schema import compile_schema
 from fakeserver.storage.scope import Scope
@@ -23,7 +24,7 @@ from fakeserver.storage.values import MISSING, as_mapping, equal, exact, is_nan,
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     Predicate: TypeAlias = Callable[[Any], bool]
     Test: TypeAlias = Callable[[Any], bool]
@@ -34,16 +35,16 @@ _REGEXES: Final = (Regex, re.Pattern)
 
 def compile_filter(query: Mapping[str, Any], scope: Scope = _PLAIN) -> Predicate:
     """Return a filter as a predicate on documents. Raises `CommandError` for one that a server refuses."""
-    items: Iterable[tuple[str, Any]] = query.items()
+    items: Collection[tuple[str, Any]] = query.items()
     if "$where" in query:
         # The most expensive condition comes last.
         items = sorted(items, key=lambda item: item[0] == "$where")
-    predicates = [_compile_item(name, value, scope) for name, value in items if name != "$comment"]
+    predicates = [_compile_item(name, value, scope) for name, value in paced(items) if name != "$comment"]
     if not predicates:
         return lambda _document: True
     if len(predicates) == 1:
         return predicates[0]
-    return lambda document: all(predicate(document) for predicate in predicates)
+    return lambda document: all(predicate(document) for predicate in paced(predicates))
 
 
 def compile_element(condition: Any, scope: Scope = _PLAIN) -> Predicate:
@@ -181,7 +182,7 @@ def _each(parts: tuple[str, ...], test: Test) -> Predicate:
 
 
 def _test_expanded(value: Any, test: Test) -> bool:
-    return (isinstance(value, list) and any(test(item) for item in value)) or test(value)
+    return (isinstance(value, list) and any(test(item) for item in paced(value))) or test(value)
 
 
 def _whole(parts: tuple[str, ...], test: Test) -> Predicate:
@@ -224,7 +225,7 @@ def _elem_match(_name: str, argument: Any, scope: Scope, parts: tuple[str, ...])
     if not is_object(argument):
         raise CommandError(ErrorCode.BAD_VALUE, "$elemMatch needs an Object")
     test = compile_element(argument, scope)
-    return _whole(parts, lambda value: isinstance(value, list) and any(test(item) for item in value))
+    return _whole(parts, lambda value: isinstance(value, list) and any(test(item) for item in paced(value)))
 
 
 def _all(name: str, argument: Any, scope: Scope, parts: tuple[str, ...]) -> Predicate:
@@ -233,8 +234,8 @@ def _all(name: str, argument: Any, scope: Scope, parts: tuple[str, ...]) -> Pred
     if not argument:
         return lambda _document: False
     _check_all(argument)
-    predicates = [_condition(name, item, scope, parts=parts) for item in argument]
-    return lambda document: all(predicate(document) for predicate in predicates)
+    predicates = [_condition(name, item, scope, parts=parts) for item in paced(argument)]
+    return lambda document: all(predicate(document) for predicate in paced(predicates))
 
 
 def _check_all(items: list[Any]) -> None:
@@ -264,22 +265,22 @@ def _branches(name: str, argument: Any, scope: Scope) -> list[Predicate]:
     for item in argument:
         if not isinstance(item, dict):
             raise CommandError(ErrorCode.BAD_VALUE, "$or/$and/$nor entries need to be full objects")
-    return [compile_filter(item, scope) for item in argument]
+    return [compile_filter(item, scope) for item in paced(argument)]
 
 
 def _and(name: str, argument: Any, scope: Scope) -> Predicate:
     branches = _branches(name, argument, scope)
-    return lambda document: all(branch(document) for branch in branches)
+    return lambda document: all(branch(document) for branch in paced(branches))
 
 
 def _or(name: str, argument: Any, scope: Scope) -> Predicate:
     branches = _branches(name, argument, scope)
-    return lambda document: any(branch(document) for branch in branches)
+    return lambda document: any(branch(document) for branch in paced(branches))
 
 
 def _nor(name: str, argument: Any, scope: Scope) -> Predicate:
     branches = _branches(name, argument, scope)
-    return lambda document: not any(branch(document) for branch in branches)
+    return lambda document: not any(branch(document) for branch in paced(branches))
 
 
 def _expr(_name: str, argument: Any, scope: Scope) -> Predicate:

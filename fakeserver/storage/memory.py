@@ -15,7 +15,7 @@ from bson import Int64, ObjectId
 from fakeserver.errors import CommandError
 from fakeserver.interrupts import check_for_interrupt, interruptible
 from fakeserver.sizes import MAX_USER_BYTES, invalid_size
-from fakeserver.storage.pacing import PACE
+from fakeserver.storage.pacing import PACE, paced
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def weight(value: Any, most: float = math.inf) -> int:
         else:
             total += len(held) if isinstance(held, str | bytes) else VALUE_BYTES
             continue
-        for item in items:
+        for item in paced(items):
             kind = type(item)
             if kind is str:
                 total += len(item)

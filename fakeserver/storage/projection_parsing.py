@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from fakeserver.errors import CommandError
 from fakeserver.storage.expressions import compile_expression, is_expression_name
 from fakeserver.storage.matching import compile_element
+from fakeserver.storage.pacing import paced
 from fakeserver.storage.paths import assign, split
 from fakeserver.storage.printing import show_document, show_field
 from fakeserver.storage.values import (
@@ -98,10 +99,12 @@ class _Parser:
         self.query = query
         self.found = Projection(finding=query is not None)
         self.taken: set[tuple[str, ...]] = set()
+        self.begun: set[tuple[str, ...]] = set()
+        """The paths on which those lie that are taken."""
 
     def parse(self, spec: Mapping[str, Any]) -> Projection:
         """Return the whole projection."""
-        for name, value in spec.items():
+        for name, value in paced(spec.items()):
             self._field(name, value, ())
         return self.found
 
@@ -269,9 +272,10 @@ class _Parser:
         if any(path[:length] in self.taken for length in range(1, len(path))):
             rest = ".".join(path[1:])
             raise CommandError(_COLLISION_BELOW, f"Path collision at {shown} remaining portion {rest}")
-        if any(other[: len(path)] == path for other in self.taken):
+        if path in self.begun or path in self.taken:
             raise CommandError(_COLLISION, f"Path collision at {shown}")
         self.taken.add(path)
+        self.begun.update(path[:length] for length in range(1, len(path)))
 
 
 def _positional_part(name: str) -> tuple[int, int] | None:

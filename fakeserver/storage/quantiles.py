@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from fakeserver.errors import CommandError
 from fakeserver.idl import Field, Fields
 from fakeserver.storage.constants import constant
+from fakeserver.storage.pacing import paced
 from fakeserver.storage.printing import show
 from fakeserver.storage.values import MISSING, exact, is_nan, is_number, is_object
 from mongowire.codes import ErrorCode
@@ -81,7 +82,7 @@ def quantile_of(quantile: Quantile) -> Evaluate:
 
 def percentiles(values: Sequence[Any], wanted: Sequence[float]) -> list[float | None]:
     """Return for each probability the least number that so large a part of the numbers does not exceed."""
-    numbers = sorted(float(exact(value)) for value in values if is_number(value) and not is_nan(value))
+    numbers = sorted(float(exact(value)) for value in paced(values) if is_number(value) and not is_nan(value))
     if not numbers:
         return [None] * len(wanted)
     return [numbers[_rank(len(numbers), probability)] for probability in wanted]

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.expressions import compile_expression
+from fakeserver.storage.flow import Flowing
+from fakeserver.storage.pacing import paced
 from fakeserver.storage.printing import show
 from fakeserver.storage.values import MISSING, is_object
 
@@ -42,10 +44,11 @@ def compile_redact(argument: Any, scope: Scope) -> Callable[[list[dict[str, Any]
         if is_object(value):
             return decide(value, root)
         if isinstance(value, list):
-            return [left for item in value if (left := below(item, root)) is not MISSING]
+            return [left for item in paced(value) if (left := below(item, root)) is not MISSING]
         return value
 
-    def run(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return [left for document in documents if (left := decide(document, document)) is not MISSING]
-
-    return run
+    return Flowing(
+        lambda documents: (
+            left for document in documents if (left := decide(document, document)) is not MISSING
+        )
+    )

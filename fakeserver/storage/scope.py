@@ -47,7 +47,8 @@ class Scope(NamedTuple):
     another collection, `dice` are what `$sample` and `$rand` throw, and `make_id` makes ObjectIds. `meta` are
     the metadata that `$meta` may name, as functions of the document at the root. `scripts` runs JavaScript,
     None where it is not allowed. `indexes` are those of the collection, and `metadata` holds what text and
-    geographic searches find out about its documents.
+    geographic searches find out about its documents. `spills` says whether stages that need all documents may
+    use the disk where these are more than fit into their memory (`allowDiskUse`).
     """
 
     fold: Callable[[str], Any] | None = None
@@ -59,6 +60,7 @@ class Scope(NamedTuple):
     scripts: Scripts | None = None
     indexes: Sequence[IndexSpec] = ()
     metadata: Metadata | None = None
+    spills: bool = True
 
     def settle(self) -> None:
         """Have the command wait for what scripts slept so far."""

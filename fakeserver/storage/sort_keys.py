@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from fakeserver.interrupts import interruptible
 from fakeserver.storage.sorting import Sorted, key_values
 from fakeserver.storage.values import MISSING
 
@@ -41,7 +42,10 @@ def keyed_by(run: Stage, sort: Mapping[str, Any], scope: Scope) -> Stage:
     """Return a `$sort` whose documents carry their keys."""
 
     def keyed(documents: list[Document]) -> list[Document]:
-        return [Sorted(document, key_values(document, sort, scope.fold)) for document in run(documents)]
+        return [
+            Sorted(document, key_values(document, sort, scope.fold))
+            for document in interruptible(run(documents))
+        ]
 
     return keyed
 
@@ -52,7 +56,7 @@ def carrying(run: Stage) -> Stage:
     def carried(documents: list[Document]) -> list[Document]:
         return [
             Sorted(made, document.key) if isinstance(document, Sorted) else made
-            for document in documents
+            for document in interruptible(documents)
             for made in run([document])
         ]
 

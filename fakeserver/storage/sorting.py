@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.metadata import check_sort_by, meta_of, rank, require
+from fakeserver.storage.pacing import paced, sorted_at_leisure
 from fakeserver.storage.paths import split
 from fakeserver.storage.rows import Descending, ParallelArraysError, part_of, rows
 from fakeserver.storage.values import MISSING, is_object, order, whole
@@ -66,7 +67,7 @@ def sort_documents(
         known = meta_of(direction)
         if known is not None:
             read = require(known, meta)
-            columns[name] = _Column([rank(known, read(document)) for document in documents])
+            columns[name] = _Column([rank(known, read(document)) for document in paced(documents)])
     return _in_order(documents, [columns[name] for name in sort if name in columns])
 
 
@@ -80,7 +81,7 @@ class _Column(NamedTuple):
 def _columns(items: list[Any], checked: list[tuple[str, int]], fold: Fold | None) -> dict[str, _Column]:
     paths = [split(name) for name, _direction in checked]
     signs = [direction for _name, direction in checked]
-    keys = [_sort_key(item, paths, signs, fold) for item in items] if checked else []
+    keys = [_sort_key(item, paths, signs, fold) for item in paced(items)] if checked else []
     return {
         name: _Column([key[number] for key in keys], direction < 0)
         for number, (name, direction) in enumerate(checked)
@@ -90,7 +91,7 @@ def _columns(items: list[Any], checked: list[tuple[str, int]], fold: Fold | None
 def _in_order(items: list[Any], columns: Sequence[_Column]) -> list[Any]:
     places = list(range(len(items)))
     for column in reversed(columns):
-        places.sort(key=column.keys.__getitem__, reverse=column.descending)
+        places = sorted_at_leisure(places, column.keys.__getitem__, reverse=column.descending)
     return [items[place] for place in places]
 
 
@@ -141,4 +142,6 @@ def sort_values(items: list[Any], by: Any) -> list[Any]:
     """Return an array's elements in order: by value (1 or -1) or by their fields."""
     if is_object(by):
         return _in_order(items, list(_columns(items, check_sort(by), None).values()))
-    return sorted(items, key=order, reverse=whole(by) == -1)
+    keys = [order(item) for item in paced(items)]
+    places = sorted_at_leisure(list(range(len(items))), keys.__getitem__, reverse=whole(by) == -1)
+    return [items[place] for place in places]

@@ -7,18 +7,22 @@ to the aggregate command.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fakeserver.errors import CommandError
 from fakeserver.idl import Field, Fields
+from fakeserver.interrupts import check_for_interrupt, interruptible
 from fakeserver.storage.bucketing import compile_bucket, compile_bucket_auto
 from fakeserver.storage.densifying import compile_densify
 from fakeserver.storage.expressions import compile_expression
+from fakeserver.storage.flow import Flowing, run_stages
 from fakeserver.storage.geo_near import compile_geo_near
 from fakeserver.storage.grouping import compile_group
 from fakeserver.storage.joining import check_collection, compile_graph_lookup, other_collection, related
 from fakeserver.storage.matching import compile_filter
-from fakeserver.storage.paths import exactly, remove, split
+from fakeserver.storage.memory import MAX_OPERATOR_BYTES, check_sorted, checked_document, weight
+from fakeserver.storage.paths import remove, split
 from fakeserver.storage.printing import show
 from fakeserver.storage.projecting import check_project, compile_projection, set_computed
 from fakeserver.storage.redacting import compile_redact
@@ -31,6 +35,7 @@ from fakeserver.storage.sort_keys import (
     sort_key_of,
 )
 from fakeserver.storage.sorting import check_sort, sort_documents
+from fakeserver.storage.unwinding import compile_unwind
 from fakeserver.storage.values import (
     MISSING,
     copy_value,
@@ -43,7 +48,7 @@ from fakeserver.storage.window_fields import compile_fill, compile_set_window_fi
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from fakeserver.storage.scope import Scope
 
@@ -55,6 +60,7 @@ _NOT_ONE_FIELD: Final = 40323
 _NOT_AN_OBJECT: Final = 40228
 _BAD_LIMIT: Final = 5107201
 _BAD_SKIP: Final = 5107200
+_FACET_TOO_LARGE: Final = 4031700
 _UNION: Final = Fields.of(Field("coll", "string"), Field("pipeline", "array", of="object"))
 
 
@@ -64,17 +70,12 @@ def compile_pipeline(pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> Sta
         raise CommandError(ErrorCode.TYPE_MISMATCH, "'pipeline' option must be specified as an array")
     stages = list(_compile_stages(pipeline, scope))
 
-    def run(documents: list[Document]) -> list[Document]:
-        for stage in stages:
-            documents = stage(documents)
-        return documents
-
-    return run
+    return lambda documents: run_stages(stages, documents)
 
 
 def _compile_stages(pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> Iterator[Stage]:
     """Yield the stages; from a `$sort` to the last `$meta: "sortKey"`, documents carry their sort key."""
-    for place, stage in enumerate(pipeline):
+    for place, stage in enumerate(interruptible(pipeline)):
         name, run = stage_name(stage), _compile_stage(stage, scope)
         if name == "$sort" and names_sort_key(pipeline[place + 1 :]):
             yield keyed_by(run, stage[name], scope)
@@ -143,7 +144,7 @@ def _match(argument: Any, scope: Scope) -> Stage:
     if not isinstance(argument, dict):
         raise CommandError(15959, "the match filter must be an expression in an object")
     predicate = compile_filter(argument, scope)
-    return lambda documents: [document for document in documents if predicate(document)]
+    return Flowing(lambda documents: (document for document in documents if predicate(document)))
 
 
 @contextmanager
@@ -159,7 +160,7 @@ def _project(argument: Any, scope: Scope) -> Stage:
     check_project(argument)
     with _named_in_errors("$project"):
         project = compile_projection(argument, scope)
-    return lambda documents: [project(document) for document in documents]
+    return Flowing.each(lambda document: checked_document(project(document)))
 
 
 def _add_fields(argument: Any, scope: Scope) -> Stage:
@@ -170,10 +171,7 @@ def _add_fields(argument: Any, scope: Scope) -> Stage:
     with _named_in_errors("$addFields"):
         fields = [(split(path), compile_expression(value, scope)) for path, value in _leaves(argument)]
 
-    def run(documents: list[Document]) -> list[Document]:
-        return [_with_fields(document) for document in documents]
-
-    def _with_fields(document: Document) -> Document:
+    def with_fields(document: Document) -> Document:
         frame, changed = scope.frame(document), dict(document)
         for parts, evaluate in fields:
             value = evaluate(frame)
@@ -181,9 +179,9 @@ def _add_fields(argument: Any, scope: Scope) -> Stage:
                 changed = copy_value(changed)
                 remove(changed, parts)
             set_computed(changed, parts, value)
-        return changed
+        return checked_document(changed)
 
-    return run
+    return Flowing.each(with_fields)
 
 
 def _leaves(spec: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
@@ -201,14 +199,15 @@ def _unset(argument: Any, _scope: Scope) -> Stage:
     if not paths or not all(isinstance(path, str) and path for path in paths):
         raise CommandError(31002, "$unset specification must be a string or an array")
 
-    def run(documents: list[Document]) -> list[Document]:
-        changed = [copy_value(document) for document in documents]
-        for document in changed:
-            for path in paths:
-                remove(document, split(path))
+    removed = [split(path) for path in paths]
+
+    def without(document: Document) -> Document:
+        changed: Document = copy_value(document)
+        for parts in removed:
+            remove(changed, parts)
         return changed
 
-    return run
+    return Flowing.each(without)
 
 
 def _sort(argument: Any, scope: Scope) -> Stage:
@@ -217,7 +216,13 @@ def _sort(argument: Any, scope: Scope) -> Stage:
     if not argument:
         raise CommandError(15976, "$sort stage must have at least one sort key")
     check_sort(argument)
-    return lambda documents: sort_documents(documents, argument, scope.fold, scope.meta)
+
+    def run(documents: list[Document]) -> list[Document]:
+        if not scope.spills:
+            check_sorted(documents)
+        return sort_documents(documents, argument, scope.fold, scope.meta)
+
+    return run
 
 
 def _limit(argument: Any, _scope: Scope) -> Stage:
@@ -229,7 +234,7 @@ def _limit(argument: Any, _scope: Scope) -> Stage:
         )
     if count == 0:
         raise CommandError(15958, "the limit must be positive")
-    return lambda documents: documents[:count]
+    return Flowing(lambda documents: islice(documents, count))
 
 
 def _skip(argument: Any, _scope: Scope) -> Stage:
@@ -239,7 +244,7 @@ def _skip(argument: Any, _scope: Scope) -> Stage:
         raise CommandError(
             _BAD_SKIP, f"invalid argument to $skip stage: Expected {kind} in: $skip: {show(argument)}"
         )
-    return lambda documents: documents[count:]
+    return Flowing(lambda documents: islice(documents, count, None))
 
 
 def _count(argument: Any, _scope: Scope) -> Stage:
@@ -249,7 +254,13 @@ def _count(argument: Any, _scope: Scope) -> Stage:
         raise CommandError(40158, "the count field cannot be a $-prefixed path")
     if "." in argument:
         raise CommandError(40160, "the count field cannot contain '.'")
-    return lambda documents: [{argument: len(documents)}] if documents else []
+
+    def counted(documents: Iterable[Document]) -> Iterator[Document]:
+        count = sum(1 for _document in documents)
+        if count:
+            yield {argument: count}
+
+    return Flowing(counted)
 
 
 def _replace_root(argument: Any, scope: Scope) -> Stage:
@@ -274,47 +285,9 @@ def _replace_with(argument: Any, scope: Scope) -> Stage:
                 f"object, but resulting value was: : {shown}. Type of resulting value: '{type_name(value)}'. "
                 f"Input document: {show(document)}",
             )
-        return dict(value)
+        return checked_document(dict(value))
 
-    return lambda documents: [replaced(document) for document in documents]
-
-
-def _unwind(argument: Any, _scope: Scope) -> Stage:
-    options = argument if isinstance(argument, dict) else {"path": argument}
-    path = options.get("path")
-    if not isinstance(path, str):
-        raise CommandError(28808, f"expected a string as the path for $unwind stage, got {type_name(path)}")
-    if not path.startswith("$"):
-        raise CommandError(28818, f"path option to $unwind stage should be prefixed with a '$': {path}")
-    parts, keep = split(path[1:]), bool(options.get("preserveNullAndEmptyArrays", False))
-    index_name = options.get("includeArrayIndex")
-    if index_name is not None and (type(index_name) is not str or not index_name):
-        raise CommandError(
-            28810,
-            "expected a non-empty string for the includeArrayIndex option to $unwind stage, got"
-            f" {type_name(index_name)}",
-        )
-
-    def unwound(document: Document) -> list[Document]:
-        value = exactly(document, parts)
-        if isinstance(value, list) and value:
-            return [_with(document, item, index) for index, item in enumerate(value)]
-        if not isinstance(value, list) and value is not MISSING and value is not None:
-            return [_with(document, value, None)]
-        if not keep:
-            return []
-        return [_with(document, MISSING if value == [] else value, None)]
-
-    def _with(document: Document, item: Any, index: int | None) -> Document:
-        changed = copy_value(document)
-        if item is MISSING:
-            remove(changed, parts)
-        set_computed(changed, parts, item)
-        if index_name is not None:
-            set_computed(changed, split(index_name), index)
-        return dict(changed)
-
-    return lambda documents: [each for document in documents for each in unwound(document)]
+    return Flowing.each(replaced)
 
 
 def _lookup(argument: Any, scope: Scope) -> Stage:
@@ -394,7 +367,20 @@ def _facet(argument: Any, scope: Scope) -> Stage:
     if not isinstance(argument, dict) or not argument:
         raise CommandError(40169, "the $facet specification must be a non-empty object")
     branches = {name: compile_pipeline(pipeline, scope) for name, pipeline in argument.items()}
-    return lambda documents: [{name: branch(list(documents)) for name, branch in branches.items()}]
+
+    def run(documents: list[Document]) -> list[Document]:
+        size = 0
+        made: Document = {}
+        for name, branch in branches.items():
+            made[name] = branch(list(documents))
+            for document in interruptible(made[name]):
+                size += weight(document, MAX_OPERATOR_BYTES)
+                if size > MAX_OPERATOR_BYTES:
+                    message = f"document constructed by $facet is {size} bytes, which exceeds the limit of"
+                    raise CommandError(_FACET_TOO_LARGE, f"{message} {MAX_OPERATOR_BYTES} bytes")
+        return [made]
+
+    return run
 
 
 def _sample(argument: Any, scope: Scope) -> Stage:
@@ -407,6 +393,7 @@ def _sample(argument: Any, scope: Scope) -> Stage:
         pool = list(documents)
         chosen: list[Document] = []
         while pool and len(chosen) < size:
+            check_for_interrupt()
             place = int(dice() * len(pool)) if dice is not None else 0
             chosen.append(pool.pop(place))
         return chosen
@@ -433,7 +420,7 @@ _STAGES: Final[dict[str, Callable[[Any, Scope], Stage]]] = {
     "$count": _count,
     "$replaceRoot": _replace_root,
     "$replaceWith": _replace_with,
-    "$unwind": _unwind,
+    "$unwind": compile_unwind,
     "$lookup": _lookup,
     "$geoNear": compile_geo_near,
     "$graphLookup": compile_graph_lookup,

@@ -19,7 +19,6 @@ from fakeserver.storage.sorting import sort_values
 from fakeserver.storage.values import (
     MISSING,
     copy_value,
-    equal,
     is_number,
     is_object,
     order,
@@ -146,9 +145,12 @@ def _add_to_set(current: Any, argument: Any, place: Place) -> Any:
         f"{type_name(current)}",
     )
     added = argument["$each"] if _adds_each(argument) else [argument]
-    count = len(items)
+    count, fold = len(items), place.scope.fold
+    keys = {order(item, fold) for item in items}
     for value in added:
-        if not any(equal(value, item, place.scope.fold) for item in items):
+        key = order(value, fold)
+        if key not in keys:
+            keys.add(key)
             items.append(copy_value(value))
     return items if len(items) > count or current is MISSING else KEEP
 
@@ -178,7 +180,8 @@ def _pull_all(current: Any, argument: Any, place: Place) -> Any:
         return KEEP
     items = _array(current, "Cannot apply $pull to a non-array value")
     fold = place.scope.fold
-    kept = [item for item in items if not any(equal(item, value, fold) for value in argument)]
+    pulled = {order(value, fold) for value in argument}
+    kept = [item for item in items if order(item, fold) not in pulled]
     return kept if len(kept) < len(items) else KEEP
 
 

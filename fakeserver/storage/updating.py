@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from fakeserver.errors import WriteError
+from fakeserver.interrupts import undivided
 from fakeserver.storage.paths import array_index, exactly, split
 from fakeserver.storage.positional import (
     compile_array_filters,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 _PIPELINE_STAGES: Final = frozenset(
     {"$addFields", "$project", "$replaceRoot", "$replaceWith", "$set", "$unset"}
 )
+_LOOKING: Final = frozenset({"$pull", "$push"})
 _CULLING: Final = frozenset({"$pop", "$pull", "$pullAll"})
 """The operators that take from an array which is there, and make no path that is not."""
 
@@ -126,7 +128,8 @@ class PipelineUpdate:
 
     def apply(self, document: Document, *, inserting: bool = False) -> Document:  # noqa: ARG002 -- see `Updater`
         """Return the document that the pipeline makes of this one."""
-        (changed,) = self.run([copy_value(document)])
+        with undivided():
+            (changed,) = self.run([copy_value(document)])
         changed = copy_value(changed)
         if "_id" in document:
             _check_id(document["_id"], changed.get("_id", document["_id"]))
@@ -161,6 +164,8 @@ class OperatorUpdate:
         self.filters = compile_array_filters(array_filters, scope)
         self.touched: Touched | None = ()
         self.steps = list(_steps(change))
+        self.asks_filters = any(name in _LOOKING or "$" in path for name, path, _argument in self.steps)
+        """Whether it looks into arrays, and so at what has yield points."""
         if len(self.steps) > 1:
             self.steps.sort(key=lambda step: _path_order(step[1]))
             _refuse_conflicts([path for step in self.steps for path in _paths(step)])
@@ -175,6 +180,12 @@ class OperatorUpdate:
 
     def apply(self, document: Document, *, inserting: bool = False) -> Document:
         """Return the document with each operator applied."""
+        if not self.asks_filters:
+            return self._applied(document, inserting=inserting)
+        with undivided():
+            return self._applied(document, inserting=inserting)
+
+    def _applied(self, document: Document, *, inserting: bool) -> Document:
         changed: Document = copy_value(document)
         touched: list[tuple[str, tuple[str, ...]]] = []
         for name, path, argument in self.steps:
@@ -321,14 +332,16 @@ def _paths(step: tuple[str, str, Any]) -> tuple[str, ...]:
 
 def _refuse_conflicts(paths: list[str]) -> None:
     seen: set[tuple[str, ...]] = set()
+    begun: set[tuple[str, ...]] = set()
     for path in paths:
         parts = split(path)
         for length in range(1, len(parts) + 1):
             if parts[:length] in seen:
                 raise _conflict(path, parts[:length])
-        if any(other[: len(parts)] == parts for other in seen):
+        if parts in begun:
             raise _conflict(path, parts)
         seen.add(parts)
+        begun.update(parts[:length] for length in range(1, len(parts)))
 
 
 def _conflict(path: str, at: tuple[str, ...]) -> WriteError:

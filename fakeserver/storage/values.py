@@ -143,7 +143,14 @@ def _order_object(value: Any, fold: Fold | None) -> tuple[Any, ...]:
 
 
 def _order_array(value: Any, fold: Fold | None) -> tuple[Any, ...]:
+    if len(value) > _MANY and _INTEGERS.issuperset(map(type, value)):
+        return (tuple((10, 1, item) for item in value),)
     return (tuple(order(item, fold) for item in value),)
+
+
+_MANY: Final = 100
+_INTEGERS: Final = frozenset({int, Int64})
+"""What long arrays are most often made of, and ordered by itself."""
 
 
 def _order_binary(value: Any, _fold: Fold | None) -> tuple[Any, ...]:

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import Decimal128, Int64
 
 from fakeserver.errors import CommandError
+from fakeserver.interrupts import interruptible
 from fakeserver.storage.arithmetic import to_decimal
 from fakeserver.storage.decimal_functions import rounded
-from fakeserver.storage.expression_math import add, divide, multiply, subtract, total
+from fakeserver.storage.expression_math import add, divide, extreme, multiply, subtract, total
 from fakeserver.storage.functions import nullish
 from fakeserver.storage.values import MISSING, exact, is_nan, is_number, order, type_name
 from mongowire.codes import ErrorCode
@@ -44,7 +45,7 @@ def ranks(partition: Partition, *, dense: bool) -> list[Any]:
     found: list[Any] = []
     last: Any = None
     rank = 0
-    for place, value in enumerate(partition.values, start=1):
+    for place, value in enumerate(interruptible(partition.values), start=1):
         key = order(value)
         if key != last:
             rank = rank + 1 if dense else place
@@ -66,7 +67,7 @@ def derivatives(partition: Partition, values: Values, bounds: Bounds, unit_lengt
     """Return the slope between the ends of each window, per unit (milliseconds) where there is one."""
     return [
         None if first == end else _slope(partition.values, values, first, end - 1, unit_length)
-        for first, end in bounds.windows(partition)
+        for first, end in interruptible(bounds.windows(partition))
     ]
 
 
@@ -94,9 +95,9 @@ def integrals(partition: Partition, values: Values, bounds: Bounds, unit_length:
     points = list(zip(partition.values, values, strict=True))
     for time, value in points:
         _check_point(time, value, unit_length)
-    areas = [_trapezoid(left, right) for left, right in pairwise(points)]
+    areas = [_trapezoid(left, right) for left, right in interruptible(pairwise(points))]
     found: list[Any] = []
-    for first, end in bounds.windows(partition):
+    for first, end in interruptible(bounds.windows(partition)):
         if first == end:
             found.append(None)
         elif any(is_nan(each) for point in points[first:end] for each in point):
@@ -190,7 +191,7 @@ def interpolated(partition: Partition, values: Values) -> list[Any]:
     known = [place for place, value in enumerate(values) if not nullish(value)]
     found = [None if nullish(value) else value for value in values]
     for left, right in pairwise(known):
-        for place in range(left + 1, right):
+        for place in interruptible(range(left + 1, right)):
             found[place] = _on_the_line(partition.values, values, left, right, place)
     return found
 
@@ -202,7 +203,7 @@ def _on_the_line(times: Values, values: Values, left: int, right: int, place: in
 
 def _check_interpolation(times: Values, values: Values) -> None:
     last: Any = MISSING
-    for time, value in zip(times, values, strict=True):
+    for time, value in interruptible(zip(times, values, strict=True)):
         if not is_number(value) and not nullish(value):
             raise _wrong_type(f"Value to be filled must be numeric or nullish, but found {type_name(value)}")
         if not is_number(time) and not isinstance(time, dt.datetime):
@@ -222,8 +223,8 @@ def _check_interpolation(times: Values, values: Values) -> None:
 
 def scaled(values: Values, window: slice, value: Any, least: Any, most: Any) -> Any:
     """Return where a value stands between the extremes of its window, on a scale from `least` to `most`."""
-    within = sorted(values[window], key=order)
-    low, high = within[0], within[-1]
+    within = values[window]
+    low, high = extreme(within, -1), extreme(within, 1)
     if order(low) == order(high):
         return least
     part = divide(subtract(value, low), subtract(high, low))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fakeserver.errors import CommandError
 from fakeserver.idl import Field, Fields
+from fakeserver.interrupts import interruptible
 from fakeserver.storage.expressions import compile_expression
+from fakeserver.storage.flow import Flowing, run_stages
 from fakeserver.storage.functions import nullish
 from fakeserver.storage.paths import gather, remove, split
 from fakeserver.storage.projecting import set_computed
@@ -61,9 +64,9 @@ def compile_set_window_fields(argument: Any, scope: Scope) -> Stage:
 
     def computed(frames: list[Frame]) -> list[Document]:
         partition = Partition(frames, keys)
-        changed = [copy_value(frame["ROOT"]) for frame in frames]
+        changed = [copy_value(frame["ROOT"]) for frame in interruptible(frames)]
         for parts, compute in output:
-            for document, value in zip(changed, compute(partition), strict=True):
+            for document, value in interruptible(zip(changed, compute(partition), strict=True)):
                 if value is MISSING:
                     remove(document, parts)
                 set_computed(document, parts, value)
@@ -78,7 +81,7 @@ def _partitions(documents: list[Document], key_of: Evaluate | None, scope: Scope
     if key_of is None:
         return [frames] if frames else []
     found: dict[Any, list[Frame]] = {}
-    for frame in frames:
+    for frame in interruptible(frames):
         key = key_of(frame)
         if isinstance(key, list):
             raise CommandError(
@@ -90,14 +93,13 @@ def _partitions(documents: list[Document], key_of: Evaluate | None, scope: Scope
 
 
 def _check_paths(output: Mapping[str, Any]) -> None:
-    seen: list[tuple[str, ...]] = []
-    for name in output:
-        parts = split(name)
-        if any(parts[: len(each)] == each or each[: len(parts)] == parts for each in seen):
+    paths = sorted(map(split, output))
+    for parts, following in pairwise(paths):
+        # A path that begins another stands right before one that it begins.
+        if following[: len(parts)] == parts:
             raise CommandError(
                 6307900, "$setWindowFields 'output' specification contains two conflicting paths"
             )
-        seen.append(parts)
 
 
 def compile_fill(argument: Any, scope: Scope) -> Stage:
@@ -121,14 +123,8 @@ def compile_fill(argument: Any, scope: Scope) -> Stage:
         stages.append(compile_set_window_fields({**parts, "output": methods}, scope))
     if values:
         fields = [(split(name), compile_expression(value, scope)) for name, value in values.items()]
-        stages.append(lambda documents: [_with_values(document, fields, scope) for document in documents])
-
-    def run(documents: list[Document]) -> list[Document]:
-        for stage in stages:
-            documents = stage(documents)
-        return documents
-
-    return run
+        stages.append(Flowing.each(lambda document: _with_values(document, fields, scope)))
+    return lambda documents: run_stages(stages, documents)
 
 
 def _with_values(

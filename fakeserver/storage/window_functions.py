@@ -6,12 +6,14 @@ import decimal
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fakeserver.errors import CommandError
+from fakeserver.interrupts import interruptible
 from fakeserver.storage import calendar
 from fakeserver.storage import window_calculus as calculus
 from fakeserver.storage.accumulators import Accumulator, compile_accumulator
 from fakeserver.storage.arithmetic import to_decimal
 from fakeserver.storage.constants import constant
 from fakeserver.storage.expressions import compile_expression
+from fakeserver.storage.memory import MAX_OPERATOR_BYTES, Budget
 from fakeserver.storage.printing import show, show_field
 from fakeserver.storage.values import (
     INT32_MAX,
@@ -37,6 +39,11 @@ if TYPE_CHECKING:
     Keys: TypeAlias = Sequence[tuple[str, int]]
 
 _WINDOW: Final = "window"
+_TOO_MUCH: Final = 5414201
+_EXCEEDED: Final = (
+    "Exceeded memory limit in DocumentSourceSetWindowFields, used more than the max allowed "
+    f"{MAX_OPERATOR_BYTES} bytes"
+)
 _LARGEST_UNIT: Final = frozenset({"week", "day", "hour", "minute", "second", "millisecond"})
 
 
@@ -78,7 +85,7 @@ def _bounds(spec: Spec, keys: Keys, scope: Scope) -> Bounds:
 
 
 def _values(source: Evaluate, partition: Partition) -> list[Any]:
-    return [source(frame) for frame in partition.frames]
+    return [source(frame) for frame in interruptible(partition.frames)]
 
 
 # Accumulators.
@@ -97,10 +104,12 @@ def _over(accumulator: Accumulator, bounds: Bounds) -> Compute:
         values = _values(accumulator.source, partition)
         found: list[Any] = []
         last: tuple[int, int] | None = None
-        for window in bounds.windows(partition):
+        budget = Budget(CommandError(_TOO_MUCH, _EXCEEDED))
+        for window in interruptible(bounds.windows(partition)):
             if window != last:
                 first, end = last = window
                 result = accumulator.summarize(values[first:end], None)
+            budget.hold(result)
             found.append(result)
         return found
 
@@ -275,7 +284,7 @@ def _min_max_scaler(operator: str, spec: Spec, keys: Keys, scope: Scope) -> Comp
         windows = bounds.windows(partition)
         return [
             calculus.scaled(values, slice(*window), value, least, most)
-            for window, value in zip(windows, values, strict=True)
+            for window, value in interruptible(zip(windows, values, strict=True))
         ]
 
     return compute
