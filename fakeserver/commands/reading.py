@@ -81,6 +81,7 @@ def query_of(
         make_id=ctx.object_id,
         scripts=ctx.scripts,
         indexes=indexes_of(collection),
+        allow_disk_use=statement.get("allowDiskUse", True),
         **parts,
     )
 

@@ -47,7 +47,8 @@ class Query(NamedTuple):
     `minimum` (included) and `maximum` (excluded) bound the keys of the hinted index. `read` returns the
     documents of another collection, for stages that join, and `make_id` an ObjectId, for `$createObjectId`.
     `scripts` runs JavaScript, where it is allowed. `indexes` are those of the collection, which text and
-    geographic searches look for.
+    geographic searches look for. `allow_disk_use`
+    says whether what is more than fits into memory may be sorted and grouped.
     """
 
     filter: Mapping[str, Any] = _NOTHING
@@ -67,6 +68,7 @@ class Query(NamedTuple):
     make_id: Callable[[], Any] | None = None
     scripts: Scripts | None = None
     indexes: Sequence[IndexSpec] = ()
+    allow_disk_use: bool = True
 
 
 class Update(NamedTuple):

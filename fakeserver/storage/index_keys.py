@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import WriteError
-from fakeserver.interrupts import undivided
+from fakeserver.interrupts import in_one_turn
 from fakeserver.storage.collation import fold_of
 from fakeserver.storage.matching import compile_filter
 from fakeserver.storage.paths import exactly, split
@@ -74,7 +74,7 @@ class KeyMaker:
         """Whether the index's filter lets a document in."""
         if self._covers is None:
             return True
-        with undivided():
+        with in_one_turn():
             return bool(self._covers(document))
 
     def holds(self, document: Document) -> bool:

@@ -300,7 +300,7 @@ class MongomockEngine:
         fold = fold_of(query.collation) if query.collation else None
         metadata = metadata or metadata_of(query.filter)
         plain = query.let is None and query.now is None and query.read is None and query.make_id is None
-        if plain and fold is None and metadata is None:
+        if plain and fold is None and metadata is None and query.allow_disk_use:
             return self._plain_scope
         variables = {**query.let} if query.let else {}
         if query.now is not None:
@@ -315,6 +315,7 @@ class MongomockEngine:
             query.scripts,
             query.indexes,
             metadata,
+            query.allow_disk_use,
         )
 
     def _targets(

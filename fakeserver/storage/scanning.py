@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import bson
 
-from fakeserver.interrupts import interruptible
+from fakeserver.interrupts import in_one_turn, interruptible
 from fakeserver.storage.matching import compile_filter
+from fakeserver.storage.memory import check_sorted
 from fakeserver.storage.metadata import DISTANCE
 from fakeserver.storage.planning import reading
 from fakeserver.storage.search_rules import check_searches
@@ -72,7 +73,10 @@ def _scan(
     if plan.is_sorted or not sort:
         found = list(islice(matching, query.skip, stop))
     else:
-        found = _sorted(list(matching), sort, scope)[query.skip : stop]
+        found = list(matching)
+        if not scope.spills:
+            check_sorted(document for _key, document in found)
+        found = _sorted(found, sort, scope)[query.skip : stop]
     scope.settle()
     return found
 
@@ -109,7 +113,8 @@ def read_for(
 
 def matches(document: Document, query: Query, scope: Scope) -> bool:
     """Say whether a document that changed since it was found still is what a write is about."""
-    return compile_filter(query.filter, scope)(document)
+    with in_one_turn():
+        return compile_filter(query.filter, scope)(document)
 
 
 def _sorted(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from fakeserver.errors import WriteError
-from fakeserver.interrupts import undivided
+from fakeserver.interrupts import in_one_turn
 from fakeserver.storage.paths import array_index, exactly, split
 from fakeserver.storage.positional import (
     compile_array_filters,
@@ -128,7 +128,7 @@ class PipelineUpdate:
 
     def apply(self, document: Document, *, inserting: bool = False) -> Document:  # noqa: ARG002 -- see `Updater`
         """Return the document that the pipeline makes of this one."""
-        with undivided():
+        with in_one_turn():
             (changed,) = self.run([copy_value(document)])
         changed = copy_value(changed)
         if "_id" in document:
@@ -182,7 +182,7 @@ class OperatorUpdate:
         """Return the document with each operator applied."""
         if not self.asks_filters:
             return self._applied(document, inserting=inserting)
-        with undivided():
+        with in_one_turn():
             return self._applied(document, inserting=inserting)
 
     def _applied(self, document: Document, *, inserting: bool) -> Document:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fakeserver.errors import CommandError, WriteError
-from fakeserver.interrupts import undivided
+from fakeserver.interrupts import in_one_turn
 from fakeserver.storage.match_operators import is_operators
 from fakeserver.storage.matching import compile_filter
 from fakeserver.storage.paths import exactly, split
@@ -39,7 +39,7 @@ class Validator:
 
     def check(self, document: Document, before: Document | None = None) -> None:
         """Refuse a document, which was `before` if it is updated. Raises `WriteError` 121 with `errInfo`."""
-        with undivided():
+        with in_one_turn():
             if self._accepts(document) or (
                 self.moderate and before is not None and not self._accepts(before)
             ):

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from bson import Decimal128, Int64
+from data_commands import Server
 from turns import run_in_turns
 
 from fakeserver.errors import CommandError
-from fakeserver.interrupts import undivided
+from fakeserver.interrupts import in_one_turn
 from fakeserver.storage.expressions import compile_expression
 from fakeserver.storage.matching import compile_filter
 from fakeserver.storage.memory import MAX_OPERATOR_BYTES, checked_document, weight
@@ -381,7 +382,7 @@ def test_what_a_write_makes_of_a_document_is_made_at_once() -> None:
     assert run_in_turns(lambda: updater.apply({"_id": 1})).turns == 1
 
     def at_once() -> Any:
-        with undivided():
+        with in_one_turn():
             return aggregate({"$count": "n"}, documents=_DOCUMENTS)
 
     assert run_in_turns(at_once).turns == 1
@@ -393,3 +394,20 @@ def test_adding_to_a_set_takes_time_for_each_element_once() -> None:
     changed = updater.apply({"_id": 1, "a": list(range(20_000))})
     assert len(changed["a"]) == 30_000
     assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        {"find": "c", "sort": {"a": 1}},
+        {"find": "c", "filter": {"a": {"$gt": ""}}, "sort": {"a": 1}, "limit": 1},
+        {"aggregate": "c", "pipeline": [{"$group": {"_id": "$a"}}, {"$count": "n"}], "cursor": {}},
+    ],
+    ids=["find", "find one", "aggregate"],
+)
+def test_a_command_that_may_not_use_the_disk_keeps_to_its_memory(command: dict[str, Any]) -> None:
+    server = Server()
+    for number in range(11):
+        server.fill("c", {"_id": number, "a": f"{number}" + "x" * 10_000_000})
+    server.run({**command, "batchSize": 0} if "find" in command else command)
+    assert code_of(lambda: server.run({**command, "allowDiskUse": False})) == _NO_DISK
