@@ -119,6 +119,19 @@ def reader(ctx: CommandContext, db: str) -> Callable[[Any], list[Document]]:
     return read
 
 
+def indexed_reader(ctx: CommandContext, db: str) -> Callable[[Any, str, Any], list[Document] | None]:
+    """Return the function by which a stage asks an index of another collection."""
+
+    def look_up(name: Any, path: str, value: Any) -> list[Document] | None:
+        target = Namespace(name["db"], name["coll"]) if isinstance(name, dict) else Namespace(db, str(name))
+        collection = ctx.catalog.get(target)
+        if collection is None or collection.is_view:
+            return None
+        return ctx.catalog.engine.equal(target, path, value)
+
+    return look_up
+
+
 def snapshot_time(ctx: CommandContext, request: Mapping[str, Any]) -> Timestamp | None:
     """Return the time of a snapshot read outside transactions, None for other reads."""
     concern = request.get("readConcern") or {}

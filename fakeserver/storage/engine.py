@@ -45,10 +45,11 @@ class Query(NamedTuple):
 
     `now` is what `$$NOW` means. `hint` is the name of an index or its key, or a direction of `$natural`.
     `minimum` (included) and `maximum` (excluded) bound the keys of the hinted index. `read` returns the
-    documents of another collection, for stages that join, and `make_id` an ObjectId, for `$createObjectId`.
-    `scripts` runs JavaScript, where it is allowed. `indexes` are those of the collection, which text and
-    geographic searches look for. `allow_disk_use`
-    says whether what is more than fits into memory may be sorted and grouped.
+    documents of another collection, for stages that join, which leave them as they are; `look_up` those whose
+    field equals a scalar, or None where no index tells (`StorageEngine.equal`). `make_id` returns an
+    ObjectId, for `$createObjectId`. `scripts` runs JavaScript, where it is allowed. `indexes` are those of
+    the collection, which text and geographic searches look for. `allow_disk_use` says whether what is more
+    than fits into memory may be sorted and grouped.
     """
 
     filter: Mapping[str, Any] = _NOTHING
@@ -69,10 +70,15 @@ class Query(NamedTuple):
     scripts: Scripts | None = None
     indexes: Sequence[IndexSpec] = ()
     allow_disk_use: bool = True
+    look_up: Callable[[Any, str, Any], list[Document] | None] | None = None
 
 
 class Update(NamedTuple):
-    """One update statement: operators, a replacement, or a pipeline. `make_id` gives an upsert its `_id`."""
+    """One update statement: operators, a replacement, or a pipeline. `make_id` gives an upsert its `_id`.
+
+    `done` is what earlier runs of the statement have done, by keys of the engine's: it counts, and these
+    documents are left alone. The engine enters each document that it is done with.
+    """
 
     query: Query
     change: Mapping[str, Any] | Sequence[Mapping[str, Any]]
@@ -80,6 +86,7 @@ class Update(NamedTuple):
     upsert: bool = False
     array_filters: Sequence[Mapping[str, Any]] = ()
     make_id: Callable[[], Any] | None = None
+    done: dict[Hashable, Changed] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +109,11 @@ class Changed:
 
 
 Accept: TypeAlias = "Callable[[Changed], None]"
-"""Sees each change that is about to be stored, after indexes allowed it; what it raises prevents it."""
+"""Sees each change that is about to be stored, after indexes allowed it; what it raises prevents it.
+
+An engine stores the change when this returns: nothing may fail or give way to others in between, so that a
+change can be entered in the oplog here.
+"""
 
 
 class UpdateResult(NamedTuple):
@@ -191,6 +202,10 @@ class StorageEngine(Protocol):
         documents: list[Document] | None = None,
     ) -> list[Document]:
         """Return what the pipeline makes of the collection, or of `documents`; it does not write."""
+        ...
+
+    def equal(self, ns: Namespace, path: str, value: Any) -> list[Document] | None:
+        """Return the engine's own documents that hold a scalar, None where no index tells by itself."""
         ...
 
     def explain(self, ns: Namespace, query: Query, *, run: bool) -> Explanation:

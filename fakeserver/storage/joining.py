@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fakeserver.errors import CommandError
+from fakeserver.interrupts import interruptible
 from fakeserver.storage.expressions import compile_expression
 from fakeserver.storage.matching import compile_filter
 from fakeserver.storage.paths import read, split
 from fakeserver.storage.printing import show
 from fakeserver.storage.projecting import set_computed
 from fakeserver.storage.values import MISSING, copy_value, identity, is_number, order, type_name, whole
+from fakeserver.storage.volume import Volume
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from fakeserver.storage.scope import Scope
 
     Document: TypeAlias = dict[str, Any]
 
+_MAX_BYTES: Final = 100 * 1024 * 1024
+"""`internalDocumentSourceGraphLookupMaxMemoryBytes`, as servers have it."""
 _REQUIRED: Final = ("from", "startWith", "connectFromField", "connectToField", "as")
 _OPTIONAL: Final = ("maxDepth", "depthField", "restrictSearchWithMatch")
 
@@ -40,14 +43,6 @@ def other_collection(name: Any, scope: Scope) -> list[Document]:
     return scope.read(name) if name is not None and scope.read is not None else [{}]
 
 
-def related(
-    document: Document, local: str, foreign: str, others: list[Document], scope: Scope
-) -> list[Document]:
-    """Return the documents whose `foreign` field shares a value with the `local` field of `document`."""
-    wanted = keys_of(document, local, scope)
-    return [other for other in others if wanted & keys_of(other, foreign, scope)]
-
-
 def keys_of(document: Document, path: str, scope: Scope) -> set[Any]:
     """Return the values at a path, elements of arrays among them, as keys; a missing field counts as null."""
     keys = set()
@@ -57,35 +52,91 @@ def keys_of(document: Document, path: str, scope: Scope) -> set[Any]:
     return keys
 
 
-@dataclass(frozen=True, slots=True)
+class Others:
+    """The documents that a stage joins with, in their order, and tables of where each key stands."""
+
+    def __init__(self, documents: list[Document], scope: Scope) -> None:
+        self.documents = documents
+        self._scope = scope
+        self._tables: dict[str, dict[Any, list[int]]] = {}
+
+    def sharing(self, document: Document, local: str, foreign: str) -> list[Document]:
+        """Return those whose `foreign` field shares a value with the `local` field of `document`."""
+        places = self.holders(foreign, keys_of(document, local, self._scope))
+        return [self.documents[place] for place in places]
+
+    def holders(self, path: str, keys: Iterable[Any]) -> list[int]:
+        """Return where those stand that have one of these keys at a path, in their order."""
+        table = self._tables.get(path)
+        if table is None:
+            table = self._tables[path] = self._table(path)
+        found = [places for key in keys if (places := table.get(key)) is not None]
+        return found[0] if len(found) == 1 else sorted({place for places in found for place in places})
+
+    def _table(self, path: str) -> dict[Any, list[int]]:
+        table: dict[Any, list[int]] = {}
+        for place, document in enumerate(interruptible(self.documents)):
+            for key in keys_of(document, path, self._scope):
+                table.setdefault(key, []).append(place)
+        return table
+
+
 class _Walk:
-    """One `$graphLookup`: breadth first, each document once."""
+    """One run of a `$graphLookup`: breadth first, each document once."""
 
-    options: Mapping[str, Any]
-    scope: Scope
-    allowed: Callable[[Document], bool]
+    def __init__(self, options: Mapping[str, Any], scope: Scope, others: list[Document]) -> None:
+        self._options, self._scope = options, scope
+        self._others = Others(others, scope)
+        self._ids: dict[int, Any] = {}
+        self._followed: dict[int, set[Any]] = {}
+        self._volume = Volume()
 
-    def found(self, start: Any, others: list[Document]) -> list[Document]:
-        reach = {order(item, self.scope.fold) for item in (start if isinstance(start, list) else [start])}
-        limit = whole(self.options.get("maxDepth"))
+    def found(self, start: Any) -> list[Document]:
+        """Return what is reached from a value. Raises `CommandError` 40099 if it is too much."""
+        reach = {order(item, self._scope.fold) for item in (start if isinstance(start, list) else [start])}
+        limit = whole(self._options.get("maxDepth"))
+        target, source = self._options["connectToField"], self._options["connectFromField"]
         seen: dict[Any, Document] = {}
-        depth = 0
+        depth = total = 0
         while reach and (limit is None or depth <= limit):
-            new = [each for each in others if self._is_new(each, reach, seen)]
-            for document in new:
-                seen[identity(document["_id"])] = self._with_depth(document, depth)
-            followed = [keys_of(each, self.options["connectFromField"], self.scope) for each in new]
-            reach = set().union(*followed) if followed else set()
+            following: set[Any] = set()
+            for place in interruptible(self._others.holders(target, reach)):
+                key = self._id(place)
+                if key in seen:
+                    continue
+                document = self._others.documents[place]
+                total += self._volume.size(document)
+                if total > _MAX_BYTES:
+                    raise CommandError(40099, "$graphLookup reached maximum memory consumption")
+                seen[key] = self._with_depth(document, depth)
+                following |= self._leads_to(place, source)
+            reach = following
             depth += 1
         return list(seen.values())
 
-    def _is_new(self, document: Document, reach: set[Any], seen: Mapping[Any, Document]) -> bool:
-        if identity(document["_id"]) in seen or not self.allowed(document):
-            return False
-        return bool(reach & keys_of(document, self.options["connectToField"], self.scope))
+    def _id(self, place: int) -> Any:
+        key = self._ids.get(place)
+        if key is None:
+            document = self._others.documents[place]
+            if "_id" not in document:
+                source = self._options["from"]
+                name = source["coll"] if isinstance(source, dict) else source
+                raise CommandError(
+                    40271,
+                    f"Documents in the '{name}' namespace must contain an _id for de-duplication in"
+                    " $graphLookup",
+                )
+            key = self._ids[place] = identity(document["_id"])
+        return key
+
+    def _leads_to(self, place: int, path: str) -> set[Any]:
+        keys = self._followed.get(place)
+        if keys is None:
+            keys = self._followed[place] = keys_of(self._others.documents[place], path, self._scope)
+        return keys
 
     def _with_depth(self, document: Document, depth: int) -> Document:
-        field = self.options.get("depthField")
+        field = self._options.get("depthField")
         return document if field is None else {**document, field: depth}
 
 
@@ -129,16 +180,17 @@ def compile_graph_lookup(argument: Any, scope: Scope) -> Callable[[list[Document
         )
     _check_graph_lookup(argument)
     start = compile_expression(argument["startWith"], scope)
-    walk = _Walk(argument, scope, compile_filter(argument.get("restrictSearchWithMatch") or {}, scope))
+    allowed = compile_filter(argument.get("restrictSearchWithMatch") or {}, scope)
 
-    def joined(document: Document, others: list[Document]) -> Document:
+    def joined(document: Document, walk: _Walk) -> Document:
         value = start(scope.frame(document))
         changed = copy_value(document)
-        set_computed(changed, split(argument["as"]), walk.found(None if value is MISSING else value, others))
+        set_computed(changed, split(argument["as"]), walk.found(None if value is MISSING else value))
         return dict(changed)
 
     def run(documents: list[Document]) -> list[Document]:
         others = other_collection(argument["from"], scope)
-        return [joined(document, others) for document in documents]
+        walk = _Walk(argument, scope, [other for other in interruptible(others) if allowed(other)])
+        return [joined(document, walk) for document in interruptible(documents)]
 
     return run

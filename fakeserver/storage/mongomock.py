@@ -18,7 +18,7 @@ from mongomock.store import CollectionStore, ServerStore
 from fakeserver.interrupts import check_for_interrupt, interruptible
 from fakeserver.sizes import TOO_LARGE_AFTER_UPDATE, TOO_LARGE_TO_UPSERT, check_updated
 from fakeserver.storage.collation import fold_of
-from fakeserver.storage.engine import Changed, Document, Explanation, Stats, UpdateResult
+from fakeserver.storage.engine import Changed, Document, Explanation, Query, Stats, UpdateResult
 from fakeserver.storage.indexes import duplicate_key
 from fakeserver.storage.kept import Examined, Kept
 from fakeserver.storage.match_operators import is_operators
@@ -35,7 +35,7 @@ from fakeserver.storage.values import copy_value, identical, identity
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
-    from fakeserver.storage.engine import Accept, Capped, IndexSpec, Namespace, Query, Update
+    from fakeserver.storage.engine import Accept, Capped, IndexSpec, Namespace, Update
     from fakeserver.storage.metadata import Metadata
 
 
@@ -128,14 +128,15 @@ class MongomockEngine:
             multi=update.multi,
             now=query.now,
         )
-        images = [
-            self._change(collection, key, document, updater, accept)
-            for collection, key, document in self._targets(ns, query, scope, limit=0 if update.multi else 1)
-        ]
-        if not images:
+        done = {} if update.done is None else update.done
+        for collection, key, document in self._targets(ns, query, scope, limit=0 if update.multi else 1):
+            if key not in done:
+                done[key] = self._change(collection, key, document, updater, accept)
+        if not done:
             return self._upsert(ns, update, updater, accept) if update.upsert else UpdateResult(0, 0)
+        images = tuple(done.values())
         modified = len([image for image in images if image.after is not image.before])
-        return UpdateResult(len(images), modified, images=tuple(images))
+        return UpdateResult(len(images), modified, images=images)
 
     def delete(self, ns: Namespace, query: Query, *, accept: Accept | None = None) -> list[Document]:
         """Delete the documents that match and return them."""
@@ -170,6 +171,14 @@ class MongomockEngine:
         results = run(documents)
         scope.settle()
         return results
+
+    def equal(self, ns: Namespace, path: str, value: Any) -> list[Document] | None:
+        """Return the documents that an index, asked for nothing else, knows to hold a scalar."""
+        collection = self._collections.get(ns)
+        if collection is None:
+            return []
+        keys = _looked_up(collection, Query({path: value}), self._plain_scope)
+        return None if keys is None else [collection.store[key] for key in keys]
 
     def explain(self, ns: Namespace, query: Query, *, run: bool) -> Explanation:
         """Return how a query is run."""
@@ -316,6 +325,7 @@ class MongomockEngine:
             query.indexes,
             metadata,
             query.allow_disk_use,
+            query.look_up,
         )
 
     def _targets(
@@ -353,9 +363,10 @@ class MongomockEngine:
             raise duplicate_key(ns, "_id_", {"_id": 1}, [document["_id"]])
         if collection.unique or collection.checks:
             collection.check(key, document)
+        size = len(bson.encode(document))
         if accept is not None:
             accept(Changed(None, document))
-        collection.add(key, document, len(bson.encode(document)))
+        collection.add(key, document, size)
 
     def _change(
         self,

@@ -44,11 +44,13 @@ class Scope(NamedTuple):
     """The surroundings of a query.
 
     `fold` compares strings by collation; `variables` are visible as `$$name`. `read` returns the documents of
-    another collection, `dice` are what `$sample` and `$rand` throw, and `make_id` makes ObjectIds. `meta` are
-    the metadata that `$meta` may name, as functions of the document at the root. `scripts` runs JavaScript,
-    None where it is not allowed. `indexes` are those of the collection, and `metadata` holds what text and
-    geographic searches find out about its documents. `spills` says whether stages that need all documents may
-    use the disk where these are more than fit into their memory (`allowDiskUse`).
+    another collection, to be left alone as they are; `look_up` those whose field an index knows to equal a
+    scalar, or None where no index tells. `dice` are what `$sample` and `$rand` throw, and `make_id` makes
+    ObjectIds. `meta` are the metadata that `$meta` may name, as functions of the document at the root.
+    `scripts` runs JavaScript, None where it is not allowed. `indexes` are those of the collection, and
+    `metadata` holds what text and geographic searches find out about its documents. `spills` says whether
+    stages that need all documents may use the disk where these are more than fit into their memory
+    (`allowDiskUse`).
     """
 
     fold: Callable[[str], Any] | None = None
@@ -61,6 +63,7 @@ class Scope(NamedTuple):
     indexes: Sequence[IndexSpec] = ()
     metadata: Metadata | None = None
     spills: bool = True
+    look_up: Callable[[Any, str, Any], list[dict[str, Any]] | None] | None = None
 
     def settle(self) -> None:
         """Have the command wait for what scripts slept so far."""

@@ -11,7 +11,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fakeserver.errors import CommandError
-from fakeserver.idl import Field, Fields
 from fakeserver.interrupts import check_for_interrupt, interruptible
 from fakeserver.storage.bucketing import compile_bucket, compile_bucket_auto
 from fakeserver.storage.densifying import compile_densify
@@ -19,7 +18,8 @@ from fakeserver.storage.expressions import compile_expression
 from fakeserver.storage.flow import Flowing, run_stages
 from fakeserver.storage.geo_near import compile_geo_near
 from fakeserver.storage.grouping import compile_group
-from fakeserver.storage.joining import check_collection, compile_graph_lookup, other_collection, related
+from fakeserver.storage.joining import compile_graph_lookup
+from fakeserver.storage.lookup import compile_lookup, compile_union_with
 from fakeserver.storage.matching import compile_filter
 from fakeserver.storage.memory import MAX_OPERATOR_BYTES, check_sorted, checked_document, weight
 from fakeserver.storage.paths import remove, split
@@ -61,7 +61,6 @@ _NOT_AN_OBJECT: Final = 40228
 _BAD_LIMIT: Final = 5107201
 _BAD_SKIP: Final = 5107200
 _FACET_TOO_LARGE: Final = 4031700
-_UNION: Final = Fields.of(Field("coll", "string"), Field("pipeline", "array", of="object"))
 
 
 def compile_pipeline(pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> Stage:
@@ -291,76 +290,11 @@ def _replace_with(argument: Any, scope: Scope) -> Stage:
 
 
 def _lookup(argument: Any, scope: Scope) -> Stage:
-    if not isinstance(argument, dict):
-        raise CommandError(ErrorCode.FAILED_TO_PARSE, "the $lookup specification must be an Object")
-    if type(argument.get("as")) is not str:
-        raise CommandError(ErrorCode.FAILED_TO_PARSE, "must specify 'as' field for a $lookup")
-    target, pipeline = split(argument["as"]), argument.get("pipeline", [])
-    _check_lookup(argument)
-    if "from" in argument or not pipeline:
-        check_collection("$lookup", "from", argument.get("from"))
-    variables = {name: compile_expression(value, scope) for name, value in _let(argument).items()}
-    if pipeline:
-        compile_pipeline(pipeline, scope.binding(dict.fromkeys(variables)))
-    local, foreign = argument.get("localField"), argument.get("foreignField")
-
-    def joined(document: Document, others: list[Document]) -> Document:
-        found = others if local is None else related(document, local, str(foreign), others, scope)
-        if pipeline:
-            frame = scope.frame(document)
-            bound = {name: evaluate(frame) for name, evaluate in variables.items()}
-            found = compile_pipeline(pipeline, scope.binding(bound))(found)
-        changed = copy_value(document)
-        set_computed(changed, target, found)
-        return dict(changed)
-
-    def run(documents: list[Document]) -> list[Document]:
-        others = other_collection(argument.get("from"), scope)
-        return [joined(document, others) for document in documents]
-
-    return run
-
-
-def _check_lookup(argument: Mapping[str, Any]) -> None:
-    """Refuse arguments that nobody knows, or of a wrong type. Raises `CommandError` 9."""
-    fields = ("localField", "foreignField")
-    for name, value in argument.items():
-        if name not in ("from", "as", "let", "pipeline", *fields):
-            raise CommandError(ErrorCode.FAILED_TO_PARSE, f"unknown argument to $lookup: {name}")
-        if name in fields and type(value) is not str:
-            raise CommandError(
-                ErrorCode.FAILED_TO_PARSE,
-                f"$lookup argument '{name}: {show(value)}' must be a string, is type {type_name(value)}",
-            )
-    if (fields[0] in argument) != (fields[1] in argument):
-        raise CommandError(
-            ErrorCode.FAILED_TO_PARSE,
-            "$lookup requires both or neither of 'localField' and 'foreignField' to be specified",
-        )
-
-
-def _let(argument: Mapping[str, Any]) -> Mapping[str, Any]:
-    let = argument.get("let", {})
-    if not isinstance(let, dict):
-        raise CommandError(
-            ErrorCode.FAILED_TO_PARSE,
-            f"$lookup argument 'let: {show(let)}' must be an object, is type {type_name(let)}",
-        )
-    return let
+    return compile_lookup(argument, scope, compile_pipeline)
 
 
 def _union_with(argument: Any, scope: Scope) -> Stage:
-    if type(argument) is not str and not isinstance(argument, dict):
-        found = type_name(argument)
-        message = f"the $unionWith stage specification must be an object or string, but found {found}"
-        raise CommandError(ErrorCode.FAILED_TO_PARSE, message)
-    options: dict[str, Any] = dict(argument) if isinstance(argument, dict) else {"coll": argument}
-    _UNION.check(options, "$unionWith")
-    if "coll" not in options and not options.get("pipeline"):
-        message = "without explicit collection must have a pipeline with $documents as first stage"
-        raise CommandError(ErrorCode.FAILED_TO_PARSE, f"$unionWith stage {message}")
-    pipeline = compile_pipeline(options.get("pipeline", []), scope)
-    return lambda documents: documents + pipeline(other_collection(options.get("coll"), scope))
+    return compile_union_with(argument, scope, compile_pipeline)
 
 
 def _facet(argument: Any, scope: Scope) -> Stage:

@@ -195,6 +195,9 @@ class ModelEngine:
                 raise WriteError(40324, f"Unrecognized pipeline stage name: '{name}'")
         return found
 
+    def equal(self, ns: Namespace, path: str, value: Any) -> list[Document] | None:
+        return None
+
     def explain(self, ns: Namespace, query: Query, *, run: bool) -> Explanation:
         documents = self.find(ns, Query(query.filter)) if run else []
         return Explanation(documents=self.stats(ns).count if run else 0, returned=len(documents))

@@ -1,0 +1,278 @@
+"""The stages that bring in another collection as a whole: `$lookup` and `$unionWith`.
+
+A `$lookup` asks an index of the other collection where there is one and one value is looked for, and else
+makes a table of the other documents by key, once for all documents that it joins. Its pipeline is compiled
+once; what `let` binds changes from document to document in the variables of its scope.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from fakeserver.errors import CommandError
+from fakeserver.idl import Field, Fields
+from fakeserver.interrupts import check_for_interrupt, interruptible
+from fakeserver.storage.expressions import compile_expression
+from fakeserver.storage.joining import Others, check_collection, other_collection
+from fakeserver.storage.paths import gather, read, split
+from fakeserver.storage.printing import show
+from fakeserver.storage.projecting import set_computed
+from fakeserver.storage.values import SCALARS, copy_value, order, type_name
+from fakeserver.storage.volume import Volume
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from fakeserver.storage.scope import Evaluate, Scope
+
+    Document: TypeAlias = dict[str, Any]
+    Stage: TypeAlias = Callable[[list[Document]], list[Document]]
+    CompilePipeline: TypeAlias = Callable[[Sequence[Mapping[str, Any]], Scope], Stage]
+
+_TOO_MUCH: Final = 4568
+_MAX_BYTES: Final = 100 * 1024 * 1024
+"""`internalLookupStageIntermediateDocumentMaxSizeBytes`, as servers have it."""
+_UNION: Final = Fields.of(Field("coll", "string"), Field("pipeline", "array", of="object"))
+_FIXED_BY_COMPILING: Final = frozenset({"$setWindowFields", "$percentile", "$median"})
+"""What takes the value of a variable when it is compiled, so that each value takes a compilation."""
+_CHANGING: Final = frozenset({"$sample", "$rand", "$function", "$accumulator", "$where", "$createObjectId"})
+"""What may come to something else each time that it is run."""
+
+
+def compile_lookup(argument: Any, scope: Scope, compile_pipeline: CompilePipeline) -> Stage:
+    """Return a `$lookup` stage. Raises `CommandError` for a malformed one."""
+    if not isinstance(argument, dict):
+        raise CommandError(ErrorCode.FAILED_TO_PARSE, "the $lookup specification must be an Object")
+    if type(argument.get("as")) is not str:
+        raise CommandError(ErrorCode.FAILED_TO_PARSE, "must specify 'as' field for a $lookup")
+    pipeline = argument.get("pipeline", [])
+    _check_lookup(argument)
+    if "from" in argument or not pipeline:
+        check_collection("$lookup", "from", argument.get("from"))
+    variables = {name: compile_expression(value, scope) for name, value in _let(argument).items()}
+    inner = _Inner(pipeline, variables, scope, compile_pipeline) if pipeline else None
+    target = split(argument["as"])
+
+    def run(documents: list[Document]) -> list[Document]:
+        if not documents:
+            return []
+        join = _Join(argument, scope, inner)
+        return [_with(document, target, join.found(document)) for document in interruptible(documents)]
+
+    return run
+
+
+def _with(document: Document, target: tuple[str, ...], found: list[Document]) -> Document:
+    changed = copy_value(document)
+    set_computed(changed, target, found)
+    return dict(changed)
+
+
+class _Inner:
+    """The pipeline of a `$lookup`, which runs once for each document that is joined."""
+
+    def __init__(
+        self,
+        pipeline: Sequence[Mapping[str, Any]],
+        variables: Mapping[str, Evaluate],
+        scope: Scope,
+        compile_pipeline: CompilePipeline,
+    ) -> None:
+        self._outer = scope
+        self._variables = variables
+        self._bound: dict[str, Any] = {**scope.variables, **dict.fromkeys(variables)}
+        self.scope = scope._replace(variables=self._bound)
+        self._run = compile_pipeline(pipeline, self.scope)
+        names = _names_in(pipeline)
+        self._again = None
+        if names & _FIXED_BY_COMPILING:
+            self._again = lambda: compile_pipeline(pipeline, self.scope)
+        self.is_constant = not variables and not names & _CHANGING
+        """Whether it makes the same of the same documents, whatever they are joined with."""
+        self.wanted = _equality(pipeline, self.scope)
+
+    def bind(self, document: Document) -> None:
+        """Give the variables of `let` the values that they have for a document."""
+        frame = self._outer.frame(document)
+        bound = {name: evaluate(frame) for name, evaluate in self._variables.items()}
+        self._bound.update(self._outer.variables)
+        self._bound.update(bound)
+
+    def run(self, others: list[Document]) -> list[Document]:
+        """Return what the pipeline makes of some of the other documents."""
+        if self._again is not None:
+            self._run = self._again()
+        return self._run(others)
+
+
+def _names_in(value: Any) -> set[str]:
+    """Return the names of all fields, operators and stages in a pipeline."""
+    if isinstance(value, dict):
+        return set(value).union(*map(_names_in, value.values()))
+    return set().union(*map(_names_in, value)) if isinstance(value, list) else set()
+
+
+@dataclass(frozen=True, slots=True)
+class _Equality:
+    """A field of the other documents that the pipeline wants to equal a value which they do not change."""
+
+    path: str
+    value: Evaluate
+
+
+def _equality(pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> _Equality | None:
+    """Return an equality by which a pipeline begins: `$match` of `$expr` of `$eq`, alone or among others."""
+    match = pipeline[0].get("$match")
+    expression = match.get("$expr") if isinstance(match, dict) else None
+    if not isinstance(expression, dict):
+        return None
+    conditions = expression["$and"] if isinstance(expression.get("$and"), list) else [expression]
+    for condition in conditions:
+        sides = condition.get("$eq") if isinstance(condition, dict) else None
+        if isinstance(sides, list) and len(sides) == 2:  # noqa: PLR2004 -- both sides
+            for path, value in (sides, sides[::-1]):
+                if _is_path(path) and _is_variable(value):
+                    return _Equality(path[1:], compile_expression(value, scope))
+    return None
+
+
+def _is_path(side: Any) -> bool:
+    return type(side) is str and side.startswith("$") and not side.startswith("$$") and len(side) > 1
+
+
+def _is_variable(side: Any) -> bool:
+    if type(side) is not str or not side.startswith("$$"):
+        return False
+    return side[2:].partition(".")[0] not in {"ROOT", "CURRENT"}
+
+
+class _Join:
+    """One run of a `$lookup`: the other documents, read when they are needed."""
+
+    def __init__(self, argument: Mapping[str, Any], scope: Scope, inner: _Inner | None) -> None:
+        self._source = argument.get("from")
+        self._local, self._foreign = argument.get("localField"), str(argument.get("foreignField"))
+        self._scope, self._inner = scope, inner
+        self._others: Others | None = None
+        self._by_value: dict[Any, list[Document]] | None = None
+        self._constant: list[Document] | None = None
+        self._volume = Volume()
+
+    @property
+    def others(self) -> Others:
+        if self._others is None:
+            self._others = Others(other_collection(self._source, self._scope), self._scope)
+        return self._others
+
+    def found(self, document: Document) -> list[Document]:
+        """Return what is joined with a document. Raises `CommandError` 4568 if it is too much."""
+        found = self._found(document)
+        if not self._volume.fits(found, _MAX_BYTES):
+            name = self._source["coll"] if isinstance(self._source, dict) else self._source
+            raise CommandError(
+                _TOO_MUCH,
+                f"Total size of documents in {name} matching pipeline's $lookup stage exceeds {_MAX_BYTES}"
+                " bytes",
+            )
+        return found
+
+    def _found(self, document: Document) -> list[Document]:
+        inner = self._inner
+        if self._local is not None:
+            related = self._related(document, self._local)
+            if inner is None or not related:
+                return related
+            inner.bind(document)
+            return inner.run(related)
+        if inner is None:
+            return self.others.documents
+        if inner.is_constant:
+            if self._constant is None:
+                inner.bind(document)
+                self._constant = inner.run(self.others.documents)
+            return self._constant
+        inner.bind(document)
+        return inner.run(self._candidates(inner))
+
+    def _related(self, document: Document, local: str) -> list[Document]:
+        """Return the documents whose foreign field shares a value with a local field."""
+        values = list(read(document, split(local)))
+        if len(values) == 1:
+            indexed = self._indexed(self._foreign, values[0])
+            if indexed is not None:
+                return indexed
+        return self.others.sharing(document, local, self._foreign)
+
+    def _indexed(self, path: str, value: Any) -> list[Document] | None:
+        """Return the documents that an index knows to hold a scalar, None where none tells."""
+        scope = self._scope
+        if scope.look_up is None or scope.fold is not None or type(value) not in SCALARS:
+            return None
+        return scope.look_up(self._source, path, value)
+
+    def _candidates(self, inner: _Inner) -> list[Document]:
+        """Return documents among which are all that the pipeline's first stage will let through."""
+        wanted = inner.wanted
+        if wanted is None:
+            return self.others.documents
+        value = wanted.value(inner.scope.frame({}))
+        indexed = self._indexed(wanted.path, value)
+        if indexed is not None:
+            return indexed
+        if self._by_value is None:
+            self._by_value = {}
+            parts = split(wanted.path)
+            for other in interruptible(self.others.documents):
+                key = order(gather(other, parts), self._scope.fold)
+                self._by_value.setdefault(key, []).append(other)
+        return self._by_value.get(order(value, self._scope.fold), [])
+
+
+def _check_lookup(argument: Mapping[str, Any]) -> None:
+    """Refuse arguments that nobody knows, or of a wrong type. Raises `CommandError` 9."""
+    fields = ("localField", "foreignField")
+    for name, value in argument.items():
+        if name not in ("from", "as", "let", "pipeline", *fields):
+            raise CommandError(ErrorCode.FAILED_TO_PARSE, f"unknown argument to $lookup: {name}")
+        if name in fields and type(value) is not str:
+            raise CommandError(
+                ErrorCode.FAILED_TO_PARSE,
+                f"$lookup argument '{name}: {show(value)}' must be a string, is type {type_name(value)}",
+            )
+    if (fields[0] in argument) != (fields[1] in argument):
+        raise CommandError(
+            ErrorCode.FAILED_TO_PARSE,
+            "$lookup requires both or neither of 'localField' and 'foreignField' to be specified",
+        )
+
+
+def _let(argument: Mapping[str, Any]) -> Mapping[str, Any]:
+    let = argument.get("let", {})
+    if not isinstance(let, dict):
+        raise CommandError(
+            ErrorCode.FAILED_TO_PARSE,
+            f"$lookup argument 'let: {show(let)}' must be an object, is type {type_name(let)}",
+        )
+    return let
+
+
+def compile_union_with(argument: Any, scope: Scope, compile_pipeline: CompilePipeline) -> Stage:
+    """Return a `$unionWith` stage. Raises `CommandError` for a malformed one."""
+    if type(argument) is not str and not isinstance(argument, dict):
+        found = type_name(argument)
+        message = f"the $unionWith stage specification must be an object or string, but found {found}"
+        raise CommandError(ErrorCode.FAILED_TO_PARSE, message)
+    options: dict[str, Any] = dict(argument) if isinstance(argument, dict) else {"coll": argument}
+    _UNION.check(options, "$unionWith")
+    if "coll" not in options and not options.get("pipeline"):
+        message = "without explicit collection must have a pipeline with $documents as first stage"
+        raise CommandError(ErrorCode.FAILED_TO_PARSE, f"$unionWith stage {message}")
+    pipeline = compile_pipeline(options.get("pipeline", []), scope)
+
+    def run(documents: list[Document]) -> list[Document]:
+        check_for_interrupt()
+        return documents + pipeline(other_collection(options.get("coll"), scope))
+
+    return run

@@ -1,0 +1,253 @@
+"""`$lookup` and `$graphLookup` by tables and indexes, against what they mean: each document with each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import bson
+import pytest
+from bson import Decimal128, Int64
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fakeserver.errors import CommandError
+from fakeserver.storage import joining, lookup
+from fakeserver.storage.engine import IndexSpec, Namespace, Query
+from fakeserver.storage.joining import keys_of
+from fakeserver.storage.mongomock import MongomockEngine
+from fakeserver.storage.scope import Scope
+
+LOCAL, FOREIGN = Namespace("db", "local"), Namespace("db", "foreign")
+Document = dict[str, Any]
+
+VALUES = st.sampled_from([
+    None, 1, Int64(1), 1.0, Decimal128("1"), 2, "a", "A", "b", True, float("nan"), [1, "a"], [None], [],
+    [[1]], {"b": 1}, {"b": [1, 2]}, [{"b": 1}, {"b": "a"}], b"x",
+])  # fmt: skip
+DOCUMENTS = st.lists(st.fixed_dictionaries({}, optional={"k": VALUES}), max_size=8)
+PATHS = st.sampled_from(["k", "k.b", "_id"])
+FOLDING = {"locale": "en", "strength": 2}
+
+
+class Joined:
+    """Two collections, and how often the other one was read as a whole."""
+
+    def __init__(self, local: list[Document], foreign: list[Document], index: str | None = None) -> None:
+        self.engine = MongomockEngine()
+        self.reads = 0
+        for ns, documents in ((LOCAL, local), (FOREIGN, foreign)):
+            self.engine.create(ns)
+            for number, document in enumerate(documents):
+                self.engine.insert(ns, {"_id": number, **document})
+        if index is not None:
+            self.engine.create_index(FOREIGN, IndexSpec("i", {index: 1}))
+
+    def run(self, *stages: Document, collation: Document | None = None, **how: Any) -> list[Document]:
+        def read(name: str) -> list[Document]:
+            self.reads += 1
+            return self.engine.aggregate(Namespace("db", name), [], options=Query())
+
+        def look_up(name: str, path: str, value: Any) -> list[Document] | None:
+            return self.engine.equal(Namespace("db", name), path, value)
+
+        options = Query(read=read, look_up=look_up, collation=collation)
+        return self.engine.aggregate(LOCAL, stages, options=options, **how)
+
+    def stored(self, ns: Namespace) -> list[Document]:
+        return self.engine.find(ns, Query())
+
+
+def numbered(found: list[Document]) -> list[list[Any]]:
+    """Return the `_id`s of what each document was joined with."""
+    return [[each["_id"] for each in document["j"]] for document in found]
+
+
+@given(
+    local=DOCUMENTS,
+    foreign=DOCUMENTS,
+    mine=PATHS,
+    theirs=PATHS,
+    indexed=st.booleans(),
+    folding=st.booleans(),
+)
+@settings(max_examples=150)
+def test_fields_are_joined_by_every_value_that_they_share(
+    local: list[Document], foreign: list[Document], mine: str, theirs: str, *, indexed: bool, folding: bool
+) -> None:
+    joined = Joined(local, foreign, theirs if indexed and theirs != "_id" else None)
+    stage = {"from": "foreign", "localField": mine, "foreignField": theirs, "as": "j"}
+    scope = Scope(str.lower if folding else None)
+    expected = [
+        [
+            other["_id"]
+            for other in joined.stored(FOREIGN)
+            if keys_of(document, mine, scope) & keys_of(other, theirs, scope)
+        ]
+        for document in joined.stored(LOCAL)
+    ]
+    assert numbered(joined.run({"$lookup": stage}, collation=FOLDING if folding else None)) == expected
+
+
+@given(
+    local=DOCUMENTS,
+    foreign=DOCUMENTS,
+    theirs=PATHS,
+    indexed=st.booleans(),
+    folding=st.booleans(),
+    turned=st.booleans(),
+)
+@settings(max_examples=150)
+def test_an_equality_of_a_pipeline_is_found_by_table_or_index(
+    local: list[Document], foreign: list[Document], theirs: str, *, indexed: bool, folding: bool, turned: bool
+) -> None:
+    joined = Joined(local, foreign, theirs if indexed and theirs != "_id" else None)
+    sides = ["$$x", f"${theirs}"] if turned else [f"${theirs}", "$$x"]
+    quick = {"$expr": {"$and": [{"$gte": ["$_id", 1]}, {"$eq": sides}]}}
+    slow = {"$expr": {"$and": [{"$gte": ["$_id", 1]}, {"$not": {"$ne": sides}}]}}
+
+    def stage(match: Document) -> Document:
+        return {
+            "$lookup": {"from": "foreign", "let": {"x": "$k"}, "pipeline": [{"$match": match}], "as": "j"}
+        }
+
+    collation = FOLDING if folding else None
+    assert joined.run(stage(quick), collation=collation) == joined.run(stage(slow), collation=collation)
+
+
+def test_a_pipeline_sees_the_variables_of_each_document_and_of_those_around_it() -> None:
+    inner = {
+        "from": "foreign",
+        "let": {"y": "$k"},
+        "pipeline": [{"$project": {"_id": 0, "sum": {"$add": ["$$x", "$$y", "$k"]}}}, {"$limit": 1}],
+        "as": "inner",
+    }
+    outer = {
+        "from": "foreign",
+        "let": {"x": "$k"},
+        "pipeline": [{"$lookup": inner}, {"$project": {"_id": 0, "sums": "$inner.sum"}}],
+        "as": "j",
+    }
+    joined = Joined([{"k": 100}, {"k": 200}], [{"k": 1}, {"k": 2}])
+    found = [document["j"] for document in joined.run({"$lookup": outer})]
+    assert found == [[{"sums": [102]}, {"sums": [103]}], [{"sums": [202]}, {"sums": [203]}]]
+
+
+def test_what_an_operator_takes_as_it_is_compiled_is_that_of_each_document() -> None:
+    window = {"sortBy": {"_id": 1}, "output": {"k": {"$shift": {"output": "$k", "by": 1, "default": "$$x"}}}}
+    stage = {"from": "foreign", "let": {"x": "$k"}, "pipeline": [{"$setWindowFields": window}], "as": "j"}
+    joined = Joined([{"k": 100}, {"k": 200}], [{"k": 1}, {"k": 2}])
+    found = [[other["k"] for other in document["j"]] for document in joined.run({"$lookup": stage})]
+    assert found == [[2, 100], [2, 200]]
+
+
+def test_a_pipeline_that_asks_for_no_variable_runs_once() -> None:
+    runs = 0
+
+    class Counting(dict[str, Any]):
+        def get(self, name: str, default: Any = None) -> Any:
+            nonlocal runs
+            runs += name == "k"
+            return super().get(name, default)
+
+    joined = Joined([{"k": 1}] * 5, [])
+    joined.engine.insert(FOREIGN, {"_id": 0})
+    kept = joined.engine._collections[FOREIGN]
+    kept.store[0] = Counting({"_id": 0, "k": 1})
+    stage = {"from": "foreign", "pipeline": [{"$project": {"k": {"$add": ["$k", 1]}}}], "as": "j"}
+    found = joined.run({"$lookup": stage})
+    assert [document["j"] for document in found] == [[{"_id": 0, "k": 2}]] * 5
+    assert runs == 1
+
+
+def test_an_index_is_asked_instead_of_reading_the_collection() -> None:
+    joined = Joined([{"k": 3}, {"k": 4}], [{"k": number} for number in range(100)], "k")
+    by_fields = {"from": "foreign", "localField": "k", "foreignField": "k", "as": "j"}
+    match = {"$expr": {"$eq": ["$k", "$$x"]}}
+    by_pipeline = {"from": "foreign", "let": {"x": "$k"}, "pipeline": [{"$match": match}], "as": "j"}
+    assert numbered(joined.run({"$lookup": by_fields})) == [[3], [4]]
+    assert numbered(joined.run({"$lookup": by_pipeline})) == [[3], [4]]
+    assert joined.reads == 0
+
+
+def test_what_is_joined_belongs_to_whoever_asked() -> None:
+    joined = Joined([{"k": 0}, {"k": 0}], [{"inside": {"n": [1]}}])
+    stage = {"from": "foreign", "localField": "k", "foreignField": "_id", "as": "j"}
+    one, two = joined.run({"$lookup": stage})
+    one["j"][0]["inside"]["n"].append(2)
+    assert two["j"][0]["inside"]["n"] == [1]
+    assert joined.stored(FOREIGN)[0]["inside"]["n"] == [1]
+
+
+def test_what_is_joined_may_come_to_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    joined = Joined([{"k": 1}], [{"k": 1, "text": "x" * 100}] * 20)
+    size = sum(len(bson.encode(each)) for each in joined.stored(FOREIGN))
+    monkeypatch.setattr("fakeserver.storage.volume.MAX_INTERNAL_BYTES", 200)
+    stage = {"from": "foreign", "localField": "k", "foreignField": "k", "as": "j"}
+    monkeypatch.setattr(lookup, "_MAX_BYTES", size)
+    assert len(joined.run({"$lookup": stage})[0]["j"]) == 20
+    monkeypatch.setattr(lookup, "_MAX_BYTES", size - 1)
+    with pytest.raises(CommandError) as refused:
+        joined.run({"$lookup": stage})
+    assert refused.value.code == 4568
+    assert refused.value.message == (
+        f"Total size of documents in foreign matching pipeline's $lookup stage exceeds {size - 1} bytes"
+    )
+
+
+# $graphLookup.
+
+GRAPH = {"from": "foreign", "startWith": "$k", "connectFromField": "to", "connectToField": "k", "as": "j"}
+EDGES = st.lists(st.fixed_dictionaries({"k": VALUES, "to": VALUES}), max_size=8)
+
+
+def reached(start: Any, others: list[Document], deepest: int | None) -> list[Any]:
+    """Return the `_id`s that are reached, each document looked at in each round."""
+    scope = Scope()
+    reach = (
+        keys_of({"k": start}, "k", scope) if isinstance(start, list) else keys_of({"k": [start]}, "k", scope)
+    )
+    seen: list[Any] = []
+    depth = 0
+    while reach and (deepest is None or depth <= deepest):
+        new = [each for each in others if each["_id"] not in seen and reach & keys_of(each, "k", scope)]
+        seen += [each["_id"] for each in new]
+        reach = set().union(*(keys_of(each, "to", scope) for each in new)) if new else set()
+        depth += 1
+    return seen
+
+
+@given(DOCUMENTS, EDGES, st.none() | st.integers(0, 2))
+@settings(max_examples=100)
+def test_a_graph_is_followed_as_round_by_round(
+    local: list[Document], foreign: list[Document], deepest: int | None
+) -> None:
+    joined = Joined(local, foreign)
+    stage = GRAPH if deepest is None else {**GRAPH, "maxDepth": deepest}
+    others = joined.stored(FOREIGN)
+    expected = [reached(document.get("k"), others, deepest) for document in joined.stored(LOCAL)]
+    assert numbered(joined.run({"$graphLookup": stage})) == expected
+
+
+def test_a_graph_looks_only_at_documents_that_match() -> None:
+    joined = Joined([{"k": 1}], [{"k": 1, "to": 2}, {"k": 2, "to": 3}, {"k": 3, "to": 1}])
+    stage = {**GRAPH, "restrictSearchWithMatch": {"k": {"$ne": 2}}}
+    assert numbered(joined.run({"$graphLookup": stage})) == [[0]]
+
+
+def test_what_a_graph_holds_may_come_to_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joining, "_MAX_BYTES", 100)
+    joined = Joined([{"k": 1}], [{"k": 1, "to": 2, "text": "x" * 60}, {"k": 2, "to": 3, "text": "x" * 60}])
+    with pytest.raises(CommandError) as refused:
+        joined.run({"$graphLookup": GRAPH})
+    assert (refused.value.code, refused.value.message) == (
+        40099,
+        "$graphLookup reached maximum memory consumption",
+    )
+
+
+def test_documents_of_a_graph_must_have_an_id() -> None:
+    joined = Joined([{"k": 1}], [])
+    options = Query(read=lambda _name: [{"k": 1}])
+    with pytest.raises(CommandError) as refused:
+        joined.engine.aggregate(LOCAL, [{"$graphLookup": GRAPH}], options=options)
+    assert refused.value.code == 40271
