@@ -59,7 +59,10 @@ class Shard:
 
     def node_of(self, member: Member) -> Node:
         """Return the server that is this member."""
-        return next(node for node in self.nodes if node.member is member)
+        for node in self.nodes:  # asked at each write
+            if node.member is member:
+                return node
+        raise LookupError(f"no server is {member!r}")
 
     def facts_of(self, node: Node) -> MemberFacts | None:
         """Return what a member's hello tells, None for a server that is none yet, or no longer."""

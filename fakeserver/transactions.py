@@ -5,7 +5,8 @@ that forks share, so "changed since my snapshot" is a comparison of identities. 
 key by unique key: the first writer of a key wins, a second one has a write conflict at once. A commit puts
 the changes into the deployment's own engine and gives all of them one operation time.
 
-A plain write that comes upon claims is a transaction of one statement, which waits instead of failing.
+A plain write that comes upon a claim waits until it is free. It asks for each change right before it is
+stored, so it needs no claims of its own.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from fakeserver.waiting import Bell
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping
+    from collections.abc import Hashable, Iterable, Mapping
 
     from bson import Timestamp
 
@@ -46,14 +47,10 @@ class State(Enum):
 
 @dataclass(eq=False)
 class Transaction:
-    """One transaction. `catalog` is what it sees, None once it has ended; `expires` is an instant.
-
-    `conflict` makes what a claim raises when another transaction was first.
-    """
+    """One transaction. `catalog` is what it sees, None once it has ended; `expires` is an instant."""
 
     table: Transactions
     catalog: Workspace | None
-    conflict: Callable[[], Exception]
     session_id: bytes | None = None
     number: int = -1
     expires: float = math.inf
@@ -65,11 +62,14 @@ class Transaction:
     """The API version that its first statement declared, with what else was said of it."""
 
     def claim(self, ns: Namespace, change: Changed) -> None:
-        """Take the unique keys of a change, before it is made. Raises the conflict if another was first."""
+        """Take the unique keys of a change, before it is made.
+
+        Raises `CommandError` 112 if another was first.
+        """
         assert self.catalog is not None
         engine, shared = self.catalog.engine, self.table.catalog.engine
         if ns not in self.catalog.made and self.table.catalog.get(ns) is not self.catalog.get(ns):
-            raise self.conflict()
+            raise _write_conflict()
         for document in (change.before, change.after):
             for key in [] if document is None else engine.claims(ns, document):
                 if (ns, key) not in self.held:
@@ -82,7 +82,7 @@ class Transaction:
     def _take(self, ns: Namespace, key: Hashable, *, unchanged: bool) -> None:
         claim = (ns, key)
         if claim in self.table.holders or not unchanged:
-            raise self.conflict()
+            raise _write_conflict()
         self.held[claim] = None
         self.table.holders[claim] = self
 
@@ -124,7 +124,7 @@ class Transactions:
         if number == session.txn_number:
             self._check_restart(number, current)
         session.begin(number, Use.TRANSACTION)
-        transaction = session.transaction = self._new(source, _write_conflict)
+        transaction = session.transaction = self._new(source)
         transaction.session_id, transaction.number = session.id, number
         transaction.expires, transaction.api = now + lifetime, api or {}
         self.open[session.id] = transaction
@@ -212,12 +212,19 @@ class Transactions:
 
     # Writes outside of transactions.
 
-    def single(self, now: float, deadline: float | None) -> Transaction:
-        """Return a transaction of one statement, whose conflicts ask to be called again (`Park`).
+    def holds(self, ns: Namespace, change: Changed) -> bool:
+        """Say whether an open transaction has claimed what a change, not stored yet, is about."""
+        holders, claims = self.holders, self.catalog.engine.claims
+        return any(
+            (ns, key) in holders
+            for document in (change.before, change.after)
+            if document is not None
+            for key in claims(ns, document)
+        )
 
-        At `deadline` they raise `CommandError` 50 instead.
-        """
-        return self._new(None, lambda: self.wait(now, deadline))
+    def holds_name(self, ns: Namespace) -> bool:
+        """Say whether an open transaction is about to make a collection of that name."""
+        return (ns, None) in self.holders
 
     def wait(self, now: float, deadline: float | None) -> Exception:
         """Return what has a command called again when a transaction ends, or fail when its time is over."""
@@ -225,18 +232,6 @@ class Transactions:
             return expired()
         expiry = min((each.expires for each in self.open.values()), default=now)
         return Park(self.ended, expiry if deadline is None else min(expiry, deadline))
-
-    def finish_single(self, transaction: Transaction) -> None:
-        """Make the changes of one statement everybody's, each at an operation time of its own."""
-        self._publish(transaction)
-        for written in transaction.changes:
-            self._oplog.append((written,))
-        self.forget_single(transaction)
-
-    def forget_single(self, transaction: Transaction) -> None:
-        """Give back what one statement claimed."""
-        for claim in transaction.held:
-            del self.holders[claim]
 
     def blocks(self, names: Iterable[str]) -> bool:
         """Say whether an open transaction has used one of these collections (`db.collection`, or `db.`)."""
@@ -249,8 +244,8 @@ class Transactions:
 
     # Inside.
 
-    def _new(self, source: Catalog | None, conflict: Callable[[], Exception]) -> Transaction:
-        transaction = Transaction(self, None, conflict)
+    def _new(self, source: Catalog | None) -> Transaction:
+        transaction = Transaction(self, None)
         transaction.catalog = (source or self.catalog).fork(transaction.claim_name)
         return transaction
 

@@ -13,6 +13,7 @@ from fakeserver.commands.match_rules import check_matches
 from fakeserver.commands.reading import (
     check_hint,
     check_uuid,
+    indexed_reader,
     query_of,
     reader,
     snapshot_time,
@@ -94,10 +95,10 @@ def aggregate(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         if names and names[-1] in output_stages.NAMES
         else None
     )
-    if output is not None and ctx.node.transactions.blocks([str(output.target)]):
-        raise ctx.node.transactions.wait(ctx.now, ctx.request.deadline)
     documents = run(ctx, ns, request, pipeline if output is None else pipeline[:-1])
     if output is not None:
+        if ctx.node.transactions.blocks([str(output.target)]):
+            raise ctx.waits()
         output.write(documents)
         documents = []
     cursor = Cursor(ns, deque(documents), request, at=at, time_left=ctx.time_left)
@@ -115,6 +116,7 @@ def run(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], pipeline
         collection,
         hint=check_hint(collection, request.get("hint"), ns, {}),
         read=reader(ctx, ctx.db),
+        look_up=indexed_reader(ctx, ctx.db),
     )
     engine = ctx.catalog.engine
     if first in source_stages.SOURCES:

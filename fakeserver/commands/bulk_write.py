@@ -10,7 +10,7 @@ from bson import Int64
 from fakeserver.commands import delete, insert, update
 from fakeserver.commands.cursors import Cursor, first_batch
 from fakeserver.commands.reading import check_uuid
-from fakeserver.commands.statements import Batch
+from fakeserver.commands.statements import Batch, numbered
 from fakeserver.commands.table import CommandTable, Reply
 from fakeserver.errors import CommandError
 from fakeserver.idl import Field, Fields
@@ -91,9 +91,9 @@ def bulk_write(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Insert, update and delete documents in many collections."""
     operations: Sequence[dict[str, Any]] = request["ops"]
     batch = Batch.of(ctx, request, len(operations))
-    kinds = [_kind(operation) for operation in operations]
+    kinds = [_kind(operation) for _, operation in numbered(operations)]
     targets = [_target(ctx, info) for info in request["nsInfo"]]
-    for kind, operation in zip(kinds, operations, strict=True):
+    for _, (kind, operation) in numbered(zip(kinds, operations, strict=True)):
         if operation[kind] >= len(targets):
             raise CommandError(
                 ErrorCode.BAD_VALUE,
@@ -101,8 +101,9 @@ def bulk_write(ctx: CommandContext, request: dict[str, Any]) -> Reply:
             )
     counts: Counter[str] = Counter()
     results: list[Document] = []
-    for index, (kind, operation) in enumerate(zip(kinds, operations, strict=True)):
-        done = _RUN[kind](batch, index, targets[operation[kind]], {**operation, "let": request.get("let")})
+    let = request.get("let")
+    for index, (kind, operation) in numbered(zip(kinds, operations, strict=True)):
+        done = _RUN[kind](batch, index, targets[operation[kind]], operation, let)
         results.append(_result(batch, index, kind, done, counts))
         if batch.stopped:
             break
@@ -131,23 +132,33 @@ def _target(ctx: CommandContext, info: Mapping[str, Any]) -> Namespace:
     return ns
 
 
-def _insert(batch: Batch, index: int, ns: Namespace, operation: Mapping[str, Any]) -> Document | None:
+def _insert(
+    batch: Batch,
+    index: int,
+    ns: Namespace,
+    operation: Mapping[str, Any],
+    let: Any,  # noqa: ARG001 -- the signature of its siblings
+) -> Document | None:
     return insert.insert_one(batch, index, ns, operation["document"])
 
 
-def _update(batch: Batch, index: int, ns: Namespace, operation: Mapping[str, Any]) -> Document | None:
-    statement = {**operation, "q": operation["filter"], "u": operation["updateMods"]}
+def _update(
+    batch: Batch, index: int, ns: Namespace, operation: Mapping[str, Any], let: Any
+) -> Document | None:
+    statement = {**operation, "q": operation["filter"], "u": operation["updateMods"], "let": let}
     statement["c"] = operation.get("constants")
     return update.update_one(batch, index, ns, statement, no_multi=_NO_RETRYABLE_MULTI)
 
 
-def _delete(batch: Batch, index: int, ns: Namespace, operation: Mapping[str, Any]) -> Document | None:
+def _delete(
+    batch: Batch, index: int, ns: Namespace, operation: Mapping[str, Any], let: Any
+) -> Document | None:
     limit = 0 if operation.get("multi", False) else 1
-    statement = {**operation, "q": operation["filter"], "limit": limit}
+    statement = {**operation, "q": operation["filter"], "limit": limit, "let": let}
     return delete.delete_one(batch, index, ns, statement, no_multi=_NO_RETRYABLE_MULTI)
 
 
-_RUN: Final[dict[str, Callable[[Batch, int, Namespace, Mapping[str, Any]], Document | None]]] = {
+_RUN: Final[dict[str, Callable[[Batch, int, Namespace, Mapping[str, Any], Any], Document | None]]] = {
     "insert": _insert,
     "update": _update,
     "delete": _delete,

@@ -104,6 +104,7 @@ def create(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         raise CommandError(
             ErrorCode.NAMESPACE_EXISTS, f"{kind} {ns} already exists, but with different options: {shown}"
         )
+    ctx.check_name(ns)
     ctx.collection_created(ctx.catalog.create(ns, options))
     return {}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -12,12 +11,11 @@ from bson import Timestamp
 from fakeserver.commands.scripting import Scripts
 from fakeserver.errors import CommandError, WriteError
 from fakeserver.oplog import Written
-from fakeserver.pipeline import Park
 from fakeserver.storage.engine import Changed, Namespace
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Hashable, Mapping
 
     from bson import Binary, ObjectId
 
@@ -76,6 +74,10 @@ class CommandContext:
     transaction: Transaction | None = None
     finished: dict[int, Any] = field(default_factory=dict)
     """What statements came to that ran before the command had to wait, for a transaction or for a script."""
+    changes: int = 0
+    """How many documents the statement has changed that runs, before the command had to wait among them."""
+    updated: dict[Hashable, Changed] = field(default_factory=dict)
+    """What it has done of an update of many documents, which another run leaves alone (`Update.done`)."""
     _scripts: Scripts | None = None
 
     @property
@@ -111,6 +113,9 @@ class CommandContext:
     def statement_done(self, number: int, outcome: Any) -> None:
         """Remember what a statement came to, its result or its error: another run does not repeat it."""
         self.finished[number] = outcome
+        self.changes = 0
+        if self.updated:
+            self.updated = {}
         if self._scripts is not None:
             self._scripts.statement_done()
 
@@ -158,21 +163,36 @@ class CommandContext:
     def ensure(self, ns: Namespace) -> tuple[Collection, bool]:
         """Return a collection, and whether it had to be made, which is entered in the oplog.
 
-        Raises `WriteError` 166 for a view, 263 for what a transaction of a server before 4.4 cannot make.
+        Raises `WriteError` 166 for a view, and as `check_name` does.
         """
-        if self.in_transaction and not self.node.profile.makes_collections_in_transactions:
-            self._check_made(ns)
+        collection = self.catalog.get(ns)
+        if collection is None:
+            self.check_name(ns)
+        elif not collection.is_view:
+            return collection, False
         collection, made = self.catalog.ensure(ns)
         if made:
             self.collection_created(collection)
         return collection, made
 
-    def _check_made(self, ns: Namespace) -> None:
-        if self.catalog.get(ns) is None:
+    def check_name(self, ns: Namespace) -> None:
+        """Ask whether a collection may be made, whose name is free.
+
+        Raises `Park` as long as a transaction is about to make it, `CommandError` 50 if that takes too long,
+        `WriteError` 263 for what a transaction of a server before 4.4 cannot make.
+        """
+        if not self.in_transaction:
+            if self.node.transactions.holds_name(ns):
+                raise self.waits()
+        elif not self.node.profile.makes_collections_in_transactions:
             raise WriteError(
                 ErrorCode.OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
                 f"Cannot create namespace {ns} in multi-document transaction.",
             )
+
+    def waits(self) -> Exception:
+        """Return what has a plain command called again when a transaction ends, or fail at its deadline."""
+        return self.node.transactions.wait(self.now, self.request.deadline)
 
     def collection_created(self, collection: Collection) -> None:
         """Enter the making of a collection or a view in the oplog."""
@@ -214,32 +234,6 @@ class CommandContext:
         if self.request.waits_until is None:
             self.request.waits_until = self.now + seconds
         return self.request.waits_until
-
-    @property
-    def waits_for_transactions(self) -> bool:
-        """Whether a plain write may come upon what an open transaction has claimed."""
-        return bool(self.node.transactions.holders) and not self.request.has_autocommit
-
-    @contextmanager
-    def single_statement(self) -> Iterator[None]:
-        """Run a statement as a transaction of its own; an interruption leaves nothing of it."""
-        transactions, shared = self.node.transactions, self.catalog
-        single = self.transaction = transactions.single(self.now, self.request.deadline)
-        assert single.catalog is not None
-        self.catalog = single.catalog
-        try:
-            yield
-        except Park:
-            transactions.forget_single(single)
-            raise
-        except CommandError as error:
-            interrupted = error.code == ErrorCode.MAX_TIME_MS_EXPIRED
-            (transactions.forget_single if interrupted else transactions.finish_single)(single)
-            raise
-        else:
-            transactions.finish_single(single)
-        finally:
-            self.transaction, self.catalog = None, shared
 
     def check_out_cursor(self) -> None:
         """Give `failGetMoreAfterCursorCheckout` its chance, once a getMore has its cursor.

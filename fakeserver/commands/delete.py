@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.commands.insert import WRITE_FIELDS
 from fakeserver.commands.reading import check_hint, check_uuid, namespace, query_of
-from fakeserver.commands.statements import Batch, refuse_retryable_multi
+from fakeserver.commands.statements import Batch, numbered, refuse_retryable_multi
 from fakeserver.commands.table import CommandTable, Reply
 from fakeserver.errors import CommandError
 from fakeserver.idl import Field, Fields
@@ -15,7 +15,6 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fakeserver.catalog import Collection
     from fakeserver.commands.context import CommandContext
     from fakeserver.storage.engine import Accept, Document, Namespace
 
@@ -50,7 +49,7 @@ def delete(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Delete documents."""
     ns = namespace(ctx, request)
     statements = request["deletes"]
-    for statement in statements:
+    for _, statement in numbered(statements):
         if statement["limit"] not in (0, 1):
             raise CommandError(
                 ErrorCode.FAILED_TO_PARSE,
@@ -59,8 +58,9 @@ def delete(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     batch = Batch.of(ctx, request, len(statements))
     check_uuid(request, ns, ctx.catalog.get(ns))
     deleted = 0
-    for index, statement in enumerate(statements):
-        done = delete_one(batch, index, ns, {**statement, "let": request.get("let")})
+    let = request.get("let")
+    for index, statement in numbered(statements):
+        done = delete_one(batch, index, ns, {**statement, "let": let})
         deleted += done["n"] if done is not None else 0
         if batch.stopped:
             break
@@ -73,14 +73,12 @@ def delete_one(
     """Run one delete statement and return `{n}`, or None if it failed."""
     ctx = batch.ctx
 
-    def collection() -> Collection | None:
-        return ctx.catalog.get(ns)
-
     def write(accept: Accept) -> Document:
         refuse_retryable_multi(ctx, multi=statement["limit"] == 0, message=no_multi)
-        return {"n": len(apply(ctx, ns, statement, accept))}
+        apply(ctx, ns, statement, accept)
+        return {"n": ctx.changes}
 
-    return batch.run(index, collection, write)
+    return batch.run(index, ns, write)
 
 
 def apply(ctx: CommandContext, ns: Namespace, statement: Mapping[str, Any], accept: Accept) -> list[Document]:

@@ -18,7 +18,6 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fakeserver.catalog import Collection
     from fakeserver.commands.context import CommandContext
     from fakeserver.storage.engine import Accept, Document, Namespace
 
@@ -64,14 +63,11 @@ def find_and_modify(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         first_id=int(request.get("stmtId", 0)),
     )
 
-    def collection() -> Collection | None:
-        return ctx.catalog.get(ns)
-
     def write(accept: Accept) -> Document:
         run = _remove if request.get("remove", False) else _update
         return run(ctx, ns, request, accept)
 
-    reply: Reply = dict(batch.attempt(0, collection, write))  # a copy: what was recorded stays as it is
+    reply: Reply = dict(batch.attempt(0, ns, write))  # a copy: what was recorded stays as it is
     if batch.retried:
         reply["retriedStmtId"] = batch.retried[0]
     return reply

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from fakeserver.commands.documents import prepare
 from fakeserver.commands.reading import check_uuid, namespace
-from fakeserver.commands.statements import Batch
+from fakeserver.commands.statements import Batch, numbered
 from fakeserver.commands.table import CommandTable, Reply
 from fakeserver.idl import Field, Fields
 
 if TYPE_CHECKING:
-    from fakeserver.catalog import Collection
     from fakeserver.commands.context import CommandContext
     from fakeserver.storage.engine import Accept, Document, Namespace
 
@@ -46,7 +45,7 @@ def insert(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     batch = Batch.of(ctx, request, len(documents))
     check_uuid(request, ns, ctx.catalog.get(ns))
     inserted = 0
-    for index, document in enumerate(documents):
+    for index, document in numbered(documents):
         done = insert_one(batch, index, ns, document)
         inserted += done["n"] if done is not None else 0
         if batch.stopped:
@@ -58,13 +57,10 @@ def insert_one(batch: Batch, index: int, ns: Namespace, document: Document) -> D
     """Run one insert statement and return `{n: 1}`, or None if it failed."""
     ctx = batch.ctx
 
-    def collection() -> Collection | None:
-        return ctx.catalog.get(ns)
-
     def write(accept: Accept) -> Document:
         prepared = prepare(ctx, document, keep_times=batch.keep_times)
         ctx.ensure(ns)
         ctx.catalog.engine.insert(ns, prepared, accept=accept)
         return {"n": 1}
 
-    return batch.run(index, collection, write)
+    return batch.run(index, ns, write)

@@ -7,22 +7,37 @@ nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from fakeserver.errors import CommandError
+from fakeserver.interrupts import check_for_interrupt
+from fakeserver.storage.engine import Namespace
 from mongowire.codes import Category, ErrorCode, is_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from fakeserver.catalog import Collection
     from fakeserver.commands.context import CommandContext
     from fakeserver.storage.engine import Accept, Changed, Document
     from fakeserver.transactions import Transaction
 
+    Write: TypeAlias = Callable[[Accept], Document]
+
+T = TypeVar("T")
+
 MAX_BATCH = 100_000
 _MAX_TEXT_BYTES = 1024 * 1024
 _MIN_WHOLE = 2
+_NOWHERE = Namespace("", "")
+
+
+def numbered(items: Iterable[T]) -> Iterator[tuple[int, T]]:
+    """Iterate over items and their indexes, with a yield point between two."""
+    for index, item in enumerate(items):
+        if index:
+            check_for_interrupt()
+        yield index, item
 
 
 @dataclass(slots=True)
@@ -41,6 +56,10 @@ class Batch:
     keep_times: bool = False
     errors: list[Document] = field(default_factory=list)
     retried: list[int] = field(default_factory=list)
+    _running: int = 0
+    """The number of the statement that runs."""
+    _ns: Namespace = _NOWHERE
+    """The collection that it writes to."""
 
     @classmethod
     def of(cls, ctx: CommandContext, request: Mapping[str, Any], count: int) -> Batch:
@@ -64,15 +83,13 @@ class Batch:
             keep_times=request.get("bypassEmptyTsReplacement", False),
         )
 
-    def run(
-        self, index: int, collection: Callable[[], Collection | None], write: Callable[[Accept], Document]
-    ) -> Document | None:
+    def run(self, index: int, ns: Namespace, write: Write) -> Document | None:
         """Run a statement and return its result, recorded or new; None if it failed, which is entered.
 
         `write` is given what the engine shall call before each change, and returns the result to record.
         """
         try:
-            return self.attempt(index, collection, write)
+            return self.attempt(index, ns, write)
         except CommandError as error:
             if not is_statement_error(error):
                 raise
@@ -81,26 +98,26 @@ class Batch:
                 self.ctx.node.transactions.abort(self.ctx.transaction)
             return None
 
-    def attempt(
-        self, index: int, collection: Callable[[], Collection | None], write: Callable[[Accept], Document]
-    ) -> Document:
+    def attempt(self, index: int, ns: Namespace, write: Write) -> Document:
         """Run a statement and return its result. Raises `CommandError` if it fails."""
-        number = self.number(index)
-        if number in self.ctx.finished:
+        ctx, number = self.ctx, self.number(index)
+        if number in ctx.finished:
             return self._finished(number)
-        statements = self.ctx.statements
+        statements = ctx.statements
         recorded = None if statements is None else statements.executed(number)
         if recorded is not None:
             self.retried.append(number)
             return dict(recorded)
-        apply = self._apply_alone if self.ctx.waits_for_transactions else self._apply
+        self._running, self._ns = number, ns
         try:
-            result = apply(number, collection, write)
+            result = write(self._accept)
         except CommandError as error:
             # Not the error itself, whose frames hold the command.
-            self.ctx.statement_done(number, error.copy())
+            ctx.statement_done(number, error.copy())
             raise
-        self.ctx.statement_done(number, result)
+        if statements is not None and ctx.changes:
+            statements.record(number, result)
+        ctx.statement_done(number, result)
         return result
 
     def _finished(self, number: int) -> Document:
@@ -111,40 +128,26 @@ class Batch:
         result: Document = outcome
         return result
 
-    def _apply_alone(
-        self, number: int, collection: Callable[[], Collection | None], write: Callable[[Accept], Document]
-    ) -> Document:
-        """Apply a statement beside open transactions. Raises `Park` to be run again when one has ended."""
-        with self.ctx.single_statement():
-            return self._apply(number, collection, write)
+    def _accept(self, change: Changed) -> None:
+        """Let a change be stored, which happens at once: it is in the oplog before anybody can see it.
 
-    def _apply(
-        self, number: int, collection: Callable[[], Collection | None], write: Callable[[Accept], Document]
-    ) -> Document:
-        statements, transaction = self.ctx.statements, self.ctx.transaction
-        changes: list[Changed] = []
-
-        def accept(change: Changed) -> None:
-            target = collection()
-            if target is not None:
-                if transaction is not None:
-                    _claim(self.ctx, transaction, target, change)
-                if change.after is not None:
-                    target.validate(change.after, change.before, bypassing=not self.validated)
-            if statements is not None and not changes:
-                statements.before_write(number)
-            changes.append(change)
-
-        try:
-            result = write(accept)
-        finally:
-            target = collection() if changes else None
-            if target is not None:
-                for change in changes:
-                    self.ctx.applied(target.ns, change)
-        if changes and statements is not None:
-            statements.record(number, result)
-        return result
+        Raises `Park` for one that an open transaction has claimed: the command is run again when one has
+        ended, and goes on with this change.
+        """
+        ctx, ns = self.ctx, self._ns
+        target = ctx.catalog.get(ns)
+        if target is not None:
+            if ctx.transaction is not None:
+                _claim(ctx, ctx.transaction, target, change)
+            elif ctx.node.transactions.holders and ctx.node.transactions.holds(ns, change):
+                raise ctx.waits()
+            if change.after is not None:
+                target.validate(change.after, change.before, bypassing=not self.validated)
+        if ctx.statements is not None and not ctx.changes:
+            ctx.statements.before_write(self._running)
+        ctx.changes += 1
+        if target is not None:
+            ctx.applied(ns, change)
 
     def number(self, index: int) -> int:
         """Return the number by which a retry names the statement at `index`."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fakeserver.commands.documents import check_id, with_times
 from fakeserver.commands.insert import WRITE_FIELDS
 from fakeserver.commands.reading import check_hint, check_uuid, collation_of, indexes_of, namespace, variables
-from fakeserver.commands.statements import Batch, refuse_retryable_multi
+from fakeserver.commands.statements import Batch, numbered, refuse_retryable_multi
 from fakeserver.commands.table import CommandTable, Reply
 from fakeserver.errors import CommandError, WriteError
 from fakeserver.idl import Field, Fields
@@ -20,7 +20,6 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fakeserver.catalog import Collection
     from fakeserver.commands.context import CommandContext
     from fakeserver.storage.engine import Accept, Changed, Document, Namespace
 
@@ -61,14 +60,15 @@ def update(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Update documents."""
     ns = namespace(ctx, request)
     statements = request["updates"]
-    for statement in statements:
+    for _, statement in numbered(statements):
         check_change(statement["u"])
     batch = Batch.of(ctx, request, len(statements))
     check_uuid(request, ns, ctx.catalog.get(ns))
     matched = modified = 0
     upserted: list[Document] = []
-    for index, statement in enumerate(statements):
-        done = update_one(batch, index, ns, {**statement, "let": request.get("let")})
+    let = request.get("let")
+    for index, statement in numbered(statements):
+        done = update_one(batch, index, ns, {**statement, "let": let})
         if done is not None:
             matched += done["n"]
             modified += done["nModified"]
@@ -76,7 +76,7 @@ def update(ctx: CommandContext, request: dict[str, Any]) -> Reply:
                 upserted.append({"index": index, "_id": done["upserted"]["_id"]})
         if batch.stopped:
             break
-    for statement in statements:
+    for _, statement in numbered(statements):
         check_stages(statement["u"])
     reply: Reply = {"n": matched}
     if upserted:
@@ -107,9 +107,6 @@ def update_one(
 ) -> Document | None:
     """Run one update statement and return `{n, nModified, upserted?: {_id}}`, or None if it failed."""
 
-    def collection() -> Collection | None:
-        return batch.ctx.catalog.get(ns)
-
     def write(accept: Accept) -> Document:
         multi = bool(statement.get("multi", False))
         refuse_retryable_multi(batch.ctx, multi=multi, message=no_multi)
@@ -117,7 +114,7 @@ def update_one(
             raise WriteError(ErrorCode.FAILED_TO_PARSE, "Cannot specify sort with multi=true")
         return summary(apply(batch.ctx, ns, statement, accept, keep_times=batch.keep_times))
 
-    return batch.run(index, collection, write)
+    return batch.run(index, ns, write)
 
 
 def apply(
@@ -166,6 +163,7 @@ def apply(
         upsert=upsert,
         array_filters=statement.get("arrayFilters") or (),
         make_id=ctx.object_id,
+        done=ctx.updated if statement.get("multi", False) else None,
     )
     if upsert and collection is None:
         ctx.ensure(ns)

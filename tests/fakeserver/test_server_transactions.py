@@ -153,20 +153,6 @@ def test_a_plain_write_waits_until_the_transaction_ends_and_then_sees_what_it_di
     play(scenario)
 
 
-def test_a_plain_write_that_waits_ends_with_its_max_time_and_changes_nothing() -> None:
-    async def scenario(deployment: Deployment) -> None:
-        talker, (one, two) = await _sessions(deployment)
-        one.begin()
-        await one.add(2)
-        many = {"q": {}, "u": {"$inc": {"x": 100}}, "multi": True}
-        reply = await two.talker.command({"update": "c", "updates": [many], "$db": "db", "maxTimeMS": 500})
-        assert reply is not None
-        assert reply["code"] == 50
-        assert await plain_find(talker) == [{"_id": 1, "x": 1}, {"_id": 2, "x": 2}]
-
-    play(scenario)
-
-
 def test_a_plain_write_of_a_key_that_nobody_claimed_does_not_wait() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker, (one, _) = await _sessions(deployment)
