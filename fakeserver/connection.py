@@ -52,7 +52,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, node: Node, *, balanced: bool = False) -> None:
         self.node = node
         self._balanced = balanced
-        self._wire = WireConnection()
+        self._wire = WireConnection(patient=True)
         self._transport: asyncio.Transport
         self.state: ConnectionState
         self._busy = False
@@ -185,6 +185,8 @@ class Connection(asyncio.Protocol):
                 self._busy = self._deferred = True
                 self._turns.enqueue(self._take_turn)
                 return
+            if self.node.auth:
+                self._wire.max_message_size = self.state.identity.largest_message(self.node.parameters)
             try:
                 envelope = self._wire.next_message()
             except RemoteProtocolError as error:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from bson import Binary, Code, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
 
 from fakeserver.errors import CommandError
+from fakeserver.interrupts import interruptible
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _OUT_OF_RANGE: Final = 51024
 _MONGOCRYPTD_FIELD: Final = 4662500
+_MANY: Final = 1000
+"""How many elements an array may have that is checked without a yield point."""
 
 GENERIC: Final = frozenset(
     {
@@ -194,7 +197,8 @@ class Field:
         if not isinstance(value, list):
             return
         expected = "object" if isinstance(self.of, Fields) else str(self.of)
-        for index, element in enumerate(value):
+        elements = enumerate(value)
+        for index, element in interruptible(elements) if len(value) > _MANY else elements:
             if type_name(element) != expected:
                 raise _wrong_type(f"{path}.{index}", element, (expected,))
             if isinstance(self.of, Fields):

@@ -10,6 +10,7 @@ from fakeserver.errors import CommandError
 from fakeserver.parameter import Parameter
 from fakeserver.profile import WIRE_50
 from mongowire.codes import ErrorCode
+from mongowire.header import MAX_MESSAGE_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -47,6 +48,7 @@ TABLE: Final[Mapping[str, Parameter]] = MappingProxyType(
             Parameter("localLogicalSessionTimeoutMinutes", "int", 30, at_runtime=False, minimum=1),
             Parameter("logLevel", "int", 0, minimum=0, maximum=5),
             Parameter("maxTransactionLockRequestTimeoutMillis", "int", 5, on_mongos=False),
+            Parameter("preAuthMaximumMessageSizeBytes", "int", 16_384, minimum=16, maximum=MAX_MESSAGE_SIZE),
             Parameter("enableLocalhostAuthBypass", "bool", default=True, at_runtime=False),
             Parameter("quiet", "bool", default=False),
             Parameter(

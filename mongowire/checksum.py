@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import struct
 from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 _POLYNOMIAL = 0x82F63B78
 _ALL_ONES = 0xFFFFFFFF
 _WORDS = struct.Struct("<II")
+_STEP_BYTES = 1 << 16
 
 _Table = tuple[int, ...]
 
@@ -29,6 +34,14 @@ def _tables() -> tuple[_Table, ...]:
     for _ in range(7):
         tables.append(tuple((value >> 8) ^ tables[0][value & 0xFF] for value in tables[-1]))
     return tuple(tables)
+
+
+def crc32c_in_steps(data: bytes, value: int = 0) -> Generator[None, None, int]:
+    """Return the same as `crc32c`, in steps of some milliseconds each."""
+    for start in range(0, len(data), _STEP_BYTES):
+        value = crc32c(data[start : start + _STEP_BYTES], value)
+        yield
+    return value
 
 
 def crc32c(data: bytes, value: int = 0) -> int:

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 from mongowire.errors import LocalProtocolError, RemoteProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
+
+_PIECE_BYTES = 1 << 20
 
 
 class Compressor(IntEnum):
@@ -134,6 +136,62 @@ _INFLATE: dict[Compressor, Callable[[bytes, int], bytes]] = {
 }
 
 
+def _zlib_pieces(data: bytes) -> Iterator[bytes]:
+    inflater = zlib.decompressobj()
+    for start in range(0, len(data), _PIECE_BYTES):
+        left = data[start : start + _PIECE_BYTES]
+        while left and not inflater.eof:
+            yield inflater.decompress(left, _PIECE_BYTES)
+            left = inflater.unconsumed_tail
+    yield inflater.flush()
+
+
+def _zstd_pieces(data: bytes) -> Iterator[bytes]:
+    inflater = _required(_zstd(), Compressor.ZSTD).ZstdDecompressor()
+    yield inflater.decompress(data, _PIECE_BYTES)
+    while not inflater.eof and not inflater.needs_input:
+        yield inflater.decompress(b"", _PIECE_BYTES)
+
+
+_IN_PIECES: dict[Compressor, Callable[[bytes], Iterator[bytes]]] = {
+    Compressor.ZLIB: _zlib_pieces,
+    Compressor.ZSTD: _zstd_pieces,
+}
+
+
+def pieces(compressor: Compressor, data: bytes, *, size: int) -> Iterator[bytes]:
+    """Yield what `decompress` returns, piece by piece: a few bytes may be compressed from very many.
+
+    Raises `RemoteProtocolError` as `decompress` does, before it has yielded more than announced.
+    """
+    if compressor not in _IN_PIECES:
+        yield decompress(compressor, data, size=size)
+        return
+    total = 0
+    try:
+        for piece in _IN_PIECES[compressor](data):
+            total += len(piece)
+            if total > size:
+                break
+            yield piece
+    except GeneratorExit:
+        raise
+    except Exception as error:  # each library has its own kind of error for damaged data
+        raise _damaged(compressor, error) from error
+    if total != size:
+        raise _of_another_size(compressor, size)
+
+
+def _damaged(compressor: Compressor, error: Exception) -> RemoteProtocolError:
+    return RemoteProtocolError(f"cannot decompress {compressor.compressor_name} data: {error}")
+
+
+def _of_another_size(compressor: Compressor, size: int) -> RemoteProtocolError:
+    return RemoteProtocolError(
+        f"{compressor.compressor_name} data holds another number of bytes than the announced {size}"
+    )
+
+
 def decompress(compressor: Compressor, data: bytes, *, size: int) -> bytes:
     """Return the `size` bytes that `data` was compressed from.
 
@@ -143,9 +201,7 @@ def decompress(compressor: Compressor, data: bytes, *, size: int) -> bytes:
     try:
         inflated = _INFLATE[compressor](data, size)
     except Exception as error:  # each library has its own kind of error for damaged data
-        raise RemoteProtocolError(f"cannot decompress {compressor.compressor_name} data: {error}") from error
+        raise _damaged(compressor, error) from error
     if len(inflated) != size:
-        raise RemoteProtocolError(
-            f"{compressor.compressor_name} data holds another number of bytes than the announced {size}"
-        )
+        raise _of_another_size(compressor, size)
     return inflated

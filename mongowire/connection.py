@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import struct
 from enum import Enum
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from mongowire.codes import ErrorCode
-from mongowire.compression import Compressor, compress, decompress
+from mongowire.compression import Compressor, compress, decompress, pieces
 from mongowire.errors import InvalidMessage, LocalProtocolError, RemoteProtocolError
 from mongowire.framing import check_outgoing
 from mongowire.header import HEADER, HEADER_SIZE, MAX_MESSAGE_SIZE, OpCode
@@ -20,7 +20,12 @@ from mongowire.messages import (
     OpReply,
     checksum_of,
 )
-from mongowire.parsing import parse_msg, parse_query, parse_reply
+from mongowire.parsing import parse_msg, parse_msg_in_steps, parse_query, parse_reply
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mongowire.pieces import Steps
 
 Message: TypeAlias = OpMsg | OpQuery | OpReply
 
@@ -32,6 +37,7 @@ _COMPRESSED_HEAD = struct.Struct("<iiB")
 # As plain numbers, which compare ten times as fast as members of an enumeration.
 _MSG = int(OpCode.MSG)
 _COMPRESSED = int(OpCode.COMPRESSED)
+_AT_ONCE_BYTES = 1 << 20
 _INT32_MIN = -(1 << 31)
 _INT32_MAX = (1 << 31) - 1
 
@@ -65,6 +71,8 @@ class Envelope(NamedTuple):
     payload: bytes
     compressor: Compressor | None
     wire_size: int
+    rest: Iterator[bytes] | None = None
+    """What is still to be inflated of a large payload, which `parse` and `parse_in_steps` do."""
 
     @property
     def flag_bits(self) -> int:
@@ -90,6 +98,8 @@ class Envelope(NamedTuple):
 
     def parse(self) -> Message:
         """Read the message inside. Raises `InvalidMessage`, also for an operation that no server takes."""
+        if self.rest is not None:
+            return self._inflated(b"".join((self.payload, *self.rest))).parse()
         if self.op_code == _MSG:
             return parse_msg(self.payload, request_id=self.request_id, response_to=self.response_to)
         match self.op_code:
@@ -98,6 +108,28 @@ class Envelope(NamedTuple):
             case OpCode.REPLY:
                 return parse_reply(self.payload)
         raise _unsupported(self.op_code)
+
+    def parse_in_steps(self, *, most: int) -> Steps[Message]:
+        """Read the message inside, in steps; a sequence of more than `most` documents holds none.
+
+        Raises `InvalidMessage`, and `RemoteProtocolError` for what cannot be decompressed.
+        """
+        if self.rest is not None:
+            parts = [self.payload]
+            for part in self.rest:
+                parts.append(part)
+                yield
+            return (yield from self._inflated(b"".join(parts)).parse_in_steps(most=most))
+        if self.op_code != _MSG:
+            return self.parse()
+        return (
+            yield from parse_msg_in_steps(
+                self.payload, request_id=self.request_id, response_to=self.response_to, most=most
+            )
+        )
+
+    def _inflated(self, payload: bytes) -> Envelope:
+        return self._replace(payload=payload, rest=None)
 
 
 def _unsupported(op_code: int) -> InvalidMessage:
@@ -130,8 +162,11 @@ def _no_int32(request_id: int, response_to: int) -> LocalProtocolError:
 class WireConnection:
     """What one end of a connection knows of its bytes: feed it, then pull messages until it needs more."""
 
-    def __init__(self, *, max_message_size: int = MAX_MESSAGE_SIZE) -> None:
-        self._max_message_size = max_message_size
+    def __init__(self, *, max_message_size: int = MAX_MESSAGE_SIZE, patient: bool = False) -> None:
+        self.max_message_size = max_message_size
+        """The largest message, in bytes, compressed or not; it may change between two messages."""
+        # Whether the payload of an envelope may be inflated in the course of its parsing.
+        self._patient = patient
         self._buffer = bytearray()
         # Bytes that are likely one message, as most arrive: nothing to collect, nothing to cut.
         self._whole: bytes | None = None
@@ -154,7 +189,7 @@ class WireConnection:
 
     def _is_one_message(self, data: bytes) -> bool:
         size = len(data)
-        if not HEADER_SIZE <= size <= self._max_message_size:
+        if not HEADER_SIZE <= size <= self.max_message_size:
             return False
         return bool(_SIZE.unpack_from(data)[0] == size)
 
@@ -181,15 +216,18 @@ class WireConnection:
         if len(self._buffer) < self._wanted:
             return self._wait()
         (size,) = _SIZE.unpack_from(self._buffer)
-        if not HEADER_SIZE <= size <= self._max_message_size:
-            raise RemoteProtocolError(
-                f"recv(): message msgLen {size} is invalid. Min {HEADER_SIZE} Max: {self._max_message_size}"
-            )
+        if not HEADER_SIZE <= size <= self.max_message_size:
+            raise self._bad_size(size)
         if len(self._buffer) < size:
             self._wanted = size
             return self._wait()
         self._wanted = _SIZE.size
         return self._take(size)
+
+    def _bad_size(self, size: int) -> RemoteProtocolError:
+        return RemoteProtocolError(
+            f"recv(): message msgLen {size} is invalid. Min {HEADER_SIZE} Max: {self.max_message_size}"
+        )
 
     def _wait(self) -> Signal:
         if not self._end_of_file:
@@ -208,6 +246,8 @@ class WireConnection:
     def _take_whole(self, data: bytes) -> Envelope:
         self._whole = None
         size, request_id, response_to, op_code = HEADER.unpack_from(data)
+        if size > self.max_message_size:
+            raise self._bad_size(size)
         return self._open(request_id, response_to, op_code, data[HEADER_SIZE:], size)
 
     def _spill(self) -> None:
@@ -226,11 +266,14 @@ class WireConnection:
         op_code, size, compressor_id = _COMPRESSED_HEAD.unpack_from(payload)
         if op_code == OpCode.COMPRESSED:
             raise RemoteProtocolError("OP_COMPRESSED inside OP_COMPRESSED")
-        if not 0 <= size <= self._max_message_size - HEADER_SIZE:
+        if not 0 <= size <= self.max_message_size - HEADER_SIZE:
             raise RemoteProtocolError(
                 f"Decompressed message would be larger than maximum message size: {size}"
             )
         compressor = _compressor(compressor_id)
+        if self._patient and size > _AT_ONCE_BYTES:
+            rest = pieces(compressor, payload[_COMPRESSED_HEAD.size :], size=size)
+            return Envelope(request_id, response_to, op_code, next(rest, b""), compressor, wire_size, rest)
         inflated = decompress(compressor, payload[_COMPRESSED_HEAD.size :], size=size)
         return Envelope(request_id, response_to, op_code, inflated, compressor, wire_size)
 
@@ -273,5 +316,5 @@ class WireConnection:
 
     def _check_size(self, payload_size: int) -> None:
         size = HEADER_SIZE + payload_size
-        if size > self._max_message_size:
-            raise LocalProtocolError(f"a message of {size} bytes exceeds {self._max_message_size} bytes")
+        if size > self.max_message_size:
+            raise LocalProtocolError(f"a message of {size} bytes exceeds {self.max_message_size} bytes")

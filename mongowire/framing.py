@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import struct
+from typing import TYPE_CHECKING
 
 from mongowire.codes import ErrorCode
 from mongowire.errors import InvalidMessage, LocalProtocolError
 
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
 _INT32 = struct.Struct("<i")
 _MIN_DOCUMENT = 5
+_STEP = 8192
+"""How many small things are looked at in one step: some milliseconds' work."""
+_EQUALS_BYTES = 1 << 16
 
 # The sizes of BSON values by type byte (`BSON: Grammar`): a number of bytes, or how a length is read.
 _FIXED = {
@@ -19,7 +26,8 @@ _PREFIXED = {0x02: 4, 0x03: 0, 0x04: 0, 0x05: 5, 0x0C: 16, 0x0D: 4, 0x0E: 4, 0x0
 _REGEX = 0x0B
 
 
-def _invalid(message: str) -> InvalidMessage:
+def invalid(message: str) -> InvalidMessage:
+    """Return the error for bytes that are no BSON."""
     return InvalidMessage(ErrorCode.INVALID_BSON, message)
 
 
@@ -41,13 +49,13 @@ def block_end(data: bytes, position: int, end: int) -> int:
 def document_end(data: bytes, position: int, end: int) -> int:
     """Return where the document at `position` ends; its size and its last byte are all that is checked."""
     if end - position < _MIN_DOCUMENT:
-        raise _invalid(f"BSON data has to be at least {_MIN_DOCUMENT} bytes")
+        raise invalid(f"BSON data has to be at least {_MIN_DOCUMENT} bytes")
     (size,) = _INT32.unpack_from(data, position)
     if size < _MIN_DOCUMENT or size > end - position:
-        raise _invalid(f"Invalid BSON object size: {size}")
+        raise invalid(f"Invalid BSON object size: {size}")
     document_stop = position + int(size)
     if data[document_stop - 1]:
-        raise _invalid("BSON object not terminated with EOO")
+        raise invalid("BSON object not terminated with EOO")
     return document_stop
 
 
@@ -61,6 +69,55 @@ def documents_between(data: bytes, position: int, end: int) -> tuple[bytes, ...]
     return tuple(documents)
 
 
+def documents_in_steps(
+    data: bytes, position: int, end: int, most: int
+) -> Generator[None, None, tuple[list[bytes], int]]:
+    """Return the same, in steps, and how many documents there are; of more than `most` none are returned."""
+    documents: list[bytes] = []
+    count = 0
+    while position < end:
+        stop = document_end(data, position, end)
+        if count < most:
+            documents.append(data[position:stop])
+        elif count == most:
+            documents = []
+        count += 1
+        if count % _STEP == 0:
+            yield
+            if count > most:
+                stop, more = _past_equals(data, position, stop, end)
+                count += more
+        position = stop
+    return documents, count
+
+
+def _past_equals(data: bytes, position: int, stop: int, end: int) -> tuple[int, int]:
+    """Return where the documents end that equal the one at `position`, by the thousand, and their number."""
+    size = stop - position
+    if size > _EQUALS_BYTES:
+        return stop, 0
+    many = _EQUALS_BYTES // size
+    equals, more = data[position:stop] * many, 0
+    while data.startswith(equals, stop, end):
+        stop, more = stop + len(equals), more + many
+    return stop, more
+
+
+def count_elements(data: bytes, start: int, end: int) -> Generator[None, None, int]:
+    """Return, in steps, how many elements a document or an array has. Raises `InvalidMessage`."""
+    count = 0
+    position, stop = start + _INT32.size, end - 1
+    while position < stop:
+        name_end = data.find(b"\0", position + 1, stop)
+        if name_end < 0:
+            raise InvalidMessage(ErrorCode.OVERFLOW, "a string of the message has no end")
+        position = value_end(data, data[position], name_end + 1, stop)
+        count += 1
+        if count % _STEP == 0:
+            yield
+    return count
+
+
 def read_c_string(data: bytes, position: int, end: int) -> tuple[str, int]:
     """Return the string that ends with a zero byte, and where what follows it begins."""
     stop = data.find(b"\0", position, end)
@@ -69,7 +126,7 @@ def read_c_string(data: bytes, position: int, end: int) -> tuple[str, int]:
     try:
         return data[position:stop].decode(), stop + 1
     except UnicodeDecodeError as error:
-        raise _invalid(f"a string of the message is not UTF-8: {error.reason}") from error
+        raise invalid(f"a string of the message is not UTF-8: {error.reason}") from error
 
 
 def c_string(text: str) -> bytes:
@@ -86,35 +143,49 @@ def first_key(document: bytes) -> str:
     return read_c_string(document, _MIN_DOCUMENT, len(document))[0]
 
 
-def keys(document: bytes) -> frozenset[str]:
-    """Return a document's top-level keys. Raises `InvalidMessage` where its elements are not well framed."""
-    names = []
+def names(document: bytes) -> Iterator[str]:
+    """Iterate over a document's top-level keys. Raises `InvalidMessage` for what is not well framed."""
     position, end = _INT32.size, len(document) - 1
     while position < end:
         kind = document[position]
         name, position = read_c_string(document, position + 1, end)
-        names.append(name)
-        position = _value_end(document, kind, position, end)
-    return frozenset(names)
+        yield name
+        position = value_end(document, kind, position, end)
 
 
-def _value_end(document: bytes, kind: int, position: int, end: int) -> int:
+def keys(document: bytes) -> frozenset[str]:
+    """Return a document's top-level keys. Raises `InvalidMessage` where its elements are not well framed."""
+    return frozenset(names(document))
+
+
+def value_end(document: bytes, kind: int, position: int, end: int) -> int:
+    """Return where the value of a BSON type ends that begins at `position`. Raises `InvalidMessage`."""
     if kind in _FIXED:
         position += _FIXED[kind]
     elif kind in _PREFIXED:
         need(document, position, _INT32.size, end)
         (size,) = _INT32.unpack_from(document, position)
         if size < 0:
-            raise _invalid(f"a value cannot be {size} bytes long")
+            raise invalid(f"a value cannot be {size} bytes long")
         position += int(size) + _PREFIXED[kind]
     elif kind == _REGEX:
         position = read_c_string(document, position, end)[1]
         position = read_c_string(document, position, end)[1]
     else:
-        raise _invalid(f"Unrecognized BSON type {kind}")
+        raise invalid(f"Unrecognized BSON type {kind}")
     if position > end:
-        raise _invalid("a value reaches beyond the end of its document")
+        raise invalid("a value reaches beyond the end of its document")
     return position
+
+
+def keys_in_steps(document: bytes) -> Generator[None, None, frozenset[str]]:
+    """Return the same as `keys`, in steps."""
+    found = set()
+    for count, name in enumerate(names(document), 1):
+        found.add(name)
+        if count % _STEP == 0:
+            yield
+    return frozenset(found)
 
 
 def check_outgoing(document: bytes) -> None:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import bson
 
 from mongowire import framing
-from mongowire.checksum import crc32c
+from mongowire.checksum import crc32c, crc32c_in_steps
 from mongowire.codes import ErrorCode
 from mongowire.errors import InvalidMessage
 from mongowire.header import HEADER, HEADER_SIZE, OpCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Generator, Iterable, Mapping
 
 __all__ = [
     "CHECKSUM_PRESENT",
@@ -55,10 +55,14 @@ def decode_document(data: bytes) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class DocumentSequence:
-    """A section of kind 1: the documents of one array field, sent beside the body."""
+    """A section of kind 1: the documents of one array field, sent beside the body.
+
+    `left_out` is how many documents it had that were too many to be kept.
+    """
 
     identifier: str
     documents: tuple[bytes, ...]
+    left_out: int = 0
 
     @classmethod
     def of(cls, identifier: str, documents: Iterable[Mapping[str, Any]]) -> DocumentSequence:
@@ -213,6 +217,16 @@ class OpReply:
 
 def checksum_of(payload: bytes, *, request_id: int, response_to: int) -> bytes:
     """Return the four bytes that close an OP_MSG whose payload, without them, is `payload`."""
+    return _UINT32.pack(crc32c(payload, _begun(payload, request_id, response_to)))
+
+
+def checksum_in_steps(payload: bytes, *, request_id: int, response_to: int) -> Generator[None, None, bytes]:
+    """Return the same as `checksum_of`, in steps."""
+    value = yield from crc32c_in_steps(payload, _begun(payload, request_id, response_to))
+    return _UINT32.pack(value)
+
+
+def _begun(payload: bytes, request_id: int, response_to: int) -> int:
+    """Return the checksum of the header, to be continued with the payload."""
     size = HEADER_SIZE + len(payload) + _CHECKSUM_SIZE
-    header = HEADER.pack(size, request_id, response_to, OpCode.MSG)
-    return _UINT32.pack(crc32c(payload, crc32c(header)))
+    return crc32c(HEADER.pack(size, request_id, response_to, OpCode.MSG))

@@ -6,6 +6,7 @@ The codes and the texts of what is refused are those that a server answers with.
 from __future__ import annotations
 
 import struct
+from typing import TYPE_CHECKING
 
 from mongowire import framing
 from mongowire.codes import ErrorCode
@@ -18,8 +19,14 @@ from mongowire.messages import (
     OpMsg,
     OpQuery,
     OpReply,
+    checksum_in_steps,
     checksum_of,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+    from mongowire.pieces import Steps
 
 _REQUIRED_BITS = 0xFFFF
 _KNOWN_REQUIRED = CHECKSUM_PRESENT | MORE_TO_COME
@@ -44,12 +51,7 @@ def parse_msg(payload: bytes, *, request_id: int, response_to: int) -> OpMsg:
     if len(payload) < _UINT32.size:
         raise InvalidMessage(ErrorCode.OVERFLOW, "OP_MSG is too short for its flag bits")
     (flags,) = _UINT32.unpack_from(payload)
-    if flags & _REQUIRED_BITS & ~_KNOWN_REQUIRED:
-        raise InvalidMessage(
-            ErrorCode.ILLEGAL_OP_MSG_FLAG,
-            f"Message contains illegal flags value: Ob{flags:032b}",
-            fatal=True,
-        )
+    _check_flags(flags)
     if not flags & CHECKSUM_PRESENT and _is_body_alone(payload):
         body = payload[_BODY_AT:]
         return (
@@ -68,6 +70,38 @@ def parse_msg(payload: bytes, *, request_id: int, response_to: int) -> OpMsg:
         exhaust_allowed=bool(flags & EXHAUST_ALLOWED),
         checksum=bool(flags & CHECKSUM_PRESENT),
     )
+
+
+def parse_msg_in_steps(payload: bytes, *, request_id: int, response_to: int, most: int) -> Steps[OpMsg]:
+    """Read an OP_MSG as `parse_msg` does, but of a sequence of more than `most` documents the length."""
+    if len(payload) < _UINT32.size or _is_body_alone(payload):
+        return parse_msg(payload, request_id=request_id, response_to=response_to)
+    (flags,) = _UINT32.unpack_from(payload)
+    _check_flags(flags)
+    end = _sections_end(payload, flags)
+    body, sequences = yield from _Sections(payload, end).read_in_steps(most)
+    if flags & CHECKSUM_PRESENT:
+        given = payload[:end]
+        if payload[end:] != (
+            yield from checksum_in_steps(given, request_id=request_id, response_to=response_to)
+        ):
+            raise _mismatch()
+    return OpMsg(
+        body,
+        sequences,
+        more_to_come=bool(flags & MORE_TO_COME),
+        exhaust_allowed=bool(flags & EXHAUST_ALLOWED),
+        checksum=bool(flags & CHECKSUM_PRESENT),
+    )
+
+
+def _check_flags(flags: int) -> None:
+    if flags & _REQUIRED_BITS & ~_KNOWN_REQUIRED:
+        raise InvalidMessage(
+            ErrorCode.ILLEGAL_OP_MSG_FLAG,
+            f"Message contains illegal flags value: Ob{flags:032b}",
+            fatal=True,
+        )
 
 
 def _is_body_alone(payload: bytes) -> bool:
@@ -90,9 +124,11 @@ def _sections_end(payload: bytes, flags: int) -> int:
 
 def _verify_checksum(payload: bytes, end: int, request_id: int, response_to: int) -> None:
     if payload[end:] != checksum_of(payload[:end], request_id=request_id, response_to=response_to):
-        raise InvalidMessage(
-            ErrorCode.CHECKSUM_MISMATCH, "OP_MSG checksum does not match contents", fatal=True
-        )
+        raise _mismatch()
+
+
+def _mismatch() -> InvalidMessage:
+    return InvalidMessage(ErrorCode.CHECKSUM_MISMATCH, "OP_MSG checksum does not match contents", fatal=True)
 
 
 class _Sections:
@@ -109,9 +145,30 @@ class _Sections:
         while position < self._end:
             position = self._section(self._payload[position], position + 1)
         if self._body is None:
-            raise InvalidMessage(ErrorCode.MISSING_OP_MSG_BODY, "OP_MSG messages must have a body")
+            raise _no_body()
         if self._sequences:
-            self._check_body_against_sequences(self._body)
+            self._check_body_against_sequences(framing.keys(self._body))
+        return self._body, tuple(self._sequences)
+
+    def read_in_steps(self, most: int) -> Steps[tuple[bytes, tuple[DocumentSequence, ...]]]:
+        """Read the same in steps; of a sequence of more than `most` documents the length alone is kept."""
+        position = _UINT32.size
+        while position < self._end:
+            kind = self._payload[position]
+            if kind == _KIND_SEQUENCE:
+                name, start, end = self._sequence_at(position + 1)
+                documents, count = yield from framing.documents_in_steps(self._payload, start, end, most)
+                left_out = count - len(documents)
+                self._sequences.append(DocumentSequence(name, tuple(documents), left_out))
+                position = end
+            else:
+                position = self._section(kind, position + 1)
+            yield
+        if self._body is None:
+            raise _no_body()
+        if self._sequences:
+            names = yield from framing.keys_in_steps(self._body)
+            self._check_body_against_sequences(names)
         return self._body, tuple(self._sequences)
 
     def _section(self, kind: int, position: int) -> int:
@@ -131,6 +188,13 @@ class _Sections:
         return end
 
     def _read_sequence(self, position: int) -> int:
+        name, start, end = self._sequence_at(position)
+        documents = framing.documents_between(self._payload, start, end)
+        self._sequences.append(DocumentSequence(name, documents))
+        return end
+
+    def _sequence_at(self, position: int) -> tuple[str, int, int]:
+        """Return a sequence's name, and from where to where its documents stand."""
         if len(self._sequences) == _MAX_SEQUENCES:
             raise InvalidMessage(
                 ErrorCode.TOO_MANY_DOCUMENT_SEQUENCES, "Too many document sequences in OP_MSG", fatal=True
@@ -139,23 +203,24 @@ class _Sections:
         name, position = framing.read_c_string(self._payload, position + _INT32.size, end)
         if any(sequence.identifier == name for sequence in self._sequences):
             raise InvalidMessage(ErrorCode.DUPLICATE_OP_MSG_SEQUENCE, f"Duplicate document sequence: {name}")
-        documents = framing.documents_between(self._payload, position, end)
-        self._sequences.append(DocumentSequence(name, documents))
-        return end
+        return name, position, end
 
     def _skip(self, kind: int, position: int) -> int:
         if kind == _KIND_SECURITY_TOKEN:
             return framing.read_c_string(self._payload, position, self._end)[1]
         return framing.document_end(self._payload, position, self._end)
 
-    def _check_body_against_sequences(self, body: bytes) -> None:
-        names = framing.keys(body)
+    def _check_body_against_sequences(self, names: Container[str]) -> None:
         for sequence in self._sequences:
             if sequence.identifier in names:
                 raise InvalidMessage(
                     ErrorCode.OP_MSG_SEQUENCE_IN_BODY,
                     f"Duplicate field between body and document sequence {sequence.identifier}",
                 )
+
+
+def _no_body() -> InvalidMessage:
+    return InvalidMessage(ErrorCode.MISSING_OP_MSG_BODY, "OP_MSG messages must have a body")
 
 
 def parse_query(payload: bytes) -> OpQuery:

@@ -9,10 +9,12 @@ from fakeserver.access.privileges import CLUSTER, Privilege, Privileges, Resourc
 from fakeserver.errors import CommandError
 from fakeserver.sessions import uid_of
 from mongowire.codes import ErrorCode
+from mongowire.header import MAX_MESSAGE_SIZE
 
 if TYPE_CHECKING:
     from fakeserver.access.scram import ScramConversation
     from fakeserver.access.users import User, UserStore
+    from fakeserver.parameters import ServerParameters
 
 _BYPASS: Final = (
     Privilege(Resource("admin"), frozenset({"createUser", "createRole", "grantRole"})),
@@ -65,6 +67,13 @@ class Identity:
     def session_user(self) -> str:
         """Its user as sessions tell it: `name@db`."""
         return ", ".join(f"{name}@{db}" for db, name in sorted(self._names.items()))
+
+    def largest_message(self, parameters: ServerParameters) -> int:
+        """Return how many bytes a message may have: few, as long as nobody has logged in."""
+        if self._names:
+            return MAX_MESSAGE_SIZE
+        size: int = parameters["preAuthMaximumMessageSizeBytes"]
+        return size
 
     def users(self, store: UserStore) -> list[User]:
         """Return the users as they are now: one that was dropped is authenticated no more."""

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import bson
 from bson import CodecOptions, DBRef, Timestamp
 
+from fakeserver.commands.statements import MAX_BATCH
 from fakeserver.errors import CommandError
 from fakeserver.idl import duplicate_field, type_name
+from fakeserver.interrupts import check_for_interrupt, interruptible
 from fakeserver.pipeline import PASS, Action, Disconnect, Silence, Stage, Step
 from fakeserver.read_preference import check_read_preference
 from mongowire.codes import ErrorCode
-from mongowire.errors import InvalidMessage
-from mongowire.messages import MORE_TO_COME, OpMsg, OpQuery
+from mongowire.errors import InvalidMessage, RemoteProtocolError
+from mongowire.framing import names
+from mongowire.messages import MORE_TO_COME, OpMsg, OpQuery, decode_document
+from mongowire.pieces import Decoder, Unread, too_deep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fakeserver.request import RequestContext
+    from mongowire.connection import Envelope, Message
+    from mongowire.pieces import Steps
+
+T = TypeVar("T")
 
 _UNSUPPORTED_OP_QUERY: Final = 352
 _OP_QUERY_REMOVED: Final = 5739101
@@ -26,6 +34,10 @@ _NO_DB: Final = 40571
 _NO_SEQUENCES: Final = 40472
 _SECONDARY_OK: Final = 1 << 2
 _DEEPEST: Final = 200
+_LARGE_BYTES: Final = 1 << 18
+"""What is larger is decoded piece by piece: it would keep others from their turn."""
+_SURELY_SHALLOW: Final = 7 * _DEEPEST
+"""How many bytes it takes at least to nest that deep."""
 _OBJECT: Final = b"\3"
 _ARRAY: Final = b"\4"
 _REFERENCE: Final = b"$ref\0"
@@ -48,10 +60,12 @@ class Parse(Stage):
             return PASS
         request.silent = bool(request.flags & MORE_TO_COME)
         try:
-            message = request.envelope.parse()
+            envelope = request.envelope
+            large = len(envelope.payload) > _LARGE_BYTES or envelope.rest is not None
+            message = _read_large(envelope) if large else envelope.parse()
             if type(message) is OpMsg:
                 request.message = message
-                request.command = _decode(message)
+                request.command = _decode_large(request, message) if large else _decode(message)
             elif isinstance(message, OpQuery):
                 request.message = message
                 request.command = _decode_query(message)
@@ -61,8 +75,48 @@ class Parse(Stage):
             if error.fatal:
                 return Disconnect(error.message)
             raise CommandError(error.code, error.message) from error
+        except RemoteProtocolError as error:
+            return Disconnect(str(error))
         request.name = next(iter(request.command), "")
         return PASS
+
+
+def _read_large(envelope: Envelope) -> Message:
+    """Read a large message with yield points. Raises `InvalidMessage`."""
+    return _taken(envelope.parse_in_steps(most=MAX_BATCH))
+
+
+def _taken(steps: Steps[T]) -> T:
+    """Take all steps of some work, with yield points between them."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+        check_for_interrupt()
+
+
+def _decode_large(request: RequestContext, message: OpMsg) -> dict[str, Any]:
+    """Decode a large message with yield points; arrays of more documents than a command takes hold none."""
+    spec = request.node.commands.get(message.command_name)
+    counted = spec.sequences if spec is not None else ()
+    decoder = Decoder(_decode_piece, deepest=_DEEPEST, counted=counted, most=MAX_BATCH)
+    command = _taken(decoder.document(message.body, top=True))
+    for sequence in message.sequences:
+        command[sequence.identifier] = (
+            Unread(sequence.left_out) if sequence.left_out else _taken(decoder.documents(sequence.documents))
+        )
+    return command
+
+
+def _decode_piece(piece: bytes, around: int) -> dict[str, Any]:
+    """Decode a part of a message, `around` which there are so many documents and arrays."""
+    value = decode_document(piece)
+    may_be_deep = (around or len(piece) > _SURELY_SHALLOW) and _may_be_deep(piece, around)
+    if may_be_deep and _depth(value) + around > _DEEPEST:
+        raise too_deep(_DEEPEST)
+    return _plain(value) if _REFERENCE in piece else value
 
 
 def _decode(message: OpMsg) -> dict[str, Any]:
@@ -81,9 +135,9 @@ def _documents_of(message: OpMsg) -> Iterator[bytes]:
         yield from sequence.documents
 
 
-def _may_be_deep(document: bytes) -> bool:
+def _may_be_deep(document: bytes, around: int = 0) -> bool:
     """Return whether BSON may be nested too deeply: few documents have so many objects and arrays in them."""
-    return document.count(_OBJECT) + document.count(_ARRAY) > _DEEPEST
+    return document.count(_OBJECT) + document.count(_ARRAY) + around > _DEEPEST
 
 
 def _depth(value: Any) -> int:
@@ -107,11 +161,17 @@ def _plain(value: Any) -> Any:
     return [_plain(element) for element in value] if isinstance(value, list) else value
 
 
+def _decode_body(message: OpQuery) -> dict[str, Any]:
+    if len(message.query) <= _LARGE_BYTES:
+        return message.decode()
+    return _taken(Decoder(_decode_piece, deepest=_DEEPEST).document(message.query))
+
+
 def _decode_query(message: OpQuery) -> dict[str, Any]:
     """Turn a legacy query into the command that it stands for."""
     if not message.is_command:
         raise CommandError(_OP_QUERY_REMOVED, "OP_QUERY is no longer supported")
-    command = message.decode()
+    command = _decode_body(message)
     preference = None
     if next(iter(command), "") in {"$query", "query"}:
         preference = command.get("$readPreference")
@@ -214,9 +274,23 @@ def _check_duplicates(request: RequestContext, message: OpMsg | OpQuery) -> None
     body = message.body if isinstance(message, OpMsg) else message.query
     if fields is None or not fields.may_repeat(command, body):
         return
-    repeated = bson.decode(body, codec_options=_NOTICING).repeated
+    repeated = _repeated(body) if len(body) > _LARGE_BYTES else _decode_noticing(body)
     if repeated is not None and repeated in fields.by_name:
         raise duplicate_field(f"{request.name}.{repeated}")
+
+
+def _decode_noticing(body: bytes) -> str | None:
+    return bson.decode(body, codec_options=_NOTICING).repeated
+
+
+def _repeated(body: bytes) -> str | None:
+    """Return the first key that a large body holds twice."""
+    seen = set()
+    for name in interruptible(names(body)):
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
 
 
 def _hear_cluster_time(request: RequestContext, told: Any) -> None:
