@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from benchmarks import request_cost, storage
+from benchmarks import large_requests, request_cost, storage
 
 
 @pytest.mark.slow
@@ -27,3 +27,12 @@ def test_each_operation_of_storage_has_a_cost_at_each_size() -> None:
         assert list(row) == ["3", "5"]
         assert all(each >= 0 for each in row.values())
     assert len(storage.table(report).splitlines()) == 2 + len(report["cpu_us"])
+
+
+@pytest.mark.slow
+def test_each_large_request_has_a_cost() -> None:
+    report = asyncio.run(large_requests.run(size=30, joined=5, rounds=1))
+    assert report["beside_a_transaction"]["ratio"] > 0
+    shown = large_requests.table(report)
+    for part in ("writes", "joins", "refusals"):
+        assert all(name in shown for name in report[part])
