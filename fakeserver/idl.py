@@ -184,9 +184,10 @@ class Field:
         return value
 
     def _check_range(self, value: Any) -> None:
-        if self.minimum is not None and value < self.minimum:
+        number = float(value.to_decimal()) if isinstance(value, Decimal128) else value
+        if self.minimum is not None and not number >= self.minimum:  # what is no number is in no range
             raise _out_of_range(self.name, f">= {self.minimum}", value)
-        if self.maximum is not None and value > self.maximum:
+        if self.maximum is not None and not number <= self.maximum:
             raise _out_of_range(self.name, f"<= {self.maximum}", value)
 
     def _check_inside(self, value: Any, path: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fakeserver.commands import default_table
+from fakeserver.commands.count import limit_of
 from fakeserver.commands.distinct import index_to_scan
 from fakeserver.commands.find import check_bounds
 from fakeserver.commands.plan_stages import Wanted, tree
@@ -85,7 +86,8 @@ def _statement(name: str, command: Mapping[str, Any]) -> _Statement:
     if name == "findAndModify":
         kind = "findAndDelete" if command.get("remove", False) else "findAndUpdate"
         return _Statement(kind, command, wanted, {**parts, "limit": 1})
-    parts |= {"skip": command.get("skip", 0), "limit": abs(command.get("limit", 0))}
+    limit = limit_of(command) if name == "count" else abs(command.get("limit", 0))
+    parts |= {"skip": command.get("skip", 0), "limit": limit}
     if name == "find":
         parts |= {
             "projection": command.get("projection"),

@@ -14,6 +14,7 @@ from fakeserver.errors import CommandError
 from fakeserver.idl import GENERIC, Field, Fields, truth, type_name, whole
 from fakeserver.sessions import lsid_of, uid_of
 from fakeserver.storage.matching import compile_filter
+from fakeserver.storage.values import exact
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ def profile(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     if level > 0 and ctx.node.is_mongos:
         raise CommandError(ErrorCode.BAD_VALUE, "Profiling is not permitted on mongoS")
     profiling.slow_ms = command.get("slowms", profiling.slow_ms)
-    profiling.sample_rate = float(command.get("sampleRate", profiling.sample_rate))
+    profiling.sample_rate = float(exact(command.get("sampleRate", profiling.sample_rate)))
     if "filter" in command:
         _set_filter(ctx, command["filter"])
     if level in _PROFILE_LEVELS:

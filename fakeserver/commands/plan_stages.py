@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fakeserver.storage.printing import show_document
 from fakeserver.storage.search_rules import is_served_by
-from fakeserver.storage.values import SCALARS
+from fakeserver.storage.values import INT64_MAX, SCALARS
 
 if TYPE_CHECKING:
     from fakeserver.storage.engine import Document, Explanation, IndexSpec, Query
@@ -123,7 +123,7 @@ def _around(wanted: Wanted, told: Explanation, plan: Document) -> Document:
         return plan
     sorts = bool(query.sort) and not told.is_sorted
     if sorts:
-        bound = {"limitAmount": query.skip + query.limit} if query.limit else {}
+        bound = {"limitAmount": min(query.skip + query.limit, INT64_MAX)} if query.limit else {}
         plan = {
             "stage": "SORT",
             "sortPattern": dict(query.sort or {}),

@@ -20,6 +20,7 @@ from fakeserver.storage.values import (
     MISSING,
     copy_value,
     exact,
+    is_nan,
     is_number,
     is_object,
     order,
@@ -110,7 +111,7 @@ def _check_path(name: str) -> None:
 
 def _range(spec: Mapping[str, Any]) -> _Range:
     step, unit, bounds = spec["step"], spec.get("unit"), spec["bounds"]
-    if not is_number(step) or not exact(step) > 0:
+    if not is_number(step) or is_nan(step) or exact(step) <= 0:
         raise CommandError(
             5733401, "The step parameter in a range statement must be a strictly positive numeric value"
         )

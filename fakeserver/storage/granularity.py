@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import math
 from bisect import bisect_left, bisect_right
 from fractions import Fraction
 from typing import Any, Final
@@ -12,7 +13,7 @@ from bson import Decimal128
 from fakeserver.errors import CommandError
 from fakeserver.storage.arithmetic import integer
 from fakeserver.storage.decimal_functions import rounded
-from fakeserver.storage.values import exact
+from fakeserver.storage.values import INT64_MAX, exact, is_finite
 
 _UNKNOWN: Final = 40257
 _POWERS: Final = "POWERSOF2"
@@ -70,7 +71,9 @@ class Rounder:
         self._series = _SERIES.get(name)
 
     def up(self, value: Any) -> Any:
-        """Return the least number of the series that is greater; zero stays zero."""
+        """Return the least number of the series that is greater; zero and infinity stay what they are."""
+        if not is_finite(value):
+            return value
         number = Fraction(exact(value))
         if number == 0:
             return value
@@ -82,7 +85,9 @@ class Rounder:
         return _like(found, value)
 
     def down(self, value: Any) -> Any:
-        """Return the greatest number of the series that is less; zero stays zero."""
+        """Return the greatest number of the series that is less; zero and infinity stay what they are."""
+        if not is_finite(value):
+            return value
         number = Fraction(exact(value))
         if number == 0:
             return value
@@ -114,7 +119,7 @@ def _power_of_two(number: Fraction, value: Any, *, up: bool) -> Any:
         power /= 2
         if power == number:
             power /= 2
-    if isinstance(value, int) and power >= 1:
+    if isinstance(value, int) and 1 <= power <= INT64_MAX:
         return integer(int(power))
     return _like(power, value)
 
@@ -122,4 +127,7 @@ def _power_of_two(number: Fraction, value: Any, *, up: bool) -> Any:
 def _like(number: Fraction, value: Any) -> Any:
     if isinstance(value, Decimal128):
         return rounded(decimal.Context(prec=40).divide(decimal.Decimal(number.numerator), number.denominator))
-    return float(number)
+    try:
+        return float(number)
+    except OverflowError:  # beyond the largest double
+        return math.inf

@@ -18,7 +18,6 @@ from fakeserver.storage.regex import compile_regex, source_of
 from fakeserver.storage.values import (
     INT32_MAX,
     INT32_MIN,
-    INT64_MAX,
     MISSING,
     TYPE_CODES,
     exact,
@@ -26,6 +25,7 @@ from fakeserver.storage.values import (
     is_finite,
     is_nan,
     is_number,
+    not_an_integer,
     order,
     rank,
     type_name,
@@ -154,14 +154,11 @@ def membership(operator_name: str, argument: Any, fold: Fold | None) -> Test:
 
 
 def _size(argument: Any, _name: str, _condition: Mapping[str, Any], _fold: Fold | None) -> Test:
-    field = f"$size: {show(argument)}"
-    if not is_number(argument):
-        raise _bad(f"Failed to parse $size. Expected a number in: {field}")
-    size = whole(argument)
-    if size is None:
-        raise _bad(f"Failed to parse $size. Expected an integer: {field}")
-    if size < 0:
-        raise _bad(f"Failed to parse $size. Expected a non-negative number in: {field}")
+    size, reason = whole(argument), not_an_integer(argument)
+    if size is not None and size < 0:
+        reason = reason or "Expected a non-negative number in"
+    if reason is not None:
+        raise _bad(f"Failed to parse $size. {reason}: $size: {show(argument)}")
     return lambda value: isinstance(value, list) and len(value) == size
 
 
@@ -248,13 +245,10 @@ def _mask(argument: Any, name: str) -> int:
         return int.from_bytes(argument, "little")
     if not is_number(argument):
         raise _bad(f"{name} takes an Array, a number, or a BinData but received: {shown}")
-    bits = whole(argument)
-    if bits is None or bits < 0:
-        problem = "Expected an integer" if bits is None else "Expected a non-negative number in"
-        raise CommandError(ErrorCode.FAILED_TO_PARSE, f"{problem}: {shown}")
-    if bits > INT64_MAX:
-        raise CommandError(ErrorCode.FAILED_TO_PARSE, f"Cannot represent as a 64-bit integer: {shown}")
-    return bits
+    bits, reason = whole(argument), not_an_integer(argument)
+    if reason is None and bits is not None and bits >= 0:
+        return bits
+    raise CommandError(ErrorCode.FAILED_TO_PARSE, f"{reason or 'Expected a non-negative number in'}: {shown}")
 
 
 def _mask_of(positions: list[Any]) -> int:

@@ -25,7 +25,7 @@ from fakeserver.storage.match_operators import is_operators
 from fakeserver.storage.matching import compile_filter, equalities, refuse_expr
 from fakeserver.storage.planning import covered, index_key
 from fakeserver.storage.projecting import compile_projection
-from fakeserver.storage.scanning import matches, metadata, read_for, select
+from fakeserver.storage.scanning import looked_up, matches, metadata, read_for, select
 from fakeserver.storage.scope import Scope
 from fakeserver.storage.search_rules import check_searches, metadata_of, metadata_of_pipeline
 from fakeserver.storage.stages import compile_pipeline
@@ -177,7 +177,7 @@ class MongomockEngine:
         collection = self._collections.get(ns)
         if collection is None:
             return []
-        keys = _looked_up(collection, Query({path: value}), self._plain_scope)
+        keys = looked_up(collection, Query({path: value}), self._plain_scope)
         return None if keys is None else [collection.store[key] for key in keys]
 
     def explain(self, ns: Namespace, query: Query, *, run: bool) -> Explanation:

@@ -108,6 +108,6 @@ def _probabilities(argument: Any, scope: Scope, compile_operand: Compile) -> tup
     for each in found:
         if not is_number(each):
             raise CommandError(7750302, message + show(each))
-        if not 0 <= exact(each) <= 1:
+        if is_nan(each) or not 0 <= exact(each) <= 1:
             raise CommandError(7750303, message + show(each))
     return tuple(float(exact(each)) for each in found)

@@ -14,7 +14,7 @@ from fakeserver.storage.metadata import DISTANCE
 from fakeserver.storage.planning import reading
 from fakeserver.storage.search_rules import check_searches
 from fakeserver.storage.sorting import check_sort, key_values, sort_documents
-from fakeserver.storage.values import SCALARS, identity
+from fakeserver.storage.values import INT64_MAX, SCALARS, identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -50,8 +50,8 @@ def _scan(
     collection: Kept | None, query: Query, scope: Scope, examined: Examined | None = None
 ) -> list[tuple[Hashable, Document]]:
     limit = query.limit
-    stop = query.skip + limit if limit else None
-    keys = None if collection is None else _looked_up(collection, query, scope)
+    stop = min(query.skip + limit, INT64_MAX) if limit else None
+    keys = None if collection is None else looked_up(collection, query, scope)
     if collection is not None and keys is not None:
         if examined is not None:
             examined.keys = examined.documents = len(keys[:stop])
@@ -100,7 +100,7 @@ def read_for(
 ) -> list[Document]:
     """Return the documents for a pipeline: those which its first stages will drop may be left out."""
     wanted = reading(pipeline, options)
-    keys = _looked_up(collection, wanted, scope)
+    keys = looked_up(collection, wanted, scope)
     if keys is not None:
         return [collection.store[key] for key in keys]
     collection.readers += 1
@@ -125,7 +125,7 @@ def _sorted(
     return [(keys[id(document)], document) for document in documents]
 
 
-def _looked_up(collection: Kept, query: Query, scope: Scope) -> list[Hashable] | None:
+def looked_up(collection: Kept, query: Query, scope: Scope) -> list[Hashable] | None:
     """Return the keys of what equals a scalar, where that is all that a filter says and needs no plan."""
     wanted = query.filter
     if len(wanted) != 1 or scope.fold is not None or query.hint:

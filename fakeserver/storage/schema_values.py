@@ -112,6 +112,14 @@ def unique_items(argument: Any) -> Check:
     return check
 
 
+def _is_within(value: Any, limit: Any, beyond: Callable[[Any, Any], bool], *, strictly: bool) -> bool:
+    """Return whether a number is not beyond a limit. What is no number is within a limit that is none."""
+    if is_nan(value) or is_nan(limit):
+        return is_nan(value) and is_nan(limit) and not strictly
+    number, bound = exact(value), exact(limit)
+    return not beyond(number, bound) and not (strictly and number == bound)
+
+
 def limit(name: str, opposite: Callable[[Any, Any], bool]) -> Callable[[Mapping[str, Any]], Check]:
     """Return the maker of a check of a number; `exclusiveMinimum` and its like make the limit one too far."""
     exclusive = f"exclusive{name.capitalize()}"
@@ -131,9 +139,7 @@ def limit(name: str, opposite: Callable[[Any, Any], bool]) -> Callable[[Mapping[
             raise must_be(name, "a number", limit)
 
         def check(value: Any) -> Details:
-            if not is_number(value) or is_nan(value):
-                return []
-            if not opposite(exact(value), exact(limit)) and not (strictly and exact(value) == exact(limit)):
+            if not is_number(value) or _is_within(value, limit, opposite, strictly=strictly):
                 return []
             details = violation(name, limit, value, "comparison failed")
             details[0]["specifiedAs"] |= {exclusive: True} if strictly else {}
@@ -186,9 +192,14 @@ def matching_pattern(argument: Any) -> Check:
 
 
 def _divides(divisor: Any, value: Any) -> bool:
-    """Return whether a number is a multiple of another; what is infinite or no number is none."""
-    if not (is_finite(divisor) and is_finite(value)):
+    """Return whether a number is a multiple of another; what is infinite or no number is none.
+
+    Of infinity zero alone is one: what is left of a division by it is the number itself.
+    """
+    if not is_finite(value) or is_nan(divisor):
         return False
+    if not is_finite(divisor):
+        return bool(exact(value) == 0)
     with decimal.localcontext(prec=_EXACT):
         return bool(to_decimal(value) % to_decimal(divisor) == 0)
 
@@ -197,7 +208,7 @@ def multiple_of(argument: Any) -> Check:
     """Return the check that a number is a multiple of another."""
     if not is_number(argument):
         raise must_be("multipleOf", "a number", argument)
-    if not exact(argument) > 0:
+    if not is_nan(argument) and exact(argument) <= 0:
         raise unparsable("$jsonSchema keyword 'multipleOf' must have a positive value")
 
     def check(value: Any) -> Details:

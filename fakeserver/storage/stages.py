@@ -39,8 +39,8 @@ from fakeserver.storage.unwinding import compile_unwind
 from fakeserver.storage.values import (
     MISSING,
     copy_value,
-    is_number,
     is_object,
+    not_an_integer,
     type_name,
     whole,
 )
@@ -224,25 +224,23 @@ def _sort(argument: Any, scope: Scope) -> Stage:
     return run
 
 
+def _amount(name: str, code: int, argument: Any) -> int:
+    count, reason = whole(argument), not_an_integer(argument)
+    if reason is None and count is not None and count >= 0:
+        return count
+    reason = reason or "Expected a non-negative number in"
+    raise CommandError(code, f"invalid argument to {name} stage: {reason}: {name}: {show(argument)}")
+
+
 def _limit(argument: Any, _scope: Scope) -> Stage:
-    count = whole(argument) if is_number(argument) else None
-    if count is None or count < 0:
-        kind = "a number" if not is_number(argument) else "a non-negative number"
-        raise CommandError(
-            _BAD_LIMIT, f"invalid argument to $limit stage: Expected {kind} in: $limit: {show(argument)}"
-        )
+    count = _amount("$limit", _BAD_LIMIT, argument)
     if count == 0:
         raise CommandError(15958, "the limit must be positive")
     return Flowing(lambda documents: islice(documents, count))
 
 
 def _skip(argument: Any, _scope: Scope) -> Stage:
-    count = whole(argument) if is_number(argument) else None
-    if count is None or count < 0:
-        kind = "a number" if not is_number(argument) else "a non-negative number"
-        raise CommandError(
-            _BAD_SKIP, f"invalid argument to $skip stage: Expected {kind} in: $skip: {show(argument)}"
-        )
+    count = _amount("$skip", _BAD_SKIP, argument)
     return Flowing(lambda documents: islice(documents, count, None))
 
 

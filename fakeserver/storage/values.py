@@ -263,6 +263,19 @@ def whole(value: Any) -> int | None:
     return max(-_LONG_MAX - 1, min(_LONG_MAX, int(number)))
 
 
+def not_an_integer(value: Any) -> str | None:
+    """Return why a value is no 64-bit integer, in a server's words, or None for one that is."""
+    if not is_number(value):
+        return "Expected a number in"
+    if isinstance(value, float) and is_nan(value):
+        return "Expected an integer, but found NaN in"
+    number = whole(value)
+    if number is not None and number == exact(value):
+        return None
+    fits = isinstance(value, float) and INT64_MIN <= value <= INT64_MAX
+    return "Expected an integer" if fits else "Cannot represent as a 64-bit integer"
+
+
 def is_finite(value: Any) -> bool:
     """Return whether a number is neither an infinity nor "not a number"."""
     number = exact(value)

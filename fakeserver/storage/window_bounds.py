@@ -244,7 +244,7 @@ def _check_order(lower: Bound, upper: Bound) -> None:
     if _UNBOUNDED in {str(lower), str(upper)}:
         return
     first, last = (0 if each == _CURRENT else each for each in (lower, upper))
-    if exact(first) > exact(last):
+    if order(first) > order(last):
         raise CommandError(5339900, f"Lower bound must not exceed upper bound: [{show(first)}, {show(last)}]")
 
 

@@ -20,6 +20,7 @@ from fakeserver.storage.values import (
     INT32_MIN,
     MISSING,
     exact,
+    is_nan,
     is_number,
     is_object,
     order,
@@ -236,7 +237,7 @@ def _alpha(argument: Mapping[str, Any]) -> decimal.Decimal:
     alpha = argument["alpha"]
     if not is_number(alpha):
         raise _failure("'alpha' must be a number")
-    if not 0 < exact(alpha) < 1:
+    if is_nan(alpha) or not 0 < exact(alpha) < 1:
         raise _failure(f"'alpha' must be between 0 and 1 (exclusive), found alpha: {show(alpha)}")
     return to_decimal(alpha)
 
@@ -296,7 +297,7 @@ def _check_scaled_window(operator: str, bounds: Bounds) -> None:
         ("Lower", bounds.lower, "greater", 1),
         ("Upper", bounds.upper, "less", -1),
     ):
-        if is_number(bound) and exact(bound) * sign > 0:
+        if is_number(bound) and not is_nan(bound) and exact(bound) * sign > 0:
             raise _failure(
                 f"{name} specified bound cannot be {word} than 0 (the current doc), as {operator} must ensure"
                 " that the current document being processed is always within the configured window."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from bson import Code
+from bson import Code, Decimal128
 from talking import REPLICA_SET, STANDALONE, Deployment, lsid, play
 
 from fakeserver import ClusterSpec
@@ -80,6 +80,13 @@ CLUSTERED = {"key": {"_id": 1}, "unique": True}
         ({"aggregate": "c", "pipeline": [], "cursor": {"batchSize": -1}}, 51024),
         ({"aggregate": "c", "pipeline": [], "cursor": {"batchSize": "a"}}, 14),
         ({"aggregate": "c", "pipeline": [1], "cursor": {}}, 14),
+        ({"count": "c", "limit": "a"}, 14),
+        ({"count": "c", "limit": 1.5}, 9),
+        ({"count": "c", "limit": float("inf")}, 9),
+        ({"count": "c", "limit": -(2**63)}, 2),
+        ({"explain": {"count": "c", "limit": float("-inf")}}, 9),
+        ({"profile": 1, "sampleRate": Decimal128("NaN")}, 51024),
+        ({"profile": 1, "sampleRate": Decimal128("1.5")}, 51024),
         ({"insert": "c", "documents": [{}], "lsid": lsid(), "txnNumber": 1, "stmtIds": [{}]}, 14),
         ({"insert": "c", "documents": [{}], "lsid": lsid(), "txnNumber": 1, "stmtId": "a"}, 14),
     ],

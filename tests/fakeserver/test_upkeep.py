@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from access import ADMIN, log_in_as
+from bson import Decimal128
 from talking import REPLICA_SET, STANDALONE, Deployment, Talker, play, play_live
 
 from fakeserver import ClusterSpec
@@ -48,6 +49,16 @@ def test_a_write_that_is_held_back_keeps_to_its_max_time() -> None:
 async def profiled(talker: Talker) -> list[dict[str, Any]]:
     reply = await talker.ok({"find": "system.profile", "$db": "db"})
     return list(reply["cursor"]["firstBatch"])
+
+
+@pytest.mark.parametrize("rate", [1, 0.5, Decimal128("0.5")], ids=str)
+def test_a_sample_rate_is_any_number(rate: Any) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        await talker.ok({"profile": 0, "sampleRate": rate, "$db": "db"})
+        assert (await talker.ok({"profile": -1, "$db": "db"}))["sampleRate"] == float(str(rate))
+
+    play(scenario)
 
 
 def test_the_profiler_records_the_operations_of_its_database() -> None:

@@ -128,6 +128,9 @@ def test_null_and_missing_are_at_most_and_at_least_null() -> None:
         ),
         ({"a": {"$bitsAllClear": -1}}, 9, "Expected a non-negative number in: $bitsAllClear: -1"),
         ({"a": {"$bitsAllClear": 1.5}}, 9, "Expected an integer: $bitsAllClear: 1.5"),
+        ({"a": {"$bitsAllClear": 2.0**63}}, 9, "Cannot represent as a 64-bit integer: $bitsAllClear: "),
+        ({"a": {"$size": float("nan")}}, 2, "$size. Expected an integer, but found NaN in: $size: nan"),
+        ({"a": {"$size": float("inf")}}, 2, "$size. Cannot represent as a 64-bit integer: $size: inf"),
         (
             {"a": {"$bitsAllClear": "x"}},
             2,

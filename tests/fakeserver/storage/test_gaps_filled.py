@@ -16,6 +16,7 @@ from pipelines import piped, refusal
 from fakeserver.storage.granularity import Rounder
 
 Document = dict[str, Any]
+INFINITY = float("inf")
 
 
 def day(number: int, month: int = 3) -> dt.datetime:
@@ -88,6 +89,8 @@ DENSIFY_REFUSALS: list[tuple[Any, int, str]] = [
     (1, 9, "The $densify stage specification must be an object, found int"),
     ({"field": "t"}, 40414, "BSON field '$densify.range' is missing but a required field"),
     ({"step": 0, "bounds": "full"}, 5733401,
+     "The step parameter in a range statement must be a strictly positive numeric value"),
+    ({"step": Decimal128("NaN"), "bounds": "full"}, 5733401,
      "The step parameter in a range statement must be a strictly positive numeric value"),
     ({"step": 0.5, "unit": "day", "bounds": "full"}, 6586400,
      "The step parameter in a range statement must be a whole number when densifying a date range"),
@@ -265,6 +268,10 @@ def test_every_document_is_in_one_bucket(values: list[int], wanted: int) -> None
         ("POWERSOF2", 8, 4, 16),
         ("POWERSOF2", 0.3, 0.25, 0.5),
         ("POWERSOF2", 0, 0, 0),
+        ("POWERSOF2", 2**63 - 1, 2**62, 2.0**63),
+        ("R5", 1.7e308, 1.6e308, INFINITY),
+        ("R5", INFINITY, INFINITY, INFINITY),
+        ("POWERSOF2", Decimal128("Infinity"), Decimal128("Infinity"), Decimal128("Infinity")),
     ],
 )
 def test_a_number_is_rounded_to_its_neighbours_in_the_series(

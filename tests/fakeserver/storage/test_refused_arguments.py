@@ -9,7 +9,7 @@ import pytest
 from bson import Binary, Code, Decimal128
 from pipelines import piped, refusal
 
-from fakeserver.storage.values import is_finite, whole
+from fakeserver.storage.values import is_finite, not_an_integer, whole
 
 DAY = dt.datetime(2020, 5, 17)  # noqa: DTZ001 -- BSON dates are decoded as naive UTC
 INFINITY, NAN = float("inf"), float("nan")
@@ -92,7 +92,7 @@ BRANCH = {"case": True, "then": 1}
         ({"$round": [1.5, 101]}, 51083),
         ({"$round": [-(2**63), -1]}, 51080),
         ({"$add": [DAY, INFINITY]}, 15),
-        ({"$subtract": [DAY, 2**62]}, 15),
+        ({"$subtract": [DAY, -(2**63)]}, 15),
         ({"$subtract": [DAY, "a"]}, 14),
         ({"$dateFromParts": {"year": 1, "month": -5}}, 31034),
         ({"$dateFromParts": {"year": Decimal128("NaN")}}, 40515),
@@ -207,6 +207,38 @@ def test_a_walk_of_a_graph_is_refused(changed: dict[str, Any], code: int) -> Non
 )
 def test_a_number_is_a_whole_one_or_finite(value: Any, integer: int | None, *, finite: bool) -> None:
     assert (whole(value), is_finite(value)) == (integer, finite)
+
+
+NOT_WHOLE, TOO_LARGE = "Expected an integer", "Cannot represent as a 64-bit integer"
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (1, None),
+        (-(2.0**63), None),
+        (Decimal128("1E+2"), None),
+        ("a", "Expected a number in"),
+        (True, "Expected a number in"),
+        (1.5, NOT_WHOLE),
+        (NAN, "Expected an integer, but found NaN in"),
+        (INFINITY, TOO_LARGE),
+        (2.0**63, TOO_LARGE),
+        (Decimal128("1.5"), TOO_LARGE),
+        (Decimal128("NaN"), TOO_LARGE),
+        (Decimal128("1E6144"), TOO_LARGE),
+    ],
+    ids=str,
+)
+def test_why_a_value_is_no_integer_is_told_by_its_type(value: Any, reason: str | None) -> None:
+    assert not_an_integer(value) == reason
+
+
+@pytest.mark.parametrize("name", ["$limit", "$skip"])
+def test_a_limit_of_a_pipeline_is_a_whole_number(name: str) -> None:
+    for value, reason in ((1.5, NOT_WHOLE), (INFINITY, TOO_LARGE), (-1, "Expected a non-negative number in")):
+        _, text = refusal([], {name: value})
+        assert text == f"invalid argument to {name} stage: {reason}: {name}: {value}"
 
 
 @pytest.mark.parametrize("value", ["a", None, Binary(b"a")], ids=str)
