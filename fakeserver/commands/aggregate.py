@@ -72,11 +72,11 @@ FIELDS: Final = Fields.of(
 def aggregate(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Return what a pipeline makes of a collection, or of a database."""
     target = first_argument(request)
-    ns = Namespace(ctx.db, target if isinstance(target, str) else _WHOLE_DATABASE)
+    ns = Namespace(ctx.db, target if type(target) is str else _WHOLE_DATABASE)
     pipeline: Pipeline = request["pipeline"]
     names = [stage_name(stage) for stage in pipeline]
     _check_known(names, ctx.node.profile.max_wire_version)
-    _check_order(names, whole_database=not isinstance(target, str))
+    _check_order(names, whole_database=type(target) is not str)
     check_matches(pipeline)
     if request.get("apiStrict", False):
         _check_strict(pipeline)

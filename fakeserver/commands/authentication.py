@@ -130,7 +130,7 @@ def getnonce(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
 def speculate(ctx: CommandContext, attempt: dict[str, Any]) -> Reply | None:
     """Return the answer to a hello's `speculativeAuthenticate`, None for one that fails for any reason."""
     db = attempt.get("db", EXTERNAL if attempt.get("mechanism") == _X509 else None)
-    if not isinstance(db, str):
+    if type(db) is not str:
         return None
     fields = {name: value for name, value in attempt.items() if name != "db"}
     try:
@@ -144,7 +144,7 @@ def speculate(ctx: CommandContext, attempt: dict[str, Any]) -> Reply | None:
 
 def _payload(command: dict[str, Any]) -> bytes:
     payload = command["payload"]
-    return payload.encode() if isinstance(payload, str) else bytes(payload)
+    return payload.encode() if type(payload) is str else bytes(payload)
 
 
 def _failure(ctx: CommandContext, conversation: ScramConversation, error: CommandError) -> CommandError:

@@ -222,7 +222,7 @@ def list_commands(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
 def get_log(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Return the newest lines of a log, or the logs' names for `*`."""
     name = first_argument(command)
-    if not isinstance(name, str):
+    if type(name) is not str:
         raise CommandError(
             ErrorCode.TYPE_MISMATCH,
             f"Argument to getLog must be of type String; found {name} of type {type(name).__name__}",

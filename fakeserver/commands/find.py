@@ -143,7 +143,7 @@ def check_bounds(request: Mapping[str, Any], hint: Any, collection: Collection |
     bounds = [request[name] for name in ("min", "max") if request.get(name)]
     if not bounds:
         return
-    if not isinstance(hint, str):
+    if type(hint) is not str:
         raise CommandError(51173, "When using min()/max() a hint of which index to use must be provided")
     if collection is None or hint not in collection.indexes:
         return

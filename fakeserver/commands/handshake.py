@@ -112,11 +112,11 @@ def _authentication(ctx: CommandContext, command: dict[str, Any], attempt: dict[
 
 def _user_name(wanted: Any) -> tuple[str, str]:
     """Return database and name of `db.user`, or of `{user, db}`. Raises `CommandError` 2."""
-    if isinstance(wanted, str):
+    if type(wanted) is str:
         db, dot, name = wanted.partition(".")
         if dot:
             return db, name
-    elif isinstance(wanted.get("user"), str) and isinstance(wanted.get("db"), str):
+    elif type(wanted.get("user")) is str and type(wanted.get("db")) is str:
         return wanted["db"], wanted["user"]
     raise CommandError(ErrorCode.BAD_VALUE, "UserName must contain a '.' separated database.user pair")
 

@@ -289,7 +289,7 @@ def _check_text(document: Mapping[str, Any], key: Mapping[str, Any]) -> None:
     if "other" in kinds[first:last]:
         raise _refused(document, "'text' fields in index must all be adjacent")
     weights = document.get("weights", {})
-    if not isinstance(weights, dict | str):
+    if type(weights) is not str and not isinstance(weights, dict):
         raise _refused(document, "text index option 'weights' must be an object")
     for weight in weights.values() if isinstance(weights, dict) else ():
         if not is_number(weight):
@@ -321,7 +321,7 @@ def _as_text_index(shown: Mapping[str, Any]) -> dict[str, Any]:
     """Return the specification of a text index as it is kept: its fields as weights, and one key for all."""
     key: dict[str, Any] = {}
     given = shown.get("weights", {})
-    weights = {given: 1} if isinstance(given, str) else dict(given)
+    weights = {given: 1} if type(given) is str else dict(given)
     for name, kind in shown["key"].items():
         if kind == "text":
             key |= {"_fts": "text", "_ftsx": 1}

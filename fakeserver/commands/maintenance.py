@@ -67,7 +67,7 @@ def plan_cache_clear(_ctx: CommandContext, _command: dict[str, Any]) -> Reply:
 def data_size(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Return how many bytes a collection's documents take."""
     name = first_argument(command)
-    ns = Namespace.parse(name) if isinstance(name, str) else Namespace("", "")
+    ns = Namespace.parse(name) if type(name) is str else Namespace("", "")
     if not ns.db or not ns.collection:
         raise CommandError(ErrorCode.INVALID_NAMESPACE, f"Invalid namespace specified '{name}'")
     stats = ctx.catalog.engine.stats(ns)

@@ -86,7 +86,7 @@ def _code(request: Mapping[str, Any], name: str) -> str | None:
 
 def _output(ctx: CommandContext, out: Any) -> tuple[str, Namespace | None]:
     """Return how and where the results go: nowhere if inline. Raises `CommandError`."""
-    if isinstance(out, str):
+    if type(out) is str:
         out = {"replace": out}
     unknown = next((name for name in out if name not in _OUT_OPTIONS), None)
     if unknown is not None:
@@ -101,7 +101,7 @@ def _output(ctx: CommandContext, out: Any) -> tuple[str, Namespace | None]:
             raise CommandError(ErrorCode.BAD_VALUE, "'db' is not supported when output mode is 'inline'")
         return "inline", None
     name, db = out[ways[0]], out.get("db", ctx.db)
-    if not isinstance(name, str) or not isinstance(db, str):
+    if type(name) is not str or type(db) is not str:
         raise CommandError(ErrorCode.BAD_VALUE, f"'{ways[0]}' and 'db' must be strings")
     return ways[0], Namespace(db, name)
 

@@ -111,7 +111,7 @@ def _expiry(collection: Collection, seconds: Any) -> Int64 | None:
         )
     if seconds == "off":
         return None
-    if isinstance(seconds, str):
+    if type(seconds) is str:
         raise CommandError(
             ErrorCode.INVALID_OPTIONS,
             "Invalid string value for the 'clusteredIndex::expireAfterSeconds' option. Got:"

@@ -148,7 +148,7 @@ def _cursor_facts(ctx: CommandContext, cursor: Cursor) -> Document:
 def kill_op(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Have an operation end. As a server does, say only that it was tried."""
     number = command["op"]
-    if not isinstance(number, str):
+    if type(number) is not str:
         operations.kill(ctx.node, whole(number))
     return {"info": "attempting to kill op"}
 

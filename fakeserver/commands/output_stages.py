@@ -82,7 +82,7 @@ def parse(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], stage:
 def _out_target(ns: Namespace, spec: Any) -> Namespace:
     if type(spec) is str:
         return Namespace(ns.db, spec)
-    if isinstance(spec, dict) and isinstance(spec.get("db"), str) and isinstance(spec.get("coll"), str):
+    if isinstance(spec, dict) and type(spec.get("db")) is str and type(spec.get("coll")) is str:
         return Namespace(spec["db"], spec["coll"])
     raise CommandError(16990, f"$out only supports a string or object argument, but found {type_name(spec)}")
 
@@ -244,15 +244,13 @@ def _parse_merge(
 ) -> Merge:
     if type(spec) is not str and not isinstance(spec, dict):
         raise CommandError(51182, f"$merge requires a string or object argument, but found {type_name(spec)}")
-    options: dict[str, Any] = {"into": spec} if isinstance(spec, str) else dict(spec)
+    options: dict[str, Any] = dict(spec) if isinstance(spec, dict) else {"into": spec}
     _MERGE.check(options, "$merge")
     let: Mapping[str, Any] = options.get("let", {})
     into = options["into"]
-    target = (
-        Namespace(ns.db, into) if isinstance(into, str) else Namespace(into.get("db", ns.db), into["coll"])
-    )
+    target = Namespace(ns.db, into) if type(into) is str else Namespace(into.get("db", ns.db), into["coll"])
     named = options.get("on", "_id")
-    on: tuple[str, ...] = (named,) if isinstance(named, str) else tuple(named)
+    on: tuple[str, ...] = (named,) if type(named) is str else tuple(named)
     matched, not_matched = options.get("whenMatched", "merge"), options.get("whenNotMatched", "insert")
     _check_mode("whenMatched", matched, _WHEN_MATCHED)
     _check_mode("whenNotMatched", not_matched, _WHEN_NOT_MATCHED)

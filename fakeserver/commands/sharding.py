@@ -66,7 +66,7 @@ def flush_router_config(_ctx: CommandContext, _command: dict[str, Any]) -> Reply
 def check_metadata_consistency(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Return the inconsistencies between the shards, of which there are none."""
     target = first_argument(command)
-    name = target if isinstance(target, str) else "$cmd.aggregate"
+    name = target if type(target) is str else "$cmd.aggregate"
     return {"cursor": {"firstBatch": [], "id": Int64(0), "ns": f"{ctx.db}.{name}"}}
 
 
@@ -102,7 +102,7 @@ def balancer_stop(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
 def enable_sharding(_ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Prepare a database for sharded collections, which it needs no more."""
     name = first_argument(command)
-    if not isinstance(name, str) or not name or "." in name:
+    if type(name) is not str or not name or "." in name:
         raise CommandError(ErrorCode.INVALID_NAMESPACE, f"invalid db name specified: {name}")
     return {}
 
@@ -144,7 +144,7 @@ def shard_collection(ctx: CommandContext, command: dict[str, Any]) -> Reply:
 
 
 def _namespace(name: Any) -> Namespace:
-    if not isinstance(name, str):
+    if type(name) is not str:
         raise CommandError(
             ErrorCode.TYPE_MISMATCH,
             f"BSON field 'shardCollection.shardCollection' is the wrong type '{type_name(name)}',"

@@ -136,7 +136,7 @@ def compile_bucket_auto(argument: Any, scope: Scope) -> Stage:
 
 
 def _check_group_by(expression: Any) -> None:
-    if isinstance(expression, str) and len(expression) > 1 and expression.startswith("$"):
+    if type(expression) is str and len(expression) > 1 and expression.startswith("$"):
         return
     if is_object(expression) and next(iter(expression), "").startswith("$"):
         return
@@ -164,7 +164,7 @@ def _buckets(value: Any) -> int:
 
 
 def _rounder(name: Any) -> Rounder:
-    if not isinstance(name, str):
+    if type(name) is not str:
         raise CommandError(
             40261,
             f"The $bucketAuto 'granularity' field must be a string, but found type: {type_name(name)}",

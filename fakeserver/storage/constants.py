@@ -24,7 +24,7 @@ def constant(argument: Any, scope: Scope, compile_operand: Callable[[Any], Evalu
 
 def is_constant(argument: Any) -> bool:
     """Return whether an expression names no field of a document, and nothing that changes by itself."""
-    if isinstance(argument, str):
+    if type(argument) is str:
         return not argument.startswith("$") or _is_known_variable(argument)
     if isinstance(argument, list):
         return all(map(is_constant, argument))

@@ -126,7 +126,7 @@ def _range(spec: Mapping[str, Any]) -> _Range:
             raise CommandError(ErrorCode.FAILED_TO_PARSE, f"unknown time unit value: {unit}")
     if isinstance(bounds, list):
         _check_bounds(bounds, step, unit)
-    elif not isinstance(bounds, str):
+    elif type(bounds) is not str:
         raise CommandError(
             5733404,
             "The bounds in a range statement must be the string 'full', 'partition', or an ascending array of"

@@ -295,7 +295,7 @@ _MIXED = "$arrayToObject requires a consistent input format. Elements mustall be
 
 
 def _object_key(value: Any, wrong_type: CommandError, null_byte: int) -> str:
-    if not isinstance(value, str):
+    if type(value) is not str:
         raise wrong_type
     if "\0" in value:
         raise CommandError(null_byte, "Key field cannot contain an embedded null byte")

@@ -47,7 +47,7 @@ def _zone(name: str, value: Any) -> dt.tzinfo | None:
         return dt.UTC
     if value is None:
         return None
-    if not isinstance(value, str):
+    if type(value) is not str:
         raise CommandError(
             40517, f"{name} requires a string for the timezone argument, but was given a {type_name(value)}"
         )
@@ -208,7 +208,7 @@ def _date_to_string(given: dict[str, Any]) -> Any:
         return given.get("onNull")
     if where is None or nullish(pattern):
         return None
-    if not isinstance(pattern, str):
+    if type(pattern) is not str:
         raise CommandError(
             18533, "$dateToString requires that 'format' be a string, found: " + type_name(pattern)
         )
@@ -240,7 +240,7 @@ def _date_from_string(given: dict[str, Any]) -> Any:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, str):
+    if type(value) is str:
         return value
     raise CommandError(
         ErrorCode.CONVERSION_FAILURE,
@@ -338,7 +338,7 @@ def _week_start(name: str, given: Mapping[str, Any]) -> int:
     if nullish(value) or given["unit"] != "week":
         return _SUNDAY
     short = [day[:3] for day in calendar.WEEKDAYS]
-    if not isinstance(value, str) or value[:3].lower() not in short:
+    if type(value) is not str or value[:3].lower() not in short:
         raise CommandError(
             ErrorCode.FAILED_TO_PARSE,
             f"{name} parameter 'startOfWeek' value parsing failed :: caused by :: unknown day of week value:"

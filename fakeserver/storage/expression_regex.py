@@ -37,7 +37,7 @@ def _searching(name: str, nothing: Callable[[], Any], search: Callable[[Pattern,
     def _call(parts: dict[str, Any]) -> Any:
         pattern = _pattern(name, parts["regex"], parts.get("options"))
         text = parts["input"]
-        if not nullish(text) and not isinstance(text, str):
+        if not nullish(text) and type(text) is not str:
             raise CommandError(51104, f"{name} needs 'input' to be of type string")
         if pattern is None or nullish(text):
             return nothing()
@@ -50,9 +50,7 @@ def _searching(name: str, nothing: Callable[[], Any], search: Callable[[Pattern,
 
 def _is_constant(argument: Any) -> bool:
     """Return whether an argument means itself, so that a server looks at it before there is a document."""
-    return not isinstance(argument, dict | list) and not (
-        isinstance(argument, str) and argument.startswith("$")
-    )
+    return not isinstance(argument, dict | list) and not (type(argument) is str and argument.startswith("$"))
 
 
 def _check_names(name: str, parts: Mapping[str, Any]) -> None:
@@ -66,17 +64,17 @@ def _check_names(name: str, parts: Mapping[str, Any]) -> None:
 
 def _pattern(name: str, regex: Any, options: Any) -> Pattern | None:
     """Return the expression, None where it is null or missing. Raises `CommandError` for what is none."""
-    if not nullish(regex) and not isinstance(regex, str | Regex | re.Pattern):
+    if not nullish(regex) and type(regex) is not str and not isinstance(regex, Regex | re.Pattern):
         raise CommandError(51105, f"{name} needs 'regex' to be of type string or regex")
-    if not nullish(options) and not isinstance(options, str):
+    if not nullish(options) and type(options) is not str:
         raise CommandError(51106, f"{name} needs 'options' to be of type string")
     if isinstance(regex, Regex) and regex.flags and not nullish(options):
         raise CommandError(
             51107, f"{name}: found regex option(s) specified in both 'regex' and 'option' fields"
         )
-    if isinstance(regex, str) and "\0" in regex:
+    if type(regex) is str and "\0" in regex:
         raise CommandError(51109, f"{name}: regular expression cannot contain an embedded null byte")
-    if isinstance(options, str) and "\0" in options:
+    if type(options) is str and "\0" in options:
         raise CommandError(51110, f"{name}: regular expression options cannot contain an embedded null byte")
     if nullish(regex):
         return None

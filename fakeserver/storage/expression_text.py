@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from string import ascii_lowercase, ascii_uppercase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from bson import DatetimeMS, Decimal128, Timestamp
+from bson import Code, Timestamp
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.expression_arrays import search_index
@@ -35,18 +34,21 @@ function = functions.function
 
 
 def _text(name: str, code: int, value: Any) -> str:
-    if not isinstance(value, str):
+    if type(value) is not str:
         raise CommandError(code, f"{name} requires a string argument, found: {type_name(value)}")
     return value
+
+
+_WITH_TEXT: Final = frozenset({"string", "int", "long", "double", "decimal", "date", "timestamp"})
 
 
 def _plain(value: Any) -> str:
     """Return a value as text where an operator asks for text: null is none, and not every type has one."""
     if nullish(value):
         return ""
-    if isinstance(value, bool) or not (
-        isinstance(value, str | int | float | Decimal128 | dt.datetime | DatetimeMS | Timestamp)
-    ):
+    if isinstance(value, Code) and value.scope is None:
+        return str(value)
+    if type_name(value) not in _WITH_TEXT:
         raise CommandError(16007, f"can't convert from BSON type {type_name(value)} to String")
     return show(value) if isinstance(value, Timestamp) else text_of(value)
 
@@ -55,7 +57,7 @@ def _plain(value: Any) -> str:
 @null_in
 def _concat(*values: Any) -> str:
     for value in values:
-        if not isinstance(value, str):
+        if type(value) is not str:
             raise CommandError(16702, f"$concat only supports strings, not {type_name(value)}")
     check_text(sum(map(len, values)))
     return checked_text("".join(values))
@@ -151,7 +153,7 @@ _substring_bytes("$substrBytes")
 @null_in
 def _split(value: Any, separator: Any) -> list[str]:
     for code, which, text in ((40085, "first", value), (40086, "second", separator)):
-        if not isinstance(text, str):
+        if type(text) is not str:
             raise CommandError(
                 code,
                 f"$split requires an expression that evaluates to a string as a {which} argument, found: "
@@ -177,7 +179,7 @@ def _finding(name: str, codes: tuple[int, int], unit: Callable[[str], Any]) -> N
         if nullish(value):
             return None
         for code, which, text in ((codes[0], "first", value), (codes[1], "second", part)):
-            if not isinstance(text, str):
+            if type(text) is not str:
                 raise CommandError(
                     code, f"{name} requires a string as the {which} argument, found: {type_name(text)}"
                 )
@@ -197,14 +199,14 @@ def _trimming(name: str, trim: Callable[[str, str | None], str]) -> None:
         text = parts.get("input")
         if nullish(text):
             return None
-        if not isinstance(text, str):
+        if type(text) is not str:
             raise _not_text(50699, f"{name} requires its input to be a string", text)
         if "chars" not in parts:
             return trim(text, _WHITE_SPACE)
         chars = parts["chars"]
         if nullish(chars):
             return None
-        if not isinstance(chars, str):
+        if type(chars) is not str:
             raise _not_text(50700, f"{name} requires 'chars' to be a string", chars)
         return trim(text, chars) if chars else text
 
@@ -226,7 +228,7 @@ def _replacing(name: str, count: int) -> None:
     def _replace(parts: dict[str, Any]) -> Any:
         values = {key: parts.get(key) for key in _REPLACE_CODES}
         for key, value in values.items():
-            if not nullish(value) and not isinstance(value, str):
+            if not nullish(value) and type(value) is not str:
                 raise CommandError(
                     _REPLACE_CODES[key], f"{name} requires that '{key}' be a string, found: {show(value)}"
                 )

@@ -71,7 +71,7 @@ def _to_integer(value: Any, target: str, least: int, most: int) -> int:
         return int(value)
     if _is_date(value) and target == "long":
         return milliseconds(value)
-    if isinstance(value, str):
+    if type(value) is str:
         return _parsed_integer(value, least, most)
     if not is_number(value):
         raise _unsupported(value, target)
@@ -119,15 +119,15 @@ def _to_long(value: Any) -> Int64:
 def _to_double(value: Any) -> float:
     if _is_date(value):
         return float(milliseconds(value))
-    if not isinstance(value, str | bool) and not is_number(value):
+    if type(value) is not str and not isinstance(value, bool) and not is_number(value):
         raise _unsupported(value, "double")
-    if isinstance(value, str) and not _REAL.fullmatch(value):
+    if type(value) is str and not _REAL.fullmatch(value):
         raise _unparsable(value, "Did not consume whole string.")
     number = float(exact(value))
     if math.isinf(number) and not (
         isinstance(value, float) or str(value).lstrip("+-").lower().startswith("inf")
     ):
-        if isinstance(value, str):
+        if type(value) is str:
             raise _unparsable(value, "Out of range")
         raise _failed(f"Conversion would overflow target type in $convert with no onError value: {value}")
     return number
@@ -140,7 +140,7 @@ def _to_decimal(value: Any) -> Decimal128:
         return Decimal128(str(milliseconds(value)))
     if isinstance(value, bool):
         return Decimal128(str(int(value)))
-    if isinstance(value, str):
+    if type(value) is str:
         if not _REAL.fullmatch(value):
             raise _unparsable(value, "Failed to parse string to decimal")
         return _parsed_decimal(value)
@@ -167,7 +167,7 @@ def text_of(value: Any) -> str:
         return _date_text(value)
     if isinstance(value, float):
         return _double_text(value)
-    if isinstance(value, str | int | Decimal128 | ObjectId):
+    if type(value) is str or isinstance(value, int | Decimal128 | ObjectId):
         return str(value)
     raise _unsupported(value, "string")
 
@@ -220,7 +220,7 @@ def _parsed_date(text: str) -> dt.datetime:
 def _to_object_id(value: Any) -> ObjectId:
     if isinstance(value, ObjectId):
         return value
-    if not isinstance(value, str):
+    if type(value) is not str:
         raise _unsupported(value, "objectId")
     if len(value) != 24:  # noqa: PLR2004 -- the digits of an ObjectId
         reason = f"Invalid string length for parsing to OID, expected 24 but found {len(value)}"
@@ -275,7 +275,7 @@ def _convert(parts: dict[str, Any]) -> Any:
 
 def _wanted(target: Any) -> str:
     """Return the name of the type to convert to. Raises `CommandError` for what names none."""
-    if isinstance(target, str):
+    if type(target) is str:
         if target not in TYPE_CODES:
             raise CommandError(ErrorCode.BAD_VALUE, f"Unknown type name: {target}")
         return target
@@ -334,7 +334,7 @@ def _bson_size(value: Any) -> Any:
 @function("$binarySize")
 @null_in
 def _binary_size(value: Any) -> Any:
-    if isinstance(value, str):
+    if type(value) is str:
         return len(value.encode())
     if not isinstance(value, bytes):
         raise CommandError(

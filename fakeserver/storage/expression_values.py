@@ -25,7 +25,7 @@ _UUID_SUBTYPE: Final = 4
 def _to_uuid(value: Any) -> Any:
     if isinstance(value, uuid.UUID) or getattr(value, "subtype", None) == _UUID_SUBTYPE:
         return value
-    if not isinstance(value, str):
+    if type(value) is not str:
         raise CommandError(
             ErrorCode.CONVERSION_FAILURE,
             f"Unsupported conversion from {type_name(value)} to binData in $convert with no onError value",

@@ -65,7 +65,7 @@ class Compiler:
 
     def compile(self, expression: Any) -> Evaluate:
         """Return one expression as a function."""
-        if isinstance(expression, str) and expression.startswith("$"):
+        if type(expression) is str and expression.startswith("$"):
             return self._variable(expression[2:]) if expression.startswith("$$") else _field(expression[1:])
         if isinstance(expression, dict):
             return self._object(expression)

@@ -82,7 +82,7 @@ def _check_options(argument: dict[str, Any]) -> None:
         raise CommandError(ErrorCode.BAD_VALUE, f"Unknown argument to $geoNear: {unknown}")
     if "near" not in argument:
         raise CommandError(_NO_NEAR, "$geoNear requires a 'near' argument")
-    if not isinstance(argument.get("distanceField"), str):
+    if type(argument.get("distanceField")) is not str:
         raise CommandError(_NO_DISTANCE_FIELD, "$geoNear requires a 'distanceField' option as a String")
     _check_types(argument)
     for name, condition in (argument.get("query") or {}).items():

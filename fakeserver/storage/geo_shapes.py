@@ -91,7 +91,7 @@ def legacy(value: Any) -> Shape | None:
 
 def is_geojson(value: Any) -> TypeGuard[dict[str, Any]]:
     """Whether a value says that it is GeoJSON."""
-    return isinstance(value, dict) and isinstance(value.get("type"), str)
+    return isinstance(value, dict) and type(value.get("type")) is str
 
 
 def parse(value: Any) -> Shape:
@@ -155,7 +155,7 @@ def _check_crs(value: dict[str, Any]) -> None:
             ErrorCode.NOT_IMPLEMENTED,
             "polygons larger than a hemisphere are not supported by this fake server",
         )
-    if not isinstance(name, str) or name not in _CRS:
+    if type(name) is not str or name not in _CRS:
         raise BadShapeError(f"Unknown CRS name: {name}")
 
 

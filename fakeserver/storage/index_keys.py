@@ -36,7 +36,7 @@ def is_id_key(key: Mapping[str, Any]) -> bool:
 
 def sign_of(direction: Any) -> int:
     """Return 1 or -1 for the direction of a field in an index, 0 for the name of another kind of index."""
-    if isinstance(direction, str):
+    if type(direction) is str:
         return 0
     number = whole(direction)
     return (1 if exact(direction) > 0 else -1) if number is None else (number > 0) - (number < 0)

@@ -98,7 +98,7 @@ def regex_test(regex: Any, options: str = "") -> Test:
     same = order(Regex(*source_of(regex, options)))
 
     def test(value: Any) -> bool:
-        if isinstance(value, str):
+        if type(value) is str:
             return pattern.matches(value)
         return isinstance(value, _REGEXES) and order(value) == same
 
@@ -201,7 +201,7 @@ def type_aliases(alias: Any) -> tuple[str, ...]:
     """Return the types that a `$type` argument names: an alias, a number, or `number` for four of them."""
     if alias == "number":
         return ("int", "long", "double", "decimal")
-    if isinstance(alias, str):
+    if type(alias) is str:
         if alias not in TYPE_CODES:
             raise _bad(f"Unknown type name alias: {alias}")
         return (alias,)
@@ -215,11 +215,11 @@ def type_aliases(alias: Any) -> tuple[str, ...]:
 
 def _regex(argument: Any, _name: str, condition: Mapping[str, Any], _fold: Fold | None) -> Test:
     options = condition.get("$options", "")
-    if not isinstance(options, str):
+    if type(options) is not str:
         raise _bad("$options has to be a string")
-    if not isinstance(argument, str | Regex | re.Pattern):
+    if type(argument) is not str and not isinstance(argument, Regex | re.Pattern):
         raise _bad("$regex has to be a string")
-    if options and not isinstance(argument, str) and argument.flags & ~re.UNICODE:
+    if options and isinstance(argument, Regex | re.Pattern) and argument.flags & ~re.UNICODE:
         raise CommandError(_OPTIONS_TWICE, "options set in both $regex and $options")
     return regex_test(argument, options)
 

@@ -51,7 +51,7 @@ def _key(document: Any) -> Hashable:
 def meta_of(value: Any) -> str | None:
     """Return the name in `{$meta: name}` where it is one of a search's, None for other values."""
     name = value.get("$meta") if isinstance(value, dict) and len(value) == 1 else None
-    return name if isinstance(name, str) and name in NAMES else None
+    return name if type(name) is str and name in NAMES else None
 
 
 def require(name: str, meta: Readers | None) -> Callable[[Any], Any]:
@@ -72,7 +72,7 @@ def rank(name: str, value: Any) -> float:
 def check_sort_by(direction: Mapping[str, Any]) -> None:
     """Refuse a `{$meta: …}` in a sort that no server knows. Raises `CommandError`."""
     name = direction["$meta"]
-    if not isinstance(name, str):
+    if type(name) is not str:
         raise CommandError(
             ErrorCode.BAD_VALUE, f"Illegal $meta sort: $meta must be a string, not {type_name(name)}"
         )

@@ -61,7 +61,7 @@ def _names(keyword: str, argument: Any) -> list[str]:
     if not isinstance(argument, list):
         raise must_be(keyword, "an array", argument)
     for name in argument:
-        if not isinstance(name, str):
+        if type(name) is not str:
             raise must_be(keyword, "an array of strings", name)
     if not argument:
         raise unparsable(f"$jsonSchema keyword '{keyword}' cannot be an empty array")
@@ -257,7 +257,7 @@ def _dependency(name: str, needed: Any) -> Callable[[Mapping[str, Any]], dict[st
 
 
 def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
+    return type(value) is str
 
 
 def _is_list(value: Any) -> bool:

@@ -73,7 +73,7 @@ def json_type(alias: Any) -> tuple[str, ...]:
     """Return the BSON types that a type of JSON Schema names."""
     if alias == "integer":
         raise unparsable("$jsonSchema type 'integer' is not currently supported.")
-    if not isinstance(alias, str):
+    if type(alias) is not str:
         raise must_be("type", "either a string or an array of strings", alias)
     if alias not in _JSON_TYPES:
         raise CommandError(ErrorCode.BAD_VALUE, f"Unknown type name alias: {alias}")
@@ -179,12 +179,12 @@ def count(
 
 def matching_pattern(argument: Any) -> Check:
     """Return the check that a text matches a regular expression."""
-    if not isinstance(argument, str):
+    if type(argument) is not str:
         raise must_be("pattern", "a string", argument)
     regex = compile_regex(argument)
 
     def check(value: Any) -> Details:
-        if not isinstance(value, str) or regex.matches(value):
+        if type(value) is not str or regex.matches(value):
             return []
         return violation("pattern", argument, value, "regular expression did not match")
 

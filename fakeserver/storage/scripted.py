@@ -120,7 +120,7 @@ def _check_accumulator(argument: Any) -> None:
         if name not in _ACCUMULATOR_FIELDS:
             raise CommandError(4544706, f"$accumulator got an unexpected field: {name}")
         if name == "lang":
-            if not isinstance(value, str):
+            if type(value) is not str:
                 raise CommandError(4544704, f"$accumulator lang must be a string; found: {type_name(value)}")
             if value != "js":
                 raise CommandError(4544705, "$accumulator only supports lang: 'js'")

@@ -195,7 +195,7 @@ def _leaves(spec: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
 
 def _unset(argument: Any, _scope: Scope) -> Stage:
     paths = argument if isinstance(argument, list) else [argument]
-    if not paths or not all(isinstance(path, str) and path for path in paths):
+    if not paths or not all(type(path) is str and path for path in paths):
         raise CommandError(31002, "$unset specification must be a string or an array")
 
     removed = [split(path) for path in paths]
@@ -245,7 +245,7 @@ def _skip(argument: Any, _scope: Scope) -> Stage:
 
 
 def _count(argument: Any, _scope: Scope) -> Stage:
-    if not isinstance(argument, str) or not argument:
+    if type(argument) is not str or not argument:
         raise CommandError(40156, "the count field must be a non-empty string")
     if argument.startswith("$"):
         raise CommandError(40158, "the count field cannot be a $-prefixed path")

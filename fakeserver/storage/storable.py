@@ -71,7 +71,7 @@ def _check_name(document: Mapping[str, Any], names: Sequence[str], index: int, p
 
 
 def _check_text(document: Mapping[str, Any], name: str) -> None:
-    if not isinstance(document[name], str):
+    if type(document[name]) is not str:
         _refuse_reference(f"The DBRef {name} field must be a String, not a {type_name(document[name])}")
 
 

@@ -62,7 +62,7 @@ class TextIndex:
         weights = dict.fromkeys(names, 1.0)
         if isinstance(given, dict):
             weights |= {name: float(exact(weight)) for name, weight in given.items() if is_number(weight)}
-        elif isinstance(given, str):
+        elif type(given) is str:
             weights[given] = 1.0
         prefix = []
         for name, kind in spec.key.items():
@@ -78,7 +78,7 @@ class TextIndex:
 
     def _within(self, part: Mapping[str, Any], prefix: str, language: str) -> Iterator[Passage]:
         own = part.get(self.override)
-        if isinstance(own, str):
+        if type(own) is str:
             found = language_of(own)
             if found is None:
                 raise WriteError(_BAD_OVERRIDE, f"language override unsupported: {own}")
@@ -88,7 +88,7 @@ class TextIndex:
                 yield from self._at(value, f"{prefix}{name}", language)
 
     def _at(self, value: Any, path: str, language: str) -> Iterator[Passage]:
-        if isinstance(value, str):
+        if type(value) is str:
             weight = self.weights.get(path, self.weights.get(_WILDCARD))
             if weight is not None:
                 yield Passage(value, weight, language)

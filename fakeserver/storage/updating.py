@@ -296,7 +296,7 @@ def _check_positions(path: str, parts: tuple[str, ...]) -> None:
 
 
 def _check_rename(path: str, target: Any) -> None:
-    if not isinstance(target, str):
+    if type(target) is not str:
         raise WriteError(
             ErrorCode.BAD_VALUE,
             f"The 'to' field for $rename must be a string: {show_field(path, target)[1:-1]}",

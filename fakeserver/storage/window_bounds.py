@@ -185,7 +185,7 @@ def _documents(window: Mapping[str, Any], keys: Sequence[tuple[str, int]], scope
         raise _failure("'window' field that specifies documents cannot have other fields")
     lower, upper = (_bound(each, scope) for each in _pair(window["documents"]))
     for each in (lower, upper):
-        if not isinstance(each, str) and whole(each) is None:
+        if type(each) is not str and whole(each) is None:
             raise _failure("Numeric document-based bounds must be an integer")
     _check_order(lower, upper)
     bounds = Bounds("documents", lower, upper)
@@ -200,12 +200,12 @@ def _range(window: Mapping[str, Any], keys: Sequence[tuple[str, int]], scope: Sc
     if unit is not None:
         if set(window) != {"range", "unit"}:
             raise _failure("'window' field that specifies unit cannot have other fields besides 'range'")
-        if not isinstance(unit, str):
+        if type(unit) is not str:
             raise _failure("'unit' must be a string")
     elif len(window) != 1:
         raise _failure("'window' field that specifies range cannot have other fields besides 'unit'")
     for each in (lower, upper):
-        if isinstance(each, str):
+        if type(each) is str:
             continue
         if unit is not None and whole(each) is None:
             raise _failure("With 'unit', range-based bounds must be an integer")
@@ -228,14 +228,14 @@ def _pair(value: Any) -> list[Any]:
 
 
 def _bound(value: Any, scope: Scope) -> Bound:
-    if isinstance(value, str):
+    if type(value) is str:
         if value not in {_UNBOUNDED, _CURRENT}:
             raise _failure("Window bounds must be 'unbounded', 'current', or a number.")
         return value
     found = constant(value, scope, lambda each: compile_expression(each, scope))
     if found is MISSING:
         raise _failure("Window bounds expression must be a constant.")
-    if isinstance(found, str):
+    if type(found) is str:
         raise _failure("Window bounds must be 'unbounded', 'current', or a number.")
     return found
 

@@ -204,7 +204,7 @@ def _with_unit(operator: str, spec: Spec, keys: Keys, scope: Scope) -> Compute:
 
 def _unit_length(unit: Any) -> int:
     """Return a unit in milliseconds. Raises `CommandError` 9, and 5490710 for one that varies."""
-    if not isinstance(unit, str):
+    if type(unit) is not str:
         raise _failure(f"unit' must be a string, but got {type_name(unit)}")
     if unit not in calendar.UNITS:
         raise _failure(f"unknown time unit value: {unit}")

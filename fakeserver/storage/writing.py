@@ -63,13 +63,13 @@ def refuse_dollar(name: str, document: Document) -> None:
         return
     names = list(document)
     before = names[names.index(name) - 1] if names.index(name) else ""
-    if name == "$db" and not isinstance(document[name], str):
+    if name == "$db" and type(document[name]) is not str:
         raise _bad_reference(f"The DBRef $db field must be a String, not a {type_name(document[name])}")
     if name == "$db" and before != "$id":
         raise _bad_reference("Found $db field without a $id before it, which is invalid.")
     if name == "$id" and before != "$ref":
         raise _bad_reference("Found $id field without a $ref before it, which is invalid.")
-    if name == "$ref" and not isinstance(document[name], str):
+    if name == "$ref" and type(document[name]) is not str:
         raise _bad_reference(f"The DBRef $ref field must be a String, not a {type_name(document[name])}")
     if name == "$ref" and names[names.index(name) + 1 :][:1] != ["$id"]:
         raise _bad_reference("The DBRef $ref field must be followed by a $id field")

@@ -70,6 +70,7 @@ CLUSTERED = {"key": {"_id": 1}, "unique": True}
         ({"usersInfo": Code("u")}, 2),
         ({"createIndexes": "c", "indexes": [{"key": {"a": Code("text")}, "name": "a"}]}, 67),
         ({"aggregate": "c", "pipeline": [{"$out": Code("d")}], "cursor": {}}, 16990),
+        ({"aggregate": "c", "pipeline": [{"$out": {"db": Code("d", {}), "coll": "c"}}], "cursor": {}}, 16990),
         ({"aggregate": "c", "pipeline": [{"$merge": Code("d")}], "cursor": {}}, 51182),
         ({"aggregate": "c", "pipeline": [{"$merge": {}}], "cursor": {}}, 40414),
         ({"aggregate": "c", "pipeline": [{"$merge": {"into": 1}}], "cursor": {}}, 14),

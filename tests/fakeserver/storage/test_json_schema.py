@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from bson import Code, Decimal128
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.matching import compile_filter
 from fakeserver.storage.schema import compile_schema
 
 Document = dict[str, Any]
+NAN = float("nan")
 
 
 @pytest.mark.parametrize(
@@ -40,7 +42,18 @@ Document = dict[str, Any]
         ({"properties": {"a": {"items": {}, "additionalItems": False}}}, {"a": [1, 2]}, True),
         ({"properties": {"a": {"pattern": "^(?<n>x)"}}}, {"a": "x"}, True),
         ({"properties": {"a": {"multipleOf": 0.5}}}, {"a": 1.5}, True),
+        ({"properties": {"a": {"multipleOf": NAN}}}, {"a": 1}, False),
+        ({"properties": {"a": {"multipleOf": Decimal128("NaN")}}}, {"a": 1}, False),
+        ({"properties": {"a": {"multipleOf": Decimal128("NaN")}}}, {"a": "x"}, True),
+        ({"properties": {"a": {"multipleOf": float("inf")}}}, {"a": 1}, False),
+        ({"properties": {"a": {"multipleOf": float("inf")}}}, {"a": 0.0}, True),
+        ({"properties": {"a": {"minimum": Decimal128("NaN")}}}, {"a": 1}, False),
+        ({"properties": {"a": {"minimum": Decimal128("NaN")}}}, {"a": NAN}, True),
+        ({"properties": {"a": {"minimum": NAN}}}, {"a": Decimal128("1")}, False),
+        ({"properties": {"a": {"minimum": NAN, "exclusiveMinimum": True}}}, {"a": NAN}, False),
+        ({"properties": {"a": {"maximum": 1}}}, {"a": Decimal128("NaN")}, False),
     ],
+    ids=str,
 )
 def test_a_schema_accepts(schema: Document, document: Document, *, expected: bool) -> None:
     assert compile_filter({"$jsonSchema": schema})(document) is expected
@@ -102,7 +115,10 @@ def test_violations_come_in_the_order_of_the_server_not_of_the_schema() -> None:
         ({"minLength": 1.5}, 9),
         ({"multipleOf": "x"}, 14),
         ({"multipleOf": 0}, 9),
+        ({"multipleOf": float("-inf")}, 9),
         ({"pattern": 1}, 14),
+        ({"pattern": Code("x", {"a": 1})}, 14),
+        ({"required": [Code("a")]}, 14),
         ({"pattern": "("}, 51091),
         ({"enum": 1}, 14),
         ({"enum": []}, 9),
