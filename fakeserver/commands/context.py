@@ -39,11 +39,11 @@ class StatementLog(Protocol):
     """
 
     def executed(self, statement: int) -> Mapping[str, Any] | None:
-        """Return what statement `statement` answered when it was applied, or None if it was not yet."""
+        """Return what is recorded of a statement that was applied, or None if it was not yet."""
         ...
 
     def record(self, statement: int, result: Mapping[str, Any]) -> None:
-        """Remember the result of a statement that was applied."""
+        """Remember what a statement that was applied did (`op`, `_id`) and answered (`result`, `image`)."""
         ...
 
     def before_write(self, statement: int) -> None:

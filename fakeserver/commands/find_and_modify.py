@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.commands import delete, update
 from fakeserver.commands.reading import check_uuid, namespace, query_of
@@ -10,6 +11,7 @@ from fakeserver.commands.statements import Batch
 from fakeserver.commands.table import CommandTable, Reply
 from fakeserver.errors import CommandError
 from fakeserver.idl import Field, Fields
+from fakeserver.storage.printing import show_document
 from fakeserver.storage.projecting import compile_projection
 from fakeserver.storage.scope import Scope
 from fakeserver.storage.values import copy_value
@@ -61,16 +63,62 @@ def find_and_modify(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         ctx,
         validated=not request.get("bypassDocumentValidation", False),
         first_id=int(request.get("stmtId", 0)),
+        image=_image(request),
     )
 
     def write(accept: Accept) -> Document:
         run = _remove if request.get("remove", False) else _update
         return run(ctx, ns, request, accept)
 
-    reply: Reply = dict(batch.attempt(0, ns, write))  # a copy: what was recorded stays as it is
+    # A copy: what was recorded stays as it is.
+    reply: Reply = dict(batch.attempt(0, ns, write, partial(_again, request)))
     if batch.retried:
         reply["retriedStmtId"] = batch.retried[0]
     return reply
+
+
+def _again(request: Mapping[str, Any], recorded: Mapping[str, Any]) -> Document:
+    """Return the result of a statement that was executed.
+
+    Raises `CommandError` 40606, 40608, 40611 or 40612 where it was another one than the request states, 217
+    where it left no image of the document: only a findAndModify does.
+    """
+    op, result = recorded["op"], recorded["result"]
+    image = _image(request)
+    _check_again(request, op, image, recorded["image"])
+    if op == "i" and image == "before":
+        last_error = {"n": 1, "updatedExisting": False, "upserted": recorded["_id"]}
+        return {"lastErrorObject": last_error, "value": None}
+    if "lastErrorObject" not in result or image != recorded["image"]:
+        raise CommandError(
+            ErrorCode.INCOMPLETE_TRANSACTION_HISTORY,
+            f"Retrying a findAndModify operation with session id {show_document(request['lsid'])} and txn"
+            f" number {request['txnNumber']} after it has been executed but the {_IMAGES[image]} is no longer"
+            " available",
+        )
+    return dict(result)
+
+
+def _check_again(request: Mapping[str, Any], op: str, image: str, stored: str) -> None:
+    asked = f"findAndModify retry request: {show_document(request)}"
+    for kind, name, code in (("d", "remove", 40606), ("i", "upsert", 40608)):
+        if op == kind and not request.get(name, False):
+            raise CommandError(
+                code, f"{asked} is not compatible with previous write in the transaction of type: {op}"
+            )
+    if op == "u" and stored and image != stored:
+        raise CommandError(
+            40611 if image == "after" else 40612,
+            f"{asked} wants the document {image} update returned, but only {stored} update document is"
+            " stored",
+        )
+
+
+def _image(request: Mapping[str, Any]) -> str:
+    return "after" if request.get("new", False) else "before"
+
+
+_IMAGES: Final = {"before": "preImage", "after": "postImage"}
 
 
 def _check(request: Mapping[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """Running the statements of a write: validation, retries, and the oplog, for one document after another.
 
-Retryable Writes, server side: a statement that was executed answers with its recorded result and does
-nothing.
+Retryable Writes, server side: a statement that was executed answers with what is recorded of it and does
+nothing. A server does not look whether it is the same statement, but at what the oplog says it did.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fakeserver.transactions import Transaction
 
     Write: TypeAlias = Callable[[Accept], Document]
+    Again: TypeAlias = Callable[[Mapping[str, Any]], Document]
 
 T = TypeVar("T")
 
@@ -40,6 +41,18 @@ def numbered(items: Iterable[T]) -> Iterator[tuple[int, T]]:
         yield index, item
 
 
+def _counted(_recorded: Mapping[str, Any]) -> Document:
+    """Return the result of an insert or a delete that was executed."""
+    return {"n": 1}
+
+
+def _told(change: Changed) -> Document:
+    """Return what a statement did as the oplog tells it: `i`, `u` or `d`, and the `_id` that it did it to."""
+    kept = change.before if change.after is None else change.after
+    op = "i" if change.before is None else "d" if change.after is None else "u"
+    return {"op": op, "_id": None if kept is None else kept.get("_id")}
+
+
 @dataclass(slots=True)
 class Batch:
     """The statements of one command: which ran, which failed, which had been executed before.
@@ -54,12 +67,16 @@ class Batch:
     first_id: int = 0
     ids: Sequence[int] | None = None
     keep_times: bool = False
+    image: str = ""
+    """Which image of a document the command answers with, `before` or `after`; recorded with the result."""
     errors: list[Document] = field(default_factory=list)
     retried: list[int] = field(default_factory=list)
     _running: int = 0
     """The number of the statement that runs."""
     _ns: Namespace = _NOWHERE
     """The collection that it writes to."""
+    _change: Changed | None = None
+    """What it changed, where a retry may ask for that."""
 
     @classmethod
     def of(cls, ctx: CommandContext, request: Mapping[str, Any], count: int) -> Batch:
@@ -83,13 +100,14 @@ class Batch:
             keep_times=request.get("bypassEmptyTsReplacement", False),
         )
 
-    def run(self, index: int, ns: Namespace, write: Write) -> Document | None:
+    def run(self, index: int, ns: Namespace, write: Write, again: Again = _counted) -> Document | None:
         """Run a statement and return its result, recorded or new; None if it failed, which is entered.
 
-        `write` is given what the engine shall call before each change, and returns the result to record.
+        `write` is given what the engine shall call before each change, and returns the result to record;
+        `again` makes a result of what is recorded.
         """
         try:
-            return self.attempt(index, ns, write)
+            return self.attempt(index, ns, write, again)
         except CommandError as error:
             if not is_statement_error(error):
                 raise
@@ -98,7 +116,7 @@ class Batch:
                 self.ctx.node.transactions.abort(self.ctx.transaction)
             return None
 
-    def attempt(self, index: int, ns: Namespace, write: Write) -> Document:
+    def attempt(self, index: int, ns: Namespace, write: Write, again: Again = _counted) -> Document:
         """Run a statement and return its result. Raises `CommandError` if it fails."""
         ctx, number = self.ctx, self.number(index)
         if number in ctx.finished:
@@ -106,8 +124,9 @@ class Batch:
         statements = ctx.statements
         recorded = None if statements is None else statements.executed(number)
         if recorded is not None:
+            result = again(recorded)
             self.retried.append(number)
-            return dict(recorded)
+            return result
         self._running, self._ns = number, ns
         try:
             result = write(self._accept)
@@ -115,8 +134,8 @@ class Batch:
             # Not the error itself, whose frames hold the command.
             ctx.statement_done(number, error.copy())
             raise
-        if statements is not None and ctx.changes:
-            statements.record(number, result)
+        if statements is not None and ctx.changes and self._change is not None:
+            statements.record(number, {**_told(self._change), "image": self.image, "result": result})
         ctx.statement_done(number, result)
         return result
 
@@ -145,6 +164,7 @@ class Batch:
                 target.validate(change.after, change.before, bypassing=not self.validated)
         if ctx.statements is not None and not ctx.changes:
             ctx.statements.before_write(self._running)
+            self._change = change
         ctx.changes += 1
         if target is not None:
             ctx.applied(ns, change)

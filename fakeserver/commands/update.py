@@ -114,7 +114,14 @@ def update_one(
             raise WriteError(ErrorCode.FAILED_TO_PARSE, "Cannot specify sort with multi=true")
         return summary(apply(batch.ctx, ns, statement, accept, keep_times=batch.keep_times))
 
-    return batch.run(index, ns, write)
+    return batch.run(index, ns, write, _again)
+
+
+def _again(recorded: Mapping[str, Any]) -> Document:
+    """Return the result of an update that was executed, whatever command did it: inserts are upserts."""
+    if recorded["op"] == "i":
+        return {"n": 1, "nModified": 0, "upserted": {"_id": recorded["_id"]}}
+    return {"n": 1, "nModified": 1}
 
 
 def apply(

@@ -141,6 +141,63 @@ def test_a_retried_write_is_answered_as_the_first_time_and_not_applied_again() -
     play(scenario)
 
 
+INSERT = {"insert": "c", "documents": [{"_id": 2}]}
+UPDATE = {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"n": 1}}}]}
+DELETE = {"delete": "c", "deletes": [{"q": {"_id": 1}, "limit": 1}]}
+MODIFY = {"findAndModify": "c", "query": {"_id": 1}, "update": {"$inc": {"n": 1}}}
+UPSERT = {"findAndModify": "c", "query": {"_id": 3}, "update": {"$inc": {"n": 1}}, "upsert": True}
+REMOVE = {"findAndModify": "c", "query": {"_id": 1}, "remove": True}
+NEW = {"new": True}
+
+
+def upserted(_id: int, document: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return what a findAndModify answers that upserted."""
+    last_error = {"n": 1, "updatedExisting": False, "upserted": _id}
+    return {"lastErrorObject": last_error, "value": document}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (INSERT, UPDATE, {"n": 1, "nModified": 0, "upserted": [{"index": 0, "_id": 2}]}),
+        (DELETE, UPDATE, {"n": 1, "nModified": 1}),
+        (REMOVE, UPDATE, {"n": 1, "nModified": 1}),
+        (MODIFY, UPDATE, {"n": 1, "nModified": 1}),
+        (UPDATE, INSERT, {"n": 1}),
+        (UPDATE, DELETE, {"n": 1}),
+        (MODIFY, DELETE, {"n": 1}),
+        (MODIFY, MODIFY, {"lastErrorObject": {"n": 1, "updatedExisting": True}, "value": {"_id": 1, "n": 1}}),
+        (UPSERT, UPSERT, upserted(3)),
+        (UPSERT | NEW, UPSERT | NEW, upserted(3, {"_id": 3, "n": 1})),
+        (INSERT, UPSERT, upserted(2)),
+        (INSERT, UPSERT | NEW, 217),
+        (INSERT, MODIFY, 40608),
+        (INSERT, REMOVE, 40608),
+        (DELETE, MODIFY, 40606),
+        (DELETE, REMOVE, 217),
+        (UPDATE, MODIFY, 217),
+        (MODIFY, MODIFY | NEW, 40611),
+        (MODIFY | NEW, MODIFY, 40612),
+    ],
+    ids=str,
+)
+def test_a_number_used_again_by_another_write_is_answered_by_what_was_done(
+    first: dict[str, Any], second: dict[str, Any], expected: Any
+) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        await talker.ok({"insert": "c", "documents": [{"_id": 1, "n": 1}], "$db": "db"})
+        session = {"lsid": lsid(), "txnNumber": Int64(1), "$db": "db"}
+        await talker.ok({**first, **session})
+        reply = await talker.command({**second, **session})
+        assert reply is not None
+        found = reply.get("code") or {name: reply[name] for name in expected}
+        assert found == expected
+        assert ("retriedStmtIds" in reply or "retriedStmtId" in reply) == (reply["ok"] == 1.0)
+
+    play(scenario)
+
+
 def test_the_session_of_another_client_is_another_session() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker = await deployment.connect()
