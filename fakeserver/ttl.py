@@ -30,6 +30,10 @@ SLEEP: Final = "ttlMonitorSleepSecs"
 ENABLED: Final = "ttlMonitorEnabled"
 
 
+_NEVER: Final = 253_402_300_800_000
+"""The first millisecond of the year 10000."""
+
+
 class Rule(NamedTuple):
     """Whose documents expire, `seconds` after the date at `path`; those alone that `covers` lets through."""
 
@@ -41,7 +45,8 @@ class Rule(NamedTuple):
     def expiry(self, document: Document) -> int | None:
         """Return when a document expires, in milliseconds since the epoch; None for never.
 
-        Of several dates in an array it is the earliest that counts.
+        Of several dates in an array it is the earliest that counts. The year 10000 never comes: no clock here
+        shows it.
         """
         if self.covers is not None and not self.covers(document):
             return None
@@ -51,7 +56,8 @@ class Rule(NamedTuple):
             for each in (value if isinstance(value, list) else [value])
             if type_name(each) == "date"
         ]
-        return min(found) + int(self.seconds * 1000) if found else None
+        expiry = min(found, default=_NEVER) + int(self.seconds * 1000)
+        return expiry if expiry < _NEVER else None
 
 
 def rules(collections: Iterable[Collection]) -> Iterator[Rule]:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import bson
+from bson import DatetimeConversion
 
 from mongowire import framing
 from mongowire.checksum import crc32c, crc32c_in_steps
@@ -45,10 +46,18 @@ _QUERY_NUMBERS = struct.Struct("<ii")
 _REPLY_HEAD = struct.Struct("<iqii")
 
 
+_OPTIONS: Final[bson.CodecOptions[dict[str, Any]]] = bson.CodecOptions(
+    datetime_conversion=DatetimeConversion.DATETIME_AUTO
+)
+
+
 def decode_document(data: bytes) -> dict[str, Any]:
-    """Decode one BSON document with the library's defaults. Raises `InvalidMessage` (InvalidBSON)."""
+    """Decode one BSON document. Raises `InvalidMessage` (InvalidBSON).
+
+    Dates are naive and in UTC; one in a year that Python does not reach is a `DatetimeMS`, as BSON has it.
+    """
     try:
-        return bson.decode(data)
+        return bson.decode(data, codec_options=_OPTIONS)
     except (bson.errors.BSONError, ValueError, OverflowError, RecursionError, TypeError) as error:
         raise InvalidMessage(ErrorCode.INVALID_BSON, str(error)) from error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import bson
-from bson import CodecOptions, DBRef, Timestamp
+from bson import CodecOptions, DatetimeConversion, DBRef, Timestamp
 
 from fakeserver.commands.statements import MAX_BATCH
 from fakeserver.errors import CommandError
@@ -264,7 +264,9 @@ class _Noticing(dict[str, Any]):
         super().__setitem__(key, value)
 
 
-_NOTICING: Final = CodecOptions(document_class=_Noticing)
+_NOTICING: Final = CodecOptions(
+    document_class=_Noticing, datetime_conversion=DatetimeConversion.DATETIME_AUTO
+)
 
 
 def _check_duplicates(request: RequestContext, message: OpMsg | OpQuery) -> None:

@@ -11,7 +11,17 @@ from zoneinfo import ZoneInfo
 
 from fakeserver.errors import CommandError
 from fakeserver.interrupts import interruptible
+from fakeserver.storage.dates import (
+    MILLIS_OF_A_CYCLE,
+    YEARS_OF_A_CYCLE,
+    Date,
+    folded,
+    folded_milliseconds,
+    folded_year,
+    unfolded,
+)
 from fakeserver.storage.memory import checked_text
+from fakeserver.storage.values import milliseconds
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -20,6 +30,8 @@ if TYPE_CHECKING:
 _UNKNOWN_ZONE: Final = 40485
 _BAD_FORMAT: Final = 18536
 _OPEN_FORMAT: Final = 18535
+_BAD_YEAR: Final = 18537
+ISO_FORMAT: Final = "%Y-%m-%dT%H:%M:%S.%LZ"
 _REFERENCE: Final = dt.datetime(2000, 1, 1)  # noqa: DTZ001 -- where a server begins to count its bins
 _SPECIFIER: Final = re.compile("%(.?)", re.DOTALL)
 _OFFSET: Final = re.compile(r"([+-])(\d\d):?(\d\d)?")
@@ -34,6 +46,7 @@ _LENGTHS: Final[Mapping[str, dt.timedelta]] = {
     "millisecond": _MILLISECOND,
 }
 _MONTHS: Final[Mapping[str, int]] = {"year": 12, "quarter": 3, "month": 1}
+_MONTHS_OF_A_CYCLE: Final = 12 * YEARS_OF_A_CYCLE
 UNITS: Final = frozenset(_MONTHS) | frozenset(_LENGTHS)
 WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _NAMES: Final = (
@@ -73,64 +86,106 @@ def offset(date: dt.datetime, where: dt.tzinfo) -> dt.timedelta:
     return local(date, where) - date
 
 
+def _elapsed(shown: dt.datetime, cycles: int, since: dt.datetime) -> int:
+    """Return the milliseconds between what clocks show, so many cycles away, and something else they show."""
+    return (shown - since) // _MILLISECOND + cycles * MILLIS_OF_A_CYCLE
+
+
+def far_instant(shown: dt.datetime, cycles: int, where: dt.tzinfo) -> Date:
+    """Return when the clocks of a time zone show that, so many cycles away. Raises OverflowError."""
+    return unfolded(instant(shown, where), cycles)
+
+
 def milliseconds_of(unit: str) -> int:
     """Return the length of a unit that is always the same, a week at most."""
     return _LENGTHS[unit] // _MILLISECOND
 
 
-def add(date: dt.datetime, unit: str, amount: int, where: dt.tzinfo) -> dt.datetime:
-    """Return the date that many units later; a month that is too short ends sooner."""
+def most(unit: str) -> int:
+    """Return how many units are too many for any date: more than lie between the first one and the last."""
+    days = (2**64 - 1) // milliseconds_of("day") + 1
     if unit in _MONTHS:
-        shown = local(date, where)
-        year, month = divmod(shown.year * 12 + shown.month - 1 + amount * _MONTHS[unit], 12)
+        return (days // 365 + 1) * 12 // _MONTHS[unit]
+    return 2**64 if unit == "millisecond" else days * milliseconds_of("day") // milliseconds_of(unit)
+
+
+def add(date: Date, unit: str, amount: int, where: dt.tzinfo) -> Date:
+    """Return the date that many units later; a month that is too short ends sooner.
+
+    Raises OverflowError beyond the dates of 64 bits.
+    """
+    shown, cycles = folded(date)
+    if unit in _MONTHS:
+        shown = local(shown, where)
+        year, month = divmod(_month(shown) + amount * _MONTHS[unit], 12)
+        year, more = folded_year(year)
         day = min(shown.day, monthrange(year, month + 1)[1])
-        return instant(shown.replace(year=year, month=month + 1, day=day), where)
-    if unit in {"week", "day"}:
-        return instant(local(date, where) + amount * _LENGTHS[unit], where)
-    return date + amount * _LENGTHS[unit]
+        return far_instant(shown.replace(year=year, month=month + 1, day=day), cycles + more, where)
+    clock = where if unit in {"week", "day"} else dt.UTC
+    shown = local(shown, clock)
+    passed = amount * milliseconds_of(unit)
+    # A cycle at a time is only for what is far away: nearer dates keep to the clocks of their own years.
+    more = passed // MILLIS_OF_A_CYCLE if passed >= 0 else -(-passed // MILLIS_OF_A_CYCLE)
+    return far_instant(shown + (passed - more * MILLIS_OF_A_CYCLE) * _MILLISECOND, cycles + more, clock)
 
 
-def difference(start: dt.datetime, end: dt.datetime, unit: str, where: dt.tzinfo, week_start: int) -> int:
+def difference(start: Date, end: Date, unit: str, where: dt.tzinfo, week_start: int) -> int:
     """Return how many boundaries of a unit lie between two dates."""
-    first, last = local(start, where), local(end, where)
+    (first, past), (last, ahead) = folded(start), folded(end)
+    first, last = local(first, where), local(last, where)
     if unit in _MONTHS:
-        return _month(last) // _MONTHS[unit] - _month(first) // _MONTHS[unit]
+        length = _MONTHS[unit]
+        return (_month(last) + ahead * _MONTHS_OF_A_CYCLE) // length - (
+            _month(first) + past * _MONTHS_OF_A_CYCLE
+        ) // length
+    since = _REFERENCE
     if unit == "week":
-        return (_week_of(last, week_start) - _week_of(first, week_start)).days // 7
-    length = _LENGTHS[unit]
-    return (last - _REFERENCE) // length - (first - _REFERENCE) // length
+        since = _week_of(_REFERENCE, week_start)
+    length = milliseconds_of(unit)
+    return _elapsed(last, ahead, since) // length - _elapsed(first, past, since) // length
 
 
 def _month(shown: dt.datetime) -> int:
     return shown.year * 12 + shown.month - 1
 
 
-def _week_of(shown: dt.datetime, week_start: int) -> dt.date:
-    return shown.date() - dt.timedelta(days=(shown.weekday() - week_start) % 7)
+def _week_of(shown: dt.datetime, week_start: int) -> dt.datetime:
+    return shown - dt.timedelta(days=(shown.weekday() - week_start) % 7)
 
 
-def truncate(date: dt.datetime, unit: str, size: int, where: dt.tzinfo, week_start: int) -> dt.datetime:
-    """Return the start of the bin of `size` units that a date is in."""
-    shown = local(date, where)
+def truncate(date: Date, unit: str, size: int, where: dt.tzinfo, week_start: int) -> Date:
+    """Return the start of the bin of `size` units that a date is in.
+
+    Raises OverflowError where that is beyond the dates of 64 bits.
+    """
+    shown, cycles = folded(date)
+    shown = local(shown, where)
     if unit in _MONTHS:
         months = size * _MONTHS[unit]
         reference = _month(_REFERENCE)
-        year, month = divmod(reference + (_month(shown) - reference) // months * months, 12)
-        return instant(dt.datetime(year, month + 1, 1), where)  # noqa: DTZ001 -- what clocks show
+        passed = _month(shown) + cycles * _MONTHS_OF_A_CYCLE - reference
+        year, month = divmod(reference + passed // months * months, 12)
+        year, cycles = folded_year(year)
+        return far_instant(dt.datetime(year, month + 1, 1), cycles, where)  # noqa: DTZ001 -- what clocks show
     reference_date = _REFERENCE
     if unit == "week":
         reference_date += dt.timedelta(days=(week_start - _REFERENCE.weekday()) % 7)
-    length = size * _LENGTHS[unit]
-    return instant(reference_date + (shown - reference_date) // length * length, where)
+    length = size * milliseconds_of(unit)
+    passed = _elapsed(shown, cycles, reference_date) // length * length
+    shown, cycles = folded_milliseconds(milliseconds(reference_date) + passed)
+    return far_instant(shown, cycles, where)
 
 
 # Text.
 
+_YEARS: Final[Mapping[str, Callable[[dt.datetime], int]]] = {
+    "G": lambda shown: shown.isocalendar().year,
+    "Y": lambda shown: shown.year,
+}
 _FORMATS: Final[Mapping[str, Callable[[dt.datetime, dt.timedelta], str]]] = {
     "b": lambda shown, _: _NAMES[shown.month - 1][:3],
     "B": lambda shown, _: _NAMES[shown.month - 1],
     "d": lambda shown, _: f"{shown.day:02}",
-    "G": lambda shown, _: f"{shown.isocalendar().year:04}",
     "H": lambda shown, _: f"{shown.hour:02}",
     "j": lambda shown, _: f"{shown.timetuple().tm_yday:03}",
     "L": lambda shown, _: f"{shown.microsecond // 1000:03}",
@@ -141,7 +196,6 @@ _FORMATS: Final[Mapping[str, Callable[[dt.datetime, dt.timedelta], str]]] = {
     "U": lambda shown, _: f"{week(shown):02}",
     "V": lambda shown, _: f"{shown.isocalendar().week:02}",
     "w": lambda shown, _: str(shown.isoweekday() % 7 + 1),
-    "Y": lambda shown, _: f"{shown.year:04}",
     "z": lambda _, ahead: _signed(ahead),
     "Z": lambda _, ahead: f"{ahead // dt.timedelta(minutes=1):+d}",
     "%": lambda _shown, _ahead: "%",
@@ -168,13 +222,29 @@ def check_format(pattern: str, known: str) -> None:
             raise CommandError(_BAD_FORMAT, f"Invalid format character '%{specifier}' in format string")
 
 
-def show(date: dt.datetime, pattern: str, where: dt.tzinfo) -> str:
-    """Return a date as text. Raises `CommandError` 18535 or 18536 for a bad format."""
-    check_format(pattern, "".join(_FORMATS))
-    shown, ahead = local(date, where), offset(date, where)
+def show(date: Date, pattern: str, where: dt.tzinfo) -> str:
+    """Return a date as text.
+
+    Raises `CommandError` 18535 or 18536 for a bad format, 18537 for a year that has no four digits.
+    """
+    check_format(pattern, "".join((*_FORMATS, *_YEARS)))
+    near, cycles = folded(date)
+    shown, ahead = local(near, where), offset(near, where)
+
+    def put(specifier: str) -> str:
+        if specifier not in _YEARS:
+            return _FORMATS[specifier](shown, ahead)
+        year = _YEARS[specifier](shown) + cycles * YEARS_OF_A_CYCLE
+        if not 0 <= year <= dt.MAXYEAR:
+            raise CommandError(
+                _BAD_YEAR,
+                "Could not convert date to string: date component was outside the supported range of 0-9999:"
+                f" {year}",
+            )
+        return f"{year:04}"
+
     parts = interruptible(_SPECIFIER.split(pattern))
-    text = "".join(_FORMATS[part](shown, ahead) if at % 2 else part for at, part in enumerate(parts))
-    return checked_text(text)
+    return checked_text("".join(put(part) if at % 2 else part for at, part in enumerate(parts)))
 
 
 # Digits are taken as a server takes them, as many as there may be: none is given back for what follows.

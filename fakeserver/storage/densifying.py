@@ -10,6 +10,7 @@ from fakeserver.errors import CommandError
 from fakeserver.idl import Field, Fields
 from fakeserver.storage import calendar
 from fakeserver.storage.arithmetic import combine
+from fakeserver.storage.dates import is_date
 from fakeserver.storage.flow import held
 from fakeserver.storage.functions import nullish
 from fakeserver.storage.paths import gather, split
@@ -153,8 +154,8 @@ def _check_bounds(bounds: list[Any], step: Any, unit: str | None) -> None:
             raise CommandError(5733406, mixed)
         if len({type_name(each) for each in (low, high, step)}) != 1:
             raise CommandError(5876900, "Upper bound, lower bound, and step must all have the same type")
-    elif isinstance(low, dt.datetime):
-        if not isinstance(high, dt.datetime):
+    elif is_date(low):
+        if not is_date(high):
             raise CommandError(5733405, mixed)
         if unit is None:
             raise CommandError(5733410, "A bounding array of dates must specify a unit")
@@ -206,15 +207,15 @@ class _Densifier:
         return not self.spread.is_explicit or order(value) < order(self.spread.bounds[1])
 
     def _check(self, value: Any) -> None:
-        is_date = isinstance(value, dt.datetime)
-        if not is_date and not is_number(value):
+        dated = is_date(value)
+        if not dated and not is_number(value):
             raise CommandError(5733201, "Densify field type must be numeric or a date")
-        if is_date == (self.spread.unit is not None):
+        if dated == (self.spread.unit is not None):
             return
         raise CommandError(
             6053600,
             "Encountered date densify value in collection when step does not have a date unit."
-            if is_date
+            if dated
             else "Encountered numeric densify value in collection when step has a date unit.",
         )
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any, Final
 
-from bson import Int64, ObjectId, Timestamp
+from bson import DatetimeMS, Int64, ObjectId, Timestamp
 
 from fakeserver.errors import CommandError
 from fakeserver.storage import calendar
+from fakeserver.storage.dates import YEARS_OF_A_CYCLE, Date, folded, folded_year
 from fakeserver.storage.functions import FunctionTable, nullish
 from fakeserver.storage.printing import show
-from fakeserver.storage.values import MISSING, type_name, whole
+from fakeserver.storage.values import INT64_MAX, INT64_MIN, MISSING, type_name, whole
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -25,14 +26,13 @@ _NOT_A_DATE: Final = 16006
 _NOT_ONE_ARGUMENT: Final = 40536
 _UNKNOWN_ARGUMENT: Final = 40535
 _NO_DATE: Final = 40539
-_ISO_FORMAT: Final = "%Y-%m-%dT%H:%M:%S.%LZ"
 _ZONED_FORMAT: Final = "%Y-%m-%dT%H:%M:%S.%L"
 _SUNDAY: Final = calendar.WEEKDAYS.index("sunday")
 
 
-def to_date(value: Any) -> dt.datetime:
+def to_date(value: Any) -> Date:
     """Return what stands for an instant as a date. Raises `CommandError` 16006."""
-    if isinstance(value, dt.datetime):
+    if isinstance(value, dt.datetime | DatetimeMS):
         return value
     if isinstance(value, Timestamp):
         return value.as_datetime().replace(tzinfo=None)
@@ -61,7 +61,7 @@ def _operator(name: str) -> Callable[[Call], Call]:
         def with_nulls(given: dict[str, Any]) -> Any:
             try:
                 return call({key: None if value is MISSING else value for key, value in given.items()})
-            except OverflowError:  # a server's dates reach further than those here
+            except OverflowError:  # beyond 64 bits of milliseconds
                 raise CommandError(ErrorCode.OVERFLOW, f"date overflow in {name}") from None
 
         functions.function(name, named=True)(with_nulls)
@@ -73,7 +73,7 @@ def _operator(name: str) -> Callable[[Call], Call]:
 # Parts.
 
 _PARTS: Final[Mapping[str, Callable[[dt.datetime], Any]]] = {
-    "$year": lambda shown: shown.year,
+    "$year": lambda shown: shown.year,  # counted on by whole cycles, as "$isoWeekYear" is
     "$month": lambda shown: shown.month,
     "$dayOfMonth": lambda shown: shown.day,
     "$hour": lambda shown: shown.hour,
@@ -111,9 +111,22 @@ def part_arguments(name: str, argument: Any) -> dict[str, Any]:
 def _part(name: str, part: Callable[[dt.datetime], Any]) -> None:
     def call(given: dict[str, Any]) -> Any:
         date, where = given["date"], _zone(name, given.get("timezone", MISSING))
-        return None if nullish(date) or where is None else part(calendar.local(to_date(date), where))
+        if nullish(date) or where is None:
+            return None
+        shown, cycles = _shown(date, where)
+        found = part(shown)
+        return type(found)(found + cycles * YEARS_OF_A_CYCLE) if cycles and name in _YEARS else found
 
     _operator(name)(call)
+
+
+_YEARS: Final = frozenset({"$year", "$isoWeekYear"})
+
+
+def _shown(date: Any, where: dt.tzinfo) -> tuple[dt.datetime, int]:
+    """Return what clocks show at an instant in a year that Python reaches, and how many cycles away it is."""
+    near, cycles = folded(to_date(date))
+    return calendar.local(near, where), cycles
 
 
 for _name, _of in _PARTS.items():
@@ -127,12 +140,13 @@ def _date_to_parts(given: dict[str, Any]) -> Any:
     where = _zone("$dateToParts", given.get("timezone", MISSING))
     if nullish(given["date"]) or where is None:
         return None
-    shown = calendar.local(to_date(given["date"]), where)
+    shown, cycles = _shown(given["date"], where)
+    ahead = cycles * YEARS_OF_A_CYCLE
     if given.get("iso8601"):
         iso = shown.isocalendar()
-        day = {"isoWeekYear": iso.year, "isoWeek": iso.week, "isoDayOfWeek": iso.weekday}
+        day = {"isoWeekYear": iso.year + ahead, "isoWeek": iso.week, "isoDayOfWeek": iso.weekday}
     else:
-        day = {"year": shown.year, "month": shown.month, "day": shown.day}
+        day = {"year": shown.year + ahead, "month": shown.month, "day": shown.day}
     time = {"hour": shown.hour, "minute": shown.minute, "second": shown.second}
     return {**day, **time, "millisecond": shown.microsecond // 1000}
 
@@ -155,23 +169,38 @@ def _date_from_parts(given: dict[str, Any]) -> Any:
     if not 1 <= first <= dt.MAXYEAR:
         message = f"'{names[0]}' must evaluate to an integer in the range 1 to 9999, found {first}"
         raise CommandError(40523, message)
-    try:
-        return _assembled(given, names, where)
-    except (OverflowError, ValueError):
-        message = "$dateFromParts requires parts of a date in the years 1 to 9999"
-        raise CommandError(31034, message) from None
+    return _assembled(first, given, names, where)
 
 
-def _assembled(given: dict[str, Any], names: tuple[str, ...], where: dt.tzinfo) -> dt.datetime:
-    first, second, third = (_whole("$dateFromParts", name, given.get(name, 1)) for name in names)
+def _assembled(first: int, given: dict[str, Any], names: tuple[str, ...], where: dt.tzinfo) -> Date:
+    second, third = (_short(name, given.get(name, 1)) for name in names[1:])
     if names is _ISO_DATE:
-        day = dt.datetime.fromisocalendar(first, 1, 1) + dt.timedelta(weeks=second - 1, days=third - 1)
+        year, cycles = folded_year(first)
+        day = dt.datetime.fromisocalendar(year, 1, 1) + dt.timedelta(weeks=second - 1, days=third - 1)
     else:
         year, month = divmod(first * 12 + second - 1, 12)
+        year, cycles = folded_year(year)
         day = dt.datetime(year, month + 1, 1) + dt.timedelta(days=third - 1)  # noqa: DTZ001 -- what clocks show
-    hours, minutes, seconds, millis = (_whole("$dateFromParts", name, given.get(name, 0)) for name in _TIME)
-    passed = dt.timedelta(hours=hours, minutes=minutes, seconds=seconds, milliseconds=millis)
-    return calendar.instant(day + passed, where)
+    hours, minutes = (_short(name, given.get(name, 0)) for name in _TIME[:2])
+    seconds, millis = (_whole("$dateFromParts", name, given.get(name, 0)) for name in _TIME[2:])
+    shown = day + dt.timedelta(hours=hours, minutes=minutes)
+    passed = seconds * 1000 + millis
+    return calendar.add(calendar.far_instant(shown, cycles, where), "millisecond", passed, dt.UTC)
+
+
+def _short(name: str, value: Any) -> int:
+    number = _whole("$dateFromParts", name, value)
+    if not _LEAST <= number <= _MOST:
+        raise CommandError(
+            31034,
+            f"'{name}' must evaluate to a value in the range [{_LEAST}, {_MOST}]; value {number} is not in"
+            " range",
+        )
+    return number
+
+
+_LEAST: Final = -(2**15)
+_MOST: Final = 2**15 - 1
 
 
 def _whole(operator: str, name: str, value: Any) -> int:
@@ -203,7 +232,7 @@ def _date_to_string(given: dict[str, Any]) -> Any:
     _check_names("$dateToString", given, ("date",), ("format", "timezone", "onNull"))
     zoned = "timezone" in given and given["timezone"] not in ("UTC", "GMT", "Z")
     where = _zone("$dateToString", given.get("timezone", MISSING))
-    pattern = given.get("format", _ZONED_FORMAT if zoned else _ISO_FORMAT)
+    pattern = given.get("format", _ZONED_FORMAT if zoned else calendar.ISO_FORMAT)
     if nullish(given["date"]):
         return given.get("onNull")
     if where is None or nullish(pattern):
@@ -271,10 +300,16 @@ def _shifted(name: str, given: dict[str, Any], sign: int) -> Any:
     number = whole(amount)
     if number is None:
         raise CommandError(5166405, f"{name} expects integer amount of time units")
+    date = to_date(given["startDate"])
+    if sign < 0 and number == INT64_MIN:
+        raise CommandError(6045000, f"invalid $dateSubtract 'amount' parameter value: {number}")
+    if abs(number) >= calendar.most(unit):
+        message = f"invalid dateAdd 'amount' parameter value: {sign * number} {unit}"
+        raise CommandError(5976500, message)
     try:
-        return calendar.add(to_date(given["startDate"]), unit, sign * number, where)
-    except (OverflowError, ValueError):
-        raise CommandError(5166406, f"{name} overflowed") from None
+        return calendar.add(date, unit, sign * number, where)
+    except OverflowError:
+        raise CommandError(5166406, "dateAdd overflowed") from None
 
 
 @_operator("$dateDiff")
@@ -287,7 +322,10 @@ def _date_diff(given: dict[str, Any]) -> Any:
     unit = _unit("$dateDiff", given["unit"])
     start, end = (to_date(given[key]) for key in ("startDate", "endDate"))
     week_start = _week_start("$dateDiff", given)
-    return Int64(calendar.difference(start, end, unit, where, week_start))
+    found = calendar.difference(start, end, unit, where, week_start)
+    if not INT64_MIN <= found <= INT64_MAX:
+        raise OverflowError(found)
+    return Int64(found)
 
 
 @_operator("$dateTrunc")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import decimal
 import math
 import operator
@@ -12,7 +11,8 @@ from bson import Decimal128
 from bson.decimal128 import create_decimal128_context
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.arithmetic import combine, like, to_decimal
+from fakeserver.storage.arithmetic import combine, integer, like, to_decimal
+from fakeserver.storage.dates import Date, date_of, is_date
 from fakeserver.storage.functions import FunctionTable, null_in, nullish
 from fakeserver.storage.pacing import paced
 from fakeserver.storage.printing import show
@@ -22,6 +22,7 @@ from fakeserver.storage.values import (
     exact,
     is_nan,
     is_number,
+    milliseconds,
     order,
     truthy,
     type_name,
@@ -61,9 +62,9 @@ def _arithmetic(calculate: Callable[[Any, Any], Any], left: Any, right: Any) -> 
 def add(*values: Any) -> Any:
     """Return a sum, of which one part may be a date. Raises `CommandError` for what cannot be added."""
     total: Any = 0
-    date: dt.datetime | None = None
+    date: Date | None = None
     for value in values:
-        if isinstance(value, dt.datetime):
+        if is_date(value):
             if date is not None:
                 raise CommandError(16612, "only one date allowed in an $add expression")
             date = value
@@ -73,27 +74,35 @@ def add(*values: Any) -> Any:
             )
         else:
             total = _arithmetic(operator.add, total, value)
-    return total if date is None else _moved("$add", date, float(exact(total)))
+    return total if date is None else _moved("$add", date, total)
 
 
-def _moved(name: str, date: dt.datetime, milliseconds: float) -> dt.datetime:
+def _moved(name: str, date: Date, distance: Any) -> Date:
+    """Return a date some milliseconds away; parts of one are cut off."""
     try:
-        return date + dt.timedelta(milliseconds=milliseconds)
-    except (OverflowError, ValueError):  # infinities, what is no number, and years beyond 9999
+        return date_of(milliseconds(date) + int(exact(distance)))
+    except (OverflowError, ValueError):  # infinities, what is no number, and what is beyond 64 bits
         raise CommandError(ErrorCode.OVERFLOW, f"date overflow in {name}") from None
+
+
+def _between(left: Date, right: Date) -> Any:
+    try:
+        return integer(milliseconds(left) - milliseconds(right), long=True)
+    except OverflowError:
+        raise CommandError(ErrorCode.OVERFLOW, "date overflow in $subtract") from None
 
 
 @function("$subtract", 2)
 @null_in
 def subtract(left: Any, right: Any) -> Any:
     """Return a difference: of dates in milliseconds. Raises `CommandError`."""
-    if isinstance(left, dt.datetime):
-        if isinstance(right, dt.datetime):
-            return like((left - right) // dt.timedelta(milliseconds=1), 2**40)
+    if is_date(left):
+        if is_date(right):
+            return _between(left, right)
         if not is_number(right):
             message = f"can't $subtract {type_name(right)} from {type_name(left)}"
             raise CommandError(ErrorCode.TYPE_MISMATCH, message)
-        return _moved("$subtract", left, -float(exact(right)))
+        return _moved("$subtract", left, -exact(right))
     if not is_number(left) or not is_number(right):
         raise CommandError(
             ErrorCode.TYPE_MISMATCH, f"can't $subtract {type_name(right)} from {type_name(left)}"

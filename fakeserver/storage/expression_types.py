@@ -9,9 +9,11 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 import bson
-from bson import DatetimeMS, Decimal128, Int64, ObjectId, Timestamp
+from bson import Decimal128, Int64, ObjectId, Timestamp
 
 from fakeserver.errors import CommandError
+from fakeserver.storage import calendar
+from fakeserver.storage.dates import date_of, is_date
 from fakeserver.storage.functions import FunctionTable, null_in, nullish
 from fakeserver.storage.values import (
     INT32_MAX,
@@ -34,8 +36,6 @@ if TYPE_CHECKING:
 
 functions = FunctionTable()
 function = functions.function
-
-_EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 -- BSON dates are decoded as naive UTC
 
 
 @function("$type")
@@ -62,14 +62,10 @@ def _unparsable(value: str, reason: str) -> CommandError:
     return _failed(f"Failed to parse number '{value}' in $convert with no onError value: {reason}")
 
 
-def _is_date(value: Any) -> bool:
-    return isinstance(value, dt.datetime | DatetimeMS)
-
-
 def _to_integer(value: Any, target: str, least: int, most: int) -> int:
     if isinstance(value, bool):
         return int(value)
-    if _is_date(value) and target == "long":
+    if is_date(value) and target == "long":
         return milliseconds(value)
     if type(value) is str:
         return _parsed_integer(value, least, most)
@@ -117,7 +113,7 @@ def _to_long(value: Any) -> Int64:
 
 
 def _to_double(value: Any) -> float:
-    if _is_date(value):
+    if is_date(value):
         return float(milliseconds(value))
     if type(value) is not str and not isinstance(value, bool) and not is_number(value):
         raise _unsupported(value, "double")
@@ -136,7 +132,7 @@ def _to_double(value: Any) -> float:
 def _to_decimal(value: Any) -> Decimal128:
     if isinstance(value, Decimal128):
         return value
-    if _is_date(value):
+    if is_date(value):
         return Decimal128(str(milliseconds(value)))
     if isinstance(value, bool):
         return Decimal128(str(int(value)))
@@ -163,7 +159,7 @@ def text_of(value: Any) -> str:
     """Return a value as `$toString` shows it. Raises `CommandError` 241 for what has no text."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, dt.datetime | DatetimeMS):
+    if is_date(value):
         return _date_text(value)
     if isinstance(value, float):
         return _double_text(value)
@@ -179,34 +175,21 @@ def _double_text(value: float) -> str:
 
 
 def _date_text(value: Any) -> str:
-    total = milliseconds(value)
-    try:
-        moment = _EPOCH + dt.timedelta(milliseconds=total)
-    except OverflowError:
-        raise _failed(f"Error formatting date {total} in $convert with no onError value") from None
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
+    return calendar.show(value, calendar.ISO_FORMAT, dt.UTC)
 
 
 def _to_date(value: Any) -> Any:
-    if _is_date(value):
+    if is_date(value):
         return value
     if isinstance(value, ObjectId):
         return value.generation_time.replace(tzinfo=None)
     if isinstance(value, Timestamp):
-        return _date(value.time * 1000)
-    if isinstance(value, str):
+        return date_of(value.time * 1000)
+    if type(value) is str:
         return _parsed_date(value)
     if not is_number(value) or type_name(value) == "int":
         raise _unsupported(value, "date")
-    return _date(_to_integer(value, "long", INT64_MIN, INT64_MAX))
-
-
-def _date(total: int) -> Any:
-    """Return a date by its milliseconds, in BSON's own type where Python's reaches no further."""
-    try:
-        return _EPOCH + dt.timedelta(milliseconds=total)
-    except OverflowError:
-        return DatetimeMS(total)
+    return date_of(_to_integer(value, "long", INT64_MIN, INT64_MAX))
 
 
 def _parsed_date(text: str) -> dt.datetime:

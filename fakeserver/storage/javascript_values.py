@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import (
     Binary,
     Code,
+    DatetimeMS,
     DBRef,
     Decimal128,
     Int64,
@@ -26,15 +27,14 @@ from bson import (
     Timestamp,
 )
 
-from fakeserver.storage.values import MISSING
+from fakeserver.storage.dates import date_of
+from fakeserver.storage.values import MISSING, milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 TAG: Final = "$:"
 
-_EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 -- BSON dates are decoded as naive UTC
-_MILLISECOND: Final = dt.timedelta(milliseconds=1)
 _FLAGS: Final = (("i", re.IGNORECASE), ("m", re.MULTILINE), ("s", re.DOTALL))
 
 
@@ -91,7 +91,8 @@ _PACKERS: Final[dict[type, Callable[[Any], Any]]] = {
     Int64: lambda value: _tag("NumberLong", str(int(value))),
     Decimal128: lambda value: _tag("NumberDecimal", str(value)),
     ObjectId: lambda value: _tag("ObjectId", str(value)),
-    dt.datetime: lambda value: _tag("date", (value - _EPOCH) // _MILLISECOND),
+    dt.datetime: lambda value: _tag("date", milliseconds(value)),
+    DatetimeMS: lambda value: _tag("date", milliseconds(value)),
     Timestamp: lambda value: _tag("Timestamp", [value.time, value.inc]),
     bytes: _packed_binary,
     Binary: _packed_binary,
@@ -128,11 +129,8 @@ def _name(value: str) -> str:
     return _text(value).replace("\0", "")
 
 
-def _unpacked_date(milliseconds: float | None) -> Any:
-    try:
-        return None if milliseconds is None else _EPOCH + dt.timedelta(milliseconds=milliseconds)
-    except OverflowError:
-        return None
+def _unpacked_date(total: float | None) -> Any:
+    return None if total is None else date_of(int(total))
 
 
 def _unpacked_binary(payload: list[Any]) -> Any:

@@ -18,10 +18,21 @@ from bson import Decimal128
 from fakeserver.errors import CommandError
 from fakeserver.storage import calendar
 from fakeserver.storage.constants import constant
+from fakeserver.storage.dates import date_of, is_date
 from fakeserver.storage.expressions import compile_expression
 from fakeserver.storage.paths import gather, split
 from fakeserver.storage.printing import show
-from fakeserver.storage.values import MISSING, exact, is_number, is_object, order, type_name, whole
+from fakeserver.storage.values import (
+    INT64_MAX,
+    INT64_MIN,
+    MISSING,
+    exact,
+    is_number,
+    is_object,
+    order,
+    type_name,
+    whole,
+)
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -125,18 +136,18 @@ class _Ranges:
 
 
 def _fits(value: Any, unit: str | None) -> bool:
-    return isinstance(value, dt.datetime) if unit is not None else is_number(value)
+    return is_date(value) if unit is not None else is_number(value)
 
 
 def _check_base(base: Any, unit: str | None) -> None:
     if unit is not None:
-        if not isinstance(base, dt.datetime):
+        if not is_date(base):
             raise CommandError(
                 5429513,
                 f"Invalid range: Expected the sortBy field to be a Date, but it was {type_name(base)}",
             )
         return
-    if isinstance(base, dt.datetime):
+    if is_date(base):
         raise CommandError(
             5429413,
             "Invalid range: For windows that involve date or time ranges, a unit must be provided.",
@@ -153,8 +164,8 @@ def _moved(base: Any, distance: Any, unit: str | None) -> Any:
             return Decimal128(decimal.Decimal(exact(base)) + decimal.Decimal(exact(distance)))
     try:
         return calendar.add(base, unit, int(distance), dt.UTC)
-    except (OverflowError, ValueError):
-        return dt.datetime.max if distance > 0 else dt.datetime.min  # noqa: DTZ901 -- dates are naive UTC
+    except OverflowError:
+        return date_of(INT64_MAX if distance > 0 else INT64_MIN)
 
 
 # Parsing.

@@ -5,7 +5,6 @@ Each takes the partition and the value of its input for each document, and retur
 
 from __future__ import annotations
 
-import datetime as dt
 import decimal
 import math
 from itertools import pairwise
@@ -16,6 +15,7 @@ from bson import Decimal128, Int64
 from fakeserver.errors import CommandError
 from fakeserver.interrupts import interruptible
 from fakeserver.storage.arithmetic import to_decimal
+from fakeserver.storage.dates import is_date
 from fakeserver.storage.decimal_functions import rounded
 from fakeserver.storage.expression_math import add, divide, extreme, multiply, subtract, total
 from fakeserver.storage.functions import nullish
@@ -73,7 +73,7 @@ def derivatives(partition: Partition, values: Values, bounds: Bounds, unit_lengt
 
 def _slope(times: Values, values: Values, first: int, last: int, unit_length: int | None) -> Any:
     start, end = times[first], times[last]
-    dates = isinstance(start, dt.datetime), isinstance(end, dt.datetime)
+    dates = is_date(start), is_date(end)
     if unit_length is not None:
         if not all(dates):
             raise CommandError(5624900, "$derivative with 'unit' expects the sortBy field to be a Date")
@@ -109,16 +109,16 @@ def integrals(partition: Partition, values: Values, bounds: Bounds, unit_length:
 
 
 def _check_point(time: Any, value: Any, unit_length: int | None) -> None:
-    is_date = isinstance(time, dt.datetime)
-    if not is_number(value) or not (is_date or is_number(time)):
+    dated = is_date(time)
+    if not is_number(value) or not (dated or is_number(time)):
         raise CommandError(
             5423900,
             "The input value of $integral window function must be a vector of 2 value, the first value must"
             " be numeric or date type and the second must be numeric.",
         )
-    if unit_length is not None and not is_date:
+    if unit_length is not None and not dated:
         raise CommandError(5423901, "$integral with 'outputUnit' expects the sortBy field to be a Date")
-    if unit_length is None and is_date:
+    if unit_length is None and dated:
         raise CommandError(5423902, "$integral (with no 'outputUnit') expects the sortBy field to be numeric")
 
 
@@ -206,7 +206,7 @@ def _check_interpolation(times: Values, values: Values) -> None:
     for time, value in interruptible(zip(times, values, strict=True)):
         if not is_number(value) and not nullish(value):
             raise _wrong_type(f"Value to be filled must be numeric or nullish, but found {type_name(value)}")
-        if not is_number(time) and not isinstance(time, dt.datetime):
+        if not is_number(time) and not is_date(time):
             raise _wrong_type(
                 f"Value of the sortBy field must be numeric or a date, but found {type_name(time)}"
             )

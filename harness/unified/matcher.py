@@ -11,7 +11,20 @@ import re
 import uuid
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from bson import Binary, Code, DBRef, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp, json_util
+from bson import (
+    Binary,
+    Code,
+    DatetimeMS,
+    DBRef,
+    Decimal128,
+    Int64,
+    MaxKey,
+    MinKey,
+    ObjectId,
+    Regex,
+    Timestamp,
+    json_util,
+)
 
 from harness.unified.errors import ScenarioError
 from harness.unified.outcome import Mismatch
@@ -193,7 +206,7 @@ _TYPES: Final[Sequence[tuple[type | tuple[type, ...], str]]] = (
     (Code, "javascript"),
     (str, "string"),
     (type(None), "null"),
-    (dt.datetime, "date"),
+    ((dt.datetime, DatetimeMS), "date"),
     ((Binary, bytes, uuid.UUID), "binData"),
     (ObjectId, "objectId"),
     ((Regex, re.Pattern), "regex"),

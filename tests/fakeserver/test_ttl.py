@@ -7,7 +7,7 @@ import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from bson import Int64
+from bson import DatetimeMS, Int64
 from talking import REPLICA_SET, STANDALONE, Deployment, Talker, lsid, play
 
 from fakeserver import ClusterSpec
@@ -71,6 +71,16 @@ async def insert(talker: Talker, *documents: dict[str, Any]) -> None:
 def test_what_expires_is_deleted_at_the_first_pass_from_then_on(now: int, expiry: int, expected: int) -> None:
     assert Passes(0, 60_000).next(now, expiry) == expected
     assert Passes(500, 60_000).next(now + 500, expiry + 500) == expected + 500
+
+
+def test_dates_beyond_the_clock_expire_at_once_or_never() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await expiring(deployment)
+        await insert(talker, {"_id": 1, "d": DatetimeMS(2**62)}, {"_id": 2, "d": DatetimeMS(-(2**62))})
+        await until(deployment, 60)
+        assert await left(talker) == [1]
+
+    play(scenario)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import datetime as dt
 
 import bson
 import pytest
+from bson import DatetimeMS
 
 from mongowire.codes import ErrorCode
 from mongowire.errors import InvalidMessage
@@ -95,6 +96,13 @@ def _nested(depth: int) -> bytes:
     sizes = (len(innermost) + 8 * level for level in range(depth, 0, -1))
     opened = b"".join(size.to_bytes(4, "little") + b"\x03a\0" for size in sizes)
     return opened + innermost + bytes(depth)
+
+
+@pytest.mark.parametrize("total", [-(2**63), 253_402_300_800_000, 2**63 - 1])
+def test_a_date_that_python_does_not_reach_is_decoded_as_bson_has_it(total: int) -> None:
+    body = bson.encode({"date": DatetimeMS(total)})
+    assert decode_document(body) == {"date": DatetimeMS(total)}
+    assert bson.encode(decode_document(body)) == body
 
 
 def test_nesting_is_decoded_as_far_as_users_nest() -> None:

@@ -6,14 +6,16 @@ import datetime as dt
 from typing import Any
 
 import pytest
-from bson import ObjectId, Timestamp
+from bson import DatetimeMS, Int64, ObjectId, Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fakeserver.errors import CommandError
 from fakeserver.storage import calendar
+from fakeserver.storage.dates import date_of, folded, unfolded
 from fakeserver.storage.expressions import compile_expression
 from fakeserver.storage.scope import Scope
+from fakeserver.storage.values import milliseconds
 
 NEW_YORK, TOKYO = "America/New_York", "Asia/Tokyo"
 
@@ -24,6 +26,9 @@ def at(text: str) -> dt.datetime:
 
 
 LEAP = at("2024-02-29T13:45:10.123")
+FIRST, LAST = DatetimeMS(-(2**63)), DatetimeMS(2**63 - 1)
+FAR = DatetimeMS(320_230_324_800_000)
+"""Noon of 12117-09-11: ten thousand years after a day of the same calendar."""
 SUNDAY = at("2024-03-10T06:30:00")
 
 
@@ -216,13 +221,25 @@ def test_a_date_falls_apart() -> None:
         ({"$dateToString": {"date": "$d", "form": "%Y"}}, 40518),
         ({"$dateAdd": {"startDate": "$d", "unit": "moment", "amount": 1}}, 9),
         ({"$dateAdd": {"startDate": "$d", "unit": "day", "amount": 1.5}}, 5166405),
-        ({"$dateAdd": {"startDate": "$d", "unit": "year", "amount": 10**6}}, 5166406),
+        ({"$dateAdd": {"startDate": "$d", "unit": "year", "amount": 300_000_000}}, 5166406),
+        ({"$dateAdd": {"startDate": "$d", "unit": "year", "amount": 10**9}}, 5976500),
+        ({"$dateAdd": {"startDate": "$d", "unit": "hour", "amount": -(10**14)}}, 5976500),
+        ({"$dateAdd": {"startDate": "$d", "unit": "millisecond", "amount": 2**63 - 1}}, 5166406),
+        ({"$dateSubtract": {"startDate": "$d", "unit": "second", "amount": -(2**63)}}, 6045000),
+        ({"$dateDiff": {"startDate": LAST, "endDate": FIRST, "unit": "millisecond"}}, 15),
+        ({"$subtract": [LAST, FIRST]}, 15),
+        ({"$add": [LAST, 1]}, 15),
+        ({"$dateTrunc": {"date": FIRST, "unit": "year"}}, 15),
+        ({"$dateToString": {"date": FAR}}, 18537),
+        ({"$toString": FAR}, 18537),
         ({"$dateAdd": {"startDate": "$d", "unit": "day"}}, 5166402),
         ({"$dateDiff": {"startDate": 1, "endDate": "$d", "unit": "day"}}, 16006),
         ({"$dateTrunc": {"date": "$d", "unit": "day", "binSize": 0}}, 5439018),
         ({"$dateTrunc": {"date": "$d", "unit": "week", "startOfWeek": "someday"}}, 9),
         ({"$dateFromParts": {"month": 1}}, 40516),
         ({"$dateFromParts": {"year": 2024.5}}, 40515),
+        ({"$dateFromParts": {"year": 2024, "month": 2**15}}, 31034),
+        ({"$dateFromParts": {"year": 2024, "minute": -(2**15) - 1}}, 31034),
     ],
 )
 def test_what_makes_no_sense_is_refused(expression: Any, code: int) -> None:
@@ -243,7 +260,8 @@ def test_a_bin_holds_the_date_that_it_was_made_of(
     date: dt.datetime, unit: str, size: int, where: dt.tzinfo, week_start: int
 ) -> None:
     start = calendar.truncate(date, unit, size, where, week_start)
-    assert start <= date < calendar.add(start, unit, size, where)
+    end = calendar.add(start, unit, size, where)
+    assert milliseconds(start) <= milliseconds(date) < milliseconds(end)
     assert calendar.truncate(start, unit, size, where, week_start) == start
 
 
@@ -259,3 +277,61 @@ def test_as_many_boundaries_are_crossed_as_units_were_added(
 ) -> None:
     later = calendar.add(date, unit, amount, where)
     assert calendar.difference(date, later, unit, where, 6) == amount
+
+
+@given(DATES, UNITS, st.integers(-50, 50), ZONES, st.integers(-1000, 1000))
+def test_the_calendar_begins_anew_every_400_years(
+    date: dt.datetime, unit: str, amount: int, where: dt.tzinfo, cycles: int
+) -> None:
+    far, later = unfolded(date, cycles), calendar.add(date, unit, amount, where)
+    assert calendar.add(far, unit, amount, where) == unfolded(*_near(later, cycles))
+    assert calendar.truncate(far, unit, 1, where, 0) == unfolded(
+        *_near(calendar.truncate(date, unit, 1, where, 0), cycles)
+    )
+    boundaries = calendar.difference(date, later, unit, where, 0)
+    assert calendar.difference(far, unfolded(*_near(later, cycles)), unit, where, 0) == boundaries
+
+
+def _near(date: Any, cycles: int) -> tuple[dt.datetime, int]:
+    near, more = folded(date)
+    return near, more + cycles
+
+
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_a_date_is_found_again_by_its_milliseconds(total: int) -> None:
+    date = date_of(total)
+    assert milliseconds(date) == total
+    assert unfolded(*folded(date)) == date
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ({"$year": FAR}, 12117),
+        ({"$isoWeekYear": FAR}, 12117),
+        ({"$month": FAR}, 9),
+        ({"$dayOfYear": FAR}, 254),
+        ({"$dayOfWeek": FAR}, 7),
+        ({"$hour": {"date": FAR, "timezone": TOKYO}}, 21),
+        ({"$hour": {"date": FAR, "timezone": NEW_YORK}}, 8),
+        ({"$year": FIRST}, -292_275_055),
+        ({"$year": LAST}, 292_278_994),
+        ({"$getField": {"field": "isoWeek", "input": {"$dateToParts": {"date": FAR, "iso8601": True}}}}, 36),
+        ({"$dateToString": {"date": FAR, "format": "%m-%d %H:%M"}}, "09-11 12:00"),
+        ({"$dateToString": {"date": {"$dateSubtract": {"startDate": at("0001-03-01"), "unit": "month",
+                                                       "amount": 3}}}}, "0000-12-01T00:00:00.000Z"),
+        ({"$dateAdd": {"startDate": at("2117-09-11T12:00"), "unit": "year", "amount": 10_000}}, FAR),
+        ({"$dateAdd": {"startDate": FAR, "unit": "day", "amount": -3_652_425}}, at("2117-09-11T12:00")),
+        ({"$dateDiff": {"startDate": "$d", "endDate": FAR, "unit": "year"}}, 10_093),
+        ({"$dateTrunc": {"date": FAR, "unit": "day"}}, DatetimeMS(int(FAR) - 43_200_000)),
+        ({"$dateFromParts": {"year": 9999, "month": 13}}, DatetimeMS(253_402_300_800_000)),
+        ({"$add": [FAR, 5]}, DatetimeMS(int(FAR) + 5)),
+        ({"$subtract": [FAR, 5.7]}, DatetimeMS(int(FAR) - 5)),
+        ({"$subtract": [FAR, LEAP]}, Int64(int(FAR) - 1_709_214_310_123)),
+        ({"$gt": [FAR, LEAP]}, True),
+        ({"$max": [FIRST, FAR, LEAP]}, FAR),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_date_may_be_of_any_year(expression: Any, expected: Any) -> None:
+    assert evaluate(expression) == expected

@@ -6,7 +6,7 @@ import datetime as dt
 from typing import Any
 
 import pytest
-from bson import Binary, Code, Decimal128
+from bson import Binary, Code, DatetimeMS, Decimal128, Regex
 from pipelines import piped, refusal
 
 from fakeserver.storage.values import is_finite, not_an_integer, whole
@@ -94,7 +94,13 @@ BRANCH = {"case": True, "then": 1}
         ({"$add": [DAY, INFINITY]}, 15),
         ({"$subtract": [DAY, -(2**63)]}, 15),
         ({"$subtract": [DAY, "a"]}, 14),
-        ({"$dateFromParts": {"year": 1, "month": -5}}, 31034),
+        ({"$dateFromParts": {"year": 0}}, 40523),
+        ({"$concat": ["a", Code("b")]}, 16702),
+        ({"$toString": Code("a")}, 241),
+        ({"$toInt": Code("1")}, 241),
+        ({"$toUpper": Code("a", {"b": 1})}, 16007),
+        ({"$toUpper": Regex("a")}, 16007),
+        ({"$regexMatch": {"input": "a", "regex": Code("a")}}, 51105),
         ({"$dateFromParts": {"year": Decimal128("NaN")}}, 40515),
         ({"$dateFromString": {"dateString": "a", "format": 1}}, 40684),
         ({"$dateAdd": {"startDate": DAY, "unit": "day", "amount": Decimal128("1.5")}}, 5166405),
@@ -123,6 +129,10 @@ def test_an_expression_is_refused(expression: Any, code: int) -> None:
         ({"$arrayElemAt": [[1, 2], -1.0]}, 2),
         ({"$range": [0.0, Decimal128("3")]}, [0, 1, 2]),
         ({"$hour": {"date": DAY, "timezone": "+23:59"}}, 23),
+        ({"$subtract": [DAY, 2**62]}, DatetimeMS(1_589_673_600_000 - 2**62)),
+        ({"$dateFromParts": {"year": 1, "month": -5}}, DatetimeMS(-62_151_494_400_000)),
+        (Code("$n"), Code("$n")),
+        ({"$toUpper": Code("a")}, "A"),
         ({"$getField": {"field": {"$literal": "$n"}, "input": {"n": 1}}}, None),
     ],
     ids=str,

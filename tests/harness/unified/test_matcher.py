@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from bson import Binary, Code, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
+from bson import Binary, Code, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -152,6 +152,11 @@ def test_number_is_the_alias_of_four_types(name: str, entities: EntityMap) -> No
     assert match({"$$type": "number"}, TYPES[name], entities=entities) is None
     assert match({"$$type": ["string", "number"]}, TYPES[name], entities=entities) is None
     assert match({"$$type": "number"}, "1", entities=entities) is not None
+
+
+def test_a_date_beyond_the_year_9999_is_a_date(entities: EntityMap) -> None:
+    assert match({"$$type": "date"}, DatetimeMS(2**62), entities=entities) is None
+    assert match(DatetimeMS(2**62), DatetimeMS(2**62), entities=entities) is None
 
 
 def test_an_integer_beyond_32_bits_is_a_long(entities: EntityMap) -> None:
