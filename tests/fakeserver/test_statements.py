@@ -139,6 +139,8 @@ class Fuzz:
         self.sent.update(statement.names)
         reply = await talker.command(statement.command)
         if reply is None:
+            if not statement.ends:
+                self.defects.setdefault(f"{statement.name} closed the connection", statement)
             return None
         found = list(codes(reply))
         if reply["ok"] == 1.0 and not found:

@@ -87,18 +87,21 @@ class Arguments(Pipelines):
             "array": lambda: self.several(self.value if not isinstance(field.of, str) else self.document),
             "binData": lambda: Binary(b"\1" * 16, 4),
             "timestamp": self.timestamp,
-            **dict.fromkeys(("int", "long", "number", "double"), lambda: self.pick((0, 1, 2, 5, -1, 1.5))),
+            **dict.fromkeys(("int", "long", "number", "double"), self._number),
             "int64": lambda: Int64(1),
             "any": self.value,
         }
         return makers[kind]()
+
+    def _number(self) -> Any:
+        return self.number() if self.chance(0.1) else self.pick((0, 1, 2, 5, -1, 1.5))
 
     def _of_reads(self) -> Makers:
         return {
             **dict.fromkeys(("filter", "query", "q", "partialFilterExpression"), self.filter),
             **dict.fromkeys(("projection", "fields"), self.projection),
             **dict.fromkeys(("update", "u", "updateMods"), self.change),
-            **dict.fromkeys(("limit", "skip", "batchSize"), lambda: self.pick((0, 1, 2, 100, -1))),
+            **dict.fromkeys(("limit", "skip", "batchSize"), self._count),
             "pipeline": self.pipeline,
             "sort": self.sort,
             "hint": lambda: self.pick(("_id_", "a_1", {"a": 1}, {"_id": 1}, {"$natural": 1}, {"nope": 1})),
@@ -117,6 +120,9 @@ class Arguments(Pipelines):
             ),
             "out": lambda: self.pick(("e", {"inline": 1}, {"inline": 1}, {"merge": "e"}, {"x": 1})),
         }
+
+    def _count(self) -> Any:
+        return self.number() if self.chance(0.1) else self.pick((0, 1, 2, 100, -1))
 
     def _collation(self) -> Any:
         return self.parts(

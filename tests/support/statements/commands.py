@@ -42,6 +42,8 @@ EXPLAINED = ("find", "count", "distinct", "aggregate", "update", "delete", "find
 
 WRONG = (0.0, 0.0, 0.01, 0.05, 0.15)
 """How often something is wrong in a statement: in two of five nothing is, that we know of."""
+DISTURBED = 0.3
+"""How often, where something may be wrong, one place more holds anything, however deep it lies."""
 _SELDOM = 0.05
 _CURSORS = 50
 _OF_A_DATABASE = ("getMore", "killCursors")
@@ -89,6 +91,10 @@ class Statements(Compound):
         else:
             (spec,) = self.rng.choices(self.specs, self.weights)
             command = self._command(spec)
+        if self.wrong and self.chance(DISTURBED):
+            name, db = next(iter(command)), command["$db"]
+            rest = {key: value for key, value in command.items() if key not in (name, "$db")}
+            command = {name: command[name], **self.disturbed(rest), "$db": db}
         return Statement(command, frozenset(self.said))
 
     def forget(self) -> None:
@@ -135,7 +141,8 @@ class Statements(Compound):
             command |= self.fields_of(spec.fields, spec.name)
         elif self.chance(0.3):
             command[self.pick(("mode", "scale", "max", "a"))] = self.value(1)
-        return {**command, **self._generic(spec), "$db": self.or_seldom(self._database(spec))}
+        db = command.pop("$db", None) or self._database(spec)
+        return {**command, **self._generic(spec), "$db": self.or_seldom(db)}
 
     def _database(self, spec: CommandSpec) -> str:
         if spec.name in _OF_A_DATABASE:

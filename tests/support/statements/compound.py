@@ -22,6 +22,8 @@ HEADS: dict[str, tuple[Any, ...]] = {
     "$listSessions": ({},),
 }
 """The stages that begin a pipeline, with their arguments."""
+OF_A_DATABASE = ("$currentOp", "$listLocalSessions", "$documents")
+"""Those of them that want a whole database, the first one `admin`."""
 OUTPUTS = ("e", {"db": "other", "coll": "e"}, {"x": 1})
 FAIL_POINT_MODES = ("off", "alwaysOn", {"times": 1}, {"skip": 2}, {"x": 1})
 PARAMETERS = (
@@ -42,7 +44,15 @@ class Compound(Arguments):
         optional = ("allowDiskUse", "hint", "collation", "let", "bypassDocumentValidation", "explain")
         values = {name: self.special.get(name, lambda: True)() for name in optional if self.chance(0.1)}
         pipeline = self.or_wrong(self._whole_pipeline)
-        return {"pipeline": pipeline, "cursor": self.or_wrong(self.special["cursor"]), **values}
+        command = {"pipeline": pipeline, "cursor": self.or_wrong(self.special["cursor"]), **values}
+        return command | (self._whole_database(pipeline) if self.chance(0.5) else {})
+
+    def _whole_database(self, pipeline: Any) -> dict[str, Any]:
+        """Return the target and the database of a pipeline that begins with what wants them."""
+        head = pipeline[0] if isinstance(pipeline, list) and pipeline else None
+        if not isinstance(head, dict) or not head.keys() & set(OF_A_DATABASE):
+            return {}
+        return {"aggregate": 1, "$db": "admin"}
 
     def _whole_pipeline(self) -> Any:
         """Return a pipeline; a few begin or end with what only whole pipelines have."""

@@ -152,7 +152,7 @@ class Expressions(Values):
             "$createObjectId": dict,
             "$function": self._function,
             **{name: lambda: [of(), of()] for name in ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$cmp")},
-            # What is large on purpose is the matter of other tests: these multiply.
+            # Small numbers: see MULTIPLYING.
             "$range": lambda: [
                 self.pick((0, 1, 5, -3, None, "a", 2.5)),
                 self.small(),

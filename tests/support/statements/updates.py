@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fakeserver.storage import update_operators
 from statements.filters import Filters
+from statements.values import SMALL
 
 if TYPE_CHECKING:
     from statements.expressions import Makers
@@ -41,6 +42,8 @@ class Updates(Filters):
 
     def _fields(self, name: str) -> Any:
         def path() -> str:
+            if name == "$bit" and self.chance(0.4):
+                return "n"
             if self.chance(0.7):
                 return self.path()
             return str(self.pick(("a.$", "a.$[]", "a.$[e]", "a.$[].b", "a..b", "", "$x", "x")))
@@ -67,7 +70,9 @@ class Updates(Filters):
             "$addToSet": lambda: self.one_of(self.value, each),
             "$pull": lambda: self.one_of(self.value, self.condition, lambda: self.filter(1)),
             "$pullAll": lambda: self.several(self.value),
-            "$bit": lambda: {self.pick(("and", "or", "xor")): self.or_wrong(self.number)},
+            "$bit": lambda: {
+                self.pick(("and", "or", "xor")): self.one_of(self.number, lambda: self.pick(SMALL))
+            },
             "$currentDate": lambda: self.one_of(
                 lambda: True, lambda: {"$type": self.pick(("date", "timestamp"))}
             ),

@@ -88,6 +88,8 @@ TYPES = (
     "objectId",
     "number",
 )
+MULTIPLYING = ("$range", "maxTimeMS", "maxAwaitTimeMS")
+"""What makes or waits as much as it is told to: what is large on purpose is the matter of other tests."""
 DEEP = 150
 TOO_DEEP = 260
 
@@ -160,6 +162,23 @@ class Values:
         if drawn < 0.1:
             return {self.pick(("$a", "$", "", "a.b", "$where", "$ref", "\u00e9")): self.value(1)}
         return self.value()
+
+    def disturbed(self, value: Any) -> Any:
+        """Return a copy of a document or an array in one place of which, however deep, stands anything."""
+        places = tuple(value) if isinstance(value, dict) else range(len(value))
+        if not places:
+            return value
+        place = self.pick(places)
+        inner = value[place]
+        if place in MULTIPLYING:
+            return value
+        if isinstance(inner, dict | list) and self.chance(0.85):
+            other = self.disturbed(inner)
+        else:
+            other = self.one_of(self.anything, self.number, self.scalar)
+        copied = value.copy()
+        copied[place] = other
+        return copied
 
     def path(self) -> str:
         """Return the path of a field."""
