@@ -1,6 +1,7 @@
 """Whatever happens to its servers, a deployment keeps what it acknowledged, and applies nothing twice.
 
-`PUSHBACKD_CHAOS=full` is a minute under fifty clients; without it the test is some seconds under eight.
+`PUSHBACKD_CHAOS=full` is a minute under fifty clients, and as long as `PUSHBACKD_CHAOS_SECONDS` says where
+that is set; without it the test is some seconds under eight.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Size:
     clients: int
 
 
-FULL = Size(60.0, 50)
+FULL = Size(float(os.environ.get("PUSHBACKD_CHAOS_SECONDS") or 60.0), 50)
 SIZE = FULL if os.environ.get("PUSHBACKD_CHAOS") == "full" else Size(4.0, 8)
 SEED = 1
 
