@@ -181,7 +181,7 @@ class PoolError(DriverError):
 
 
 class PoolClosedError(PoolError):
-    """The pool was closed before a connection could be checked out."""
+    """The pool was closed before a connection could be checked out. Not retryable, as a cleared one's is."""
 
     def __init__(self, address: str) -> None:
         super().__init__("Attempted to check out a Connection from closed connection pool", address=address)
