@@ -11,10 +11,11 @@ from fakeserver.access.session_listing import SessionListing
 from fakeserver.commands.operations import current_operations
 from fakeserver.commands.statistics import collection_stats
 from fakeserver.errors import CommandError
+from fakeserver.idl import Field, Fields
 from fakeserver.sessions import NO_USER, lsid_of
 from fakeserver.storage.expressions import compile_expression
 from fakeserver.storage.scope import Scope
-from fakeserver.storage.values import is_object, type_name
+from fakeserver.storage.values import copy_value, is_object, type_name
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -24,6 +25,15 @@ if TYPE_CHECKING:
     from fakeserver.storage.engine import Document, Namespace
 
 SEARCH_UNAVAILABLE: Final = 31082
+_STORAGE_STATS: Final = Fields.of(
+    Field("scale", "int", minimum=1),
+    *(Field(name, "bool") for name in ("verbose", "waitForLock", "numericOnly")),
+)
+_COLLECTION_STATS: Final = Fields.of(
+    Field("latencyStats", "object", of=Fields.of(Field("histograms", "bool"))),
+    Field("storageStats", "object", of=_STORAGE_STATS),
+    *(Field(name, "object") for name in ("count", "queryExecStats", "operationStats")),
+)
 
 
 def _documents(ctx: CommandContext, _ns: Namespace, argument: Any) -> list[Document]:
@@ -37,6 +47,8 @@ def _documents(ctx: CommandContext, _ns: Namespace, argument: Any) -> list[Docum
 def _collection_stats(ctx: CommandContext, ns: Namespace, argument: Any) -> list[Document]:
     if not is_object(argument):
         raise CommandError(40166, f"$collStats must take a nested object but found: {argument}")
+    argument = copy_value(argument)
+    _COLLECTION_STATS.check(argument, "$collStats")
     source, _view, collection = ctx.catalog.resolve(ns)
     if collection is not None and ctx.catalog.get(ns) is not collection and "storageStats" in argument:
         raise CommandError(
