@@ -97,6 +97,8 @@ class MongomockEngine:
     def _find(self, collection: Kept | None, query: Query, scope: Scope) -> list[Document]:
         project = None
         if query.projection:
+            if any("$" in name for name in query.projection):
+                compile_filter(query.filter, scope)  # refused first: a positional projection looks into it
             seeing = scope._replace(meta={**scope.meta, **metadata(collection, query, scope)})
             project = compile_projection(query.projection, seeing, query=query.filter)
         pairs = select(collection, query, scope)

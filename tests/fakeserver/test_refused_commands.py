@@ -91,6 +91,8 @@ CLUSTERED = {"key": {"_id": 1}, "unique": True}
         ({"aggregate": "c", "pipeline": [{"$collStats": {"latencyStats": []}}], "cursor": {}}, 14),
         ({"aggregate": "c", "pipeline": [{"$collStats": {"count": 1}}], "cursor": {}}, 14),
         ({"aggregate": "c", "pipeline": [{"$collStats": {"x": 1}}], "cursor": {}}, 40415),
+        ({"find": "c", "filter": {"$and": {"a": 1}}, "projection": {"a.$": 1}}, 2),
+        ({"find": "c", "filter": {"$or": [1]}, "projection": {"a.$": 1}}, 2),
         ({"count": "c", "limit": "a"}, 14),
         ({"count": "c", "limit": 1.5}, 9),
         ({"count": "c", "limit": float("inf")}, 9),
