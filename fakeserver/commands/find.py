@@ -11,13 +11,10 @@ from fakeserver.commands.reading import (
     NATURAL,
     check_hint,
     check_uuid,
-    collation_of,
-    indexes_of,
     namespace,
     query_of,
     reader,
     snapshot_time,
-    variables,
 )
 from fakeserver.commands.table import CommandTable, Reply
 from fakeserver.errors import CommandError
@@ -118,23 +115,20 @@ def query(
     hint = check_hint(collection, request.get("hint"), ns, request.get("filter") or {})
     if "min" in request or "max" in request:
         check_bounds(request, hint, collection)
-    return Query(
-        request.get("filter") or {},
+    return query_of(
+        ctx,
+        request,
+        collection,
+        filter=request.get("filter") or {},
         sort=request.get("sort"),
         projection=request.get("projection"),
         skip=request.get("skip", 0),
         limit=request.get("limit", 0),
         hint=hint,
-        let=variables(ctx, request.get("let")),
-        collation=collation_of(request, collection),
-        now=ctx.utc(),
         minimum=request.get("min") or None,
         maximum=request.get("max") or None,
         return_key=request.get("returnKey", False),
         show_record_id=request.get("showRecordId", False),
-        make_id=ctx.object_id,
-        scripts=ctx.scripts,
-        indexes=indexes_of(collection),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from talking import Deployment, Talker, play
 from transacting import Session, plain_find
@@ -155,9 +155,12 @@ STEPS = st.lists(
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(STEPS)
+@example([(0, "insert", 1), (1, "insert", 2)])
 def test_transactions_are_isolated_as_the_model_says(steps: list[tuple[int, str, int]]) -> None:
     async def scenario(deployment: Deployment) -> None:
         talker = await deployment.connect()
+        # Two transactions that both make it would conflict, whatever they insert.
+        await talker.ok({"create": "c", "$db": "db"})
         sessions = [Session(await deployment.connect(), number) for number in (1, 2, 3)]
         played = Play(talker, sessions)
         for step in steps:
