@@ -426,7 +426,7 @@ class Connection(asyncio.Protocol):
         if self._worker is not None:
             worker, self._worker = self._worker, None
             self._turns.end(worker, _disconnected())
-        elif self._waiting is not None:
+        if self._waiting is not None and self._waiting.paused is not None:
             self.node.pipeline.abandon(self._waiting)
         self._waiting = self._pause = self._next = self._late = None
         self.node.record(ConnectionClosed(self.state.id, reason))

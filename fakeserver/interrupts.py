@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from greenlet import getcurrent, greenlet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
 
     from fakeserver.request import RequestContext
 
@@ -113,6 +113,20 @@ def interruptible(items: Iterable[T]) -> Iterator[T]:
     for item in items:
         check()
         yield item
+
+
+def in_steps(steps: Generator[None, None, T]) -> T:
+    """Take all steps of some work, with a yield point between two, and return what it returns.
+
+    Raises what the work and `check_for_interrupt` do.
+    """
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+        check_for_interrupt()
 
 
 class in_one_turn:  # noqa: N801 -- used as a function is

@@ -104,6 +104,8 @@ class RequestContext:
     """The fields of a successful reply."""
     encoded: bytes | None = None
     """The whole reply, where it was built beforehand."""
+    encoded_body: bytes | None = None
+    """The reply without the times, where it was large enough to be encoded in steps."""
     failure: CommandError | None = None
     write_concern_error: Any = None
     extra: Mapping[str, Any] | None = None
@@ -161,7 +163,10 @@ class RequestContext:
         """Return the whole reply. Raises what `bson.encode` does for a value that cannot be encoded."""
         if self.encoded is not None:
             return self.encoded
-        reply = bson.encode(self.render())
+        if self.encoded_body is not None and self.failure is None:
+            reply = self.encoded_body
+        else:
+            reply = bson.encode(self.render())
         return extended(reply, self.gossip) if self.gossip else reply
 
     def render(self) -> dict[str, Any]:

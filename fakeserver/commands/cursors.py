@@ -11,6 +11,7 @@ from fakeserver.access.privileges import CLUSTER, Resource
 from fakeserver.commands.table import CommandTable, Reply, first_argument
 from fakeserver.errors import CommandError, expired
 from fakeserver.idl import Field, Fields
+from fakeserver.interrupts import check_for_interrupt
 from fakeserver.pipeline import Park
 from fakeserver.sessions import Session
 from fakeserver.sizes import Room
@@ -89,6 +90,7 @@ class Cursor:
         batch: list[Document] = []
         room = None if self.small else Room()
         while len(batch) < count and (room is None or room.admits(self.pending[0])):
+            check_for_interrupt()
             batch.append(self.pending.popleft())
         if not self.pending and (limit is None or len(batch) < limit):
             self.ended = True

@@ -22,6 +22,7 @@ from fakeserver.stages.execution import Execute
 from fakeserver.stages.failpoints import FailPoints
 from fakeserver.stages.hello import HelloFailPoints
 from fakeserver.stages.labelling import ClusterTimeGossip, ErrorLabels
+from fakeserver.stages.large_replies import LargeReplies
 from fakeserver.stages.metadata import ClientMetadata
 from fakeserver.stages.parsing import Lookup, Parse, ValidateBody
 from fakeserver.stages.read_concern import ReadConcernCheck
@@ -43,6 +44,7 @@ def mongod_stages() -> tuple[Stage, ...]:
         Parse(),
         Lookup(),
         Authentication(),
+        LargeReplies(),
         ValidateBody(),
         ApiVersion(),
         SlowQueries(),

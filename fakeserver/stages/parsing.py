@@ -10,7 +10,7 @@ from bson import CodecOptions, DatetimeConversion, DBRef, Timestamp
 from fakeserver.commands.statements import MAX_BATCH
 from fakeserver.errors import CommandError
 from fakeserver.idl import duplicate_field, type_name
-from fakeserver.interrupts import check_for_interrupt, interruptible
+from fakeserver.interrupts import in_steps, interruptible
 from fakeserver.pipeline import PASS, Action, Disconnect, Silence, Stage, Step
 from fakeserver.read_preference import check_read_preference
 from mongowire.codes import ErrorCode
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from fakeserver.request import RequestContext
     from mongowire.connection import Envelope, Message
-    from mongowire.pieces import Steps
 
 T = TypeVar("T")
 
@@ -83,18 +82,7 @@ class Parse(Stage):
 
 def _read_large(envelope: Envelope) -> Message:
     """Read a large message with yield points. Raises `InvalidMessage`."""
-    return _taken(envelope.parse_in_steps(most=MAX_BATCH))
-
-
-def _taken(steps: Steps[T]) -> T:
-    """Take all steps of some work, with yield points between them."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
-        check_for_interrupt()
+    return in_steps(envelope.parse_in_steps(most=MAX_BATCH))
 
 
 def _decode_large(request: RequestContext, message: OpMsg) -> dict[str, Any]:
@@ -102,10 +90,12 @@ def _decode_large(request: RequestContext, message: OpMsg) -> dict[str, Any]:
     spec = request.node.commands.get(message.command_name)
     counted = spec.sequences if spec is not None else ()
     decoder = Decoder(_decode_piece, deepest=_DEEPEST, counted=counted, most=MAX_BATCH)
-    command = _taken(decoder.document(message.body, top=True))
+    command = in_steps(decoder.document(message.body, top=True))
     for sequence in message.sequences:
         command[sequence.identifier] = (
-            Unread(sequence.left_out) if sequence.left_out else _taken(decoder.documents(sequence.documents))
+            Unread(sequence.left_out)
+            if sequence.left_out
+            else in_steps(decoder.documents(sequence.documents))
         )
     return command
 
@@ -164,7 +154,7 @@ def _plain(value: Any) -> Any:
 def _decode_body(message: OpQuery) -> dict[str, Any]:
     if len(message.query) <= _LARGE_BYTES:
         return message.decode()
-    return _taken(Decoder(_decode_piece, deepest=_DEEPEST).document(message.query))
+    return in_steps(Decoder(_decode_piece, deepest=_DEEPEST).document(message.query))
 
 
 def _decode_query(message: OpQuery) -> dict[str, Any]:

@@ -199,6 +199,19 @@ def test_what_others_wrote_meanwhile_is_no_write_of_its_own() -> None:
     play(scenario, A_SET_GIVING_WAY)
 
 
+def test_a_large_reply_is_encoded_in_turns_and_is_what_it_would_be() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        reading, other = await fill(deployment, 3_000), await deployment.connect()
+        find = {"find": "c", "batchSize": 5_000, "$db": "db"}
+        found, _ = await at_once(reading.ok(find), other.ok({"ping": 1}))
+        assert found["cursor"]["firstBatch"] == [{"_id": number, "n": 0} for number in range(3_000)]
+        assert found["cursor"]["id"] == 0
+        values = await reading.ok({"distinct": "c", "key": "_id", "$db": "db"})
+        assert values["values"] == list(range(3_000))
+
+    play(scenario, GIVING_WAY)
+
+
 def test_what_was_not_read_yet_is_no_operation() -> None:
     async def scenario(deployment: Deployment) -> None:
         slow, other = await deployment.connect(), await deployment.connect()
