@@ -72,9 +72,9 @@ class Turns:
         self.freed.ring()
 
     def holds(self, request: RequestContext) -> bool:
-        """Say whether a request that gave way has the session of `request` checked out."""
+        """Say whether another request, which gave way, has the session of `request` checked out."""
         return bool(self._suspended) and any(
-            other.session_id == request.session_id and other.txn_number is not None
+            other.session_id == request.session_id and other.txn_number is not None and other is not request
             for other in self._suspended.values()
         )
 

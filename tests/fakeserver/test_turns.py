@@ -143,6 +143,16 @@ def test_a_session_is_its_statements_alone_until_it_ends() -> None:
     play(scenario, A_SET_GIVING_WAY)
 
 
+def test_a_write_that_gave_way_while_it_was_read_finds_its_session_free() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect(deployment.primary)
+        documents = [{"_id": number, "x": "x" * 1000} for number in range(500)]
+        insert = {"insert": "c", "documents": documents, "$db": "db"}
+        assert (await talker.ok({**insert, "lsid": lsid(), "txnNumber": Int64(1)}))["n"] == 500
+
+    play(scenario, A_SET_GIVING_WAY)
+
+
 def test_a_transaction_that_is_aborted_ends_its_statement() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker, other = await fill(deployment), await deployment.connect(deployment.primary)
