@@ -169,15 +169,6 @@ def test_an_index_is_asked_instead_of_reading_the_collection() -> None:
     assert joined.reads == 0
 
 
-def test_what_is_joined_belongs_to_whoever_asked() -> None:
-    joined = Joined([{"k": 0}, {"k": 0}], [{"inside": {"n": [1]}}])
-    stage = {"from": "foreign", "localField": "k", "foreignField": "_id", "as": "j"}
-    one, two = joined.run({"$lookup": stage})
-    one["j"][0]["inside"]["n"].append(2)
-    assert two["j"][0]["inside"]["n"] == [1]
-    assert joined.stored(FOREIGN)[0]["inside"]["n"] == [1]
-
-
 def test_what_is_joined_may_come_to_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     joined = Joined([{"k": 1}], [{"k": 1, "text": "x" * 100}] * 20)
     size = sum(len(bson.encode(each)) for each in joined.stored(FOREIGN))

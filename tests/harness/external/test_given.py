@@ -10,11 +10,16 @@ DEPLOYMENT = {"MONGODB_URI": "mongodb://a"}
 BALANCERS = {"SINGLE_MONGOS_LB_URI": "mongodb://one", "MULTI_MONGOS_LB_URI": "mongodb://all"}
 
 
+@pytest.mark.parametrize(("uri", "multi"), [("", None), ("", ""), ("mongodb://a", "")])
+def test_an_empty_connection_string_names_no_servers_and_is_refused(uri: str, multi: str | None) -> None:
+    with pytest.raises(ValueError, match="a connection string is empty"):
+        Given.of(uri, multi, {})
+
+
 @pytest.mark.parametrize(
     ("uri", "multi", "environment", "given"),
     [
         (None, None, {}, None),
-        ("", "", {}, None),
         ("mongodb://a", None, {}, Given("mongodb://a")),
         ("mongodb://a", "mongodb://b", {}, Given("mongodb://a", "mongodb://b")),
         ("mongodb://b", None, DEPLOYMENT, Given("mongodb://b")),
