@@ -208,13 +208,18 @@ class _Session:
         """Return the value of an option that takes one: the command line's, or else the ini file's."""
         return str(self._config.getoption(f"--pushbackd-{name}") or self._config.getini(_ini(name)))
 
+    def _uri(self, name: str) -> str | None:
+        """Return the value of an option, None where neither the command line nor the ini file has it."""
+        option = self._config.getoption(f"--pushbackd-{name}")
+        return str(option) if option is not None else str(self._config.getini(_ini(name))) or None
+
     @property
     def given(self) -> Given | None:
         """The servers that the user has given. Raises `UsageError` for a contradiction."""
         from harness.given import Given  # noqa: PLC0415 - see pytest_collect_file
 
         try:
-            given = Given.of(self.text("uri"), self.text("uri-multi"), os.environ)
+            given = Given.of(self._uri("uri"), self._uri("uri-multi"), os.environ)
         except ValueError as error:
             raise pytest.UsageError(f"pushbackd uri: {error}") from error
         for name in ("topology", "profile"):

@@ -30,7 +30,10 @@ def beside(path: Path, *, mode: int = 0o666) -> Iterator[Path]:
     one are `mode`, less what the process's umask takes away. What is no file (a pipe, a device) is written to
     directly. Raises `OSError`.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from error
     found = _mode_of(path)
     if found is not None and not stat.S_ISREG(found):
         yield path

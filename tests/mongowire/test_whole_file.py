@@ -80,6 +80,17 @@ def test_what_is_no_file_is_written_to_as_it_is(tmp_path: Path) -> None:
     os.close(read)
 
 
+def test_folders_are_made(tmp_path: Path) -> None:
+    write_whole(tmp_path / "a" / "new" / "x", "whole")
+    assert (tmp_path / "a" / "new" / "x").read_text() == "whole"
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError):
+        write_whole(tmp_path / "file" / "x", "whole")
+
+
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(IsADirectoryError):
         write_whole(tmp_path, "")

@@ -263,6 +263,7 @@ def test_a_byte_order_mark_and_carriage_returns_stay(write: Any, record: Any) ->
 
 
 def test_what_cannot_be_written_to_is_told(write: Any, record: Any, tmp_path: Path) -> None:
-    done = record(write(scenario(case(INSERT))), "-o", tmp_path / "no" / "x.yml")
+    (tmp_path / "file").touch()
+    done = record(write(scenario(case(INSERT))), "-o", tmp_path / "file" / "x.yml")
     assert done.exit_code == ExitCode.BAD_INPUT
-    assert "No such file or directory" in done.stderr
+    assert "Not a directory" in done.stderr

