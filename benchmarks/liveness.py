@@ -1,7 +1,7 @@
 """Whether one client waits for what another asked: requests that keep a server busy, and a ping beside them.
 
 `python -m benchmarks.liveness` starts a server in a process of its own and, while each of the requests below
-runs, pings it on another connection. It prints how long the slowest ping and the slowest hello took, how long
+runs, pings it from another process. It prints how long the slowest ping and the slowest hello took, how long
 the request took and what it came to; for those with `maxTimeMS`, how much later than that they ended; and
 last how long the server took to end at SIGTERM while one of them ran. Times are milliseconds of the wall
 clock: read them on a machine that does nothing else.
@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,6 +25,7 @@ from mongowire.messages import DocumentSequence, OpMsg
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from multiprocessing.connection import Connection
 
 DB = "benchmark"
 _LIMIT_MS = 500
@@ -140,30 +141,35 @@ def exchange(client: RawClient, message: OpMsg) -> dict[str, Any]:
     return reply.decode()
 
 
-def measure(server: Server, name: str, message: OpMsg) -> Row:
-    """Run a request while others ping."""
-    client, other = RawClient(server.address, 1), RawClient(server.address, 1)
+def ping(address: tuple[str, int], pipe: Connection) -> None:
+    """Ping until told to end, in a process of its own; tell the slowest of each command, in milliseconds."""
+    client = RawClient(address, 1)
     slowest = {"ping": 0.0, "hello": 0.0}
-    done = threading.Event()
+    pipe.send(None)
+    while not pipe.poll(0.002):
+        for command, slower in slowest.items():
+            began = time.perf_counter()
+            client.command({command: 1, "$db": "admin"})
+            slowest[command] = max(slower, (time.perf_counter() - began) * _MS)
+    pipe.send(slowest)
 
-    def ping() -> None:
-        while not done.wait(0.002):
-            for command, slower in slowest.items():
-                began = time.perf_counter()
-                other.command({command: 1, "$db": "admin"})
-                slowest[command] = max(slower, time.perf_counter() - began)
 
-    pinging = threading.Thread(target=ping)
+def measure(server: Server, name: str, message: OpMsg) -> Row:
+    """Run a request while another process pings."""
+    client = RawClient(server.address, 1)
+    ours, theirs = multiprocessing.Pipe()
+    pinging = multiprocessing.Process(target=ping, args=(server.address, theirs))
     pinging.start()
+    ours.recv()
     began = time.perf_counter()
     reply = exchange(client, message)
     took = time.perf_counter() - began
-    done.set()
+    ours.send(None)
+    slowest = ours.recv()
     pinging.join()
     client.close()
-    other.close()
     answer = "ok" if reply["ok"] else f"{reply['code']} {reply['codeName']}"
-    return Row(name, slowest["ping"] * _MS, slowest["hello"] * _MS, took * _MS, answer)
+    return Row(name, slowest["ping"], slowest["hello"], took * _MS, answer)
 
 
 def run(wanted: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import fakeserver
 from fakeserver.errors import CommandError
+from fakeserver.garbage import collect_when_idle, collected_when_idle
 from fakeserver.profile import PROFILES
 from fakeserver.spec import ClusterSpec, Topology, UserSpec
 from fakeserver.tls import TlsMode, TlsSpec
@@ -120,7 +121,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parse.error(str(error))
     ignored = [option for option in (*_IGNORED_VALUES, *_IGNORED_FLAGS) if getattr(options, option)]
     try:
-        asyncio.run(_serve(spec, ignored))
+        with collected_when_idle():
+            asyncio.run(_serve(spec, ignored))
     except (CommandError, OSError) as error:
         sys.stderr.write(_cut(f"cannot start: {error}") + "\n")
         return _CANNOT_START if isinstance(error, OSError) else _USAGE_ERROR
@@ -290,6 +292,7 @@ async def _serve(spec: ClusterSpec, ignored: Sequence[str]) -> None:
     stopping = _listen_to_signals()
     async with fakeserver.start(spec, log_sink=_to_stderr) as cluster:
         _announce(cluster, ignored)
+        cluster.spawn(collect_when_idle(cluster))
         sys.stdout.write(cluster.uri + "\n")
         sys.stdout.flush()
         await stopping.wait()

@@ -78,6 +78,11 @@ class Turns:
             for other in self._suspended.values()
         )
 
+    @property
+    def nobody_waits(self) -> bool:
+        """Whether nobody waits for a turn."""
+        return not self._suspended and not self._queue
+
     def enqueue(self, go_on: Callable[[], None]) -> None:
         """Have `go_on` called when it is its turn."""
         if not self._queue:

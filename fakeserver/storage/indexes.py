@@ -7,8 +7,10 @@ from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fakeserver.errors import WriteError
+from fakeserver.interrupts import interruptible
 from fakeserver.storage.collation import complete
 from fakeserver.storage.index_keys import is_ordered
+from fakeserver.storage.pacing import sorted_at_leisure
 from fakeserver.storage.paths import read, split
 from fakeserver.storage.printing import show_document
 from fakeserver.storage.values import MISSING, SCALARS, identity
@@ -131,8 +133,8 @@ class OrderedIndex:
         return self._entries
 
     def made(self, documents: Iterable[tuple[int, Hashable, Document]]) -> list[Entry]:
-        """Return the entries of some documents, in order."""
-        return sorted(entry for each in documents for entry in self._made(*each))
+        """Return the entries of some documents, in order, with yield points where they are many."""
+        return sorted_at_leisure([entry for each in interruptible(documents) for entry in self._made(*each)])
 
     def _made(self, record: int, holder: Hashable, document: Document) -> list[Entry]:
         if not self.multikey:

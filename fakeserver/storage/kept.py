@@ -140,7 +140,11 @@ class Kept:
         return None
 
     def _prepare(self, index: OrderedIndex) -> list[Entry]:
-        return index.entries(self._everything)
+        self.readers += 1  # it may take turns: who writes meanwhile writes to a fork
+        try:
+            return index.entries(self._everything)
+        finally:
+            self.readers -= 1
 
     def _everything(self) -> Iterable[tuple[int, Hashable, Document]]:
         return ((self.records[key], key, document) for key, document in self.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fakeserver.interrupts import check_for_interrupt
@@ -29,24 +30,28 @@ def _paced(items: Iterable[T]) -> Iterator[T]:
         yield item
 
 
-def sorted_at_leisure(items: list[T], key: Callable[[T], Any], *, reverse: bool = False) -> list[T]:
+def sorted_at_leisure(
+    items: list[T], key: Callable[[T], Any] | None = None, *, reverse: bool = False
+) -> list[T]:
     """Return what `sorted` does, many items with yield points between the runs that are merged.
 
     `key` is called often: it is to look a key up, not to make one.
     """
+    ordered = partial(_sorted, key=key, reverse=reverse)
     if len(items) <= _RUN:
-        return sorted(items, key=key, reverse=reverse)
-    runs = [
-        sorted(items[start : start + _RUN], key=key, reverse=reverse)
-        for start in _paced_runs(range(0, len(items), _RUN))
-    ]
+        return ordered(items)
+    runs = [ordered(items[start : start + _RUN]) for start in _paced_runs(range(0, len(items), _RUN))]
     while len(runs) > 1:
         runs = [
             # Python's sort finds the two runs that are in order, and does nothing but merge them.
-            sorted(runs[at] + runs[at + 1], key=key, reverse=reverse) if at + 1 < len(runs) else runs[at]
+            ordered(runs[at] + runs[at + 1]) if at + 1 < len(runs) else runs[at]
             for at in _paced_runs(range(0, len(runs), 2))
         ]
     return runs[0]
+
+
+def _sorted(items: list[Any], *, key: Callable[[Any], Any] | None, reverse: bool) -> list[Any]:
+    return sorted(items, key=key, reverse=reverse)
 
 
 def _paced_runs(starts: range) -> Iterator[int]:
