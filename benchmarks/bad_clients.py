@@ -151,10 +151,10 @@ class Crowd:
         ]
 
 
-def unleash(address: tuple[str, int], seconds: float) -> None:
-    """Be all the bad clients, in a process of their own."""
+def unleash(address: tuple[str, int], seconds: float, only: str) -> None:
+    """Be the bad clients, in a process of their own: all whose kind contains `only`."""
     crowd = Crowd(address, time.monotonic() + seconds)
-    threads = [threading.Thread(target=kind, name=kind.__name__) for kind in crowd.kinds]
+    threads = [threading.Thread(target=kind) for kind in crowd.kinds if only in kind.__name__]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -187,7 +187,7 @@ def memory(server: Server) -> float:
     return int(statm.read_text().split()[1]) * 4096 / _MIB if statm.exists() else 0.0
 
 
-def run(seconds: float) -> dict[str, Any]:
+def run(seconds: float, only: str) -> dict[str, Any]:
     """Measure, and return a report made of numbers and names."""
     made = make_certificates(Path(tempfile.mkdtemp()) / "tls")
     server = Server(
@@ -198,7 +198,7 @@ def run(seconds: float) -> dict[str, Any]:
         server.fill()
         before = memory(server)
         alone = good(server.address, time.monotonic() + min(seconds, 5))
-        crowd = multiprocessing.Process(target=unleash, args=(server.address, seconds))
+        crowd = multiprocessing.Process(target=unleash, args=(server.address, seconds, only))
         crowd.start()
         beside = good(server.address, time.monotonic() + seconds)
         most = memory(server)
@@ -243,8 +243,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bad_clients", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60, help="how long the bad clients are at it")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.add_argument("--only", default="", help="kinds whose name contains this")
     options = parser.parse_args(arguments)
-    report = run(options.seconds)
+    report = run(options.seconds, options.only)
     print(json.dumps(report, indent=2) if options.json else table(report))
     return 0
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fakeserver.storage.engine import Changed, Namespace
 
 _CAPACITY: Final = 10_000
+_CAPACITY_BYTES: Final = 128 * 1024 * 1024
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 -- BSON dates are decoded as naive UTC
 _TIMESTAMP: Final = struct.Struct("<II")
 
@@ -86,12 +87,21 @@ def _nothing(*_facts: object) -> None:
 class Oplog:
     """The operations of one deployment, the newest of them kept; the position of each member is an optime.
 
-    `utc` returns seconds since the Unix epoch.
+    `utc` returns seconds since the Unix epoch. Kept are `capacity` operations at most, and no more than come
+    to `capacity_bytes` with their documents, as a server's oplog has a size.
     """
 
-    def __init__(self, utc: Callable[[], float], *, capacity: int = _CAPACITY) -> None:
+    def __init__(
+        self,
+        utc: Callable[[], float],
+        *,
+        capacity: int = _CAPACITY,
+        capacity_bytes: int = _CAPACITY_BYTES,
+    ) -> None:
         self._utc = utc
-        self._entries: deque[OplogEntry] = deque(maxlen=capacity)
+        self._capacity = capacity
+        self._left = capacity_bytes
+        self._entries: deque[OplogEntry] = deque()
         self.term = 1
         self.last = OpTime(int(utc()), 0, self.term)
         self.forgotten: OpTime | None = None
@@ -121,9 +131,14 @@ class Oplog:
             self.last = optime = OpTime(seconds, 1, self.term)
         else:
             self.last = optime = OpTime(last.seconds, last.increment + 1, self.term)
-        if len(self._entries) == self._entries.maxlen:
-            self.forgotten = self._entries[0].optime
-        self._entries.append(OplogEntry(optime, tuple(changes), utc, session_id, txn_number))
+        entries = self._entries
+        entries.append(OplogEntry(optime, tuple(changes), utc, session_id, txn_number))
+        for written in changes:
+            self._left -= written.change.size
+        while len(entries) > self._capacity or (self._left < 0 and len(entries) > 1):
+            forgotten = entries.popleft()
+            self.forgotten = forgotten.optime
+            self._left += sum(written.change.size for written in forgotten.changes)
         self.on_appended(optime)
         if len(self.grown):
             self.grown.ring()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from fakeserver.interrupts import GAVE_WAY, Worker
 from fakeserver.waiting import Bell
@@ -20,14 +20,18 @@ if TYPE_CHECKING:
 
     Walk: TypeAlias = Callable[[RequestContext, float], Action]
 
+_FIRST: Final = 0.1
+"""Of a turn is what a request has that comes anew."""
+
 
 class Turns:
     """The turns of a deployment's requests.
 
-    A request runs as soon as it comes, for a turn (`internalQueryExecYieldPeriodMS`) at most. Those that
-    gave way stand in a queue, of which the loop serves one each time round: however many there are, who
-    comes anew waits for one turn of theirs. In virtual time work takes no time, so nobody gives way, unless
-    the parameter is 0, which has everybody do so at each yield point.
+    A request runs as soon as it comes, for a tenth of a turn (`internalQueryExecYieldPeriodMS`): that is
+    enough for most, and many who ask for much at once keep nobody from being heard. Those that gave way
+    stand in a queue, of which the loop serves one each time round, for a whole turn: however many there are,
+    who comes anew waits for one turn of theirs. In virtual time work takes no time, so nobody gives way,
+    unless the parameter is 0, which has everybody do so at each yield point.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -44,7 +48,7 @@ class Turns:
         if not self._real and period:
             return walk(request, now)
         worker = self._idle.pop() if self._idle else Worker()
-        action = worker.call(walk, request, now, now + period)
+        action = worker.call(walk, request, now, now + period * _FIRST)
         if action is GAVE_WAY:
             self._suspended[worker] = request
             return worker

@@ -94,13 +94,15 @@ class Changed:
     """One document as it was and as it is: `before` is None for an insert, `after` for a delete.
 
     `replacement` says that the change was a whole new document; `touched` which operators worked where,
-    each with its path, in the order of their work, None for a change that was not made by operators.
+    each with its path, in the order of their work, None for a change that was not made by operators. `size`
+    is what the document takes as BSON, in bytes: as it is, or as it was when it is deleted.
     """
 
     before: Document | None
     after: Document | None
     replacement: bool = field(default=False, compare=False)
     touched: tuple[tuple[str, tuple[str, ...]], ...] | None = field(default=None, compare=False)
+    size: int = field(default=0, compare=False)
 
     @property
     def undone(self) -> Changed:

@@ -145,7 +145,7 @@ class MongomockEngine:
         deleted = []
         for collection, key, document in self._targets(ns, query, self._scope(query), limit=query.limit):
             if accept is not None:
-                accept(Changed(document, None))
+                accept(Changed(document, None, size=collection.sizes[key]))
             collection.discard(key, document)
             deleted.append(document)
         return deleted
@@ -367,7 +367,7 @@ class MongomockEngine:
             collection.check(key, document)
         size = len(bson.encode(document))
         if accept is not None:
-            accept(Changed(None, document))
+            accept(Changed(None, document, size=size))
         collection.add(key, document, size)
 
     def _change(
@@ -385,7 +385,7 @@ class MongomockEngine:
             collection.check(key, after)
         size = len(bson.encode(after))
         check_updated(size, TOO_LARGE_AFTER_UPDATE, "Resulting document after update")
-        changed = Changed(before, after, isinstance(updater, Replacement), updater.touched)
+        changed = Changed(before, after, isinstance(updater, Replacement), updater.touched, size)
         if accept is not None:
             accept(changed)
         collection.replace(key, before, after, size)

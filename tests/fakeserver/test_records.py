@@ -73,6 +73,18 @@ def test_what_is_no_longer_kept_is_known() -> None:
     assert oplog.forgotten == first
 
 
+def test_large_documents_make_room_for_each_other() -> None:
+    oplog = Oplog(_Date(), capacity_bytes=25)
+    large = Written(Namespace("db", "c"), Changed(None, {"_id": 1}, size=10))
+    first, second, third = [oplog.append((large,)) for _ in range(3)]
+    assert [entry.optime for entry in oplog.since(OpTime(0, 0, 0))] == [second, third]
+    assert oplog.forgotten == first
+    fourth = oplog.append((large._replace(change=Changed(None, {"_id": 2}, size=1000)),))
+    assert [entry.optime for entry in oplog.since(OpTime(0, 0, 0))] == [fourth], "the newest is kept"
+    fifth = oplog.append((large,))
+    assert [entry.optime for entry in oplog.since(OpTime(0, 0, 0))] == [fifth]
+
+
 def test_changes_of_one_operation_have_one_time() -> None:
     oplog = Oplog(_Date())
     changes = [Written(Namespace("db", "c"), Changed(None, {"_id": number})) for number in (1, 2)]

@@ -322,3 +322,12 @@ def test_a_change_tells_how_it_was_made() -> None:
         (False, None),
         (True, None),
     ]
+
+
+def test_a_change_tells_what_its_document_takes() -> None:
+    engine, seen = MongomockEngine(), list[Changed]()
+    engine.insert(NS, {"_id": 1}, accept=seen.append)
+    engine.update(NS, Update(Query(), {"$set": {"x": "long"}}), accept=seen.append)
+    engine.delete(NS, Query(), accept=seen.append)
+    kept = [change.before if change.after is None else change.after for change in seen]
+    assert [change.size for change in seen] == [len(bson.encode(document or {})) for document in kept]
