@@ -39,10 +39,15 @@ def collected_when_idle() -> Iterator[None]:
 
 
 async def collect_when_idle(cluster: Cluster) -> None:
-    """Look at old objects whenever nobody has asked for anything for a while, until cancelled."""
+    """Look at old objects whenever nobody has asked for anything for a while, until cancelled.
+
+    Cursors whose time is over are forgotten first: otherwise they are when a cursor is asked for.
+    """
     clock, looked_at = cluster.clock, -1
     while True:
         await clock.sleep_until(clock.now() + _EVERY_SECONDS)
+        for node in cluster.servers:
+            node.cursors.expire(clock.now())
         came = _requests(cluster)
         if came == looked_at:
             continue

@@ -145,6 +145,7 @@ class Node:
         self.fail_points = FailPointRegistry(self.rng.spawn(f"{self.name}/failpoints"))
         self.admission = AdmissionControl(self.parameters, self.profile, cores=CORES, now=self.started_at)
         self.parameters.changed = self._parameters_changed
+        self.cursors.timeout = self.parameters["cursorTimeoutMillis"] / 1000
         self.gate = Gate(self)
         self.flow_monitor = FlowMonitor(self)
         self.admission.replenish_flow = self.flow_monitor.catch_up
@@ -162,6 +163,7 @@ class Node:
 
     def _parameters_changed(self, names: frozenset[str]) -> None:
         self.admission.reconfigure(names, self.clock.now())
+        self.cursors.timeout = self.parameters["cursorTimeoutMillis"] / 1000
         if names & {ttl.SLEEP, ttl.ENABLED}:
             self.cluster.ttl.parameters_changed(self, names)
         if self.shards is not None and names & OF_SHARDS:

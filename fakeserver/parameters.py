@@ -35,6 +35,7 @@ TABLE: Final[Mapping[str, Parameter]] = MappingProxyType(
         for parameter in (
             Parameter("acceptApiVersion2", "bool", default=False, at_runtime=False, since=WIRE_50),
             Parameter("authenticationMechanisms", "strings", _MECHANISMS, at_runtime=False),
+            Parameter("cursorTimeoutMillis", "long", 600_000, minimum=1),
             Parameter("enableTestCommands", "bool", default=True, at_runtime=False),
             *admission.TABLE,
             Parameter(
