@@ -41,7 +41,7 @@ _MS: Final = 1000.0
 _MIB: Final = 1 << 20
 _CURSOR_TIMEOUT_MS: Final = 5_000
 """After which cursors that nobody reads are forgotten, so that nobody waits ten minutes for the result."""
-_COLLECTED_SECONDS: Final = 25
+_COLLECTED_SECONDS: Final = 14
 """After which what is not used any more has been given back."""
 _CONNECTIONS: Final = 20
 """Of each kind that holds many open."""

@@ -7,8 +7,9 @@ So young objects are looked at often, as ever, and old ones when no request has 
 
 from __future__ import annotations
 
+import ctypes
 import gc
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -54,7 +55,14 @@ async def collect_when_idle(cluster: Cluster) -> None:
         await clock.sleep_until(clock.now() + _QUIET_SECONDS)
         if _requests(cluster) == came and cluster.turns.nobody_waits:
             gc.collect()
+            _give_back()
             looked_at = came
+
+
+def _give_back() -> None:
+    """Give free memory back to the system, where the C library does not do so by itself (glibc)."""
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _requests(cluster: Cluster) -> int:
