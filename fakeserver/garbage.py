@@ -61,7 +61,7 @@ async def collect_when_idle(cluster: Cluster) -> None:
 
 def _give_back() -> None:
     """Give free memory back to the system, where the C library does not do so by itself (glibc)."""
-    with suppress(AttributeError, OSError):
+    with suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
