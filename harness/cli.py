@@ -135,6 +135,7 @@ def _told(error: Exception) -> int:
     if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
         place = f"{error.filename}: " if error.filename else ""
         click.echo(f"Error: {place}{error.strerror}", err=True)
+        _discard(sys.stdout)  # it may be what is full: that has been told
         return ExitCode.BAD_INPUT
     click.echo(f"pushbackd failed; this is a defect of its own:\n{traceback.format_exc()}", err=True)
     return ExitCode.INTERNAL_ERROR
