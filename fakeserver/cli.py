@@ -126,6 +126,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (CommandError, OSError) as error:
         sys.stderr.write(_cut(f"cannot start: {error}") + "\n")
         return _CANNOT_START if isinstance(error, OSError) else _USAGE_ERROR
+    try:
+        sys.stderr.flush()
+    except OSError:
+        _drop_stderr()
     return 0
 
 
@@ -314,9 +318,22 @@ def _announce(cluster: Cluster, ignored: Sequence[str]) -> None:
 
 
 def _to_stderr(line: str) -> None:
-    with suppress(OSError):  # who does not read the log any more, or has no room for it, still has a server
+    """Write a line of the log; who does not read it any more, or has no room for it, still has a server."""
+    try:
         sys.stderr.write(line + "\n")
         sys.stderr.flush()
+    except BrokenPipeError:
+        _drop_stderr()
+    except OSError:
+        return  # there may be room again
+
+
+def _drop_stderr() -> None:
+    """Lose all that is said from now on: the interpreter says what is left when it ends, and would fail."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stderr.fileno())
+        os.close(nowhere)
 
 
 def _listen_to_signals() -> asyncio.Event:

@@ -232,7 +232,7 @@ def test_a_log_that_nobody_reads_holds_no_server_up() -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": ""},
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
