@@ -1,4 +1,4 @@
-"""The server's error codes: one table of numbers and names, and the groups that rules speak of.
+"""The server's error codes: one table of numbers and names, and the groups that rules refer to.
 
 Numbers and names are those of the public list of a server; an error raised there by a bare number has the
 name `Location<number>`.
@@ -11,7 +11,7 @@ from typing import Self
 
 
 class ErrorCode(IntEnum):
-    """What is in a reply's `code`; `code_name` is what is in its `codeName`."""
+    """The number in a reply's `code`; `code_name` is the name in its `codeName`."""
 
     _value_: int
     code_name: str
@@ -429,7 +429,7 @@ def is_in(code: int, category: Category) -> bool:
 
 
 class Label(StrEnum):
-    """What is in a reply's `errorLabels`, and what drivers add to it."""
+    """The labels in a reply's `errorLabels`, and those that drivers add."""
 
     RETRYABLE_WRITE = "RetryableWriteError"
     TRANSIENT_TRANSACTION = "TransientTransactionError"

@@ -52,7 +52,7 @@ _REMOVED = {
 
 
 class Signal(Enum):
-    """Why there is no message."""
+    """The reason that there is no message."""
 
     NEED_DATA = "need data"
     END_OF_FILE = "end of file"
@@ -72,7 +72,7 @@ class Envelope(NamedTuple):
     compressor: Compressor | None
     wire_size: int
     rest: Iterator[bytes] | None = None
-    """What is still to be inflated of a large payload, which `parse` and `parse_in_steps` do."""
+    """The rest of a large payload that is still to be inflated, by `parse` and `parse_in_steps`."""
 
     @property
     def flag_bits(self) -> int:
@@ -160,7 +160,7 @@ def _no_int32(request_id: int, response_to: int) -> LocalProtocolError:
 
 
 class WireConnection:
-    """What one end of a connection knows of its bytes: feed it, then pull messages until it needs more."""
+    """One end of a connection, without I/O: feed it bytes, then pull messages until it needs more."""
 
     def __init__(self, *, max_message_size: int = MAX_MESSAGE_SIZE, patient: bool = False) -> None:
         self.max_message_size = max_message_size
@@ -198,6 +198,11 @@ class WireConnection:
         """Whether nothing has arrived that `next_message` has not returned."""
         return self._whole is None and not self._buffer and not self._end_of_file
 
+    @property
+    def pending(self) -> bytes:
+        """What has arrived and `next_message` has not returned."""
+        return (self._whole or b"") + self._buffer
+
     def next_message(self) -> Envelope | Signal:
         """Return the next whole message, or why there is none.
 
@@ -208,6 +213,7 @@ class WireConnection:
         try:
             return self._next() if self._whole is None else self._take_whole(self._whole)
         except RemoteProtocolError as error:
+            # Where the next message begins is not known any more: nothing after this can be believed.
             self._broken = str(error)
             self._buffer.clear()
             raise
@@ -222,7 +228,11 @@ class WireConnection:
             self._wanted = size
             return self._wait()
         self._wanted = _SIZE.size
-        return self._take(size)
+        _, request_id, response_to, op_code = HEADER.unpack_from(self._buffer)
+        with memoryview(self._buffer) as view:
+            payload = bytes(view[HEADER_SIZE:size])
+        del self._buffer[:size]
+        return self._open(request_id, response_to, op_code, payload, size)
 
     def _bad_size(self, size: int) -> RemoteProtocolError:
         return RemoteProtocolError(
@@ -235,13 +245,6 @@ class WireConnection:
         if not self._buffer:
             return Signal.END_OF_FILE
         raise RemoteProtocolError(f"the connection ended inside a message, after {len(self._buffer)} bytes")
-
-    def _take(self, size: int) -> Envelope:
-        _, request_id, response_to, op_code = HEADER.unpack_from(self._buffer)
-        with memoryview(self._buffer) as view:
-            payload = bytes(view[HEADER_SIZE:size])
-        del self._buffer[:size]
-        return self._open(request_id, response_to, op_code, payload, size)
 
     def _take_whole(self, data: bytes) -> Envelope:
         self._whole = None
@@ -265,7 +268,9 @@ class WireConnection:
             raise RemoteProtocolError("OP_COMPRESSED is too short for its header")
         op_code, size, compressor_id = _COMPRESSED_HEAD.unpack_from(payload)
         if op_code == OpCode.COMPRESSED:
+            # Or a small message could hold layers that inflate to any size.
             raise RemoteProtocolError("OP_COMPRESSED inside OP_COMPRESSED")
+        # The announced size is checked before a byte is inflated, and bounds what the library may produce.
         if not 0 <= size <= self.max_message_size - HEADER_SIZE:
             raise RemoteProtocolError(
                 f"Decompressed message would be larger than maximum message size: {size}"
@@ -297,6 +302,7 @@ class WireConnection:
         if compressor is not None:
             head = _COMPRESSED_HEAD.pack(op_code, len(payload), compressor)
             op_code, payload = OpCode.COMPRESSED, head + compress(compressor, payload)
+            # Checked again: what does not compress grows.
             self._check_size(len(payload))
         return HEADER.pack(HEADER_SIZE + len(payload), request_id, response_to, op_code) + payload
 

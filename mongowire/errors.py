@@ -1,4 +1,4 @@
-"""What can go wrong on the wire, split by who is to blame.
+"""Errors on the wire, split by who is to blame.
 
 ProtocolError
 ├── LocalProtocolError      we tried to send what must not be sent

@@ -1,4 +1,4 @@
-"""Where BSON documents and strings begin and end, without decoding them."""
+"""The extent of BSON documents and strings in a payload, found without decoding them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _INT32 = struct.Struct("<i")
 _MIN_DOCUMENT = 5
 _STEP = 8192
-"""How many small things are looked at in one step: some milliseconds' work."""
+"""Small things that are looked at in one step: some milliseconds' work."""
 _EQUALS_BYTES = 1 << 16
 
 # The sizes of BSON values by type byte (`BSON: Grammar`): a number of bytes, or how a length is read.

@@ -1,4 +1,4 @@
-"""Identifiers made from an actor's own clock and dice, so that a run in virtual time repeats them."""
+"""Identifiers made from an actor's own clock and random numbers, so that a run can be repeated."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def object_id(clock: Clock, rng: Rng) -> ObjectId:
-    """Return a new ObjectId: four bytes of seconds since the epoch, eight of dice."""
+    """Return a new ObjectId: four bytes of seconds since the epoch, eight random ones."""
     return ObjectId((int(clock.utc()) & 0xFFFFFFFF).to_bytes(4, "big") + rng.randbytes(8))
 
 

@@ -1,4 +1,4 @@
-"""The messages themselves, as frozen values, and how each looks in bytes (`OP_MSG`).
+"""The messages, as frozen values, and their bytes (`OP_MSG`).
 
 Documents stay BSON bytes until somebody asks for them.
 """

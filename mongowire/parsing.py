@@ -1,4 +1,4 @@
-"""Reading a payload, in the order in which a server checks it (`OP_MSG: Sections`).
+"""Parsing of a payload, in the order in which a server checks it (`OP_MSG: Sections`).
 
 The codes and the texts of what is refused are those that a server answers with.
 """
@@ -61,8 +61,11 @@ def parse_msg(payload: bytes, *, request_id: int, response_to: int) -> OpMsg:
         )
     end = _sections_end(payload, flags)
     body, sequences = _Sections(payload, end).read()
-    if flags & CHECKSUM_PRESENT:
-        _verify_checksum(payload, end, request_id, response_to)
+    # After the sections, as on a server: a malformed message with a bad checksum is answered, not hung up on.
+    if flags & CHECKSUM_PRESENT and payload[end:] != checksum_of(
+        payload[:end], request_id=request_id, response_to=response_to
+    ):
+        raise _mismatch()
     return OpMsg(
         body,
         sequences,
@@ -81,9 +84,9 @@ def parse_msg_in_steps(payload: bytes, *, request_id: int, response_to: int, mos
     end = _sections_end(payload, flags)
     body, sequences = yield from _Sections(payload, end).read_in_steps(most)
     if flags & CHECKSUM_PRESENT:
-        given = payload[:end]
+        covered = payload[:end]
         if payload[end:] != (
-            yield from checksum_in_steps(given, request_id=request_id, response_to=response_to)
+            yield from checksum_in_steps(covered, request_id=request_id, response_to=response_to)
         ):
             raise _mismatch()
     return OpMsg(
@@ -96,6 +99,7 @@ def parse_msg_in_steps(payload: bytes, *, request_id: int, response_to: int, mos
 
 
 def _check_flags(flags: int) -> None:
+    # The low sixteen bits are required: who does not know one must not go on. The others are optional.
     if flags & _REQUIRED_BITS & ~_KNOWN_REQUIRED:
         raise InvalidMessage(
             ErrorCode.ILLEGAL_OP_MSG_FLAG,
@@ -105,7 +109,7 @@ def _check_flags(flags: int) -> None:
 
 
 def _is_body_alone(payload: bytes) -> bool:
-    """Tell the commonest message: one well-framed body, and no other section."""
+    """Recognise the commonest message: one well-framed body, and no other section."""
     size = len(payload) - _BODY_AT
     if size < _MIN_DOCUMENT or payload[_BODY_AT - 1] != _KIND_BODY or payload[-1]:
         return False
@@ -120,11 +124,6 @@ def _sections_end(payload: bytes, flags: int) -> int:
             ErrorCode.INVALID_CHECKSUM_SIZE, "Invalid message size for an OpMsg containing a checksum"
         )
     return len(payload) - _CHECKSUM_SIZE
-
-
-def _verify_checksum(payload: bytes, end: int, request_id: int, response_to: int) -> None:
-    if payload[end:] != checksum_of(payload[:end], request_id=request_id, response_to=response_to):
-        raise _mismatch()
 
 
 def _mismatch() -> InvalidMessage:
@@ -173,29 +172,29 @@ class _Sections:
 
     def _section(self, kind: int, position: int) -> int:
         if kind == _KIND_BODY:
-            return self._read_body(position)
+            if self._body is not None:
+                raise InvalidMessage(
+                    ErrorCode.MULTIPLE_OP_MSG_BODY_SECTIONS, "Multiple body sections in message"
+                )
+            end = framing.document_end(self._payload, position, self._end)
+            self._body = self._payload[position:end]
+            return end
         if kind == _KIND_SEQUENCE:
-            return self._read_sequence(position)
+            name, start, end = self._sequence_at(position)
+            documents = framing.documents_between(self._payload, start, end)
+            self._sequences.append(DocumentSequence(name, documents))
+            return end
         if kind in {_KIND_SECURITY_TOKEN, _KIND_TELEMETRY}:
-            return self._skip(kind, position)
+            # Neither means anything to us: they are skipped, once their extent is known to be sound.
+            if kind == _KIND_SECURITY_TOKEN:
+                return framing.read_c_string(self._payload, position, self._end)[1]
+            return framing.document_end(self._payload, position, self._end)
         raise InvalidMessage(ErrorCode.UNKNOWN_OP_MSG_SECTION, f"Unknown section kind {kind}")
-
-    def _read_body(self, position: int) -> int:
-        if self._body is not None:
-            raise InvalidMessage(ErrorCode.MULTIPLE_OP_MSG_BODY_SECTIONS, "Multiple body sections in message")
-        end = framing.document_end(self._payload, position, self._end)
-        self._body = self._payload[position:end]
-        return end
-
-    def _read_sequence(self, position: int) -> int:
-        name, start, end = self._sequence_at(position)
-        documents = framing.documents_between(self._payload, start, end)
-        self._sequences.append(DocumentSequence(name, documents))
-        return end
 
     def _sequence_at(self, position: int) -> tuple[str, int, int]:
         """Return a sequence's name, and from where to where its documents stand."""
         if len(self._sequences) == _MAX_SEQUENCES:
+            # No command takes more than the two of bulkWrite; a server closes the connection.
             raise InvalidMessage(
                 ErrorCode.TOO_MANY_DOCUMENT_SEQUENCES, "Too many document sequences in OP_MSG", fatal=True
             )
@@ -204,11 +203,6 @@ class _Sections:
         if any(sequence.identifier == name for sequence in self._sequences):
             raise InvalidMessage(ErrorCode.DUPLICATE_OP_MSG_SEQUENCE, f"Duplicate document sequence: {name}")
         return name, position, end
-
-    def _skip(self, kind: int, position: int) -> int:
-        if kind == _KIND_SECURITY_TOKEN:
-            return framing.read_c_string(self._payload, position, self._end)[1]
-        return framing.document_end(self._payload, position, self._end)
 
     def _check_body_against_sequences(self, names: Container[str]) -> None:
         for sequence in self._sequences:
@@ -224,7 +218,10 @@ def _no_body() -> InvalidMessage:
 
 
 def parse_query(payload: bytes) -> OpQuery:
-    """Read an OP_QUERY; a selector of fields, which commands do not have, is dropped."""
+    """Read an OP_QUERY; a selector of fields, which commands do not have, is dropped.
+
+    Drivers still say their first hello in it, before they know that the server speaks OP_MSG.
+    """
     end = len(payload)
     framing.need(payload, 0, _INT32.size, end)
     (flags,) = _INT32.unpack_from(payload)

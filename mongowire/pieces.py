@@ -1,4 +1,4 @@
-"""Decoding and encoding large messages piece by piece, for whoever has something else to do in between.
+"""Decoding and encoding of large messages piece by piece, with time for other work in between.
 
 The BSON library decodes a document in one call, which takes a second for one of millions of values. Here a
 document is walked down to pieces of a bounded size, and the library is asked for these. A generator that
@@ -24,7 +24,7 @@ Steps: TypeAlias = "Generator[None, None, T]"
 """Work in steps: one at each `next`; what it returns is the result."""
 
 PIECE_BYTES: Final = 1 << 16
-"""How much is decoded at once: some milliseconds at most, whatever it holds."""
+"""Bytes that are decoded at once: some milliseconds at most, whatever it holds."""
 
 _INT32 = struct.Struct("<i")
 _OBJECT: Final = 3
@@ -33,7 +33,7 @@ _AS_ARRAY: Final = b"\4\0"
 _END: Final = b"\0"
 _EMPTY: Final = bson.encode({})
 _AT_ONCE: Final = 64
-"""How many elements of an array are encoded at once."""
+"""Elements of an array that are encoded at once."""
 
 
 class Unread(list[Any]):
@@ -60,7 +60,7 @@ def finish(steps: Steps[T]) -> T:
 class Decoder:
     """Decodes documents piece by piece.
 
-    `decode` makes a dictionary of the BSON of a document; it is told how many documents and arrays are
+    `decode` makes a dictionary of the BSON of a document; its argument is how many documents and arrays are
     around it. Arrays at the top that are named in `counted` become `Unread` if they have more than `most`
     elements. `deepest` is how deep documents and arrays may be nested: beyond that `InvalidMessage` (15) is
     raised.
@@ -175,7 +175,10 @@ def _elements(document: Mapping[str, Any]) -> Steps[bytes]:
     plain: dict[str, Any] = {}
     for name, value in document.items():
         many = type(value) is list and len(value) > _AT_ONCE
-        if not many and not (type(value) is dict and _holds_many(value)):
+        holds_many = type(value) is dict and any(
+            type(each) is list and len(each) > _AT_ONCE for each in value.values()
+        )
+        if not many and not holds_many:
             plain[name] = value
             continue
         parts.append(framing.elements_of(bson.encode(plain)))
@@ -186,10 +189,6 @@ def _elements(document: Mapping[str, Any]) -> Steps[bytes]:
         parts.append(head + _framed(inside))
     parts.append(framing.elements_of(bson.encode(plain)))
     return b"".join(parts)
-
-
-def _holds_many(document: dict[str, Any]) -> bool:
-    return any(type(value) is list and len(value) > _AT_ONCE for value in document.values())
 
 
 def _array(values: list[Any]) -> Steps[bytes]:

@@ -1,4 +1,4 @@
-"""What our shells need of the outside world: time, dice and bytes.
+"""The ports to the outside world: time, random numbers and bytes.
 
 Decisions never use these: they take instants and numbers as arguments. Only shells hold a port, so one
 object runs unchanged on the wall clock over TCP and in virtual time over memory.
@@ -33,7 +33,7 @@ class Clock(Protocol):
 
 
 class Rng(Protocol):
-    """Dice. Each actor has its own, seeded by name, so a new actor does not reshuffle the others."""
+    """Random numbers. Each actor has a generator, seeded by name, so a new actor changes no other's."""
 
     def random(self) -> float:
         """Return a number from 0 (included) to 1 (excluded)."""
@@ -44,7 +44,7 @@ class Rng(Protocol):
         ...
 
     def spawn(self, actor: str) -> Rng:
-        """Return the dice of an actor below this one: the same seed, and its name after this one's."""
+        """Return the generator of an actor below this one: the same seed, and its name after this one's."""
         ...
 
 
@@ -82,7 +82,7 @@ class Listener(Protocol):
 
 
 class Network(Protocol):
-    """Where connections come from.
+    """The source of connections.
 
     The accepting side is asyncio's own pair of protocol and transport, because there bytes flow fastest;
     the connecting side is a `Stream`.

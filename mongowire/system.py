@@ -1,4 +1,4 @@
-"""The ports on the real world: the wall clock, seeded dice, TCP."""
+"""The ports on the real world: the wall clock, seeded random numbers, TCP."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _set_reached(reached: asyncio.Future[None]) -> None:
 
 
 class SeededRng:
-    """Dice of one actor: the same seed and name give the same numbers in every process."""
+    """The random numbers of one actor: the same seed and name give the same numbers in every process."""
 
     def __init__(self, seed: int | str, actor: str = "") -> None:
         self._seed = seed
@@ -78,7 +78,7 @@ class SeededRng:
 
 
 def fresh_rng(actor: str = "") -> SeededRng:
-    """Return dice that no other process has, for ids that must be unique in the world."""
+    """Return random numbers that no other process has, for ids that must be unique in the world."""
     return SeededRng(secrets.token_hex(16), actor)
 
 

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 _HANDSHAKE_RECORD: Final = 0x16
 _MAJOR_VERSION: Final = 3
 TELLING_BYTES: Final = 3
-"""How many bytes it takes to know whether a client speaks TLS."""
+"""The bytes that show whether a client speaks TLS."""
 
 _READ_BYTES: Final = 1 << 16
 
 
 def is_client_hello(data: bytes) -> bool:
-    """Say whether the first `TELLING_BYTES` of a connection begin a TLS handshake.
+    """Return whether the first `TELLING_BYTES` of a connection begin a TLS handshake.
 
     Read as the length of a message they would mean more than 65,000 bytes, which no first message has.
     """
@@ -56,7 +56,16 @@ class TlsSession:
             self._incoming.write_eof()
         if not self.established and not self._shake_hands():
             return b""
-        return self._read()
+        parts: list[bytes] = []
+        try:
+            while part := self._object.read(_READ_BYTES):
+                parts.append(part)
+            self.ended = True
+        except ssl.SSLWantReadError:
+            pass
+        except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+            self.ended = True
+        return b"".join(parts)
 
     def send(self, data: bytes) -> None:
         """Encrypt. The handshake must be over."""
@@ -85,18 +94,6 @@ class TlsSession:
             return False
         self.established = True
         return True
-
-    def _read(self) -> bytes:
-        parts: list[bytes] = []
-        try:
-            while part := self._object.read(_READ_BYTES):
-                parts.append(part)
-            self.ended = True
-        except ssl.SSLWantReadError:
-            pass
-        except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
-            self.ended = True
-        return b"".join(parts)
 
 
 class TlsStream:

@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written beside, and renamed when nothing more is to come.
+"""Files that are whole or not there: written beside, and renamed at the end.
 
 A disk that is full, or a program that is ended, leaves what was there before.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _UNFINISHED: Final[set[Path]] = set()
 _NUMBERS: Final = itertools.count()
 _NAME_MAX: Final = 100
-"""How many bytes of a name go into that of the file beside it: file systems allow 255."""
+"""The bytes of a name that go into that of the file beside it: file systems allow 255."""
 
 
 @contextmanager

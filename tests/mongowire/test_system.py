@@ -9,14 +9,14 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from check_clock import check_clock
-from check_listener import check_listener
-from check_network import check_network
-from check_rng import check_rng
-from check_stream import check_stream
-from peers import PATIENCE, listening
-from worlds import run_in_system
 
+from harness.testing.clock import check_clock
+from harness.testing.listener import check_listener
+from harness.testing.network import check_network
+from harness.testing.peers import PATIENCE, listening
+from harness.testing.rng import check_rng
+from harness.testing.stream import check_stream
+from harness.testing.worlds import run_in_system
 from mongowire.system import SeededRng, SystemClock, TcpNetwork
 
 if TYPE_CHECKING:
