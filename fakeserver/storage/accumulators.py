@@ -1,4 +1,4 @@
-"""Accumulators: what `$group`, `$bucketAuto` and `$setWindowFields` make of the values of many documents."""
+"""Accumulators of `$group`, `$bucketAuto` and `$setWindowFields`: one value from those of many documents."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ def compile_accumulator(operator: str, argument: Any, scope: Scope) -> Accumulat
         quantile = compile_quantile(operator, argument, scope, lambda each: compile_expression(each, scope))
         return Accumulator(quantile.source, lambda values, _first: quantile.summarize(values))
     if operator == "$count":
-        return _count(argument)
+        if argument != {}:
+            raise CommandError(ErrorCode.TYPE_MISMATCH, "$count takes no arguments, i.e. $count:{}")
+        return Accumulator(lambda _frame: 1, lambda values, _first: total(values))
     if operator == "$accumulator":
         return Accumulator(*scripted.compile_accumulator(argument, scope, compile_expression))
     accumulate = _ACCUMULATORS.get(operator)
@@ -83,12 +85,6 @@ def compile_field(name: str, spec: Any, scope: Scope) -> Accumulator:
         raise CommandError(40238, f"The field '{name}' must specify one accumulator")
     operator, argument = next(iter(spec.items()))
     return compile_accumulator(operator, argument, scope)
-
-
-def _count(argument: Any) -> Accumulator:
-    if argument != {}:
-        raise CommandError(ErrorCode.TYPE_MISMATCH, "$count takes no arguments, i.e. $count:{}")
-    return Accumulator(lambda _frame: 1, lambda values, _first: total(values))
 
 
 # A number of values.
@@ -188,7 +184,7 @@ def _present(values: Values) -> list[Any]:
 def _ordered(values: Values, fold: Any) -> list[Any]:
     found = [value for value in values if value is not None]
     keys = [order(value, fold) for value in paced(found)]
-    return [found[place] for place in sorted_at_leisure(list(range(len(found))), keys.__getitem__)]
+    return [found[index] for index in sorted_at_leisure(list(range(len(found))), keys.__getitem__)]
 
 
 def _bounded(operator: str, values: Values) -> list[Any]:

@@ -42,7 +42,7 @@ class _End(str):
 
 
 class Interval(NamedTuple):
-    """What lies between two parts of keys; `ends` are the values that they are made of."""
+    """The range between two parts of keys; `ends` are the values that they are made of."""
 
     low: Key
     high: Key
@@ -88,7 +88,7 @@ def clauses(*filters: Mapping[str, Any]) -> Iterator[Clause]:
 
 
 def is_flat(wanted: Mapping[str, Any]) -> bool:
-    """Whether the conditions that `clauses` yields of a filter are all of it."""
+    """Return whether the conditions that `clauses` yields of a filter are all of it."""
     for path, condition in wanted.items():
         if path == "$and":
             if not all(is_flat(each) for each in condition):
@@ -99,19 +99,19 @@ def is_flat(wanted: Mapping[str, Any]) -> bool:
 
 
 def is_pin(clause: Clause) -> bool:
-    """Whether a condition is an equality with a scalar."""
+    """Return whether a condition is an equality with a scalar."""
     return clause.name == "$eq" and type(clause.value) in SCALARS
 
 
 def is_exact(clause: Clause) -> bool:
-    """Whether the bounds of a condition hold its matches and nothing else."""
+    """Return whether the bounds of a condition hold its matches and nothing else."""
     if clause.name == "$in":
         return excludes_missing(clause)
     return clause.name in {"$eq", *_RANGES} and type(clause.value) in SCALARS
 
 
 def excludes_missing(clause: Clause) -> bool:
-    """Whether a document without the field never fulfils a condition."""
+    """Return whether a document without the field never fulfils a condition."""
     if clause.name == "$exists":
         return bool(clause.value)
     if clause.name == "$in":
@@ -146,7 +146,7 @@ def intervals(clause: Clause, fold: Fold | None, *, strings: bool) -> list[Inter
 
 
 def is_relevant(clause: Clause, fold: Fold | None, *, strings: bool) -> bool:
-    """Whether a condition makes an index on its field worth considering."""
+    """Return whether a condition makes an index on its field worth considering."""
     exists = clause.name == "$exists" and bool(clause.value)
     return exists or intervals(clause, fold, strings=strings) is not None
 
@@ -165,18 +165,18 @@ def _point(value: Any, fold: Fold | None) -> Interval:
 
 
 def _range(name: str, value: Any, fold: Fold | None) -> Interval:
-    part, place = order(value, fold), rank(value)
+    part, rank_of = order(value, fold), rank(value)
     kind = "number" if is_number(value) else type_name(value)
     if name in {"$gt", "$gte"}:
         closed = kind != "string"
         end = _End(_GREATEST.get(kind, "MaxKey"))
-        return Interval(part, (place + 1,), name == "$gte", closed, (value, end))
-    return Interval((place,), part, True, name == "$lte", (_End(_LEAST.get(kind, "MinKey")), value))  # noqa: FBT003
+        return Interval(part, (rank_of + 1,), name == "$gte", closed, (value, end))
+    return Interval((rank_of,), part, True, name == "$lte", (_End(_LEAST.get(kind, "MinKey")), value))  # noqa: FBT003
 
 
-def implied(wanted: Clause, given: Sequence[Clause]) -> bool:
-    """Return whether each document that fulfils the given conditions fulfils another one, as far as seen."""
-    return any(_implies(clause, wanted) for clause in given if clause.path == wanted.path)
+def implied(wanted: Clause, known: Sequence[Clause]) -> bool:
+    """Return whether each document that fulfils `known` fulfils `wanted`, too, as far as is known."""
+    return any(_implies(clause, wanted) for clause in known if clause.path == wanted.path)
 
 
 def _implies(clause: Clause, wanted: Clause) -> bool:
@@ -220,12 +220,12 @@ def ranges(
 
     The bounds after the first field that is no point are not used.
     """
-    place = len(prefix)
-    allowed = bounds[place] if place < len(bounds) else None
+    position = len(prefix)
+    allowed = bounds[position] if position < len(bounds) else None
     if allowed is None:
         yield prefix, (*prefix, _TOP)
         return
-    down = signs[place] < 0
+    down = signs[position] < 0
     for each in reversed(allowed) if down else allowed:
         low: Any = Descending(each.high) if down else each.low
         high: Any = Descending(each.low) if down else each.high

@@ -6,7 +6,6 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fakeserver.errors import CommandError
-from fakeserver.interrupts import check_for_interrupt, interruptible
 from fakeserver.storage.accumulators import compile_field
 from fakeserver.storage.expressions import compile_expression
 from fakeserver.storage.granularity import Rounder
@@ -27,14 +26,15 @@ from fakeserver.storage.values import (
     type_name,
     whole,
 )
+from fakeserver.waiting.interrupts import check_for_interrupt, interruptible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
+    from fakeserver.storage.flow import PipelineStage
     from fakeserver.storage.scope import Evaluate, Frame, Scope
 
     Document: TypeAlias = dict[str, Any]
-    Stage: TypeAlias = Callable[[list[Document]], list[Document]]
     Entry: TypeAlias = tuple[Any, Frame]
     """A value to sort by, and the variables with which its document is seen."""
 
@@ -59,18 +59,14 @@ def _check_bucket(argument: Any) -> None:
             raise CommandError(code, f"The $bucket '{name}' field must be {found}")
 
 
-def _check_boundaries(boundaries: list[Any]) -> None:
+def compile_bucket(argument: Any, scope: Scope) -> PipelineStage:
+    """Return a `$bucket` stage. Raises `CommandError` for a malformed one."""
+    _check_bucket(argument)
+    boundaries, fields = argument["boundaries"], argument.get("output", _COUNT)
     if len(boundaries) < 2:  # noqa: PLR2004 -- a bucket has two ends
         raise CommandError(40192, "The $bucket 'boundaries' field must have at least 2 values")
     if [order(each) for each in boundaries] != sorted(order(each) for each in boundaries):
         raise CommandError(40194, "The 'boundaries' option to $bucket must be sorted in ascending order")
-
-
-def compile_bucket(argument: Any, scope: Scope) -> Stage:
-    """Return a `$bucket` stage. Raises `CommandError` for a malformed one."""
-    _check_bucket(argument)
-    boundaries, fields = argument["boundaries"], argument.get("output", _COUNT)
-    _check_boundaries(boundaries)
     expression = compile_expression(argument["groupBy"], scope)
     group = compile_group({"_id": "$_bucket", **fields}, scope)
 
@@ -78,9 +74,9 @@ def compile_bucket(argument: Any, scope: Scope) -> Stage:
 
     def bucket_of(document: Document) -> Any:
         key = order(expression(scope.frame(document)))
-        place = bisect_right(ends, key)
-        if 0 < place < len(ends):
-            return boundaries[place - 1]
+        index = bisect_right(ends, key)
+        if 0 < index < len(ends):
+            return boundaries[index - 1]
         if "default" not in argument:
             raise CommandError(
                 40066, "$switch could not find a matching branch for an input, and no default was specified."
@@ -88,13 +84,13 @@ def compile_bucket(argument: Any, scope: Scope) -> Stage:
         return argument["default"]
 
     def run(documents: list[Document]) -> list[Document]:
-        placed = [{**document, "_bucket": bucket_of(document)} for document in interruptible(documents)]
-        return sort_documents(group(placed), {"_id": 1})
+        assigned = [{**document, "_bucket": bucket_of(document)} for document in interruptible(documents)]
+        return sort_documents(group(assigned), {"_id": 1})
 
     return run
 
 
-def compile_bucket_auto(argument: Any, scope: Scope) -> Stage:
+def compile_bucket_auto(argument: Any, scope: Scope) -> PipelineStage:
     """Return a `$bucketAuto` stage. Raises `CommandError` for a malformed one."""
     if not is_object(argument):
         raise CommandError(

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
 from fakeserver.errors import CommandError
-from fakeserver.interrupts import interruptible
 from fakeserver.storage.dates import (
     MILLIS_OF_A_CYCLE,
     YEARS_OF_A_CYCLE,
@@ -22,6 +21,7 @@ from fakeserver.storage.dates import (
 )
 from fakeserver.storage.memory import checked_text
 from fakeserver.storage.values import milliseconds
+from fakeserver.waiting.interrupts import interruptible
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -140,17 +140,13 @@ def difference(start: Date, end: Date, unit: str, where: dt.tzinfo, week_start: 
         ) // length
     since = _REFERENCE
     if unit == "week":
-        since = _week_of(_REFERENCE, week_start)
+        since = _REFERENCE - dt.timedelta(days=(_REFERENCE.weekday() - week_start) % 7)
     length = milliseconds_of(unit)
     return _elapsed(last, ahead, since) // length - _elapsed(first, past, since) // length
 
 
 def _month(shown: dt.datetime) -> int:
     return shown.year * 12 + shown.month - 1
-
-
-def _week_of(shown: dt.datetime, week_start: int) -> dt.datetime:
-    return shown - dt.timedelta(days=(shown.weekday() - week_start) % 7)
 
 
 def truncate(date: Date, unit: str, size: int, where: dt.tzinfo, week_start: int) -> Date:

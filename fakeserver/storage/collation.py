@@ -1,4 +1,4 @@
-"""Collations: their documents, checked and completed as a server does, and the keys that they compare by.
+"""Collations: their documents, checked and completed as a server does, and their comparison keys.
 
 The keys are those of the Unicode Collation Algorithm in outline (`collation_keys`). A language with an order
 of its own that is not known here is refused, rather than ordered wrongly.
@@ -10,8 +10,8 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError
-from fakeserver.idl import Field, Fields
-from fakeserver.storage.collation_keys import Options, key_function
+from fakeserver.idl.fields import Field, Fields
+from fakeserver.storage.collation_keys import KeyOptions, key_function
 from fakeserver.storage.collation_locales import PLAIN, TAILORED, UNKNOWN_ORDER, Tailoring
 from fakeserver.storage.printing import show_document
 from mongowire.codes import ErrorCode
@@ -59,7 +59,7 @@ def fold_of(collation: Mapping[str, Any] | None) -> Callable[[str], Any] | None:
     if full is None:
         return None
     return key_function(
-        Options(
+        KeyOptions(
             strength=full["strength"],
             case_level=full["caseLevel"],
             upper_first=full["caseFirst"] == "upper",
@@ -79,36 +79,36 @@ def complete(collation: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """
     if not collation:
         return None
-    given = dict(collation)
-    _FIELDS.check(given, "collation")
-    locale = given["locale"]
+    spec = dict(collation)
+    _FIELDS.check(spec, "collation")
+    locale = spec["locale"]
     if locale == "simple":
-        if len(given) > 1:
+        if len(spec) > 1:
             raise CommandError(
                 ErrorCode.FAILED_TO_PARSE,
-                "If locale=simple, no other fields should be present in: " + show_document(given),
+                "If locale=simple, no other fields should be present in: " + show_document(spec),
             )
         return None
-    own = dict(_tailoring(locale, given).defaults)
-    options = {name: given.get(name, own.get(name, default)) for name, default in _DEFAULTS.items()}
-    _check(given, options)
+    own = dict(_tailoring(locale, spec).defaults)
+    options = {name: spec.get(name, own.get(name, default)) for name, default in _DEFAULTS.items()}
+    _check(spec, options)
     return {"locale": locale, **options, "version": _VERSION}
 
 
-def _check(given: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+def _check(spec: Mapping[str, Any], options: Mapping[str, Any]) -> None:
     strength = options["strength"]
     if strength < 1:
         raise CommandError(
             ErrorCode.FAILED_TO_PARSE, f"Field 'strength' must be an integer 1 through 5. Got: {strength}"
         )
-    version = given.get("version", _VERSION)
+    version = spec.get("version", _VERSION)
     if version != _VERSION:
         raise CommandError(
             ErrorCode.INCOMPATIBLE_COLLATION_VERSION,
             f"Requested collation version {version} but the only available collator version was {_VERSION}."
-            f" Requested collation spec: {show_document(given)}",
+            f" Requested collation spec: {show_document(spec)}",
         )
-    shown = show_document({"locale": given["locale"], **options, "version": _VERSION})
+    shown = show_document({"locale": spec["locale"], **options, "version": _VERSION})
     if options["backwards"] and strength == 1:
         raise CommandError(ErrorCode.BAD_VALUE, f"'backwards' is invalid with 'strength' of 1 in: {shown}")
     if options["caseFirst"] != "off" and not options["caseLevel"] and strength <= _SECONDARY:
@@ -118,13 +118,13 @@ def _check(given: Mapping[str, Any], options: Mapping[str, Any]) -> None:
         )
 
 
-def _tailoring(locale: str, given: Mapping[str, Any] | None = None) -> Tailoring:
-    """Return what a locale has of its own. Raises `CommandError` 2 for no locale, 238 for one not known."""
+def _tailoring(locale: str, spec: Mapping[str, Any] | None = None) -> Tailoring:
+    """Return the peculiarities of a locale. Raises `CommandError` 2 for no locale, 238 for one not known."""
     parts = _LOCALE.fullmatch(locale)
     if parts is None or parts["language"] not in _LANGUAGES:
         raise CommandError(
             ErrorCode.BAD_VALUE,
-            f"Field 'locale' is invalid in: {show_document(given or {'locale': locale})}",
+            f"Field 'locale' is invalid in: {show_document(spec or {'locale': locale})}",
         )
     language, variant = parts["language"], parts["variant"] or ""
     with_script = language + (parts["script"] or "")

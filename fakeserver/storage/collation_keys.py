@@ -1,4 +1,4 @@
-"""Keys by which a collation compares strings, made as the Unicode Collation Algorithm makes them.
+"""Keys by which a collation compares strings, by the Unicode Collation Algorithm.
 
 A text becomes elements, one or more for each letter; the key holds one level after the other: letters,
 accents, case, punctuation that was passed over. The order of the elements is that of the root collation:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _SPACE, _PUNCTUATION, _SYMBOL, _CURRENCY, _DIGIT, _FIRST_SCRIPT, _LETTER, _OTHER = range(1, 9)
 _ASCII_ORDER: Final = "_-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$"
-_PLACES: Final = {sign: place for place, sign in enumerate(_ASCII_ORDER)}
+_POSITIONS: Final = {sign: position for position, sign in enumerate(_ASCII_ORDER)}
 _BEYOND_ASCII: Final = 0x1000
 _STROKE: Final = 0x335
 _WITH_STROKE: Final = {"ø": "o", "đ": "d", "ł": "l", "ħ": "h", "ŧ": "t"}
@@ -33,7 +33,7 @@ _LAST_LEVEL: Final = (_OTHER + 1,)
 _PRIMARY, _SECONDARY, _TERTIARY, _QUATERNARY = 1, 2, 3, 4
 
 
-class Options(NamedTuple):
+class KeyOptions(NamedTuple):
     """The options of a collation."""
 
     strength: int = 3
@@ -47,7 +47,7 @@ class Options(NamedTuple):
 
 
 class _Element(NamedTuple):
-    """What a part of a text counts as: an empty `primary` is an accent, `case` is 1 for a capital."""
+    """The weights of a part of a text: an empty `primary` is an accent, `case` is 1 for a capital."""
 
     primary: tuple[Any, ...]
     secondary: int = 0
@@ -56,13 +56,13 @@ class _Element(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def key_function(options: Options) -> Callable[[str], tuple[Any, ...]]:
+def key_function(options: KeyOptions) -> Callable[[str], tuple[Any, ...]]:
     """Return the function that makes keys: equal for equal texts, and in the order of the texts."""
     reader = _Reader(options)
     return lru_cache(maxsize=4096)(lambda text: _key(text, reader, options))
 
 
-def _key(text: str, reader: _Reader, options: Options) -> tuple[Any, ...]:
+def _key(text: str, reader: _Reader, options: KeyOptions) -> tuple[Any, ...]:
     elements, passed_over = reader.read(text)
     levels: list[Any] = [tuple(each.primary for each in elements if each.primary)]
     if options.strength >= _SECONDARY:
@@ -84,9 +84,13 @@ def _key(text: str, reader: _Reader, options: Options) -> tuple[Any, ...]:
 class _Reader:
     """Reads texts as elements."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: KeyOptions) -> None:
         self.options = options
-        self.letters = _own_letters(options.tailoring)
+        self.letters: dict[str, tuple[str, int]] = {}
+        """The language's own letters: the letter that each comes after, and by how much."""
+        for chain in filter(None, options.tailoring.letters.split(", ")):
+            first, *others = chain.split(" ")
+            self.letters.update({letter: (first, index) for index, letter in enumerate(others, start=1)})
         self.equals = dict(options.tailoring.equals)
         known = sorted([*self.letters, *self.equals], key=len, reverse=True)
         alternatives = [*map(re.escape, known), r"\d+" if options.numeric else r"\d", "."]
@@ -116,22 +120,19 @@ class _Reader:
     def _elements(self, part: str) -> Iterator[_Element]:
         lower = part.lower()
         case = int(part != lower)
-        place = self.letters.get(lower)
-        if place is not None:
-            yield _Element((_LETTER, *place), case=case)
+        position = self.letters.get(lower)
+        if position is not None:
+            yield _Element((_LETTER, *position), case=case)
         elif lower in self.equals:
-            yield from self._variants(self.equals[lower], case)
+            # The letter's equivalent, which an accent tells apart from it.
+            for equal in self.parts.findall(self.equals[lower]):
+                for element in self._elements(equal):
+                    yield element._replace(case=case)
+            yield _Element((), _STROKE)
         elif part.isdecimal():
             yield _Element((_DIGIT, int(part)))
         else:
             yield from self._decomposed(lower, case)
-
-    def _variants(self, text: str, case: int) -> Iterator[_Element]:
-        """Yield the elements of a letter's equivalent, which an accent tells from it."""
-        parts = [element for part in self.parts.findall(text) for element in self._elements(part)]
-        for element in parts:
-            yield element._replace(case=case)
-        yield _Element((), _STROKE)
 
     def _decomposed(self, lower: str, case: int) -> Iterator[_Element]:
         if lower in _LIGATURES:
@@ -150,7 +151,8 @@ class _Reader:
             elif sign in _WITH_STROKE:
                 yield _Element(self._primary(_WITH_STROKE[sign]), case=case)
                 yield _Element((), _STROKE)
-            elif not _is_ignored(sign):
+            elif unicodedata.category(sign) not in {"Cc", "Cf"} or sign.isspace():
+                # Controls and formats that are no white space count for nothing.
                 is_katakana = _KATAKANA[0] <= ord(sign) < _KATAKANA[1]
                 yield _Element(self._primary(sign), case=case, variant=variant or int(is_katakana))
 
@@ -164,16 +166,7 @@ class _Reader:
             return (_FIRST_SCRIPT if start <= code < end else _LETTER, chr(code))
         if group == _DIGIT:
             return (_DIGIT, unicodedata.digit(sign, 0))
-        return (group, _PLACES.get(sign, _BEYOND_ASCII + code))
-
-
-def _own_letters(tailoring: Tailoring) -> dict[str, tuple[str, int]]:
-    """Return the letters of a language's own: the letter that each comes after, and how far."""
-    found: dict[str, tuple[str, int]] = {}
-    for chain in filter(None, tailoring.letters.split(", ")):
-        first, *others = chain.split(" ")
-        found.update({letter: (first, place) for place, letter in enumerate(others, start=1)})
-    return found
+        return (group, _POSITIONS.get(sign, _BEYOND_ASCII + code))
 
 
 def _group(sign: str) -> int:
@@ -183,8 +176,3 @@ def _group(sign: str) -> int:
     if category == "Sc":
         return _CURRENCY
     return {"P": _PUNCTUATION, "S": _SYMBOL, "N": _DIGIT, "L": _LETTER}.get(category[0], _OTHER)
-
-
-def _is_ignored(sign: str) -> bool:
-    """Return whether a character counts for nothing: controls and formats that are no white space."""
-    return unicodedata.category(sign) in {"Cc", "Cf"} and not sign.isspace()

@@ -1,4 +1,4 @@
-"""Languages whose letters are ordered otherwise than everybody's, and all names that a locale may have."""
+"""Languages whose letters have an order of their own, and the names of all locales."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 
 class Tailoring(NamedTuple):
-    """What a language has of its own.
+    """The peculiarities of a language.
 
     `letters` holds chains such as `c č ć`: after the first letter of each come the others, as letters of
     their own. `equals` are letters that stand for another. `script` (code points) comes before Latin.

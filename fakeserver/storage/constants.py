@@ -1,4 +1,4 @@
-"""Arguments that must be constants: an expression may stand there if it reads nothing of a document."""
+"""Arguments that must be constants: expressions are allowed if they read nothing of a document."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def constant(argument: Any, scope: Scope, compile_operand: Callable[[Any], Evalu
 def is_constant(argument: Any) -> bool:
     """Return whether an expression names no field of a document, and nothing that changes by itself."""
     if type(argument) is str:
-        return not argument.startswith("$") or _is_known_variable(argument)
+        return not argument.startswith("$") or (
+            argument.startswith("$$") and argument[2:].partition(".")[0] not in _OF_A_DOCUMENT
+        )
     if isinstance(argument, list):
         return all(map(is_constant, argument))
     if not is_object(argument):
@@ -33,7 +35,3 @@ def is_constant(argument: Any) -> bool:
     if next(iter(argument), "") in {"$literal", "$const"}:
         return True
     return not argument.keys() & _CHANGING and all(map(is_constant, argument.values()))
-
-
-def _is_known_variable(path: str) -> bool:
-    return path.startswith("$$") and path[2:].partition(".")[0] not in _OF_A_DOCUMENT

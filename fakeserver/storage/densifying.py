@@ -1,4 +1,4 @@
-"""`$densify`: documents made up for the numbers or dates that are missing from a sequence."""
+"""`$densify`: documents for the numbers or dates that are missing from a sequence."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import operator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from fakeserver.errors import CommandError
-from fakeserver.idl import Field, Fields
+from fakeserver.idl.fields import Field, Fields
 from fakeserver.storage import calendar
 from fakeserver.storage.arithmetic import combine
 from fakeserver.storage.dates import is_date
@@ -31,12 +31,12 @@ from fakeserver.storage.values import (
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from fakeserver.storage.flow import PipelineStage
     from fakeserver.storage.scope import Scope
 
     Document: TypeAlias = dict[str, Any]
-    Stage: TypeAlias = Callable[[list[Document]], list[Document]]
 
 _RANGE: Final = Fields.of(
     Field("step", "number", required=True),
@@ -51,11 +51,11 @@ _FIELDS: Final = Fields.of(
 _FULL: Final = "full"
 _PARTITION: Final = "partition"
 _LARGEST: Final = 500_000
-"""How many documents one stage may make up (`internalQueryMaxAllowedDensifyDocs`)."""
+"""The most documents that one stage may make up (`internalQueryMaxAllowedDensifyDocs`)."""
 
 
 class _Range(NamedTuple):
-    """How far apart the values are to be, and from where to where: `full`, `partition` or two values."""
+    """The step between values, and its bounds: `full`, `partition` or two values."""
 
     step: Any
     unit: str | None
@@ -72,7 +72,7 @@ class _Range(NamedTuple):
         return combine(operator.add, value, self.step)
 
 
-def compile_densify(argument: Any, scope: Scope) -> Stage:
+def compile_densify(argument: Any, scope: Scope) -> PipelineStage:
     """Return a `$densify` stage. Raises `CommandError` for a malformed one."""
     if not is_object(argument):
         raise CommandError(
@@ -89,7 +89,14 @@ def compile_densify(argument: Any, scope: Scope) -> Stage:
             " partitionByFields. You may have meant to specify 'full' bounds.",
         )
     for name in (argument["field"], *names):
-        _check_path(name)
+        if not name:
+            raise CommandError(40352, "FieldPath cannot be constructed with empty string")
+        if any(part.startswith("$") for part in split(name)):
+            raise CommandError(
+                16410, "FieldPath field names may not start with '$'. Consider using $getField or $setField."
+            )
+        if not all(split(name)):
+            raise CommandError(15998, "FieldPath field names may not be empty strings.")
     sort = {**({} if spread.bounds == _FULL else dict.fromkeys(names, 1)), argument["field"]: 1}
 
     def run(documents: list[Document]) -> list[Document]:
@@ -97,17 +104,6 @@ def compile_densify(argument: Any, scope: Scope) -> Stage:
         return held(densifier.densified(sort_documents(documents, sort, scope.fold)))
 
     return run
-
-
-def _check_path(name: str) -> None:
-    if not name:
-        raise CommandError(40352, "FieldPath cannot be constructed with empty string")
-    if any(part.startswith("$") for part in split(name)):
-        raise CommandError(
-            16410, "FieldPath field names may not start with '$'. Consider using $getField or $setField."
-        )
-    if not all(split(name)):
-        raise CommandError(15998, "FieldPath field names may not be empty strings.")
 
 
 def _range(spec: Mapping[str, Any]) -> _Range:
@@ -196,15 +192,27 @@ class _Densifier:
             self._check(value)
             self.least = value if self.least is None else self.least
             self.greatest = value
-            sequence = self._sequence_of(document, value)
-            yield from self._filled(sequence, value)
+            shared: Document = {}
+            for parts in self.partition:
+                found = gather(document, parts)
+                if found is not MISSING:
+                    _set_below(shared, parts, found)
+            key = order(shared, self.scope.fold)
+            if key not in self.sequences:
+                self.sequences[key] = _Sequence(shared, self._first(value))
+            sequence = self.sequences[key]
+            # The documents that are missing before this one.
+            end = value
+            if self.spread.is_explicit and order(self.spread.bounds[1]) < order(value):
+                end = self.spread.bounds[1]
+            while order(sequence.following) < order(end):
+                yield self._made(sequence)
             yield document
-            if order(value) == order(sequence.following) and self._is_below_the_end(value):
+            if order(value) == order(sequence.following) and (
+                not self.spread.is_explicit or order(value) < order(self.spread.bounds[1])
+            ):
                 sequence.following = self.spread.after(value)
         yield from self._finished()
-
-    def _is_below_the_end(self, value: Any) -> bool:
-        return not self.spread.is_explicit or order(value) < order(self.spread.bounds[1])
 
     def _check(self, value: Any) -> None:
         dated = is_date(value)
@@ -219,30 +227,11 @@ class _Densifier:
             else "Encountered numeric densify value in collection when step has a date unit.",
         )
 
-    def _sequence_of(self, document: Document, value: Any) -> _Sequence:
-        shared: Document = {}
-        for parts in self.partition:
-            found = gather(document, parts)
-            if found is not MISSING:
-                _set_below(shared, parts, found)
-        key = order(shared, self.scope.fold)
-        if key not in self.sequences:
-            self.sequences[key] = _Sequence(shared, self._first(value))
-        return self.sequences[key]
-
     def _first(self, value: Any) -> Any:
-        """Return where a partition begins: at its own least value, at that of all, or at the bound."""
+        """Return the start of a partition: its own least value, that of all, or the bound."""
         if self.spread.is_explicit:
             return self.spread.bounds[0]
         return self.least if self.spread.bounds == _FULL else value
-
-    def _filled(self, sequence: _Sequence, value: Any) -> Iterator[Document]:
-        """Yield the documents that are missing before a value."""
-        end = value
-        if self.spread.is_explicit and order(self.spread.bounds[1]) < order(value):
-            end = self.spread.bounds[1]
-        while order(sequence.following) < order(end):
-            yield self._made(sequence)
 
     def _finished(self) -> Iterator[Document]:
         """Yield the documents that are missing after the last one of each partition."""

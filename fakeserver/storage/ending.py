@@ -1,4 +1,4 @@
-"""Whether the plan of a query is through with its last document, or looks for one more.
+"""The last document of a query: plans that end with it, and plans that look for one more.
 
 A client sees it where results end exactly with a batch: the cursor is closed at once, or by a getMore that
 finds nothing.

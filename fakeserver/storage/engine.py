@@ -1,9 +1,27 @@
-"""What the commands ask of a storage engine.
+"""The port of storage: the requirements of the commands on an engine (`StorageEngine`).
 
-Documents are plain dictionaries of `bson` types, and values: what goes in is copied, and what comes out, of
-`find` and `aggregate` or in a `Changed`, is the engine's own, to be read and left alone. A change stores
-another document, so what was read stays as it was. An engine knows no cursors, sessions or replies; those
-stay in `fakeserver.commands`.
+The boundary: an engine knows documents, indexes and queries. It knows no cursors, sessions, batches, replies,
+read or write concerns; those stay in `fakeserver.commands`, the oplog and the catalog beside the engine. An
+engine reads no clock, draws no random numbers of its own and makes no ids: all three are handed in from
+outside, so that a run in virtual time repeats itself byte by byte.
+
+The laws that an engine keeps, and callers rely on:
+
+* *Documents are values.* They go in copied. What comes out, of `find` and `aggregate` or in a `Changed`, is
+  the engine's own, to be read and left alone. A change stores another document and never alters one, so what
+  a cursor, an oplog entry or a snapshot holds stays as it was, without a copy for each.
+* *Errors come first.* A query or an update is validated as a whole before a document is touched. A statement
+  that fails in the middle has changed the documents before the failure, as on a server, where only
+  transactions undo.
+* *A change is stored the moment it is accepted.* Indexes and size are checked, then `accept` sees the change
+  (and enters it in the oplog), then it is stored; nothing fails or yields in between. So the oplog has every
+  change that storage has, in the same order.
+* *Long work yields.* Between documents an engine calls `check_for_interrupt`, where nothing is half done; a
+  read goes on in what it began with, a write looks at each document again.
+
+Transactions are made of `fork` (an engine that shares everything until one of the two changes), `claims` (the
+keys that a write would take, for write conflicts) and `put` (a change that another engine has checked). A
+real engine keeps versions by timestamp; a fork for each transaction shows a client the same.
 """
 
 from __future__ import annotations
@@ -41,12 +59,12 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 class Query(NamedTuple):
-    """Which documents, in which order, and what of them.
+    """A search: the documents, their order, and the part of each.
 
     `now` is what `$$NOW` means. `hint` is the name of an index or its key, or a direction of `$natural`.
     `minimum` (included) and `maximum` (excluded) bound the keys of the hinted index. `read` returns the
     documents of another collection, for stages that join, which leave them as they are; `look_up` those whose
-    field equals a scalar, or None where no index tells (`StorageEngine.equal`). `make_id` returns an
+    field equals a scalar, or None where no index can find them (`StorageEngine.equal`). `make_id` returns an
     ObjectId, for `$createObjectId`. `scripts` runs JavaScript, where it is allowed. `indexes` are those of
     the collection, which text and geographic searches look for. `allow_disk_use` says whether what is more
     than fits into memory may be sorted and grouped.
@@ -119,7 +137,7 @@ change can be entered in the oplog here.
 
 
 class UpdateResult(NamedTuple):
-    """What an update did. `images` holds each document that it touched or inserted, changed or not."""
+    """The result of an update. `images` holds each document that it touched or inserted, changed or not."""
 
     matched: int
     modified: int
@@ -130,7 +148,7 @@ class UpdateResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IndexSpec:
-    """An index as `listIndexes` shows it: `document` holds `v`, `key`, `name` and the options given."""
+    """An index as `listIndexes` shows it: `document` holds `v`, `key`, `name` and options."""
 
     name: str
     key: Mapping[str, Any]
@@ -149,7 +167,7 @@ class Capped:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """How many documents a collection holds, and their bytes as BSON."""
+    """The number of documents in a collection, and their bytes as BSON."""
 
     count: int = 0
     size: int = 0
@@ -157,11 +175,11 @@ class Stats:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """How a query is run: by an index (None: by a scan) in which bounds, and what that came to.
+    """The plan of a query: an index (None: a scan), its bounds, and the figures of a run.
 
     `bounds` are printed, by the fields of the index; `covered` are the fields of the filter of which they
-    tell all. `is_sorted` says that nothing has to be sorted. `returned`, `keys` and `documents` count what
-    was returned and examined, where the query was run.
+    hold exactly the matches. `is_sorted` says that nothing has to be sorted. `returned`, `keys` and
+    `documents` count what was returned and examined, where the query was run.
     """
 
     exists: bool = True
@@ -207,7 +225,7 @@ class StorageEngine(Protocol):
         ...
 
     def equal(self, ns: Namespace, path: str, value: Any) -> list[Document] | None:
-        """Return the engine's own documents that hold a scalar, None where no index tells by itself."""
+        """Return the engine's own documents that hold a scalar, None where no index finds them by itself."""
         ...
 
     def explain(self, ns: Namespace, query: Query, *, run: bool) -> Explanation:

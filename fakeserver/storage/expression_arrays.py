@@ -6,7 +6,6 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError
-from fakeserver.interrupts import interruptible
 from fakeserver.storage.functions import FunctionTable, null_in, nullish
 from fakeserver.storage.memory import VALUE_BYTES, check_array, check_length
 from fakeserver.storage.pacing import paced
@@ -22,6 +21,7 @@ from fakeserver.storage.values import (
     type_name,
     whole,
 )
+from fakeserver.waiting.interrupts import interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,12 +58,12 @@ def _element_at(array: Any, index: Any) -> Any:
         raise CommandError(
             28690, f"$arrayElemAt's second argument must be a numeric value, but is {type_name(index)}"
         )
-    place = whole(index)
-    if place is None or not -(2**31) <= place < 2**31:
+    position = whole(index)
+    if position is None or not -(2**31) <= position < 2**31:
         shown = f"representable as a 32-bit integer: {show(index)}"
         raise CommandError(28691, f"$arrayElemAt's second argument must be {shown}")
-    place += len(items) if place < 0 else 0
-    return items[place] if 0 <= place < len(items) else MISSING
+    position += len(items) if position < 0 else 0
+    return items[position] if 0 <= position < len(items) else MISSING
 
 
 @function("$first")
@@ -105,7 +105,7 @@ def _bound(which: str, code: int, value: Any) -> int:
 
 
 def slice_of(items: list[Any], bounds: list[int]) -> list[Any]:
-    """Return a part of an array: the first n, the last n (negative), or n from a place."""
+    """Return a part of an array: the first n, the last n (negative), or n from a position."""
     if len(bounds) == 1:
         return items[: bounds[0]] if bounds[0] >= 0 else items[bounds[0] :]
     start, count = bounds
@@ -178,7 +178,7 @@ def _range(*limits: Any) -> list[int]:
 
 _AT_ONCE: Final = 100_000
 _ARRAY_BYTES: Final = 24
-"""What a server counts for an array itself."""
+"""Bytes that a server counts for an array itself."""
 
 
 def _limit(name: str, code: int, value: Any) -> int:
@@ -389,24 +389,21 @@ def _all_elements_true(array: Any) -> bool:
     return all(truthy(item) for item in paced(_array("$allElementsTrue's argument", 17040, array)))
 
 
-def _count(name: str, value: Any) -> int:
-    number = whole(value)
-    if number is None or number <= 0:
-        raise CommandError(5787908, f"'n' must be greater than 0, found {value} for {name}")
-    return number
-
-
 def _n_of(name: str, take: Callable[[list[Any], int], list[Any]]) -> None:
     @function(name, named=True)
-    def _call(given: dict[str, Any]) -> Any:
-        if given.keys() != {"n", "input"}:
+    def _call(arguments: dict[str, Any]) -> Any:
+        if arguments.keys() != {"n", "input"}:
             raise CommandError(5787907, f"{name} takes 'n' and 'input', and nothing else")
-        items = given["input"]
+        items = arguments["input"]
         if nullish(items):
             return None
         if not isinstance(items, list):
             raise CommandError(5788200, "Input must be an array")
-        return take(items, _count(name, given["n"]))
+        value = arguments["n"]
+        number = whole(value)
+        if number is None or number <= 0:
+            raise CommandError(5787908, f"'n' must be greater than 0, found {value} for {name}")
+        return take(items, number)
 
 
 def _without_nulls(items: list[Any]) -> list[Any]:

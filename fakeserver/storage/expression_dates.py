@@ -58,9 +58,9 @@ def _operator(name: str) -> Callable[[Call], Call]:
     """Enter an operator of named arguments; those that lead nowhere are null."""
 
     def enter(call: Call) -> Call:
-        def with_nulls(given: dict[str, Any]) -> Any:
+        def with_nulls(arguments: dict[str, Any]) -> Any:
             try:
-                return call({key: None if value is MISSING else value for key, value in given.items()})
+                return call({key: None if value is MISSING else value for key, value in arguments.items()})
             except OverflowError:  # beyond 64 bits of milliseconds
                 raise CommandError(ErrorCode.OVERFLOW, f"date overflow in {name}") from None
 
@@ -109,8 +109,8 @@ def part_arguments(name: str, argument: Any) -> dict[str, Any]:
 
 
 def _part(name: str, part: Callable[[dt.datetime], Any]) -> None:
-    def call(given: dict[str, Any]) -> Any:
-        date, where = given["date"], _zone(name, given.get("timezone", MISSING))
+    def call(arguments: dict[str, Any]) -> Any:
+        date, where = arguments["date"], _zone(name, arguments.get("timezone", MISSING))
         if nullish(date) or where is None:
             return None
         shown, cycles = _shown(date, where)
@@ -135,14 +135,14 @@ PARTS: Final = frozenset(_PARTS)
 
 
 @_operator("$dateToParts")
-def _date_to_parts(given: dict[str, Any]) -> Any:
-    _check_names("$dateToParts", given, ("date",), ("timezone", "iso8601"))
-    where = _zone("$dateToParts", given.get("timezone", MISSING))
-    if nullish(given["date"]) or where is None:
+def _date_to_parts(arguments: dict[str, Any]) -> Any:
+    _check_names("$dateToParts", arguments, ("date",), ("timezone", "iso8601"))
+    where = _zone("$dateToParts", arguments.get("timezone", MISSING))
+    if nullish(arguments["date"]) or where is None:
         return None
-    shown, cycles = _shown(given["date"], where)
+    shown, cycles = _shown(arguments["date"], where)
     ahead = cycles * YEARS_OF_A_CYCLE
-    if given.get("iso8601"):
+    if arguments.get("iso8601"):
         iso = shown.isocalendar()
         day = {"isoWeekYear": iso.year + ahead, "isoWeek": iso.week, "isoDayOfWeek": iso.weekday}
     else:
@@ -157,23 +157,19 @@ _TIME: Final = ("hour", "minute", "second", "millisecond")
 
 
 @_operator("$dateFromParts")
-def _date_from_parts(given: dict[str, Any]) -> Any:
-    names = _ISO_DATE if "isoWeekYear" in given else _DATE
-    if names[0] not in given:
+def _date_from_parts(arguments: dict[str, Any]) -> Any:
+    names = _ISO_DATE if "isoWeekYear" in arguments else _DATE
+    if names[0] not in arguments:
         raise CommandError(40516, "$dateFromParts requires either 'year' or 'isoWeekYear' to be present")
-    _check_names("$dateFromParts", given, (names[0],), (*names[1:], *_TIME, "timezone"))
-    where = _zone("$dateFromParts", given.get("timezone", MISSING))
-    if where is None or any(nullish(value) for name, value in given.items() if name != "timezone"):
+    _check_names("$dateFromParts", arguments, (names[0],), (*names[1:], *_TIME, "timezone"))
+    where = _zone("$dateFromParts", arguments.get("timezone", MISSING))
+    if where is None or any(nullish(value) for name, value in arguments.items() if name != "timezone"):
         return None
-    first = _whole("$dateFromParts", names[0], given[names[0]])
+    first = _whole("$dateFromParts", names[0], arguments[names[0]])
     if not 1 <= first <= dt.MAXYEAR:
         message = f"'{names[0]}' must evaluate to an integer in the range 1 to 9999, found {first}"
         raise CommandError(40523, message)
-    return _assembled(first, given, names, where)
-
-
-def _assembled(first: int, given: dict[str, Any], names: tuple[str, ...], where: dt.tzinfo) -> Date:
-    second, third = (_short(name, given.get(name, 1)) for name in names[1:])
+    second, third = (_short(name, arguments.get(name, 1)) for name in names[1:])
     if names is _ISO_DATE:
         year, cycles = folded_year(first)
         day = dt.datetime.fromisocalendar(year, 1, 1) + dt.timedelta(weeks=second - 1, days=third - 1)
@@ -181,8 +177,8 @@ def _assembled(first: int, given: dict[str, Any], names: tuple[str, ...], where:
         year, month = divmod(first * 12 + second - 1, 12)
         year, cycles = folded_year(year)
         day = dt.datetime(year, month + 1, 1) + dt.timedelta(days=third - 1)  # noqa: DTZ001 -- what clocks show
-    hours, minutes = (_short(name, given.get(name, 0)) for name in _TIME[:2])
-    seconds, millis = (_whole("$dateFromParts", name, given.get(name, 0)) for name in _TIME[2:])
+    hours, minutes = (_short(name, arguments.get(name, 0)) for name in _TIME[:2])
+    seconds, millis = (_whole("$dateFromParts", name, arguments.get(name, 0)) for name in _TIME[2:])
     shown = day + dt.timedelta(hours=hours, minutes=minutes)
     passed = seconds * 1000 + millis
     return calendar.add(calendar.far_instant(shown, cycles, where), "millisecond", passed, dt.UTC)
@@ -214,13 +210,13 @@ def _whole(operator: str, name: str, value: Any) -> int:
 
 
 def _check_names(
-    name: str, given: Mapping[str, Any], required: tuple[str, ...], optional: tuple[str, ...]
+    name: str, arguments: Mapping[str, Any], required: tuple[str, ...], optional: tuple[str, ...]
 ) -> None:
-    for key in given:
+    for key in arguments:
         if key not in required and key not in optional:
             raise CommandError(40518, f"Unrecognized argument to {name}: {key}")
     for key in required:
-        if key not in given:
+        if key not in arguments:
             raise CommandError(40522, f"{name} requires '{key}' to be present")
 
 
@@ -228,30 +224,30 @@ def _check_names(
 
 
 @_operator("$dateToString")
-def _date_to_string(given: dict[str, Any]) -> Any:
-    _check_names("$dateToString", given, ("date",), ("format", "timezone", "onNull"))
-    zoned = "timezone" in given and given["timezone"] not in ("UTC", "GMT", "Z")
-    where = _zone("$dateToString", given.get("timezone", MISSING))
-    pattern = given.get("format", _ZONED_FORMAT if zoned else calendar.ISO_FORMAT)
-    if nullish(given["date"]):
-        return given.get("onNull")
+def _date_to_string(arguments: dict[str, Any]) -> Any:
+    _check_names("$dateToString", arguments, ("date",), ("format", "timezone", "onNull"))
+    zoned = "timezone" in arguments and arguments["timezone"] not in ("UTC", "GMT", "Z")
+    where = _zone("$dateToString", arguments.get("timezone", MISSING))
+    pattern = arguments.get("format", _ZONED_FORMAT if zoned else calendar.ISO_FORMAT)
+    if nullish(arguments["date"]):
+        return arguments.get("onNull")
     if where is None or nullish(pattern):
         return None
     if type(pattern) is not str:
         raise CommandError(
             18533, "$dateToString requires that 'format' be a string, found: " + type_name(pattern)
         )
-    return calendar.show(to_date(given["date"]), pattern, where)
+    return calendar.show(to_date(arguments["date"]), pattern, where)
 
 
 @_operator("$dateFromString")
-def _date_from_string(given: dict[str, Any]) -> Any:
-    _check_names("$dateFromString", given, ("dateString",), ("format", "timezone", "onError", "onNull"))
-    text = given["dateString"]
-    where = _zone("$dateFromString", given.get("timezone", MISSING))
-    pattern = given.get("format", MISSING)
+def _date_from_string(arguments: dict[str, Any]) -> Any:
+    _check_names("$dateFromString", arguments, ("dateString",), ("format", "timezone", "onError", "onNull"))
+    text = arguments["dateString"]
+    where = _zone("$dateFromString", arguments.get("timezone", MISSING))
+    pattern = arguments.get("format", MISSING)
     if nullish(text):
-        return given.get("onNull")
+        return arguments.get("onNull")
     if where is None or pattern is None:
         return None
     if pattern is MISSING:
@@ -259,12 +255,12 @@ def _date_from_string(given: dict[str, Any]) -> Any:
     elif type(pattern) is not str:
         found = f"{type_name(pattern)} with value {show(pattern)}"
         raise CommandError(40684, f"$dateFromString requires that 'format' be a string, found: {found}")
-    given_zone = where if "timezone" in given else None
+    given_zone = where if "timezone" in arguments else None
     try:
         return calendar.parse(_text(text), pattern, given_zone)
     except CommandError as error:
-        if "onError" in given and error.code == ErrorCode.CONVERSION_FAILURE:
-            return given["onError"]
+        if "onError" in arguments and error.code == ErrorCode.CONVERSION_FAILURE:
+            return arguments["onError"]
         raise
 
 
@@ -282,25 +278,25 @@ def _text(value: Any) -> str:
 
 
 @_operator("$dateAdd")
-def _date_add(given: dict[str, Any]) -> Any:
-    return _shifted("$dateAdd", given, 1)
+def _date_add(arguments: dict[str, Any]) -> Any:
+    return _shifted("$dateAdd", arguments, 1)
 
 
 @_operator("$dateSubtract")
-def _date_subtract(given: dict[str, Any]) -> Any:
-    return _shifted("$dateSubtract", given, -1)
+def _date_subtract(arguments: dict[str, Any]) -> Any:
+    return _shifted("$dateSubtract", arguments, -1)
 
 
-def _shifted(name: str, given: dict[str, Any], sign: int) -> Any:
-    _need(name, 5166402, given, ("startDate", "unit", "amount"), ("timezone",))
-    where = _zone(name, given.get("timezone", MISSING))
-    if where is None or any(nullish(given[key]) for key in ("startDate", "unit", "amount")):
+def _shifted(name: str, arguments: dict[str, Any], sign: int) -> Any:
+    _need(name, 5166402, arguments, ("startDate", "unit", "amount"), ("timezone",))
+    where = _zone(name, arguments.get("timezone", MISSING))
+    if where is None or any(nullish(arguments[key]) for key in ("startDate", "unit", "amount")):
         return None
-    unit, amount = _unit(name, given["unit"]), given["amount"]
+    unit, amount = _unit(name, arguments["unit"]), arguments["amount"]
     number = whole(amount)
     if number is None:
         raise CommandError(5166405, f"{name} expects integer amount of time units")
-    date = to_date(given["startDate"])
+    date = to_date(arguments["startDate"])
     if sign < 0 and number == INT64_MIN:
         raise CommandError(6045000, f"invalid $dateSubtract 'amount' parameter value: {number}")
     if abs(number) >= calendar.most(unit):
@@ -313,15 +309,15 @@ def _shifted(name: str, given: dict[str, Any], sign: int) -> Any:
 
 
 @_operator("$dateDiff")
-def _date_diff(given: dict[str, Any]) -> Any:
+def _date_diff(arguments: dict[str, Any]) -> Any:
     names = ("startDate", "endDate", "unit")
-    _need("$dateDiff", 5166301, given, names, ("timezone", "startOfWeek"))
-    where = _zone("$dateDiff", given.get("timezone", MISSING))
-    if where is None or any(nullish(given[key]) for key in names):
+    _need("$dateDiff", 5166301, arguments, names, ("timezone", "startOfWeek"))
+    where = _zone("$dateDiff", arguments.get("timezone", MISSING))
+    if where is None or any(nullish(arguments[key]) for key in names):
         return None
-    unit = _unit("$dateDiff", given["unit"])
-    start, end = (to_date(given[key]) for key in ("startDate", "endDate"))
-    week_start = _week_start("$dateDiff", given)
+    unit = _unit("$dateDiff", arguments["unit"])
+    start, end = (to_date(arguments[key]) for key in ("startDate", "endDate"))
+    week_start = _week_start("$dateDiff", arguments)
     found = calendar.difference(start, end, unit, where, week_start)
     if not INT64_MIN <= found <= INT64_MAX:
         raise OverflowError(found)
@@ -329,10 +325,10 @@ def _date_diff(given: dict[str, Any]) -> Any:
 
 
 @_operator("$dateTrunc")
-def _date_trunc(given: dict[str, Any]) -> Any:
-    _need("$dateTrunc", 5439008, given, ("date", "unit"), ("binSize", "timezone", "startOfWeek"))
-    where, size = _zone("$dateTrunc", given.get("timezone", MISSING)), given.get("binSize", 1)
-    if where is None or nullish(size) or nullish(given["date"]) or nullish(given["unit"]):
+def _date_trunc(arguments: dict[str, Any]) -> Any:
+    _need("$dateTrunc", 5439008, arguments, ("date", "unit"), ("binSize", "timezone", "startOfWeek"))
+    where, size = _zone("$dateTrunc", arguments.get("timezone", MISSING)), arguments.get("binSize", 1)
+    if where is None or nullish(size) or nullish(arguments["date"]) or nullish(arguments["unit"]):
         return None
     count = whole(size)
     if count is None:
@@ -343,20 +339,20 @@ def _date_trunc(given: dict[str, Any]) -> Any:
         raise CommandError(
             5439018, f"$dateTrunc requires 'binSize' to be greater than 0, but got value {size}"
         )
-    unit = _unit("$dateTrunc", given["unit"])
-    week_start = _week_start("$dateTrunc", given)
-    return calendar.truncate(to_date(given["date"]), unit, count, where, week_start)
+    unit = _unit("$dateTrunc", arguments["unit"])
+    week_start = _week_start("$dateTrunc", arguments)
+    return calendar.truncate(to_date(arguments["date"]), unit, count, where, week_start)
 
 
 def _need(
-    name: str, code: int, given: Mapping[str, Any], required: tuple[str, ...], optional: tuple[str, ...]
+    name: str, code: int, arguments: Mapping[str, Any], required: tuple[str, ...], optional: tuple[str, ...]
 ) -> None:
-    for key in given:
+    for key in arguments:
         if key not in required and key not in optional:
             raise CommandError(code - 1, f"Unrecognized argument to {name}: {key}. Expected arguments are"
                                f" {', '.join((*required, *optional))}.")  # fmt: skip
     for key in required:
-        if key not in given:
+        if key not in arguments:
             raise CommandError(code, f"Missing '{key}' parameter to {name}")
 
 
@@ -371,9 +367,9 @@ def _unit(name: str, value: Any) -> str:
     return value
 
 
-def _week_start(name: str, given: Mapping[str, Any]) -> int:
-    value = given.get("startOfWeek", MISSING)
-    if nullish(value) or given["unit"] != "week":
+def _week_start(name: str, arguments: Mapping[str, Any]) -> int:
+    value = arguments.get("startOfWeek", MISSING)
+    if nullish(value) or arguments["unit"] != "week":
         return _SUNDAY
     short = [day[:3] for day in calendar.WEEKDAYS]
     if type(value) is not str or value[:3].lower() not in short:

@@ -9,7 +9,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError
-from fakeserver.interrupts import interruptible
 from fakeserver.storage.constants import is_constant
 from fakeserver.storage.functions import nullish
 from fakeserver.storage.memory import Budget, check_value, too_much
@@ -24,6 +23,7 @@ from fakeserver.storage.values import (
     type_name,
     whole,
 )
+from fakeserver.waiting.interrupts import interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,7 +41,7 @@ _CODES: Final[Mapping[str, tuple[int, int, tuple[int, ...]]]] = {
     "$setField": (4161100, 4161101, (4161102, 4161109, 4161103)),
     "$unsetField": (4161100, 4161101, (4161102, 4161109)),
 }
-"""What a server answers to no object, to an argument that it does not know, and to each that is missing."""
+"""Codes of a server for no object, for an unknown argument, and for each that is missing."""
 
 
 def _parts(
@@ -157,7 +157,7 @@ def _let(compiler: Compiler, argument: Any) -> Evaluate:
 
     def evaluate(frame: Frame) -> Any:
         bound = {name: value(frame) for name, value in variables.items()}
-        for name in made:  # a variable may stand in several places of the next one, which then is so large
+        for name in made:  # the next one may hold a variable several times, and then is so large
             check_value("$let", bound[name])
         return body({**frame, **bound})
 

@@ -85,20 +85,16 @@ def _moved(name: str, date: Date, distance: Any) -> Date:
         raise CommandError(ErrorCode.OVERFLOW, f"date overflow in {name}") from None
 
 
-def _between(left: Date, right: Date) -> Any:
-    try:
-        return integer(milliseconds(left) - milliseconds(right), long=True)
-    except OverflowError:
-        raise CommandError(ErrorCode.OVERFLOW, "date overflow in $subtract") from None
-
-
 @function("$subtract", 2)
 @null_in
 def subtract(left: Any, right: Any) -> Any:
     """Return a difference: of dates in milliseconds. Raises `CommandError`."""
     if is_date(left):
         if is_date(right):
-            return _between(left, right)
+            try:
+                return integer(milliseconds(left) - milliseconds(right), long=True)
+            except OverflowError:
+                raise CommandError(ErrorCode.OVERFLOW, "date overflow in $subtract") from None
         if not is_number(right):
             message = f"can't $subtract {type_name(right)} from {type_name(left)}"
             raise CommandError(ErrorCode.TYPE_MISMATCH, message)
@@ -187,10 +183,10 @@ _rounding("$floor", decimal.ROUND_FLOOR, math.floor)
 def _to_place(name: str, mode: str) -> None:
     @function(name, 1, 2)
     @null_in
-    def _round(value: Any, place: Any = 0) -> Any:
+    def _round(value: Any, digits_wanted: Any = 0) -> Any:
         if not is_number(value):
             raise CommandError(51081, f"{name} only supports numeric types, not {type_name(value)}")
-        digits = _place(name, place)
+        digits = _place(name, digits_wanted)
         number = decimal.Decimal(str(exact(value)))
         if not number.is_finite():
             return value
@@ -206,11 +202,11 @@ def _to_place(name: str, mode: str) -> None:
         return like(int(rounded), value)
 
 
-def _place(name: str, place: Any) -> int:
+def _place(name: str, digits_wanted: Any) -> int:
     """Return the digits after the point that are kept, negative before it. Raises `CommandError`."""
-    if not is_number(place):
-        raise CommandError(16004, f"can't convert from BSON type {type_name(place)} to long")
-    digits = whole(place)
+    if not is_number(digits_wanted):
+        raise CommandError(16004, f"can't convert from BSON type {type_name(digits_wanted)} to long")
+    digits = whole(digits_wanted)
     if digits is None:
         raise CommandError(51082, f"precision argument to  {name} must be a integral value")
     if not _LEAST_PLACE <= digits <= _MOST_PLACE:

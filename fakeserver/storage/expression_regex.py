@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import Regex
 
 from fakeserver.errors import CommandError
-from fakeserver.interrupts import check_for_interrupt
 from fakeserver.storage.functions import FunctionTable, nullish
 from fakeserver.storage.memory import MAX_BUFFER_BYTES, weight
 from fakeserver.storage.regex import MatchLimitError, compile_regex
+from fakeserver.waiting.interrupts import check_for_interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,7 +29,12 @@ def _searching(name: str, nothing: Callable[[], Any], search: Callable[[Pattern,
     """Enter an operator; it answers `nothing` where the text or the expression is null or missing."""
 
     def parse(parts: Mapping[str, Any]) -> None:
-        _check_names(name, parts)
+        for key in parts:
+            if key not in {"input", "regex", "options"}:
+                raise CommandError(31024, f"{name} found an unknown argument: {key}")
+        for code, key in ((31022, "input"), (31023, "regex")):
+            if key not in parts:
+                raise CommandError(code, f"{name} requires '{key}' parameter")
         if all(map(_is_constant, (parts["regex"], parts.get("options")))):
             _pattern(name, parts["regex"], parts.get("options"))
 
@@ -51,15 +56,6 @@ def _searching(name: str, nothing: Callable[[], Any], search: Callable[[Pattern,
 def _is_constant(argument: Any) -> bool:
     """Return whether an argument means itself, so that a server looks at it before there is a document."""
     return not isinstance(argument, dict | list) and not (type(argument) is str and argument.startswith("$"))
-
-
-def _check_names(name: str, parts: Mapping[str, Any]) -> None:
-    for key in parts:
-        if key not in {"input", "regex", "options"}:
-            raise CommandError(31024, f"{name} found an unknown argument: {key}")
-    for code, key in ((31022, "input"), (31023, "regex")):
-        if key not in parts:
-            raise CommandError(code, f"{name} requires '{key}' parameter")
 
 
 def _pattern(name: str, regex: Any, options: Any) -> Pattern | None:

@@ -216,7 +216,7 @@ def _not_text(code: int, what: str, value: Any) -> CommandError:
 
 
 _WHITE_SPACE = "\0\t\n\v\f\r \xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B)))
-"""What a server trims unless it is told otherwise."""
+"""The characters that `$trim` removes by default."""
 
 _trimming("$trim", str.strip)
 _trimming("$ltrim", str.lstrip)

@@ -1,4 +1,4 @@
-"""Expression operators that tell and convert types."""
+"""Expression operators that name and convert types."""
 
 from __future__ import annotations
 
@@ -139,20 +139,16 @@ def _to_decimal(value: Any) -> Decimal128:
     if type(value) is str:
         if not _REAL.fullmatch(value):
             raise _unparsable(value, "Failed to parse string to decimal")
-        return _parsed_decimal(value)
+        try:
+            number = Decimal128(value)
+        except decimal.DecimalException:
+            raise _unparsable(value, "Conversion from string to decimal would overflow") from None
+        if number.to_decimal().is_infinite() and "inf" not in value.lower():
+            raise _unparsable(value, "Conversion from string to decimal would overflow")
+        return number
     if not is_number(value):
         raise _unsupported(value, "decimal")
     return Decimal128(decimal.Decimal(str(value)))
-
-
-def _parsed_decimal(text: str) -> Decimal128:
-    try:
-        number = Decimal128(text)
-    except decimal.DecimalException:
-        raise _unparsable(text, "Conversion from string to decimal would overflow") from None
-    if number.to_decimal().is_infinite() and "inf" not in text.lower():
-        raise _unparsable(text, "Conversion from string to decimal would overflow")
-    return number
 
 
 def text_of(value: Any) -> str:
@@ -160,22 +156,14 @@ def text_of(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if is_date(value):
-        return _date_text(value)
+        return calendar.show(value, calendar.ISO_FORMAT, dt.UTC)
     if isinstance(value, float):
-        return _double_text(value)
+        if math.isnan(value) or math.isinf(value):
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        return repr(value).removesuffix(".0")
     if type(value) is str or isinstance(value, int | Decimal128 | ObjectId):
         return str(value)
     raise _unsupported(value, "string")
-
-
-def _double_text(value: float) -> str:
-    if math.isnan(value) or math.isinf(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return repr(value).removesuffix(".0")
-
-
-def _date_text(value: Any) -> str:
-    return calendar.show(value, calendar.ISO_FORMAT, dt.UTC)
 
 
 def _to_date(value: Any) -> Any:
@@ -186,18 +174,14 @@ def _to_date(value: Any) -> Any:
     if isinstance(value, Timestamp):
         return date_of(value.time * 1000)
     if type(value) is str:
-        return _parsed_date(value)
+        try:
+            moment = dt.datetime.fromisoformat(value)
+        except ValueError:
+            raise _failed(f"Error parsing date string '{value}' in $convert with no onError value") from None
+        return moment if moment.tzinfo is None else moment.astimezone(dt.UTC).replace(tzinfo=None)
     if not is_number(value) or type_name(value) == "int":
         raise _unsupported(value, "date")
     return date_of(_to_integer(value, "long", INT64_MIN, INT64_MAX))
-
-
-def _parsed_date(text: str) -> dt.datetime:
-    try:
-        moment = dt.datetime.fromisoformat(text)
-    except ValueError:
-        raise _failed(f"Error parsing date string '{text}' in $convert with no onError value") from None
-    return moment if moment.tzinfo is None else moment.astimezone(dt.UTC).replace(tzinfo=None)
 
 
 def _to_object_id(value: Any) -> ObjectId:

@@ -70,7 +70,8 @@ class Compiler:
         if isinstance(expression, dict):
             return self._object(expression)
         if isinstance(expression, list):
-            return self._array(expression)
+            compiled = [self.compile(item) for item in paced(expression)]
+            return lambda frame: [null_if_missing(item(frame)) for item in paced(compiled)]
         return lambda _frame: expression
 
     def within(self, *names: str) -> Compiler:
@@ -84,14 +85,16 @@ class Compiler:
         parts = split(rest) if rest else ()
         return lambda frame: gather(frame.get(name, MISSING), parts)
 
-    def _array(self, items: list[Any]) -> Evaluate:
-        compiled = [self.compile(item) for item in paced(items)]
-        return lambda frame: [null_if_missing(item(frame)) for item in paced(compiled)]
-
     def _object(self, document: dict[str, Any]) -> Evaluate:
         first = next(iter(document), "")
         if not first.startswith("$"):
-            return self._literal_object(document)
+            fields = [(name, self.compile(value)) for name, value in paced(document.items())]
+
+            def evaluate(frame: Frame) -> Any:
+                values = ((name, value(frame)) for name, value in paced(fields))
+                return {name: value for name, value in values if value is not MISSING}
+
+            return evaluate
         if len(document) != 1:
             raise CommandError(
                 _NOT_ONE_FIELD,
@@ -99,15 +102,6 @@ class Compiler:
                 f"Found {len(document)} fields in {show_document(document)}",
             )
         return self._operator(first, document[first])
-
-    def _literal_object(self, document: dict[str, Any]) -> Evaluate:
-        fields = [(name, self.compile(value)) for name, value in paced(document.items())]
-
-        def evaluate(frame: Frame) -> Any:
-            values = ((name, value(frame)) for name, value in paced(fields))
-            return {name: value for name, value in values if value is not MISSING}
-
-        return evaluate
 
     def _operator(self, name: str, argument: Any) -> Evaluate:
         form = _FORMS.get(name)
@@ -179,7 +173,7 @@ _METADATA: Final = {
     "indexKey": "index key",
     "sortKey": "sort key",
 }
-"""What documents may carry beside their fields, as an error names it."""
+"""The metadata of documents, as errors name it."""
 
 
 def _literal(_compiler: Compiler, argument: Any) -> Evaluate:
@@ -187,8 +181,8 @@ def _literal(_compiler: Compiler, argument: Any) -> Evaluate:
 
 
 def _rand(compiler: Compiler, _argument: Any) -> Evaluate:
-    dice = compiler.scope.dice
-    return lambda _frame: dice() if dice is not None else 0.0
+    rng = compiler.scope.rng
+    return lambda _frame: rng.random() if rng is not None else 0.0
 
 
 def _create_object_id(compiler: Compiler, argument: Any) -> Evaluate:

@@ -1,22 +1,22 @@
-"""How documents flow through a pipeline: one after the other, or together where a stage needs them all."""
+"""The flow of documents through a pipeline: one by one, or together where a stage needs them all."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fakeserver.errors import CommandError
-from fakeserver.interrupts import interruptible
 from fakeserver.storage.memory import MAX_HELD_BYTES, weight
+from fakeserver.waiting.interrupts import interruptible
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     Document: TypeAlias = dict[str, Any]
-    Stage: TypeAlias = Callable[[list[Document]], list[Document]]
+    PipelineStage: TypeAlias = Callable[[list[Document]], list[Document]]
 
 _FREE: Final = 10_000
-"""How many documents are held without a look at what they weigh."""
+"""Documents that are held without a look at their weight."""
 _SAMPLE: Final = 16
 """One in so many documents is weighed, for all of them."""
 
@@ -39,7 +39,7 @@ class Flowing:
         return cls(lambda documents: map(make, documents))
 
 
-def run_stages(stages: Sequence[Stage], documents: list[Document]) -> list[Document]:
+def run_stages(stages: Sequence[PipelineStage], documents: list[Document]) -> list[Document]:
     """Return what stages make of documents, one stage after the other. Raises `CommandError`.
 
     Neighbours that flow hand on each document before they look at the next: what a `$unwind` makes is never

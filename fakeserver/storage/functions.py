@@ -64,7 +64,7 @@ class FunctionTable:
         folds: bool = False,
         parse: Callable[[Mapping[str, Any]], None] | None = None,
     ) -> Callable[[Call], Call]:
-        """Enter the decorated function as operator `name`; `most` is `least` unless given."""
+        """Enter the decorated function as operator `name`; `most` is `least` by default."""
 
         def enter(call: Call) -> Call:
             limit = least if most == -1 else most

@@ -46,7 +46,7 @@ def compile_geo_near(argument: Any, scope: Scope) -> Callable[[list[Document]], 
     near = _near(argument)
     accepts = compile_filter(argument.get("query") or {}, scope)
     multiplier = geo_shapes.number(argument.get("distanceMultiplier", 1.0))
-    distance_field, place_field = split(argument["distanceField"]), argument.get("includeLocs")
+    distance_field, location_field = split(argument["distanceField"]), argument.get("includeLocs")
     metadata = scope.metadata
 
     def run(documents: list[Document]) -> list[Document]:
@@ -57,14 +57,14 @@ def compile_geo_near(argument: Any, scope: Scope) -> Callable[[list[Document]], 
             reached = nearest(near, document, parts) if accepts(document) else None
             if reached is None:
                 continue
-            distance, place = reached[0] * multiplier, reached[1]
+            distance, location = reached[0] * multiplier, reached[1]
             shown = copy_value(document)
             set_computed(shown, distance_field, distance)
-            if place_field is not None:
-                set_computed(shown, split(place_field), copy_value(place))
+            if location_field is not None:
+                set_computed(shown, split(location_field), copy_value(location))
             if metadata is not None:
                 metadata.note(DISTANCE, document, distance)
-                metadata.note(POINT, document, place)
+                metadata.note(POINT, document, location)
             found.append((distance, shown))
         return [document for _distance, document in sorted(found, key=lambda pair: pair[0])]
 
@@ -129,7 +129,7 @@ def _near(argument: dict[str, Any]) -> Near:
 
 
 def _key(argument: dict[str, Any], near: Near, indexes: Sequence[IndexSpec]) -> str:
-    """Return the field to look at: as told, else that of the collection's one geographic index."""
+    """Return the field to search: the option `key`, else that of the collection's one geographic index."""
     wanted = argument.get("key")
     kinds = ("2dsphere",) if near.metres else ("2d", "2dsphere")
     for kind in kinds:

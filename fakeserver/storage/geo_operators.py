@@ -50,10 +50,10 @@ def compile_geo(
         )
     except BadShapeError as error:
         raise CommandError(ErrorCode.BAD_VALUE, str(error)) from None
-    return lambda document: any(test(shape) for _value, shape in places(document, parts))
+    return lambda document: any(test(shape) for _value, shape in geometries_of(document, parts))
 
 
-def places(document: Any, parts: tuple[str, ...]) -> Iterator[tuple[Any, Shape]]:
+def geometries_of(document: Any, parts: tuple[str, ...]) -> Iterator[tuple[Any, Shape]]:
     """Yield the geometries at a path, each with the value that states it."""
     for value in read(document, parts):
         for each in geo_shapes.candidates(value):
@@ -226,10 +226,10 @@ def _bounds(options: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def nearest(near: Near, document: Any, parts: tuple[str, ...]) -> tuple[float, Any] | None:
-    """Return the least distance of a document's places, and the place; None if none is in reach."""
+    """Return the least distance of a document's geometries, and that geometry; None if none is in reach."""
     reached = [
         (distance, value)
-        for value, shape in places(document, parts)
+        for value, shape in geometries_of(document, parts)
         for distance in (near.distance(shape),)
         if distance is not None
     ]
@@ -237,7 +237,7 @@ def nearest(near: Near, document: Any, parts: tuple[str, ...]) -> tuple[float, A
 
 
 def near_predicate(near: Near, scope: Scope, parts: tuple[str, ...]) -> Predicate:
-    """Return a search as a predicate, which notes each document's distance and place."""
+    """Return a search as a predicate, which notes each document's distance and geometry."""
     metadata = scope.metadata
 
     def matches(document: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Places in documents and in queries: GeoJSON and legacy pairs, read and checked.
+"""Geometries in documents and in queries: GeoJSON and legacy pairs, read and checked.
 
 Longitude comes first. Coordinates are degrees.
 """
@@ -62,7 +62,7 @@ class Shape(NamedTuple):
 
 
 def is_pair(value: Any) -> bool:
-    """Whether a value is a legacy pair: an array or a document that begins with two numbers."""
+    """Return whether a value is a legacy pair: an array or a document that begins with two numbers."""
     return _pair_of(value) is not None
 
 
@@ -90,7 +90,7 @@ def legacy(value: Any) -> Shape | None:
 
 
 def is_geojson(value: Any) -> TypeGuard[dict[str, Any]]:
-    """Whether a value says that it is GeoJSON."""
+    """Return whether a value says that it is GeoJSON."""
     return isinstance(value, dict) and type(value.get("type")) is str
 
 
@@ -113,7 +113,7 @@ def stored(value: Any) -> Shape | None:
 
 
 def candidates(value: Any) -> Iterator[Any]:
-    """Yield what may be a geometry in a field's value: itself, or the elements of an array of places."""
+    """Yield what may be a geometry in a field's value: itself, or the elements of an array of points."""
     if isinstance(value, list) and not is_pair(value):
         yield from value
     else:

@@ -1,4 +1,4 @@
-"""Distances and relations of places, on a plane and on the sphere.
+"""Distances and relations of geometries, on a plane and on the sphere.
 
 On the sphere, shapes are drawn in a gnomonic projection around the shape that is asked about: it makes great
 circles straight lines, so that what a plane's geometry says of the drawing holds on the sphere, within a
@@ -27,7 +27,7 @@ INSTALL: Final = "pip install 'pushbackd[geo]'"
 _HORIZON: Final = 1e-6
 """The cosine of the angle beyond which a point cannot be drawn."""
 _TOUCH: Final = 1e-9
-"""How near two shapes are that touch; half a centimetre on the ground."""
+"""The distance below which two shapes touch: half a centimetre on the ground."""
 
 
 def shapely() -> Any:
@@ -67,7 +67,11 @@ class SphericalArea:
 
     def __init__(self, shape: Shape) -> None:
         self._library = shapely()
-        self._project = _gnomonic(_middle(shape.vertices()))
+        # The map touches the globe where the vertices lie on average, so that straight lines stay straight.
+        vectors = (_vector(each) for each in shape.vertices())
+        x, y, z = (math.fsum(part) for part in zip(*vectors, strict=True))
+        center = math.degrees(math.atan2(y, x)), math.degrees(math.atan2(z, math.hypot(x, y)))
+        self._project = _gnomonic(center)
         area = _drawn(shape, self._project)
         if area is None:
             # It reaches round the globe: the map with straight degrees is the best there is.
@@ -79,7 +83,7 @@ class SphericalArea:
         self._library.prepare(area)
 
     def covers(self, shape: Shape) -> bool:
-        """Whether all of a shape is within the area."""
+        """Return whether all of a shape is within the area."""
         drawn = self._draw(shape)
         if drawn is None:
             return False
@@ -93,7 +97,7 @@ class SphericalArea:
         return drawn if drawn is None or drawn.is_valid else self._library.make_valid(drawn)
 
     def meets(self, shape: Shape) -> bool:
-        """Whether a shape has a point in common with the area."""
+        """Return whether a shape has a point in common with the area."""
         drawn = self._draw(shape)
         if drawn is None:
             return False
@@ -116,12 +120,6 @@ def _vector(pair: Pair) -> tuple[float, float, float]:
     longitude, latitude = math.radians(pair[0]), math.radians(pair[1])
     across = math.cos(latitude)
     return across * math.cos(longitude), across * math.sin(longitude), math.sin(latitude)
-
-
-def _middle(vertices: Iterable[Pair]) -> Pair:
-    """Return the direction in which the vertices lie on average, in degrees."""
-    x, y, z = (math.fsum(part) for part in zip(*(_vector(each) for each in vertices), strict=True))
-    return math.degrees(math.atan2(y, x)), math.degrees(math.atan2(z, math.hypot(x, y)))
 
 
 def _gnomonic(center: Pair) -> Callable[[Pair], Pair | None]:

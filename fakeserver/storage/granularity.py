@@ -80,8 +80,8 @@ class Rounder:
         if self._series is None:
             return _power_of_two(number, value, up=True)
         scale = _decade(number, self._series)
-        place = bisect_right(self._series, number / scale)
-        found = scale * self._series[place] if place < len(self._series) else scale * 10 * self._series[0]
+        index = bisect_right(self._series, number / scale)
+        found = scale * self._series[index] if index < len(self._series) else scale * 10 * self._series[0]
         return _like(found, value)
 
     def down(self, value: Any) -> Any:
@@ -94,8 +94,8 @@ class Rounder:
         if self._series is None:
             return _power_of_two(number, value, up=False)
         scale = _decade(number, self._series)
-        place = bisect_left(self._series, number / scale) - 1
-        found = scale * self._series[place] if place >= 0 else scale / 10 * self._series[-1]
+        index = bisect_left(self._series, number / scale) - 1
+        found = scale * self._series[index] if index >= 0 else scale / 10 * self._series[-1]
         return _like(found, value)
 
 

@@ -1,16 +1,16 @@
-"""`$group`: documents gathered by a key, and what its accumulators make of them."""
+"""`$group`: documents gathered by a key, and the results of the accumulators over each group."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fakeserver.errors import CommandError
-from fakeserver.interrupts import interruptible
 from fakeserver.storage.accumulators import compile_field
 from fakeserver.storage.expressions import compile_expression
 from fakeserver.storage.memory import check_gathered, checked_document
 from fakeserver.storage.pacing import paced
 from fakeserver.storage.values import MISSING, order
+from fakeserver.waiting.interrupts import interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

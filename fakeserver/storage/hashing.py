@@ -1,4 +1,4 @@
-"""The hash of a value by which hashed indexes and hashed shard keys order it: 64 bits of an MD5."""
+"""The hash of a value that orders hashed indexes and hashed shard keys: 64 bits of an MD5."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _bytes_of(value: Any, name: bytes) -> bytes:
         fields = as_mapping(value).items()
         return head + b"".join(_bytes_of(item, key.encode() + b"\0") for key, item in fields) + _END
     if kind == "array":
-        items = (_bytes_of(item, str(place).encode() + b"\0") for place, item in enumerate(value))
+        items = (_bytes_of(item, str(index).encode() + b"\0") for index, item in enumerate(value))
         return head + b"".join(items) + _END
     if kind in {"missing", "undefined"}:
         return head

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import WriteError
-from fakeserver.interrupts import in_one_turn
 from fakeserver.storage.collation import fold_of
 from fakeserver.storage.matching import compile_filter
 from fakeserver.storage.paths import exactly, split
 from fakeserver.storage.rows import Descending, ParallelArraysError, part_of, rows
 from fakeserver.storage.values import MISSING, exact, order, whole
+from fakeserver.waiting.interrupts import in_one_turn
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from fakeserver.storage.engine import Document, IndexSpec
     from fakeserver.storage.rows import Key
@@ -23,14 +23,14 @@ _HASHED_ARRAY: Final = 16766
 
 
 def is_ordered(spec: IndexSpec) -> bool:
-    """Whether an index holds values in order: no text, geographic, hashed or wildcard index does."""
+    """Return whether an index holds values in order: no text, geographic, hashed or wildcard index does."""
     return all(sign_of(direction) for direction in spec.key.values()) and not any(
         "$**" in name for name in spec.key
     )
 
 
 def is_id_key(key: Mapping[str, Any]) -> bool:
-    """Whether a key is that of the index of `_id`, in either direction."""
+    """Return whether a key is that of the index of `_id`, in either direction."""
     return list(key) == ["_id"] and key["_id"] in (1, -1)
 
 
@@ -43,7 +43,7 @@ def sign_of(direction: Any) -> int:
 
 
 def precedes(first: Mapping[str, Any], second: Mapping[str, Any], pattern: Mapping[str, Any]) -> bool:
-    """Whether one key, a document of the pattern's fields, stands before another in an index."""
+    """Return whether one key, a document of the pattern's fields, stands before another in an index."""
     for name, direction in pattern.items():
         left, right = order(first[name]), order(second[name])
         if left != right:
@@ -71,18 +71,18 @@ class KeyMaker:
         """Whether there are documents that the index cannot hold."""
 
     def covers(self, document: Document) -> bool:
-        """Whether the index's filter lets a document in."""
+        """Return whether the index's filter lets a document in."""
         if self._covers is None:
             return True
         with in_one_turn():
             return bool(self._covers(document))
 
     def holds(self, document: Document) -> bool:
-        """Whether the index has a key of a document: it may be sparse or partial."""
+        """Return whether the index has a key of a document: it may be sparse or partial."""
         return (self._covers is None and not self.spec.sparse) or bool(self.values(document))
 
     def spans(self, document: Document) -> bool:
-        """Whether a path of the index leads into an array of a document, which makes the index multikey."""
+        """Return whether a path leads into an array of the document, which makes the index multikey."""
         return any(_meets_array(document, path) for path in self._paths)
 
     def values(self, document: Document) -> list[tuple[Any, ...]]:
@@ -92,7 +92,11 @@ class KeyMaker:
         for path in self._hashed:
             _refuse_arrays(document, path)
         if not self._ordered and not self.spec.unique:
-            return self._unordered(document)
+            # Text and geographic indexes do not order documents here: one key, the same for all.
+            must_have = self.spec.sparse or "2dsphere" in self.spec.key.values()
+            if must_have and all(exactly(document, path) is MISSING for path in self._paths):
+                return []
+            return [(MISSING,) * len(self._paths)]
         try:
             found = list(rows(document, self._paths))
         except ParallelArraysError as error:
@@ -104,20 +108,13 @@ class KeyMaker:
             found = [row for row in found if any(value is not MISSING for value in row)]
         return found
 
-    def _unordered(self, document: Document) -> list[tuple[Any, ...]]:
-        """Return one key, the same for all: what such an index orders by is not known here."""
-        must_have = self.spec.sparse or "2dsphere" in self.spec.key.values()
-        if must_have and all(exactly(document, path) is MISSING for path in self._paths):
-            return []
-        return [(MISSING,) * len(self._paths)]
-
     def keys(self, document: Document) -> dict[Key, tuple[Any, ...]]:
         """Return the keys of a document, in no order, with the values of each."""
-        return {self._key(row): row for row in self.values(document)}
-
-    def _key(self, row: Iterable[Any]) -> Key:
-        fold = self.fold
-        return tuple(self.part(part_of(value, fold), number) for number, value in enumerate(row))
+        part, fold = self.part, self.fold
+        return {
+            tuple(part(part_of(value, fold), number) for number, value in enumerate(row)): row
+            for row in self.values(document)
+        }
 
     def part(self, part: Key, number: int) -> Any:
         """Return a part of a key as it stands in the field of this number, which may descend."""

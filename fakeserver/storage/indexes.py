@@ -1,4 +1,4 @@
-"""What indexes enforce: unique keys, sparse and partial ones, with collation; and what they find."""
+"""Indexes: the unique keys that they enforce (sparse, partial, collated), and lookups by value or order."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fakeserver.errors import WriteError
-from fakeserver.interrupts import interruptible
 from fakeserver.storage.collation import complete
 from fakeserver.storage.index_keys import is_ordered
 from fakeserver.storage.pacing import sorted_at_leisure
 from fakeserver.storage.paths import read, split
 from fakeserver.storage.printing import show_document
 from fakeserver.storage.values import MISSING, SCALARS, identity
+from fakeserver.waiting.interrupts import interruptible
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ class UniqueIndex:
         for key, values in self._maker.keys(document).items():
             if any(other != holder for other in self._holders.get(key, ())):
                 spec = self._maker.spec
-                raise duplicate_key(self.ns, spec.name, spec.key, [_null(value) for value in values])
+                shown = [None if value is MISSING else value for value in values]
+                raise duplicate_key(self.ns, spec.name, spec.key, shown)
 
     def fork(self) -> UniqueIndex:
         """Return an index that holds the same, and changes alone."""
@@ -87,17 +88,14 @@ class OrderedIndex:
         self.is_ordered = is_ordered(maker.spec)
         self.is_hidden = bool(maker.spec.document.get("hidden"))
         self.collation = complete(maker.spec.document.get("collation"))
-        self.is_plain = self._is_plain()
+        spec = maker.spec
+        all_documents = not spec.sparse and "partialFilterExpression" not in spec.document
+        ordered = self.is_ordered and len(spec.key) == 1 and self.collation is None
+        self.is_plain = ordered and all_documents and not self.is_hidden
         """Whether it orders all documents by one field."""
         self.follows = self._is_compound = len(maker.spec.key) > 1
         """Whether it has to hear of every change."""
         self._entries: list[Entry] | None = None
-
-    def _is_plain(self) -> bool:
-        spec = self.maker.spec
-        all_documents = not spec.sparse and "partialFilterExpression" not in spec.document
-        ordered = self.is_ordered and len(spec.key) == 1 and self.collation is None
-        return ordered and all_documents and not self.is_hidden
 
     @property
     def spec(self) -> IndexSpec:
@@ -143,7 +141,7 @@ class OrderedIndex:
 
 
 class ValueIndex:
-    """Who holds which scalar in the first field of an index, so that an equality on it needs no scan.
+    """The holders of each scalar in the first field of an index, so that an equality on it needs no scan.
 
     It knows all documents, whatever the index leaves out, and no collation.
     """
@@ -155,7 +153,7 @@ class ValueIndex:
 
     @staticmethod
     def serves(spec: IndexSpec) -> bool:
-        """Whether an index has its fields in order, and is no text, geographic or wildcard index."""
+        """Return whether an index has its fields in order, and is no text, geographic or wildcard index."""
         return is_ordered(spec)
 
     def holders(self, value: Any) -> Collection[Hashable]:
@@ -195,10 +193,6 @@ def _column(document: Document, path: tuple[str, ...]) -> list[Any]:
     for value in read(document, path):
         values.extend(value if isinstance(value, list) and value else [value])
     return values or [MISSING]
-
-
-def _null(value: Any) -> Any:
-    return None if value is MISSING else value
 
 
 def duplicate_key(ns: Namespace, index: str, pattern: Mapping[str, Any], values: Iterable[Any]) -> WriteError:

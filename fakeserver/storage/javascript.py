@@ -19,13 +19,13 @@ from fakeserver.storage.javascript_values import pack, unpack
 from mongowire.codes import ErrorCode
 
 CPU_SECONDS: Final = 0.25
-"""How much CPU time one call may take."""
+"""The CPU time that one call may take."""
 
 TOTAL_SECONDS: Final = 2.0
-"""How long all calls of one runtime may take together, by the wall clock."""
+"""The wall-clock time that all calls of one runtime may take together."""
 
 MEMORY_BYTES: Final = 128 * 1024 * 1024
-"""How much memory the values of one runtime may take; a server's default is 100 MB."""
+"""The memory that the values of one runtime may take; a server's default is 100 MB."""
 
 _STACK_BYTES: Final = 512 * 1024
 
@@ -36,7 +36,7 @@ class RunawayError(Exception):
 
 @functools.cache
 def available() -> bool:
-    """Whether the extra is installed."""
+    """Return whether the extra is installed."""
     return importlib.util.find_spec("quickjs") is not None
 
 
@@ -47,7 +47,7 @@ def _prelude() -> str:
 
 @dataclass(slots=True)
 class Reply:
-    """What a call came to: its value, and what it emitted."""
+    """The outcome of a call: its value, and the pairs that it emitted."""
 
     value: Any
     emitted: list[tuple[Any, Any]]
@@ -57,7 +57,7 @@ class Runtime:
     """One JavaScript world, for the scripts of one command.
 
     `epoch` is the time that its clock shows at first (milliseconds since 1970), `longest` how long its
-    scripts may sleep (milliseconds), `seed` that of `Math.random`. `slept` tells how long they did, in
+    scripts may sleep (milliseconds), `seed` that of `Math.random`. `slept` is how long they did, in
     milliseconds.
     """
 
@@ -106,12 +106,12 @@ class Runtime:
             if "interrupted" in message:
                 raise RunawayError from None
             raise failed(message) from None
-        told = json.loads(text, parse_int=float)
-        self._spent, self.slept = told["spent"] / 1000, told["slept"]
-        if "error" in told:
-            raise failed(told["error"])
+        answer = json.loads(text, parse_int=float)
+        self._spent, self.slept = answer["spent"] / 1000, answer["slept"]
+        if "error" in answer:
+            raise failed(answer["error"])
         return Reply(
-            unpack(told.get("value")), [(unpack(key), unpack(value)) for key, value in told["emitted"]]
+            unpack(answer.get("value")), [(unpack(key), unpack(value)) for key, value in answer["emitted"]]
         )
 
 

@@ -1,4 +1,4 @@
-"""Values on their way to a script and back: JSON, with an object of one field for what JSON lacks.
+"""Values on their way to a script and back: JSON, with an object of one field for types that JSON lacks.
 
 The other end is `javascript_prelude.js`. Integers become numbers, and numbers come back as doubles, but for
 those that a script hands back where it found them.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fakeserver.errors import CommandError
-from fakeserver.interrupts import interruptible
 from fakeserver.storage.expressions import compile_expression
 from fakeserver.storage.matching import compile_filter
 from fakeserver.storage.paths import read, split
@@ -13,6 +12,7 @@ from fakeserver.storage.printing import show
 from fakeserver.storage.projecting import set_computed
 from fakeserver.storage.values import MISSING, copy_value, identity, is_number, order, type_name, whole
 from fakeserver.storage.volume import Volume
+from fakeserver.waiting.interrupts import interruptible
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -62,22 +62,22 @@ class Others:
 
     def sharing(self, document: Document, local: str, foreign: str) -> list[Document]:
         """Return those whose `foreign` field shares a value with the `local` field of `document`."""
-        places = self.holders(foreign, keys_of(document, local, self._scope))
-        return [self.documents[place] for place in places]
+        indexes = self.holders(foreign, keys_of(document, local, self._scope))
+        return [self.documents[index] for index in indexes]
 
     def holders(self, path: str, keys: Iterable[Any]) -> list[int]:
         """Return where those stand that have one of these keys at a path, in their order."""
         table = self._tables.get(path)
         if table is None:
             table = self._tables[path] = self._table(path)
-        found = [places for key in keys if (places := table.get(key)) is not None]
-        return found[0] if len(found) == 1 else sorted({place for places in found for place in places})
+        found = [indexes for key in keys if (indexes := table.get(key)) is not None]
+        return found[0] if len(found) == 1 else sorted({index for indexes in found for index in indexes})
 
     def _table(self, path: str) -> dict[Any, list[int]]:
         table: dict[Any, list[int]] = {}
-        for place, document in enumerate(interruptible(self.documents)):
+        for index, document in enumerate(interruptible(self.documents)):
             for key in keys_of(document, path, self._scope):
-                table.setdefault(key, []).append(place)
+                table.setdefault(key, []).append(index)
         return table
 
 
@@ -96,28 +96,29 @@ class _Walk:
         reach = {order(item, self._scope.fold) for item in (start if isinstance(start, list) else [start])}
         limit = whole(self._options.get("maxDepth"))
         target, source = self._options["connectToField"], self._options["connectFromField"]
+        field = self._options.get("depthField")
         seen: dict[Any, Document] = {}
         depth = total = 0
         while reach and (limit is None or depth <= limit):
             following: set[Any] = set()
-            for place in interruptible(self._others.holders(target, reach)):
-                key = self._id(place)
+            for index in interruptible(self._others.holders(target, reach)):
+                key = self._id(index)
                 if key in seen:
                     continue
-                document = self._others.documents[place]
+                document = self._others.documents[index]
                 total += self._volume.size(document)
                 if total > _MAX_BYTES:
                     raise CommandError(40099, "$graphLookup reached maximum memory consumption")
-                seen[key] = self._with_depth(document, depth)
-                following |= self._leads_to(place, source)
+                seen[key] = document if field is None else {**document, field: depth}
+                following |= self._leads_to(index, source)
             reach = following
             depth += 1
         return list(seen.values())
 
-    def _id(self, place: int) -> Any:
-        key = self._ids.get(place)
+    def _id(self, index: int) -> Any:
+        key = self._ids.get(index)
         if key is None:
-            document = self._others.documents[place]
+            document = self._others.documents[index]
             if "_id" not in document:
                 source = self._options["from"]
                 name = source["coll"] if isinstance(source, dict) else source
@@ -126,18 +127,14 @@ class _Walk:
                     f"Documents in the '{name}' namespace must contain an _id for de-duplication in"
                     " $graphLookup",
                 )
-            key = self._ids[place] = identity(document["_id"])
+            key = self._ids[index] = identity(document["_id"])
         return key
 
-    def _leads_to(self, place: int, path: str) -> set[Any]:
-        keys = self._followed.get(place)
+    def _leads_to(self, index: int, path: str) -> set[Any]:
+        keys = self._followed.get(index)
         if keys is None:
-            keys = self._followed[place] = keys_of(self._others.documents[place], path, self._scope)
+            keys = self._followed[index] = keys_of(self._others.documents[index], path, self._scope)
         return keys
-
-    def _with_depth(self, document: Document, depth: int) -> Document:
-        field = self._options.get("depthField")
-        return document if field is None else {**document, field: depth}
 
 
 def _check_graph_lookup(argument: Mapping[str, Any]) -> None:

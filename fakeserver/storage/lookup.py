@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fakeserver.errors import CommandError
-from fakeserver.idl import Field, Fields
-from fakeserver.interrupts import check_for_interrupt, interruptible
+from fakeserver.idl.fields import Field, Fields
 from fakeserver.storage.expressions import compile_expression
 from fakeserver.storage.joining import Others, check_collection, other_collection
 from fakeserver.storage.paths import gather, read, split
@@ -20,28 +19,29 @@ from fakeserver.storage.printing import show
 from fakeserver.storage.projecting import set_computed
 from fakeserver.storage.values import SCALARS, copy_value, order, type_name
 from fakeserver.storage.volume import Volume
+from fakeserver.waiting.interrupts import check_for_interrupt, interruptible
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from fakeserver.storage.flow import PipelineStage
     from fakeserver.storage.scope import Evaluate, Scope
 
     Document: TypeAlias = dict[str, Any]
-    Stage: TypeAlias = Callable[[list[Document]], list[Document]]
-    CompilePipeline: TypeAlias = Callable[[Sequence[Mapping[str, Any]], Scope], Stage]
+    CompilePipeline: TypeAlias = Callable[[Sequence[Mapping[str, Any]], Scope], PipelineStage]
 
 _TOO_MUCH: Final = 4568
 _MAX_BYTES: Final = 100 * 1024 * 1024
 """`internalLookupStageIntermediateDocumentMaxSizeBytes`, as servers have it."""
 _UNION: Final = Fields.of(Field("coll", "string"), Field("pipeline", "array", of="object"))
 _FIXED_BY_COMPILING: Final = frozenset({"$setWindowFields", "$percentile", "$median"})
-"""What takes the value of a variable when it is compiled, so that each value takes a compilation."""
+"""Operators that take the value of a variable when they are compiled: each value needs a compilation."""
 _CHANGING: Final = frozenset({"$sample", "$rand", "$function", "$accumulator", "$where", "$createObjectId"})
-"""What may come to something else each time that it is run."""
+"""Operators that may have another result each time that they run."""
 
 
-def compile_lookup(argument: Any, scope: Scope, compile_pipeline: CompilePipeline) -> Stage:
+def compile_lookup(argument: Any, scope: Scope, compile_pipeline: CompilePipeline) -> PipelineStage:
     """Return a `$lookup` stage. Raises `CommandError` for a malformed one."""
     if not isinstance(argument, dict):
         raise CommandError(ErrorCode.FAILED_TO_PARSE, "the $lookup specification must be an Object")
@@ -90,7 +90,7 @@ class _Inner:
         if names & _FIXED_BY_COMPILING:
             self._again = lambda: compile_pipeline(pipeline, self.scope)
         self.is_constant = not variables and not names & _CHANGING
-        """Whether it makes the same of the same documents, whatever they are joined with."""
+        """Whether its results depend on the other collection alone, so that one run serves all documents."""
         self.wanted = _equality(pipeline, self.scope)
 
     def bind(self, document: Document) -> None:
@@ -133,13 +133,10 @@ def _equality(pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> _Equality 
         sides = condition.get("$eq") if isinstance(condition, dict) else None
         if isinstance(sides, list) and len(sides) == 2:  # noqa: PLR2004 -- both sides
             for path, value in (sides, sides[::-1]):
-                if _is_path(path) and _is_variable(value):
+                is_path = type(path) is str and path.startswith("$") and path[1:2] not in {"", "$"}
+                if is_path and _is_variable(value):
                     return _Equality(path[1:], compile_expression(value, scope))
     return None
-
-
-def _is_path(side: Any) -> bool:
-    return type(side) is str and side.startswith("$") and not side.startswith("$$") and len(side) > 1
 
 
 def _is_variable(side: Any) -> bool:
@@ -206,7 +203,7 @@ class _Join:
         return self.others.sharing(document, local, self._foreign)
 
     def _indexed(self, path: str, value: Any) -> list[Document] | None:
-        """Return the documents that an index knows to hold a scalar, None where none tells."""
+        """Return the documents that an index finds to hold a scalar, None where no index can."""
         scope = self._scope
         if scope.look_up is None or scope.fold is not None or type(value) not in SCALARS:
             return None
@@ -258,7 +255,7 @@ def _let(argument: Mapping[str, Any]) -> Mapping[str, Any]:
     return let
 
 
-def compile_union_with(argument: Any, scope: Scope, compile_pipeline: CompilePipeline) -> Stage:
+def compile_union_with(argument: Any, scope: Scope, compile_pipeline: CompilePipeline) -> PipelineStage:
     """Return a `$unionWith` stage. Raises `CommandError` for a malformed one."""
     if type(argument) is not str and not isinstance(argument, dict):
         found = type_name(argument)

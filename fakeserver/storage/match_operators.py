@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from bson import Binary, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex
 
 from fakeserver.errors import CommandError
-from fakeserver.sizes import MAX_USER_BYTES
 from fakeserver.storage.expression_math import remainder
 from fakeserver.storage.pacing import paced
 from fakeserver.storage.printing import show, show_field
 from fakeserver.storage.regex import compile_regex, source_of
+from fakeserver.storage.sizes import MAX_USER_BYTES
 from fakeserver.storage.values import (
     INT32_MAX,
     INT32_MIN,
@@ -51,7 +51,7 @@ _OPTIONS_TWICE: Final = 51075
 
 @dataclass(frozen=True, slots=True)
 class LeafOperator:
-    """How an operator's argument becomes a test; `each` if the elements of an array are tested too."""
+    """The compiler of an operator's argument to a test; `each` if the elements of an array are tested too."""
 
     compile: Compile
     each: bool = True
@@ -115,7 +115,7 @@ def _comparison(compare: Callable[[Any, Any], bool], *, inclusive: bool) -> Comp
     ) -> Test:
         if isinstance(argument, _REGEXES):
             raise _bad(f"Can't have RegEx as arg to predicate over field '{name}'.")
-        key, place = order(argument, fold), rank(argument)
+        key, bit = order(argument, fold), rank(argument)
         if argument is None:
             return lambda value: inclusive and (value is None or value is MISSING)
         if isinstance(argument, MinKey | MaxKey):
@@ -124,7 +124,7 @@ def _comparison(compare: Callable[[Any, Any], bool], *, inclusive: bool) -> Comp
             return lambda value: inclusive and is_nan(value)
 
         def test(value: Any) -> bool:
-            if value is MISSING or rank(value) != place or is_nan(value):
+            if value is MISSING or rank(value) != bit or is_nan(value):
                 return False
             return compare(order(value, fold), key)
 
@@ -256,10 +256,10 @@ def _mask_of(positions: list[Any]) -> int:
 
     All positions beyond the longest value that there is to test are alike: the first one stands for them.
     """
-    places = [min(_bit_position(*item), 8 * MAX_USER_BYTES) for item in enumerate(paced(positions))]
-    bits = bytearray(max(places, default=0) // 8 + 1)
-    for place in paced(places):
-        bits[place // 8] |= 1 << place % 8
+    bits_set = [min(_bit_position(*item), 8 * MAX_USER_BYTES) for item in enumerate(paced(positions))]
+    bits = bytearray(max(bits_set, default=0) // 8 + 1)
+    for bit in paced(bits_set):
+        bits[bit // 8] |= 1 << bit % 8
     return int.from_bytes(bits, "little")
 
 

@@ -1,6 +1,31 @@
-"""Filters, compiled to predicates: which documents a query is about.
+"""Filters, compiled to predicates on documents.
 
-Compiling validates the whole filter, so that a malformed one is refused even when there is nothing to match.
+A filter is read once, and the predicate that comes of it is called for each document. Compiling validates the
+whole filter before the first document is seen, so that a malformed one is refused even when there is nothing
+to match, as by a server, which parses before it opens the collection.
+
+The model: a filter is a conjunction of items. An item is a top-level operator (`$and`, `$expr` …, the table
+`_TOP_LEVEL`) or a path with a condition. A condition is a value to equal, a regular expression, or a
+conjunction of operators, which are of three sorts:
+
+* leaf operators (`match_operators.LEAF_OPERATORS`) test one value;
+* compound ones (`_COMPOUND`) contain conditions, or say something about the path itself (`$exists`);
+* geographic ones read their neighbours as well (`$maxDistance` beside `$near`), so they see the condition.
+
+Arrays decide most questions of detail. A path leads through arrays on its way (`paths.read` yields each value
+that it meets). At its end a test sees the value and, if that is an array, each element (`_each`); tests of
+the array as such (`$size`, `$elemMatch`, `$exists`) see the value alone (`_whole`). Negations negate the
+whole predicate and not the test: `{a: {$ne: 1}}` means that no element is 1, not that one is different.
+
+Three entry points differ in the meaning of the same condition, because a server's do:
+
+* `compile_filter` is about a document;
+* `compile_element` (`$elemMatch`) is about one element, and its operators do not look into an array inside;
+* `compile_pull` (`$pull`) is about one element, too, but its operators do look into it.
+
+Conditions keep the order in which they stand, as each is cheap and the first that fails ends the test, but
+for `$where`, which runs a script and comes last. Scripts and searches are found where `scope` allows them.
+Codes and messages are a server's, down to its spelling; clients and tests compare them.
 """
 
 from __future__ import annotations
@@ -119,27 +144,22 @@ def _condition(name: str, condition: Any, scope: Scope, *, parts: tuple[str, ...
         return _each(parts, regex_test(condition))
     if not is_operators(condition):
         return _each(parts, equality(condition, scope.fold))
-    predicates = [
-        _operator(name, operator, argument, condition, scope, parts)
-        for operator, argument in condition.items()
-        if not _says_more(operator, condition) or _misplaced_options(operator, condition)
-    ]
+    predicates = []
+    for operator, argument in condition.items():
+        if operator == "$options" and "$regex" not in condition:
+            raise CommandError(ErrorCode.BAD_VALUE, "$options needs a $regex")
+        if not _is_option(operator, condition):
+            predicates.append(_operator(name, operator, argument, condition, scope, parts))
     if len(predicates) == 1:
         return predicates[0]
     return lambda document: all(predicate(document) for predicate in predicates)
 
 
-def _says_more(operator: str, condition: Mapping[str, Any]) -> bool:
-    """Whether an operator is no test, but says more about another."""
+def _is_option(operator: str, condition: Mapping[str, Any]) -> bool:
+    """Return whether an operator is no test, but an option of another."""
     if operator in {"$options", "$comment", "$uniqueDocs"}:
         return True
     return operator in geo_operators.DISTANCES and not geo_operators.NEAR.isdisjoint(condition)
-
-
-def _misplaced_options(operator: str, condition: Mapping[str, Any]) -> bool:
-    if operator == "$options" and "$regex" not in condition:
-        raise CommandError(ErrorCode.BAD_VALUE, "$options needs a $regex")
-    return False
 
 
 def _operator(
@@ -233,18 +253,14 @@ def _all(name: str, argument: Any, scope: Scope, parts: tuple[str, ...]) -> Pred
         raise CommandError(ErrorCode.BAD_VALUE, "$all needs an array")
     if not argument:
         return lambda _document: False
-    _check_all(argument)
-    predicates = [_condition(name, item, scope, parts=parts) for item in paced(argument)]
-    return lambda document: all(predicate(document) for predicate in paced(predicates))
-
-
-def _check_all(items: list[Any]) -> None:
-    operators = [next(iter(item), "") if isinstance(item, dict) else "" for item in items]
+    operators = [next(iter(item), "") if isinstance(item, dict) else "" for item in argument]
     if operators[0] == "$elemMatch":
         if set(operators) != {"$elemMatch"}:
             raise CommandError(ErrorCode.BAD_VALUE, "$all/$elemMatch has to be consistent")
     elif not _PATH_OPERATORS.isdisjoint(operators):
         raise CommandError(ErrorCode.BAD_VALUE, "no $ expressions in $all")
+    predicates = [_condition(name, item, scope, parts=parts) for item in paced(argument)]
+    return lambda document: all(predicate(document) for predicate in paced(predicates))
 
 
 _COMPOUND: Final[dict[str, Callable[[str, Any, Scope, tuple[str, ...]], Predicate]]] = {
@@ -306,10 +322,10 @@ def _sample_rate(name: str, argument: Any, scope: Scope) -> Predicate:
     rate = exact(argument)
     if is_nan(argument) or not 0 <= rate <= 1:
         raise CommandError(ErrorCode.BAD_VALUE, f"numeric argument to {name} must be in [0, 1]")
-    dice = scope.dice
-    if rate in (0, 1) or dice is None:
+    rng = scope.rng
+    if rate in (0, 1) or rng is None:
         return lambda _document: rate == 1
-    return lambda _document: dice() < rate
+    return lambda _document: rng.random() < rate
 
 
 def _where(_name: str, argument: Any, scope: Scope) -> Predicate:
@@ -321,7 +337,7 @@ def _text(_name: str, argument: Any, scope: Scope) -> Predicate:
 
 
 def _reference(name: str, argument: Any, scope: Scope) -> Predicate:
-    """Return the test of a DBRef's field, which every value stands for itself in, operators too."""
+    """Return the test of a DBRef's field, whose value is always a literal, operators too."""
     return _each((name,), equality(argument, scope.fold if name == "$id" else None))
 
 
@@ -351,7 +367,7 @@ _TOP_LEVEL: Final[dict[str, Callable[[str, Any, Scope], Predicate]]] = {
 
 
 def refuse_expr(query: Mapping[str, Any]) -> None:
-    """Refuse `$expr` in an upsert's filter, which tells no field's value. Raises `CommandError` 224."""
+    """Refuse `$expr` in an upsert's filter, which pins no field to a value. Raises `CommandError` 224."""
     for name, argument in query.items():
         if name == "$expr":
             raise CommandError(

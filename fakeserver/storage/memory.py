@@ -1,8 +1,8 @@
-"""How much memory the values of a command may take, and what they take about.
+"""Limits on the memory of a command's values, and estimates of their size.
 
 A server bounds each operator that holds values, by parameters of their own (`internalQueryMaxPushBytes` and
 the like) that are all 100 MB unless they are set. Values are weighed about as a server weighs them, 16 bytes
-each and what they hold beside that: enough to tell the large from the small.
+each and what they hold beside that: enough to separate the large from the small.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import Int64, ObjectId
 
 from fakeserver.errors import CommandError
-from fakeserver.interrupts import check_for_interrupt, interruptible
-from fakeserver.sizes import MAX_USER_BYTES, invalid_size
 from fakeserver.storage.pacing import PACE, paced
+from fakeserver.storage.sizes import MAX_USER_BYTES, invalid_size
+from fakeserver.waiting.interrupts import check_for_interrupt, interruptible
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
 MAX_OPERATOR_BYTES: Final = 100 * 1024 * 1024
-"""What one operator or stage may hold: the default of every parameter that bounds one."""
+"""The bytes that one operator or stage may hold: the default of every parameter that bounds one."""
 MAX_BUFFER_BYTES: Final = 64 * 1024 * 1024
-"""What a server's buffers hold at most: documents beyond this are never made to look at their size."""
+"""The most bytes in a server's buffers: documents beyond this are never made to look at their size."""
 MAX_HELD_BYTES: Final = 256 * 1024 * 1024
-"""What exploded arrays may come to between two stages. A server hands on one document after the other there;
+"""The bytes of exploded arrays between two stages. A server hands on one document after the other there;
 this one holds what a stage needs that needs them all, and the results."""
 VALUE_BYTES: Final = 16
-"""What each value takes, whatever it is."""
+"""The bytes of any value beside its contents."""
 
 _STRING_TOO_LONG: Final = 16493
 _PLAIN: Final = frozenset({int, float, bool, Int64, ObjectId, type(None)})
@@ -38,7 +38,7 @@ _PLAIN: Final = frozenset({int, float, bool, Int64, ObjectId, type(None)})
 def weight(value: Any, most: float = math.inf) -> int:
     """Return about how many bytes a value takes; of one that takes more than `most`, any number above.
 
-    What stands in several places is counted for each, as it is copied when the value is sent or stored.
+    A value that occurs several times counts each time, as it is copied when it is sent or stored.
     """
     kind = type(value)
     if kind in _PLAIN:

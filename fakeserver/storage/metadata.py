@@ -1,4 +1,4 @@
-"""What a search finds out about documents besides that they match: `{$meta: …}`."""
+"""The metadata of a search: text score, distance and geometry of each document (`{$meta: …}`)."""
 
 from __future__ import annotations
 

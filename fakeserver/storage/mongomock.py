@@ -1,10 +1,28 @@
-"""Documents kept in mongomock's store.
+"""The storage engine: documents in mongomock's store, everything else in this package.
 
-mongomock keeps the documents and evaluates what `expressions.LIBRARY_OPERATORS` and `stages.LIBRARY_STAGES`
-name. The rest of the query language it lacks or gets wrong (docs/STORAGE.md), and stands in this package,
-one feature a module. Its own clock, dice and ids are never used.
+mongomock keeps the documents, by key and in natural order. It evaluates nothing: the query language stands in
+this package, one feature a module, since mongomock lacks it or differs from a server (docs/STORAGE.md lists
+the differences). Its clock, random numbers and ids are never used, so that runs repeat. Its lock is left out
+(`_Store`): one event loop needs none, and it costs more than the dictionary behind it.
 
-Stored documents are values: a change stores a new document, so that what was read before stays as it was.
+The model: a `CollectionState` for each namespace holds the store, the indexes and the sizes. Methods of the
+engine find the documents (`scanning.select`), make what is to become of each (`updating`, `projecting`,
+`pipeline_stages`), and store it (`CollectionState.add`, `replace`, `discard`).
+
+*Copies on write.* Stored documents are never altered, so a copy of a collection is a copy of its
+dictionaries. `_own` makes one before a change if somebody relies on the collection as it is: a fork (a
+transaction, a member that lags) or a reader that gave way in the middle of its scan. `readers` counts these,
+around every scan. Nobody copies while nobody else looks.
+
+*Writes that yield.* A multi-update finds its documents first and changes them one by one, with a yield point
+before each but the first. By then another command may have changed a document, so each is looked at again:
+gone or matching no more, it is left out, as by a server whose plan yields. An update of one document searches
+again instead, because the caller shall not be answered "none" while one matches. `Update.done` carries what
+a statement has changed over a restart, so that nothing is incremented twice.
+
+*Order of checks*, which decides the error that a client sees: a malformed statement before the search; then,
+for each document, unique keys and restrictions of indexes, the size limit, and last `accept`, after which
+nothing may fail.
 """
 
 from __future__ import annotations
@@ -15,28 +33,29 @@ from typing import TYPE_CHECKING, Any, Final
 import bson
 from mongomock.store import CollectionStore, ServerStore
 
-from fakeserver.interrupts import check_for_interrupt, interruptible
-from fakeserver.sizes import TOO_LARGE_AFTER_UPDATE, TOO_LARGE_TO_UPSERT, check_updated
 from fakeserver.storage.collation import fold_of
+from fakeserver.storage.collection_state import CollectionState, Examined
 from fakeserver.storage.engine import Changed, Document, Explanation, Query, Stats, UpdateResult
 from fakeserver.storage.indexes import duplicate_key
-from fakeserver.storage.kept import Examined, Kept
 from fakeserver.storage.match_operators import is_operators
 from fakeserver.storage.matching import compile_filter, equalities, refuse_expr
+from fakeserver.storage.pipeline_stages import compile_pipeline
 from fakeserver.storage.planning import covered, index_key
 from fakeserver.storage.projecting import compile_projection
 from fakeserver.storage.scanning import looked_up, matches, metadata, read_for, select
 from fakeserver.storage.scope import Scope
 from fakeserver.storage.search_rules import check_searches, metadata_of, metadata_of_pipeline
-from fakeserver.storage.stages import compile_pipeline
+from fakeserver.storage.sizes import TOO_LARGE_AFTER_UPDATE, TOO_LARGE_TO_UPSERT, check_updated
 from fakeserver.storage.updating import Replacement, Updater, compile_update, seed, with_id
 from fakeserver.storage.values import copy_value, identical, identity
+from fakeserver.waiting.interrupts import check_for_interrupt, interruptible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
     from fakeserver.storage.engine import Accept, Capped, IndexSpec, Namespace, Update
     from fakeserver.storage.metadata import Metadata
+    from mongowire.ports import Rng
 
 
 class _Store(CollectionStore):
@@ -62,17 +81,17 @@ class _Store(CollectionStore):
 
 _NEW_SERVER: Final[Any] = ServerStore
 _NEW_STORE: Final[Any] = _Store
-"""What we use of mongomock, which has no types."""
+"""The parts of mongomock in use; it has no types."""
 
 
 class MongomockEngine:
-    """A storage engine over mongomock's store; `dice` are what `$sample` throws."""
+    """A storage engine over mongomock's store; `rng` is for `$sample`, `$rand` and `$sampleRate`."""
 
-    def __init__(self, *, dice: Callable[[], float] | None = None) -> None:
+    def __init__(self, *, rng: Rng | None = None) -> None:
         self._server: Any = _NEW_SERVER()
-        self._collections: dict[Namespace, Kept] = {}
-        self._dice = dice
-        self._plain_scope = Scope(dice=dice)
+        self._collections: dict[Namespace, CollectionState] = {}
+        self._rng = rng
+        self._plain_scope = Scope(rng=rng)
 
     def insert(self, ns: Namespace, document: Document, *, accept: Accept | None = None) -> Document:
         """Store a document (with an `_id`) and return it as stored. Raises `WriteError` 11000."""
@@ -94,7 +113,7 @@ class MongomockEngine:
         finally:
             collection.readers -= 1
 
-    def _find(self, collection: Kept | None, query: Query, scope: Scope) -> list[Document]:
+    def _find(self, collection: CollectionState | None, query: Query, scope: Scope) -> list[Document]:
         project = None
         if query.projection:
             if any("$" in name for name in query.projection):
@@ -192,7 +211,7 @@ class MongomockEngine:
         if collection is None:
             return Explanation(exists=False)
         plan = collection.plan(query)
-        told = Explanation(
+        explanation = Explanation(
             index=plan.spec,
             bounds={} if plan.index is None else plan.shown_bounds(),
             backwards=plan.backwards,
@@ -201,10 +220,10 @@ class MongomockEngine:
             covered=frozenset() if plan.index is None else covered(plan, query),
         )
         if not run:
-            return told
+            return explanation
         examined = Examined()
         found = select(collection, query, scope, examined=examined)
-        return replace(told, returned=len(found), keys=examined.keys, documents=examined.documents)
+        return replace(explanation, returned=len(found), keys=examined.keys, documents=examined.documents)
 
     def stats(self, ns: Namespace) -> Stats:
         """Return the number of documents and their bytes."""
@@ -250,7 +269,7 @@ class MongomockEngine:
 
     def fork(self) -> MongomockEngine:
         """Return an engine that shares each collection until one of the two changes it."""
-        fork = MongomockEngine(dice=self._dice)
+        fork = MongomockEngine(rng=self._rng)
         for collection in self._collections.values():
             collection.shared = True
         fork._collections = dict(self._collections)
@@ -288,7 +307,7 @@ class MongomockEngine:
             key = None if index is None else index.holder(key)
         return collection.store[key] if key in collection.sizes else None
 
-    def _own(self, ns: Namespace) -> Kept | None:
+    def _own(self, ns: Namespace) -> CollectionState | None:
         """Return a collection that may be changed: its own copy of one that a fork or a reader holds."""
         collection = self._collections.get(ns)
         if collection is not None and collection.is_read:
@@ -299,12 +318,12 @@ class MongomockEngine:
     def _register(self, ns: Namespace, store: Any) -> None:
         self._server[ns.db]._collections[ns.collection] = store  # noqa: SLF001 -- it has no other door
 
-    def _ensure(self, ns: Namespace) -> Kept:
+    def _ensure(self, ns: Namespace) -> CollectionState:
         collection = self._own(ns)
         if collection is None:
             store = _NEW_STORE(ns.collection)
             self._register(ns, store)
-            collection = self._collections[ns] = Kept(store)
+            collection = self._collections[ns] = CollectionState(store)
         return collection
 
     def _scope(self, query: Query, metadata: Metadata | None = None) -> Scope:
@@ -320,7 +339,7 @@ class MongomockEngine:
             fold,
             variables,
             query.read,
-            self._dice,
+            self._rng,
             metadata.readers() if metadata is not None else {},
             query.make_id,
             query.scripts,
@@ -332,7 +351,7 @@ class MongomockEngine:
 
     def _targets(
         self, ns: Namespace, query: Query, scope: Scope, *, limit: int
-    ) -> Iterator[tuple[Kept, Hashable, Document]]:
+    ) -> Iterator[tuple[CollectionState, Hashable, Document]]:
         """Yield the documents that a write is about, each with its collection as it is by then.
 
         Others may write while the documents are looked for and between two of them, so each is looked at
@@ -359,7 +378,9 @@ class MongomockEngine:
                 return
             found = select(self._own(ns), query, scope)
 
-    def _add(self, ns: Namespace, collection: Kept, document: Document, accept: Accept | None) -> None:
+    def _add(
+        self, ns: Namespace, collection: CollectionState, document: Document, accept: Accept | None
+    ) -> None:
         key = collection.key_of(document)
         if key in collection.sizes:
             raise duplicate_key(ns, "_id_", {"_id": 1}, [document["_id"]])
@@ -372,7 +393,7 @@ class MongomockEngine:
 
     def _change(
         self,
-        collection: Kept,
+        collection: CollectionState,
         key: Hashable,
         before: Document,
         updater: Updater,
@@ -400,7 +421,7 @@ class MongomockEngine:
         self._add(ns, self._ensure(ns), document, accept)
         return UpdateResult(0, 0, document["_id"], upserted=True, images=(Changed(None, document),))
 
-    def _make_room(self, collection: Kept, capped: Capped) -> None:
+    def _make_room(self, collection: CollectionState, capped: Capped) -> None:
         while collection.size > capped.size or (capped.max and len(collection.sizes) > capped.max):
             if len(collection.sizes) == 1:
                 return

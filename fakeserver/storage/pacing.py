@@ -1,11 +1,11 @@
-"""Loops over many things, with yield points at a distance: each turn of such a loop costs next to nothing."""
+"""Loops over many items, with yield points at a distance: each turn of such a loop costs next to nothing."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from fakeserver.interrupts import check_for_interrupt
+from fakeserver.waiting.interrupts import check_for_interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PACE: Final = 256
-"""How many turns are taken between two yield points: a millisecond of Python's at most."""
+"""Turns between two yield points: a millisecond of Python's at most."""
 _RUN: Final = 16_384
-"""How many items are sorted at once."""
+"""Items that are sorted at once."""
 
 
 def paced(items: Collection[T]) -> Iterable[T]:
@@ -24,8 +24,8 @@ def paced(items: Collection[T]) -> Iterable[T]:
 
 
 def _paced(items: Iterable[T]) -> Iterator[T]:
-    for place, item in enumerate(items):
-        if not place % PACE:
+    for index, item in enumerate(items):
+        if not index % PACE:
             check_for_interrupt()
         yield item
 

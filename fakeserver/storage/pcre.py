@@ -1,4 +1,4 @@
-"""Patterns of PCRE in the spelling of `regex`, which is that of `re` where both have a thing.
+"""Patterns of PCRE in the spelling of the library `regex`, mostly that of `re`.
 
 What only `regex` has (fuzzy matching, named lists, sets of its own) means something else to PCRE, or nothing:
 it is written so that it means what PCRE says, or refused.
@@ -47,12 +47,12 @@ _POSIX_CLASS: Final = re.compile(r"\[:(\^?)([a-z]+):\]")
 _QUANTIFIER: Final = re.compile(r"\{(\d+)(?:,(\d*))?\}")
 _GROUP_NAME: Final = re.compile(r"\(\?P<(\w+)>")
 _GROUP: Final = re.compile(r"\(\?(?::|[=!>]|<[=!]|P=\w+\)|[imsx]*(?:-[imsx]+)?:|(?=\(\w+\)))")
-"""What may follow the bracket of a special group: `(?(1)` begins with a group that is none."""
+"""The characters after the bracket of a special group: `(?(1)` begins with a group that is none."""
 _PLAIN_ESCAPES: Final = frozenset("afnrt")
 """Letters that mean the same here after a backslash. Each other letter has a meaning of its own, or none."""
 _MOST_REPEATED: Final = 65_535
 _DEEPEST: Final = 250
-"""How deep groups are nested at most, as PCRE is built unless it is told otherwise."""
+"""The deepest nesting of groups: PCRE's default when it is built."""
 
 
 @lru_cache(maxsize=256)
@@ -93,8 +93,8 @@ class _Translation:
         return taken
 
     def _until(self, end: str) -> int:
-        place = self.pattern.find(end, self.at)
-        return (place + len(end) if place >= 0 else len(self.pattern)) - self.at
+        found = self.pattern.find(end, self.at)
+        return (found + len(end) if found >= 0 else len(self.pattern)) - self.at
 
     def _matched(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         match = pattern.match(self.pattern, self.at)
@@ -123,7 +123,12 @@ class _Translation:
         if self.pattern.startswith("(*", self.at):
             raise self._error("verbs are not supported")
         if self.pattern.startswith("(?", self.at):
-            return self._special()
+            special = self._matched(_GROUP)
+            if special is None:
+                raise self._error("unrecognized character after (? or (?-")
+            if special[0].endswith(")"):  # a reference, which closes itself
+                self.scopes.pop()
+            return special[0]
         self.groups += 1
         return self._take(1)
 
@@ -133,14 +138,6 @@ class _Translation:
         self.names.add(name)
         self.groups += 1
         return f"(?P<{name}>"
-
-    def _special(self) -> str:
-        special = self._matched(_GROUP)
-        if special is None:
-            raise self._error("unrecognized character after (? or (?-")
-        if special[0].endswith(")"):  # a reference, which closes itself
-            self.scopes.pop()
-        return special[0]
 
     def _error(self, message: str) -> re.error:
         return re.error(message, self.pattern, self.at)

@@ -1,6 +1,27 @@
-"""How a query reads a collection: by which index, in which bounds and direction, or document by document.
+"""The way in which a query reads a collection: an index with bounds and a direction, or all documents.
 
-What is decided here is what the engine does, and what `explain` tells.
+A fake server has no need of indexes for speed alone. Plans exist because clients see them: in the order of
+results without a sort, in `explain`, in `hint`, `min` and `max`, in `returnKey`, and in the errors about
+them. What is decided here is what the engine does, and `explain` shows the same `Plan`.
+
+The model: a filter is flattened to clauses (`bounds.clauses`), each a condition on one path. For each index,
+in the order of creation, `_plan` asks:
+
+1. *May it be used?* It holds every document that could match: a sparse index only where a clause excludes
+   documents without the field, a partial one only where the clauses imply its filter. Its collation is the
+   query's, or no string is compared. A clause is about its first field, or it gives the order asked for.
+2. *Which keys?* Each field gets the intersection of the intervals of its clauses. An index with keys of
+   arrays uses one clause for its first field and none for the others: `{a: {$gt: 1, $lt: 3}}` matches `[0,
+   5]`, whose elements fulfil one condition each, and no key of which lies within both.
+3. *Which direction?* The sort, after the fields that the bounds fix at one point (`_sorted_by`).
+
+An equality on the first field is looked up by value (`pin`) where that suffices, so the ordered entries of an
+index are made only for queries that need them.
+
+The choice between several plans is the caller's (`CollectionState.plan`): the fewest keys, then one that
+needs no sort. A real server runs the candidates against each other for a while and caches the winner; that
+depends on the data's order and on its history, which a test could not rely on. With the same data this choice
+is the same every time, and it is the server's wherever one plan is clearly best.
 """
 
 from __future__ import annotations
@@ -99,8 +120,8 @@ def natural_direction(query: Query) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What a query asks of an index."""
+class _Demands:
+    """The demands of a query on an index."""
 
     query: Query
     conditions: tuple[Clause, ...]
@@ -108,11 +129,11 @@ class _Wanted:
     sort: tuple[tuple[str, int], ...]
 
 
-def _wanted(query: Query) -> _Wanted:
+def _wanted(query: Query) -> _Demands:
     sort = query.sort or {}
     # No index holds what `$meta` names.
     by_index = all(not isinstance(each, dict) for each in sort.values())
-    return _Wanted(
+    return _Demands(
         query,
         tuple(clauses(query.filter)),
         complete(query.collation),
@@ -139,19 +160,29 @@ def hinted(query: Query, index: OrderedIndex, prepare: Callable[[OrderedIndex], 
     wanted = _wanted(query)
     prepare(index)
     if query.minimum is not None or query.maximum is not None:
-        return _with_direction(index, wanted, (None,) * len(index.spec.key), span=_span(index, query))
+        begin, end = next(ranges((), ()))
+        return _with_direction(
+            index,
+            wanted,
+            (None,) * len(index.spec.key),
+            span=(
+                begin if query.minimum is None else _bound(index, query.minimum),
+                end if query.maximum is None else _bound(index, query.maximum),
+            ),
+        )
     return _plan(index, wanted, prepare, forced=True) or Plan(index)
 
 
 def _plan(
     index: OrderedIndex,
-    wanted: _Wanted,
+    wanted: _Demands,
     prepare: Callable[[OrderedIndex], object],
     *,
     forced: bool = False,
 ) -> Plan | None:
     if not index.is_ordered:
         return None
+    # Under another collation the keys of strings are in another order; those of other types are not.
     strings = wanted.collation == index.collation
     on_first = [each for each in wanted.conditions if each.path == index.first]
     relevant = [each for each in on_first if is_relevant(each, index.maker.fold, strings=strings)]
@@ -167,17 +198,19 @@ def _plan(
     plan = _with_direction(index, wanted, bounds)
     if pin is not None:
         return replace(plan, pin=pin.value)
+    # An index that neither narrows nor orders reads as much as a scan, and each document apart.
     return plan if forced or relevant or plan.is_sorted else None
 
 
 def _holds_all(spec: IndexSpec, conditions: Sequence[Clause]) -> bool:
-    """Whether an index holds every document that fulfils the conditions, though it is sparse or partial."""
+    """Return whether an index, also a sparse or partial one, holds every match of the conditions."""
     if spec.sparse and not any(each.path in spec.key and excludes_missing(each) for each in conditions):
         return False
     partial = spec.document.get("partialFilterExpression")
     if partial is None:
         return True
     if not is_flat(partial):
+        # A filter with `$or` or its like is not taken apart here: the index is then used by a hint alone.
         return False
     return all(implied(each, conditions) for each in clauses(partial))
 
@@ -210,14 +243,14 @@ def _meet(bounds: Sequence[Sequence[Interval]]) -> list[Interval]:
 
 
 def _with_direction(
-    index: OrderedIndex, wanted: _Wanted, bounds: Bounds, span: tuple[Key, Key] | None = None
+    index: OrderedIndex, wanted: _Demands, bounds: Bounds, span: tuple[Key, Key] | None = None
 ) -> Plan:
     """Return a plan that reads in the direction that the query's sort asks for, if the index gives it."""
     direction = _sorted_by(index, wanted, bounds)
     return Plan(index, bounds, span=span, backwards=direction == -1, is_sorted=direction is not None)
 
 
-def _sorted_by(index: OrderedIndex, wanted: _Wanted, bounds: Bounds) -> int | None:
+def _sorted_by(index: OrderedIndex, wanted: _Demands, bounds: Bounds) -> int | None:
     """Return in which direction an index gives the order that is asked for, None if in neither."""
     spec = index.spec
     if not wanted.sort or wanted.collation != index.collation:
@@ -230,32 +263,23 @@ def _sorted_by(index: OrderedIndex, wanted: _Wanted, bounds: Bounds) -> int | No
     fixed = 0
     while fixed < len(fields) and _is_point(bounds[fixed]):
         fixed += 1
-    place, direction = 0, 0
+    position, direction = 0, 0
     for name, wish in wanted.sort:
-        while place < fixed and fields[place][0] != name:
-            place += 1
-        if place == len(fields) or fields[place][0] != name:
+        while position < fixed and fields[position][0] != name:
+            position += 1
+        if position == len(fields) or fields[position][0] != name:
             return None
-        asked = (whole(wish) or 1) * fields[place][1]
-        if place >= fixed:
+        asked = (whole(wish) or 1) * fields[position][1]
+        if position >= fixed:
             if direction not in (0, asked):
                 return None
             direction = asked
-        place += 1
+        position += 1
     return direction or 1
 
 
 def _is_point(bounds: Sequence[Interval] | None) -> bool:
     return bounds is not None and len(bounds) == 1 and bounds[0].is_point
-
-
-def _span(index: OrderedIndex, query: Query) -> tuple[Key, Key]:
-    """Return the range of keys between a query's `min` and `max`."""
-    begin, end = next(ranges((), ()))
-    return (
-        begin if query.minimum is None else _bound(index, query.minimum),
-        end if query.maximum is None else _bound(index, query.maximum),
-    )
 
 
 def _bound(index: OrderedIndex, bound: Mapping[str, Any]) -> Key:
@@ -275,7 +299,7 @@ def reading(pipeline: Sequence[Mapping[str, Any]], options: Query) -> Query:
 
 
 def covered(plan: Plan, query: Query) -> frozenset[str]:
-    """Return the fields of a filter of which the bounds tell all, so that no document need be looked at."""
+    """Return the fields of a filter that the bounds decide alone, without a look at the documents."""
     index, conditions = plan.index, list(clauses(query.filter))
     if index is None or index.multikey or plan.span is not None:
         return frozenset()

@@ -103,8 +103,8 @@ def _expand(
             yield from _expand(document, (*done, chosen), rest[index + 1 :], path, query, filters)
             return
         if is_filtered(part):
-            for place in _chosen(document, done, part[2:-1], path, filters):
-                yield from _expand(document, (*done, str(place)), rest[index + 1 :], path, query, filters)
+            for position in _chosen(document, done, part[2:-1], path, filters):
+                yield from _expand(document, (*done, str(position)), rest[index + 1 :], path, query, filters)
             return
         done = (*done, part)
     yield done

@@ -1,7 +1,7 @@
-"""Projections, of `find` and of `$project`: which fields of a document are seen, and what is computed.
+"""Projections, of `find` and of `$project`: the fields of a document that are shown or computed.
 
 A projected document is new at each level that differs from the one it was made of and shares the rest: no
-function here changes a document, an array or a value that it is given.
+function here changes its arguments.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The specification of a projection, parsed: its fields, whether they are seen or left out, its operators."""
+"""The specification of a projection, parsed: its fields, included or excluded, and its operators."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Mode = Literal["include", "exclude"]
 
 Bounds: TypeAlias = "tuple[int | None, int]"
-"""What `$slice` keeps of an array: how many elements to skip (None: none are), and how many to keep."""
+"""The part of an array that `$slice` keeps: elements to skip (None: none), and elements to keep."""
 
 _DBREF_FIELDS: Final = frozenset({"$ref", "$id", "$db"})
 _INCLUDE_IN_EXCLUSION: Final = 31253
@@ -45,7 +45,7 @@ _EMPTY_OBJECT: Final = 51270
 
 @dataclass(slots=True)
 class Projection:
-    """What a projection says. Paths are tuples of names; `computed` are expressions on the whole document."""
+    """A parsed projection. Paths are tuples of names; `computed` are expressions on the whole document."""
 
     finding: bool
     paths: dict[tuple[str, ...], bool] = field(default_factory=dict)
@@ -128,7 +128,16 @@ class _Parser:
         else:
             if positional is not None:
                 raise CommandError(31308, "positional projection cannot be used with a literal")
-            self._literal(name, value, parent)
+            path = (*parent, *_checked(name))
+            evaluate = compile_expression(value, self.scope)
+            self._take(path)
+            if self.found.mode == "exclude":
+                raise CommandError(
+                    31310,
+                    f"Cannot use an expression {show_field(name, value)[1:-1]} in an exclusion projection",
+                )
+            self.found.mode = "include"
+            self.found.computed.append((path, evaluate))
 
     def _object(self, name: str, value: Mapping[str, Any], parent: tuple[str, ...]) -> None:
         if not value:
@@ -208,17 +217,6 @@ class _Parser:
         self.found.meta = self.found.meta or meta
         self.found.computed.append((path, evaluate))
 
-    def _literal(self, name: str, value: Any, parent: tuple[str, ...]) -> None:
-        path = (*parent, *_checked(name))
-        evaluate = compile_expression(value, self.scope)
-        self._take(path)
-        if self.found.mode == "exclude":
-            raise CommandError(
-                31310, f"Cannot use an expression {show_field(name, value)[1:-1]} in an exclusion projection"
-            )
-        self.found.mode = "include"
-        self.found.computed.append((path, evaluate))
-
     def _include(self, name: str, parent: tuple[str, ...]) -> None:
         path = (*parent, *_checked(name))
         self._take(path)
@@ -228,7 +226,7 @@ class _Parser:
             self._set_inclusion(name)
         self.found.paths[path] = True
 
-    def _include_matched(self, name: str, place: tuple[int, int], parent: tuple[str, ...]) -> None:
+    def _include_matched(self, name: str, span: tuple[int, int], parent: tuple[str, ...]) -> None:
         if self.found.positional is not None:
             raise CommandError(31276, "Cannot specify more than one positional projection per query.")
         if self.found.elem_match:
@@ -238,7 +236,7 @@ class _Parser:
             raise CommandError(31277, f"Positional projection '{name}' does not match the query document.")
         if name.endswith(".$."):
             raise CommandError(31270, "Path cannot end with '.$.'")
-        begin, end = place
+        begin, end = span
         if _positional_part(name[end:]) is not None or name[end:] == "$":
             raise CommandError(31287, f"Cannot use positional operator twice: {name}")
         path = (*parent, *_checked(name[:begin]))

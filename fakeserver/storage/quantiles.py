@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fakeserver.errors import CommandError
-from fakeserver.idl import Field, Fields
+from fakeserver.idl.fields import Field, Fields
 from fakeserver.storage.constants import constant
 from fakeserver.storage.pacing import paced
 from fakeserver.storage.printing import show
@@ -48,15 +48,15 @@ class Quantile(NamedTuple):
 
 
 def compile_quantile(
-    name: str, argument: Any, scope: Scope, compile_operand: Compile, place: str = "accumulator"
+    name: str, argument: Any, scope: Scope, compile_operand: Compile, kind: str = "accumulator"
 ) -> Quantile:
     """Return `$percentile` or `$median`. Raises `CommandError` for a malformed one.
 
-    `place` is `expression` or `accumulator`, which refuse what is no object with codes of their own.
+    `kind` is `expression` or `accumulator`, which refuse what is no object with codes of their own.
     """
     if not is_object(argument):
         raise CommandError(
-            _NOT_AN_OBJECT[name, place], f"specification must be an object; found {name}: {show(argument)}"
+            _NOT_AN_OBJECT[name, kind], f"specification must be an object; found {name}: {show(argument)}"
         )
     _FIELDS[name].check(dict(argument), name)
     if argument["method"] != _METHOD:

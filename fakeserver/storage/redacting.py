@@ -1,4 +1,4 @@
-"""`$redact`: what of a document is seen is decided by the document itself, level by level."""
+"""`$redact`: a document decides by itself, level by level, about the parts of it that are shown."""
 
 from __future__ import annotations
 

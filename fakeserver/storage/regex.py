@@ -4,8 +4,8 @@ A server compiles patterns with PCRE2, as UTF and without Unicode properties: `\
 about ASCII. What is spelled otherwise here is translated; what is lacking (recursion, branch reset, `\K`,
 verbs) is refused like a pattern that does not compile.
 
-Matching is by the library `regex`, whose only door this is. It backtracks as PCRE does, and can be told when
-to stop. PCRE counts its steps; here CPU time is counted, so much that a pattern of no malice never meets the
+Matching is by the library `regex`, whose only door this is. It backtracks as PCRE does, and takes a time
+limit. PCRE counts its steps; here CPU time is counted, so much that a pattern of no malice never meets the
 limit whatever else the machine does, and a run in virtual time stays the same.
 """
 
@@ -34,13 +34,13 @@ _LONGEST: Final = 32_764
 """Bytes of the longest pattern."""
 _MATCH_SECONDS: Final = 0.025
 _SECONDS_PER_CHARACTER: Final = 30e-9
-"""What one search may take: a search without backtracking takes time for each character of its text, too."""
+"""The CPU time of one search: one without backtracking takes time for each character of its text, too."""
 _BACKTRACKING: Final = frozenset("*+?{(")
-"""What a pattern needs one of to try a place in more than one way."""
+"""The signs without which a pattern tries each position of a text in one way only."""
 
 
 class MatchLimitError(Exception):
-    """A search was given up, since its pattern can match the text in too many ways."""
+    """A search was abandoned, since its pattern can match the text in too many ways."""
 
 
 class Pattern(NamedTuple):
@@ -50,7 +50,7 @@ class Pattern(NamedTuple):
     limited: bool
 
     def search(self, text: str, start: int = 0) -> Any:
-        """Return the first match from a place on, as those of `re` are, or None.
+        """Return the first match from a position on, as those of `re` are, or None.
 
         Raises `MatchLimitError` where finding out takes too long.
         """
@@ -64,7 +64,7 @@ class Pattern(NamedTuple):
             raise MatchLimitError from None
 
     def matches(self, text: str) -> bool:
-        """Return whether a text matches, as a query asks: a search that is given up is no match there."""
+        """Return whether a text matches, as a query asks: a search that is abandoned is no match there."""
         try:
             return self.search(text) is not None
         except MatchLimitError:

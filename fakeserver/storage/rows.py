@@ -1,4 +1,4 @@
-"""What a document holds at several paths together: a row for each element of the array on their way.
+"""The values of a document at several paths together: a row for each element of the array on their way.
 
 The keys of indexes and of sorts are made of rows.
 """
@@ -21,7 +21,7 @@ Key = tuple[Any, ...]
 
 _AMBIGUOUS: Final = 16746
 _EMPTY_ARRAY: Final = (1,)
-"""The place of an empty array: that of `undefined`, between MinKey and null."""
+"""The key of an empty array: that of `undefined`, between MinKey and null."""
 
 
 class Descending:
@@ -48,8 +48,8 @@ class Descending:
         return f"Descending({self.part!r})"
 
 
-class _Place(NamedTuple):
-    """How far one field of a key has been followed: `whole` says that arrays are entered no more."""
+class _Cursor(NamedTuple):
+    """The position in the path of one field: `whole` says that arrays are entered no more."""
 
     value: Any
     parts: tuple[str, ...]
@@ -70,38 +70,38 @@ def rows(document: Any, paths: Sequence[tuple[str, ...]]) -> Iterator[tuple[Any,
     What is missing is `MISSING`. Raises `ParallelArraysError` where two paths end in different arrays, and
     `WriteError` 16746 where a number may be a position or a name.
     """
-    return _expand([_Place(document, parts) for parts in paths])
+    return _expand([_Cursor(document, parts) for parts in paths])
 
 
-def _expand(places: list[_Place]) -> Iterator[tuple[Any, ...]]:
-    places = [place if place.whole else _follow(place) for place in places]
-    arrays = [n for n, place in enumerate(places) if isinstance(place.value, list) and not place.whole]
+def _expand(cursors: list[_Cursor]) -> Iterator[tuple[Any, ...]]:
+    cursors = [cursor if cursor.whole else _follow(cursor) for cursor in cursors]
+    arrays = [n for n, cursor in enumerate(cursors) if isinstance(cursor.value, list) and not cursor.whole]
     if not arrays:
-        yield tuple(place.value for place in places)
+        yield tuple(cursor.value for cursor in cursors)
         return
-    array = places[arrays[0]].value
+    array = cursors[arrays[0]].value
     for number in arrays[1:]:
-        if places[number].value is not array:
+        if cursors[number].value is not array:
             raise ParallelArraysError((number, arrays[0]))
     for element in array or [None]:
-        inside = list(places)
+        inside = list(cursors)
         for number in arrays:
-            inside[number] = _enter(element, places[number].parts, empty=not array)
+            inside[number] = _enter(element, cursors[number].parts, empty=not array)
         yield from _expand(inside)
 
 
-def _enter(element: Any, parts: tuple[str, ...], *, empty: bool) -> _Place:
-    """Return the place of an array's element; an array within an array is not entered by itself."""
+def _enter(element: Any, parts: tuple[str, ...], *, empty: bool) -> _Cursor:
+    """Return the cursor at an array's element; an array within an array is not entered by itself."""
     if not parts:
-        return _Place([] if empty else element, parts, whole=True)
+        return _Cursor([] if empty else element, parts, whole=True)
     if empty or not isinstance(element, dict | DBRef):
-        return _Place(MISSING, (), whole=True)
-    return _Place(element, parts)
+        return _Cursor(MISSING, (), whole=True)
+    return _Cursor(element, parts)
 
 
-def _follow(place: _Place) -> _Place:
+def _follow(cursor: _Cursor) -> _Cursor:
     """Follow a path as far as documents and positions of arrays go."""
-    value, parts = place.value, place.parts
+    value, parts = cursor.value, cursor.parts
     while parts:
         if isinstance(value, DBRef):
             value = value.as_doc()
@@ -116,11 +116,11 @@ def _follow(place: _Place) -> _Place:
                 )
             value = value[int(parts[0])]
         elif isinstance(value, list):
-            return _Place(value, parts)
+            return _Cursor(value, parts)
         else:
-            return _Place(MISSING, (), whole=True)
+            return _Cursor(MISSING, (), whole=True)
         parts = parts[1:]
-    return _Place(value, parts)
+    return _Cursor(value, parts)
 
 
 def part_of(value: Any, fold: Fold | None) -> Key:

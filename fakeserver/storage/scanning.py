@@ -1,4 +1,4 @@
-"""Which documents of a collection a query is about, and how they are found."""
+"""Selection: the documents of a collection that a query is about, and the way to find them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import bson
 
-from fakeserver.interrupts import in_one_turn, interruptible
 from fakeserver.storage.matching import compile_filter
 from fakeserver.storage.memory import check_sorted
 from fakeserver.storage.metadata import DISTANCE
@@ -15,19 +14,20 @@ from fakeserver.storage.planning import reading
 from fakeserver.storage.search_rules import check_searches
 from fakeserver.storage.sorting import check_sort, key_values, sort_documents
 from fakeserver.storage.values import INT64_MAX, SCALARS, identity
+from fakeserver.waiting.interrupts import in_one_turn, interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
+    from fakeserver.storage.collection_state import CollectionState, Examined
     from fakeserver.storage.engine import Document, Query
-    from fakeserver.storage.kept import Examined, Kept
     from fakeserver.storage.scope import Scope
 
 _NEAREST_FIRST: Final[Mapping[str, Any]] = {"": {"$meta": DISTANCE}}
 
 
 def select(
-    collection: Kept | None,
+    collection: CollectionState | None,
     query: Query,
     scope: Scope,
     *,
@@ -47,7 +47,7 @@ def select(
 
 
 def _scan(
-    collection: Kept | None, query: Query, scope: Scope, examined: Examined | None = None
+    collection: CollectionState | None, query: Query, scope: Scope, examined: Examined | None = None
 ) -> list[tuple[Hashable, Document]]:
     limit = query.limit
     stop = min(query.skip + limit, INT64_MAX) if limit else None
@@ -81,7 +81,9 @@ def _scan(
     return found
 
 
-def metadata(collection: Kept | None, query: Query, scope: Scope) -> dict[str, Callable[[Document], Any]]:
+def metadata(
+    collection: CollectionState | None, query: Query, scope: Scope
+) -> dict[str, Callable[[Document], Any]]:
     """Return what a projection may know of a stored document beside its fields."""
 
     def record_id(document: Document) -> bson.Int64:
@@ -96,7 +98,7 @@ def metadata(collection: Kept | None, query: Query, scope: Scope) -> dict[str, C
 
 
 def read_for(
-    collection: Kept, pipeline: Sequence[Mapping[str, Any]], options: Query, scope: Scope
+    collection: CollectionState, pipeline: Sequence[Mapping[str, Any]], options: Query, scope: Scope
 ) -> list[Document]:
     """Return the documents for a pipeline: those which its first stages will drop may be left out."""
     wanted = reading(pipeline, options)
@@ -112,7 +114,7 @@ def read_for(
 
 
 def matches(document: Document, query: Query, scope: Scope) -> bool:
-    """Say whether a document that changed since it was found still is what a write is about."""
+    """Return whether a document that changed since it was found still is what a write is about."""
     with in_one_turn():
         return compile_filter(query.filter, scope)(document)
 
@@ -125,7 +127,7 @@ def _sorted(
     return [(keys[id(document)], document) for document in documents]
 
 
-def looked_up(collection: Kept, query: Query, scope: Scope) -> list[Hashable] | None:
+def looked_up(collection: CollectionState, query: Query, scope: Scope) -> list[Hashable] | None:
     """Return the keys of what equals a scalar, where that is all that a filter says and needs no plan."""
     wanted = query.filter
     if len(wanted) != 1 or scope.fold is not None or query.hint:

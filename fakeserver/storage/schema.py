@@ -1,4 +1,4 @@
-"""`$jsonSchema`: the keywords a server knows, with the details that a rejected document is told."""
+"""`$jsonSchema`: the keywords of a server, with the details of a violation for the client."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _KEYWORDS: Final = frozenset({
 
 
 def compile_schema(schema: Any) -> Check:
-    """Return a function from a document to its violations, in the order in which a server tells them.
+    """Return a function from a document to its violations, in the order in which a server reports them.
 
     Raises `CommandError` for a bad schema.
     """
@@ -106,14 +106,12 @@ def _properties(argument: Mapping[str, Any]) -> Check:
         for name, inner in checks.items():
             details = inner(value[name]) if name in value else []
             if details:
-                failed.append({"propertyName": name, **_described(argument[name]), "details": details})
+                schema = argument[name]
+                described = {key: schema[key] for key in ("title", "description") if key in schema}
+                failed.append({"propertyName": name, **described, "details": details})
         return [{"operatorName": "properties", "propertiesNotSatisfied": failed}] if failed else []
 
     return check
-
-
-def _described(schema: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: schema[name] for name in ("title", "description") if name in schema}
 
 
 def _pattern_properties(schema: Mapping[str, Any]) -> Check:

@@ -1,6 +1,6 @@
 """The keywords of `$jsonSchema` that are about one value: its type, its size, its bounds.
 
-A check returns what a rejected document is told, nothing for one that is accepted. Makers of checks raise
+A check returns the details for a rejected document, none for an accepted one. Makers of checks raise
 `CommandError` for an argument that a server refuses.
 """
 
@@ -45,7 +45,7 @@ def must_be(keyword: str, what: str, value: Any) -> CommandError:
 
 
 def violation(name: str, argument: Any, value: Any, reason: str) -> Details:
-    """Return what a rejected document is told of one keyword."""
+    """Return the details about one keyword for a rejected document."""
     shown = {"specifiedAs": {name: argument}, "reason": reason, "consideredValue": value}
     return [{"operatorName": name, **shown}]
 

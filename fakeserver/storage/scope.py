@@ -1,4 +1,4 @@
-"""What a filter, an expression or a pipeline may refer to besides the document before it."""
+"""The surroundings of a filter, an expression or a pipeline: variables, collation, other collections."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from fakeserver.storage.engine import IndexSpec
     from fakeserver.storage.javascript import Reply
     from fakeserver.storage.metadata import Metadata
+    from mongowire.ports import Rng
 
 Frame: TypeAlias = dict[str, Any]
 """The variables of one evaluation: `ROOT`, `CURRENT`, `NOW`, those of `let`, and what operators bind."""
@@ -45,18 +46,17 @@ class Scope(NamedTuple):
 
     `fold` compares strings by collation; `variables` are visible as `$$name`. `read` returns the documents of
     another collection, to be left alone as they are; `look_up` those whose field an index knows to equal a
-    scalar, or None where no index tells. `dice` are what `$sample` and `$rand` throw, and `make_id` makes
-    ObjectIds. `meta` are the metadata that `$meta` may name, as functions of the document at the root.
-    `scripts` runs JavaScript, None where it is not allowed. `indexes` are those of the collection, and
-    `metadata` holds what text and geographic searches find out about its documents. `spills` says whether
-    stages that need all documents may use the disk where these are more than fit into their memory
-    (`allowDiskUse`).
+    scalar, or None where no index tells. `rng` is for `$sample` and `$rand`, and `make_id` makes ObjectIds.
+    `meta` are the metadata that `$meta` may name, as functions of the document at the root. `scripts` runs
+    JavaScript, None where it is not allowed. `indexes` are those of the collection, and `metadata` holds what
+    text and geographic searches find out about its documents. `spills` says whether stages that need all
+    documents may use the disk where these are more than fit into their memory (`allowDiskUse`).
     """
 
     fold: Callable[[str], Any] | None = None
     variables: Mapping[str, Any] = _NO_VARIABLES
     read: Callable[[Any], list[dict[str, Any]]] | None = None
-    dice: Callable[[], float] | None = None
+    rng: Rng | None = None
     meta: Mapping[str, Callable[[Any], Any]] = _NO_METADATA
     make_id: Callable[[], ObjectId] | None = None
     scripts: Scripts | None = None

@@ -1,4 +1,4 @@
-"""The operators whose work a script does: `$where`, `$function`, `$accumulator`."""
+"""The operators whose work is done by a script: `$where`, `$function`, `$accumulator`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ACCUMULATOR_FIELDS: Final = frozenset(
 
 
 def is_code(value: Any) -> bool:
-    """Whether a value is a script: a string, or code without a scope."""
+    """Return whether a value is a script: a string, or code without a scope."""
     return isinstance(value, str) and getattr(value, "scope", None) is None
 
 
@@ -62,10 +62,10 @@ def compile_function(compiler: Compiler, argument: Any) -> Evaluate:
     arguments, call = compiler.compile(argument["args"]), scripts.function(str(body))
 
     def evaluate(frame: Frame) -> Any:
-        given = arguments(frame)
-        if not isinstance(given, list):
+        values = arguments(frame)
+        if not isinstance(values, list):
             raise CommandError(31266, "The args field must be of type array")
-        return call({}, given).value
+        return call({}, values).value
 
     return evaluate
 
@@ -100,10 +100,10 @@ def compile_accumulator(
         return [None if value is MISSING else value for value in values]
 
     def summarize(group: Sequence[Any], first: Frame | None) -> Any:
-        given = initial(scope.frame({}) if first is None else first)
-        if not isinstance(given, list):
-            raise CommandError(4544711, f"$accumulator initArgs must evaluate to an array: {show(given)}")
-        state = init({}, given).value
+        start = initial(scope.frame({}) if first is None else first)
+        if not isinstance(start, list):
+            raise CommandError(4544711, f"$accumulator initArgs must evaluate to an array: {show(start)}")
+        state = init({}, start).value
         for values in group:
             state = accumulate({}, [state, *values]).value
         return state if finalize is None else finalize({}, [state]).value

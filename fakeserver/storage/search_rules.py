@@ -1,4 +1,4 @@
-"""Where a filter may search by text or by place, and which index it needs for that."""
+"""Rules for text and geographic searches: their positions in a filter, and the indexes that they need."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.bounds import clauses
-from fakeserver.storage.geo_operators import DISTANCES, NEAR
+from fakeserver.storage.geo_operators import NEAR
 from fakeserver.storage.match_operators import is_operators
 from fakeserver.storage.metadata import DISTANCE, POINT, TEXT_SCORE, Metadata
 from fakeserver.storage.text_search import find_index
@@ -80,7 +80,10 @@ def check_searches(query: Query, filter_: Mapping[str, Any]) -> None:
     for search in texts:
         _check_text(search, query, filter_)
     for search in nears:
-        _check_near(search, query.indexes)
+        if "$or" in search.trees or "$nor" in search.trees:
+            raise _unplanned(ErrorCode.BAD_VALUE, "geoNear must be top-level expr")
+        if not any(_serves(index, search) for index in query.indexes):
+            raise _unplanned(ErrorCode.NO_QUERY_EXECUTION_PLANS, "unable to find index for $geoNear query")
 
 
 def _check_text(search: _Search, query: Query, filter_: Mapping[str, Any]) -> None:
@@ -109,7 +112,7 @@ def _check_text(search: _Search, query: Query, filter_: Mapping[str, Any]) -> No
 
 
 def _others_indexed(query: Mapping[str, Any], indexes: Sequence[IndexSpec]) -> bool:
-    """Whether each branch beside a text search in an `$or` has an index to begin with."""
+    """Return whether each branch beside a text search in an `$or` has an index to begin with."""
     heads = (next(iter(index.key.items())) for index in indexes)
     first = {path for path, kind in heads if kind != "text"} | {"_id"}
     for name, value in query.items():
@@ -123,15 +126,8 @@ def _others_indexed(query: Mapping[str, Any], indexes: Sequence[IndexSpec]) -> b
     return True
 
 
-def _check_near(search: _Search, indexes: Sequence[IndexSpec]) -> None:
-    if "$or" in search.trees or "$nor" in search.trees:
-        raise _unplanned(ErrorCode.BAD_VALUE, "geoNear must be top-level expr")
-    if not any(_serves(index, search) for index in indexes):
-        raise _unplanned(ErrorCode.NO_QUERY_EXECUTION_PLANS, "unable to find index for $geoNear query")
-
-
 def _serves(index: IndexSpec, search: _Search) -> bool:
-    """Whether an index is of the kind that a search needs."""
+    """Return whether an index is of the kind that a search needs."""
     if search.is_text:
         return "text" in index.key.values()
     value = search.condition[search.operator]
@@ -141,14 +137,9 @@ def _serves(index: IndexSpec, search: _Search) -> bool:
 
 
 def is_served_by(query: Mapping[str, Any], index: IndexSpec) -> bool:
-    """Whether a filter searches by text or by distance with an index, outside of `$or`."""
+    """Return whether a filter searches by text or by distance with an index, outside of `$or`."""
     return any(_serves(index, search) for search in _searches(query) if "$or" not in search.trees)
 
 
 def _unplanned(code: int, reason: str) -> CommandError:
     return CommandError(code, f"error processing query: planner returned error :: caused by :: {reason}")
-
-
-def distances_of(condition: Mapping[str, Any]) -> frozenset[str]:
-    """Return the operators of a condition that only say more about its `$near`."""
-    return DISTANCES if NEAR.intersection(condition) else frozenset()

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from fakeserver.interrupts import interruptible
 from fakeserver.storage.sorting import Sorted, key_values
 from fakeserver.storage.values import MISSING
+from fakeserver.waiting.interrupts import interruptible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
+    from fakeserver.storage.flow import PipelineStage
     from fakeserver.storage.scope import Scope
 
     Document: TypeAlias = dict[str, Any]
-    Stage: TypeAlias = Callable[[list[Document]], list[Document]]
 
 KEEPING_DOCUMENTS: Final = frozenset({"$match", "$limit", "$skip", "$sample"})
-"""Stages whose results are documents that they were given."""
+"""Stages whose results are documents of their input."""
 
 ONE_BY_ONE: Final = frozenset({
     "$project", "$redact", "$addFields", "$set", "$unset", "$replaceRoot", "$replaceWith", "$unwind",
@@ -38,7 +38,7 @@ def sort_key_of(document: Any) -> Any:
     return list(document.key) if isinstance(document, Sorted) else MISSING
 
 
-def keyed_by(run: Stage, sort: Mapping[str, Any], scope: Scope) -> Stage:
+def keyed_by(run: PipelineStage, sort: Mapping[str, Any], scope: Scope) -> PipelineStage:
     """Return a `$sort` whose documents carry their keys."""
 
     def keyed(documents: list[Document]) -> list[Document]:
@@ -50,7 +50,7 @@ def keyed_by(run: Stage, sort: Mapping[str, Any], scope: Scope) -> Stage:
     return keyed
 
 
-def carrying(run: Stage) -> Stage:
+def carrying(run: PipelineStage) -> PipelineStage:
     """Return a stage that hands the key of each document on to what it makes of it."""
 
     def carried(documents: list[Document]) -> list[Document]:

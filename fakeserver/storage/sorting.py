@@ -72,7 +72,7 @@ def sort_documents(
 
 
 class _Column(NamedTuple):
-    """What one field of a sort orders documents by."""
+    """The keys of all documents for one field of a sort."""
 
     keys: list[Any]
     descending: bool = False
@@ -81,7 +81,8 @@ class _Column(NamedTuple):
 def _columns(items: list[Any], checked: list[tuple[str, int]], fold: Fold | None) -> dict[str, _Column]:
     paths = [split(name) for name, _direction in checked]
     signs = [direction for _name, direction in checked]
-    keys = [_sort_key(item, paths, signs, fold) for item in paced(items)] if checked else []
+    # A document sorts by one of the keys that its arrays make: the first in the sort's order.
+    keys = [_first(item, paths, signs, fold)[1] for item in paced(items)] if checked else []
     return {
         name: _Column([key[number] for key in keys], direction < 0)
         for number, (name, direction) in enumerate(checked)
@@ -89,17 +90,10 @@ def _columns(items: list[Any], checked: list[tuple[str, int]], fold: Fold | None
 
 
 def _in_order(items: list[Any], columns: Sequence[_Column]) -> list[Any]:
-    places = list(range(len(items)))
+    indexes = list(range(len(items)))
     for column in reversed(columns):
-        places = sorted_at_leisure(places, column.keys.__getitem__, reverse=column.descending)
-    return [items[place] for place in places]
-
-
-def _sort_key(
-    document: Any, paths: Sequence[tuple[str, ...]], signs: Sequence[int], fold: Fold | None
-) -> Key:
-    """Return what a document sorts by: of the keys that its arrays make, the first in the sort's order."""
-    return _first(document, paths, signs, fold)[1]
+        indexes = sorted_at_leisure(indexes, column.keys.__getitem__, reverse=column.descending)
+    return [items[index] for index in indexes]
 
 
 def _first(
@@ -143,5 +137,5 @@ def sort_values(items: list[Any], by: Any) -> list[Any]:
     if is_object(by):
         return _in_order(items, list(_columns(items, check_sort(by), None).values()))
     keys = [order(item) for item in paced(items)]
-    places = sorted_at_leisure(list(range(len(items))), keys.__getitem__, reverse=whole(by) == -1)
-    return [items[place] for place in places]
+    indexes = sorted_at_leisure(list(range(len(items))), keys.__getitem__, reverse=whole(by) == -1)
+    return [items[index] for index in indexes]

@@ -1,4 +1,4 @@
-"""What text and geographic indexes ask of the documents that they are to hold."""
+"""The documents that text and geographic indexes refuse."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     Check: TypeAlias = Callable[[Document], object]
 
 _NO_GEO_KEYS: Final = 16755
-_NO_PLACE: Final = 16804
-_EMPTY_PLACE: Final = 13067
+_NO_LOCATION: Final = 16804
+_EMPTY_LOCATION: Final = 13067
 _ONE_NUMBER: Final = 13068
 _NO_PAIR: Final = 13026
 _OUT_OF_BOUNDS: Final = 13027
@@ -32,7 +32,12 @@ _PAIR: Final = 2
 
 def check_of(spec: IndexSpec) -> Check | None:
     """Return how an index refuses a document that it cannot hold (`WriteError`); None if it never does."""
-    checks = [*_geo_checks(spec)]
+    checks: list[Check] = []
+    for name, kind in spec.key.items():
+        if kind == "2dsphere":
+            checks.append(_spherical(split(name)))
+        elif kind == "2d":
+            checks.append(_flat(split(name), spec.document))
     text = TextIndex.of(spec)
     if text is not None:
         checks.append(text.check)
@@ -47,16 +52,6 @@ def check_of(spec: IndexSpec) -> Check | None:
                 each(document)
 
     return check
-
-
-def _geo_checks(spec: IndexSpec) -> list[Check]:
-    found: list[Check] = []
-    for name, kind in spec.key.items():
-        if kind == "2dsphere":
-            found.append(_spherical(split(name)))
-        elif kind == "2d":
-            found.append(_flat(split(name), spec.document))
-    return found
 
 
 def _spherical(parts: tuple[str, ...]) -> Check:
@@ -80,10 +75,10 @@ def _flat(parts: tuple[str, ...], options: Mapping[str, Any]) -> Check:
 
     def check_pair(value: Any, document: Document) -> None:
         if not isinstance(value, dict | list):
-            raise WriteError(_NO_PLACE, "location object expected, location array not in correct format")
+            raise WriteError(_NO_LOCATION, "location object expected, location array not in correct format")
         items = list(value.values()) if isinstance(value, dict) else value
         if not items:
-            raise WriteError(_EMPTY_PLACE, "geo field is empty")
+            raise WriteError(_EMPTY_LOCATION, "geo field is empty")
         if len(items) < _PAIR:
             raise WriteError(_ONE_NUMBER, "geo field only has 1 element")
         if not all(is_number(each) for each in items[:_PAIR]):

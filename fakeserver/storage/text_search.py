@@ -41,7 +41,7 @@ class Passage(NamedTuple):
 
 @dataclass(frozen=True)
 class TextIndex:
-    """What a text index is about: which fields weigh how much, in which language.
+    """A text index's definition: the weights of its fields, and its language.
 
     `prefix` are the fields in front of the text, which a query must pin.
     """
@@ -53,17 +53,17 @@ class TextIndex:
 
     @classmethod
     def of(cls, spec: IndexSpec) -> TextIndex | None:
-        """Return a text index, None for an index of another kind; its key may be as given or as listed."""
+        """Return a text index, None for another kind of index; its key may be the client's or as listed."""
         names = [name for name, kind in spec.key.items() if kind == "text" and name not in _FTS]
         if not names and "text" not in spec.key.values():
             return None
         document = spec.document
-        given = document.get("weights")
+        declared = document.get("weights")
         weights = dict.fromkeys(names, 1.0)
-        if isinstance(given, dict):
-            weights |= {name: float(exact(weight)) for name, weight in given.items() if is_number(weight)}
-        elif type(given) is str:
-            weights[given] = 1.0
+        if isinstance(declared, dict):
+            weights |= {name: float(exact(weight)) for name, weight in declared.items() if is_number(weight)}
+        elif type(declared) is str:
+            weights[declared] = 1.0
         prefix = []
         for name, kind in spec.key.items():
             if kind == "text":
@@ -136,7 +136,7 @@ class Search:
     language: str
     folding: Folding
     terms: frozenset[str] = frozenset()
-    """What is looked up in the index, where case and diacritics make no difference."""
+    """The terms that are looked up in the index, where case and diacritics make no difference."""
     exact: frozenset[str] = frozenset()
     """The same as they must stand in the text."""
     negated: frozenset[str] = frozenset()
@@ -199,31 +199,27 @@ def _parts(text: str) -> Iterator[_Part]:
 
     A hyphen behind a space negates up to the next space; a phrase's words are searched for like others.
     """
-    negated, phrase_from, place = False, -1, 0
-    while place < len(text):
-        spaced = place == 0 or text[place - 1] in _SPACES
-        letter = text[place]
+    negated, phrase_from, index = False, -1, 0
+    while index < len(text):
+        spaced = index == 0 or text[index - 1] in _SPACES
+        letter = text[index]
         if letter == '"':
             if phrase_from < 0:
-                phrase_from, negated = place + 1, negated and not spaced
+                phrase_from, negated = index + 1, negated and not spaced
             else:
-                yield _Part(text[phrase_from:place], negated, phrase=True)
+                yield _Part(text[phrase_from:index], negated, phrase=True)
                 phrase_from = -1
         elif letter == "-":
             negated = negated or (phrase_from < 0 and spaced)
         elif letter not in _SPACES:
-            end = _end_of_word(text, place)
+            end = index
+            while end < len(text) and text[end] not in _SPACES and text[end] not in '"-':
+                end += 1
             if not (phrase_from >= 0 and negated):
                 negated = negated and not spaced
-                yield _Part(text[place:end], negated)
-            place = end - 1
-        place += 1
-
-
-def _end_of_word(text: str, place: int) -> int:
-    while place < len(text) and text[place] not in _SPACES and text[place] not in '"-':
-        place += 1
-    return place
+                yield _Part(text[index:end], negated)
+            index = end - 1
+        index += 1
 
 
 def compile_text(argument: Any, scope: Scope) -> Callable[[Any], bool]:

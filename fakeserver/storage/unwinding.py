@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fakeserver.errors import CommandError
-from fakeserver.interrupts import interruptible
 from fakeserver.storage.flow import Flowing
 from fakeserver.storage.paths import exactly, remove, split
 from fakeserver.storage.projecting import set_computed
 from fakeserver.storage.values import MISSING, copy_value, type_name
+from fakeserver.waiting.interrupts import interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

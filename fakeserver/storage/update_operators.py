@@ -1,4 +1,4 @@
-"""The update operators, each a function from the value that stands at a path to the one that shall.
+"""The update operators, each a function from the value at a path to the new one.
 
 An operator answers `MISSING` to remove the field (or to leave it out) and `KEEP` to leave all as it is.
 """
@@ -39,11 +39,11 @@ class _Keep:
 
 
 KEEP: Final = _Keep()
-"""What an operator answers when there is nothing to do."""
+"""The answer of an operator that has nothing to do."""
 
 
-class Place(NamedTuple):
-    """Where an operator works: the path, the document (for messages), and its surroundings."""
+class UpdateContext(NamedTuple):
+    """The surroundings of an operator's work: the path, the document (for messages), the scope."""
 
     path: str
     document: Mapping[str, Any]
@@ -61,23 +61,23 @@ class Place(NamedTuple):
         return show_field("_id", self.document.get("_id"))
 
 
-def _set(_current: Any, argument: Any, _place: Place) -> Any:
+def _set(_current: Any, argument: Any, _context: UpdateContext) -> Any:
     return copy_value(argument)
 
 
-def _unset(current: Any, _argument: Any, _place: Place) -> Any:
+def _unset(current: Any, _argument: Any, _context: UpdateContext) -> Any:
     return KEEP if current is MISSING else MISSING
 
 
-def _calculate(name: str, calculate: Callable[[Any, Any], Any]) -> Callable[[Any, Any, Place], Any]:
-    def apply(current: Any, argument: Any, place: Place) -> Any:
+def _calculate(name: str, calculate: Callable[[Any, Any], Any]) -> Callable[[Any, Any, UpdateContext], Any]:
+    def apply(current: Any, argument: Any, context: UpdateContext) -> Any:
         if current is MISSING:
             return argument if name == "$inc" else combine(operator.mul, argument, 0)
         if not is_number(current):
             raise WriteError(
                 ErrorCode.TYPE_MISMATCH,
-                f"Cannot apply {name} to a value of non-numeric type. {place.shown_id} has the field "
-                f"'{place.name}' of non-numeric type {type_name(current)}",
+                f"Cannot apply {name} to a value of non-numeric type. {context.shown_id} has the field "
+                f"'{context.name}' of non-numeric type {type_name(current)}",
             )
         try:
             return combine(calculate, current, argument)
@@ -86,29 +86,29 @@ def _calculate(name: str, calculate: Callable[[Any, Any], Any]) -> Callable[[Any
             raise WriteError(
                 ErrorCode.BAD_VALUE,
                 f"Failed to apply {name} operations to current value (({kind}){current}) for document "
-                f"{place.shown_id}",
+                f"{context.shown_id}",
             ) from None
 
     return apply
 
 
-def _extreme(better: Callable[[Any, Any], bool]) -> Callable[[Any, Any, Place], Any]:
-    def apply(current: Any, argument: Any, place: Place) -> Any:
+def _extreme(better: Callable[[Any, Any], bool]) -> Callable[[Any, Any, UpdateContext], Any]:
+    def apply(current: Any, argument: Any, context: UpdateContext) -> Any:
         if current is MISSING:
             return copy_value(argument)
-        fold = place.scope.fold
+        fold = context.scope.fold
         return copy_value(argument) if better(order(argument, fold), order(current, fold)) else KEEP
 
     return apply
 
 
-def _current_date(_current: Any, argument: Any, place: Place) -> Any:
-    assert place.now is not None, "an update with $currentDate is given the time"
+def _current_date(_current: Any, argument: Any, context: UpdateContext) -> Any:
+    assert context.now is not None, "an update with $currentDate needs the time"
     if argument == {"$type": "timestamp"}:
-        epoch = place.now.replace(tzinfo=None) - place.now.replace(tzinfo=None, year=1970, month=1, day=1,
+        epoch = context.now.replace(tzinfo=None) - context.now.replace(tzinfo=None, year=1970, month=1, day=1,
             hour=0, minute=0, second=0, microsecond=0)  # fmt: skip
         return Timestamp(int(epoch.total_seconds()), 1)
-    return place.now
+    return context.now
 
 
 def _array(current: Any, message: str) -> list[Any]:
@@ -119,11 +119,11 @@ def _array(current: Any, message: str) -> list[Any]:
     return list(current)
 
 
-def _push(current: Any, argument: Any, place: Place) -> Any:
+def _push(current: Any, argument: Any, context: UpdateContext) -> Any:
     items = _array(
         current,
-        f"The field '{place.path}' must be an array but is of type {type_name(current)} in document "
-        f"{place.shown_id}",
+        f"The field '{context.path}' must be an array but is of type {type_name(current)} in document "
+        f"{context.shown_id}",
     )
     if not is_object(argument) or "$each" not in argument:
         return [*items, copy_value(argument)]
@@ -138,14 +138,14 @@ def _push(current: Any, argument: Any, place: Place) -> Any:
     return items
 
 
-def _add_to_set(current: Any, argument: Any, place: Place) -> Any:
+def _add_to_set(current: Any, argument: Any, context: UpdateContext) -> Any:
     items = _array(
         current,
-        f"Cannot apply $addToSet to non-array field. Field named '{place.name}' has non-array type "
+        f"Cannot apply $addToSet to non-array field. Field named '{context.name}' has non-array type "
         f"{type_name(current)}",
     )
     added = argument["$each"] if _adds_each(argument) else [argument]
-    count, fold = len(items), place.scope.fold
+    count, fold = len(items), context.scope.fold
     keys = {order(item, fold) for item in items}
     for value in added:
         key = order(value, fold)
@@ -155,43 +155,43 @@ def _add_to_set(current: Any, argument: Any, place: Place) -> Any:
     return items if len(items) > count or current is MISSING else KEEP
 
 
-def _pop(current: Any, argument: Any, place: Place) -> Any:
+def _pop(current: Any, argument: Any, context: UpdateContext) -> Any:
     if current is MISSING:
         return KEEP
     if not isinstance(current, list):
         raise WriteError(
             ErrorCode.TYPE_MISMATCH,
-            f"Path '{place.path}' contains an element of non-array type '{type_name(current)}'",
+            f"Path '{context.path}' contains an element of non-array type '{type_name(current)}'",
         )
     return current[:-1] if whole(argument) == 1 else current[1:]
 
 
-def _pull(current: Any, argument: Any, place: Place) -> Any:
+def _pull(current: Any, argument: Any, context: UpdateContext) -> Any:
     if current is MISSING:
         return KEEP
     items = _array(current, "Cannot apply $pull to a non-array value")
-    test = compile_pull(argument, place.scope)
+    test = compile_pull(argument, context.scope)
     kept = [item for item in items if not test(item)]
     return kept if len(kept) < len(items) else KEEP
 
 
-def _pull_all(current: Any, argument: Any, place: Place) -> Any:
+def _pull_all(current: Any, argument: Any, context: UpdateContext) -> Any:
     if current is MISSING:
         return KEEP
     items = _array(current, "Cannot apply $pull to a non-array value")
-    fold = place.scope.fold
+    fold = context.scope.fold
     pulled = {order(value, fold) for value in argument}
     kept = [item for item in items if order(item, fold) not in pulled]
     return kept if len(kept) < len(items) else KEEP
 
 
-def _bit(current: Any, argument: Any, place: Place) -> Any:
+def _bit(current: Any, argument: Any, context: UpdateContext) -> Any:
     value = 0 if current is MISSING else current
     if not isinstance(value, int) or isinstance(value, bool):
         raise WriteError(
             ErrorCode.BAD_VALUE,
-            f"Cannot apply $bit to a value of non-integral type. {place.shown_id} has the field "
-            f"{place.name} of non-integer type {type_name(value)}",
+            f"Cannot apply $bit to a value of non-integral type. {context.shown_id} has the field "
+            f"{context.name} of non-integer type {type_name(value)}",
         )
     long = isinstance(value, Int64)
     for name, operand in argument.items():
@@ -202,7 +202,7 @@ def _bit(current: Any, argument: Any, place: Place) -> Any:
 
 _BITWISE: Final = {"and": operator.and_, "or": operator.or_, "xor": operator.xor}
 
-OPERATORS: Final[dict[str, Callable[[Any, Any, Place], Any]]] = {
+OPERATORS: Final[dict[str, Callable[[Any, Any, UpdateContext], Any]]] = {
     "$set": _set,
     "$setOnInsert": _set,
     "$unset": _unset,

@@ -1,12 +1,12 @@
-"""Updates, compiled: operators, a replacement, or a pipeline, from a document to the one that it becomes."""
+"""Updates, compiled to functions from a document to its successor: operators, replacement, or pipeline."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from fakeserver.errors import WriteError
-from fakeserver.interrupts import in_one_turn
 from fakeserver.storage.paths import array_index, exactly, split
+from fakeserver.storage.pipeline_stages import check_stage_name, compile_pipeline, stage_name
 from fakeserver.storage.positional import (
     compile_array_filters,
     concrete,
@@ -15,8 +15,7 @@ from fakeserver.storage.positional import (
     used_identifiers,
 )
 from fakeserver.storage.printing import show_field
-from fakeserver.storage.stages import check_stage_name, compile_pipeline, stage_name
-from fakeserver.storage.update_operators import CHECKS, KEEP, OPERATORS, Place
+from fakeserver.storage.update_operators import CHECKS, KEEP, OPERATORS, UpdateContext
 from fakeserver.storage.values import MISSING, copy_value, is_object, order, type_name
 from fakeserver.storage.writing import (
     erase,
@@ -26,6 +25,7 @@ from fakeserver.storage.writing import (
     write,
     write_new,
 )
+from fakeserver.waiting.interrupts import in_one_turn
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -165,10 +165,17 @@ class OperatorUpdate:
         self.touched: Touched | None = ()
         self.steps = list(_steps(change))
         self.asks_filters = any(name in _LOOKING or "$" in path for name, path, _argument in self.steps)
-        """Whether it looks into arrays, and so at what has yield points."""
+        """Whether it looks into arrays, by functions that have yield points."""
         if len(self.steps) > 1:
             self.steps.sort(key=lambda step: _path_order(step[1]))
-            _refuse_conflicts([path for step in self.steps for path in _paths(step)])
+            # A `$rename` changes two paths: its argument is the old one.
+            _refuse_conflicts(
+                [
+                    each
+                    for name, path, argument in self.steps
+                    for each in ((argument, path) if name == "$rename" else (path,))
+                ]
+            )
         if self.filters:
             self._refuse_unused_filters(change)
 
@@ -206,8 +213,8 @@ class OperatorUpdate:
     ) -> None:
         if name in _CULLING:
             refuse_dead_end(document, parts)
-        place = Place(".".join(parts), document, self.scope, self.now)
-        value = OPERATORS[name](exactly(document, parts), argument, place)
+        context = UpdateContext(".".join(parts), document, self.scope, self.now)
+        value = OPERATORS[name](exactly(document, parts), argument, context)
         if value is KEEP:
             return
         if value is MISSING:
@@ -324,12 +331,6 @@ def _path_order(path: str) -> list[tuple[int, int, str]]:
     return [(1, 0, part) if index is None else (0, index, "") for part, index in indexes]
 
 
-def _paths(step: tuple[str, str, Any]) -> tuple[str, ...]:
-    """Return the paths that a step changes: a `$rename` is about two."""
-    name, path, argument = step
-    return (argument, path) if name == "$rename" else (path,)
-
-
 def _refuse_conflicts(paths: list[str]) -> None:
     seen: set[tuple[str, ...]] = set()
     begun: set[tuple[str, ...]] = set()
@@ -375,5 +376,5 @@ def with_id(document: Document, make_id: Callable[[], Any] | None) -> Document:
     """Return a document that has an `_id`, as its first field."""
     if "_id" in document:
         return _id_first(document)
-    assert make_id is not None, "an upsert is given a maker of ids"
+    assert make_id is not None, "an upsert needs a maker of ids"
     return {"_id": make_id(), **document}

@@ -1,16 +1,16 @@
-"""Validators of collections, and what a client is told about a document that fails one."""
+"""Validators of collections, and the details that a client gets of a failed validation."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from fakeserver.errors import CommandError, WriteError
-from fakeserver.interrupts import in_one_turn
 from fakeserver.storage.match_operators import is_operators
 from fakeserver.storage.matching import compile_filter
 from fakeserver.storage.paths import exactly, split
 from fakeserver.storage.schema import compile_schema
 from fakeserver.storage.values import MISSING
+from fakeserver.waiting.interrupts import in_one_turn
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -61,9 +61,9 @@ class Validator:
         explained = [explain(name, condition, document) for _accepts, name, condition in failed]
         if len(self.query) == 1:
             return explained[0]
-        places = {name: index for index, name in enumerate(self.query)}
+        indexes = {name: index for index, name in enumerate(self.query)}
         unsatisfied = [
-            {"index": places[name], "details": details}
+            {"index": indexes[name], "details": details}
             for (_accepts, name, _condition), details in zip(failed, explained, strict=True)
         ]
         return {"operatorName": "$and", "clausesNotSatisfied": unsatisfied}

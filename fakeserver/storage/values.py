@@ -1,4 +1,4 @@
-"""BSON values: what type they have, how they are ordered, and when two are equal."""
+"""BSON values: types, order and equality."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class _Missing:
 
 
 MISSING: Final = _Missing()
-"""What a path that leads nowhere yields. Nothing that is stored is ever missing."""
+"""The value of a path that leads nowhere. Nothing that is stored is ever missing."""
 
 SCALARS: Final = frozenset({int, str, bool, float, bytes, dt.datetime, Binary, Decimal128, Int64, ObjectId})
-"""The types of values to which nothing is equal but what `identity` tells is."""
+"""Types whose values are equal exactly where their `identity` is, so that a hash table finds them."""
 
 INT32_MAX: Final = 2**31 - 1
 INT32_MIN: Final = -(2**31)
@@ -129,12 +129,12 @@ def order(value: Any, fold: Fold | None = None) -> tuple[Any, ...]:
     Two values with the same key are equal to a query, whatever number types they are made of.
     """
     kind = type_name(value)
-    place = _RANKS[kind]
-    if place == 10:  # noqa: PLR2004 -- the rank of numbers
-        return (place, 0, 0) if is_nan(value) else (place, 1, exact(value))
+    rank_of = _RANKS[kind]
+    if rank_of == 10:  # noqa: PLR2004 -- the rank of numbers
+        return (rank_of, 0, 0) if is_nan(value) else (rank_of, 1, exact(value))
     if kind == "string":
-        return (place, fold(value) if fold is not None else value)
-    return (place, *_ORDERS[kind](value, fold)) if kind in _ORDERS else (place,)
+        return (rank_of, fold(value) if fold is not None else value)
+    return (rank_of, *_ORDERS[kind](value, fold)) if kind in _ORDERS else (rank_of,)
 
 
 def _order_object(value: Any, fold: Fold | None) -> tuple[Any, ...]:
@@ -150,18 +150,14 @@ def _order_array(value: Any, fold: Fold | None) -> tuple[Any, ...]:
 
 _MANY: Final = 100
 _INTEGERS: Final = frozenset({int, Int64})
-"""What long arrays are most often made of, and ordered by itself."""
+"""The usual types of the elements of long arrays, which order by themselves."""
 
 
 def _order_binary(value: Any, _fold: Fold | None) -> tuple[Any, ...]:
-    subtype, data = _binary_parts(value)
-    return (len(data), subtype, data)
-
-
-def _binary_parts(value: Any) -> tuple[int, bytes]:
     if isinstance(value, uuid.UUID):
-        return 4, value.bytes
-    return getattr(value, "subtype", 0), bytes(value)
+        return (len(value.bytes), 4, value.bytes)
+    data = bytes(value)
+    return (len(data), getattr(value, "subtype", 0), data)
 
 
 def _order_regex(value: Any, _fold: Fold | None) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""How many bytes documents come to, of which stages may hold only so many."""
+"""The bytes of the documents that a stage holds, which are limited."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import bson
 
-from fakeserver.sizes import MAX_INTERNAL_BYTES
+from fakeserver.storage.sizes import MAX_INTERNAL_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ class Volume:
         return known[1]
 
     def fits(self, documents: Sequence[Any], most: int) -> bool:
-        """Say whether documents, each of which can be stored, come to at most `most` bytes."""
+        """Return whether documents, each of which can be stored, come to at most `most` bytes."""
         if len(documents) * MAX_INTERNAL_BYTES <= most:
             return True
         total = 0

@@ -7,10 +7,7 @@ sleeps, or loops until a date has come, and then returns true.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from typing import Final, NamedTuple
 
 _NUMBER: Final = r"\d+(?:\.\d*)?(?:[eE]\d+)?"
 _SUM: Final = rf"{_NUMBER}(?:[*+]{_NUMBER})*"
@@ -97,16 +94,12 @@ def _step(text: str) -> tuple[float, str] | None:
     """Return how long the first statement waits, and the text behind it; None if it is no wait."""
     if text.startswith(";"):
         return 0.0, text[1:]
-    for pattern in _patterns():
+    for pattern in (_SLEEP, *_BUSY):
         found = pattern.match(text)
         if found is not None:
             rest = text[found.end() :]
             return _amount(found[1] if pattern is _SLEEP else found["sum"]), rest
     return None
-
-
-def _patterns() -> Iterable[re.Pattern[str]]:
-    return (_SLEEP, *_BUSY)
 
 
 def _amount(text: str) -> float:

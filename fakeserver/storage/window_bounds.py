@@ -1,6 +1,6 @@
 """Windows of `$setWindowFields`: the documents of a partition that a function sees from each of them.
 
-A window is told by places (`documents`), or by how far the sorted field may be away (`range`, with a `unit`
+A window is bounded by positions (`documents`), or by the distance of the sorted field (`range`, with a `unit`
 if it is a date).
 """
 
@@ -76,18 +76,18 @@ class Bounds(NamedTuple):
     unit: str | None = None
 
     def windows(self, partition: Partition) -> Iterator[tuple[int, int]]:
-        """Yield where the window of each document begins, and before which place it ends.
+        """Yield the window of each document: its first position, and the one after its last.
 
         Raises `CommandError` where a `range` meets what is no number, or no date.
         """
         if self.kind == "range":
             ranges = _Ranges(self, partition.values)
-            yield from (ranges.window(place) for place in range(len(partition)))
+            yield from (ranges.window(index) for index in range(len(partition)))
             return
         count = len(partition)
-        for place in range(count):
-            first = 0 if self.lower == _UNBOUNDED else max(place + _offset(self.lower), 0)
-            last = count if self.upper == _UNBOUNDED else min(place + _offset(self.upper) + 1, count)
+        for index in range(count):
+            first = 0 if self.lower == _UNBOUNDED else max(index + _offset(self.lower), 0)
+            last = count if self.upper == _UNBOUNDED else min(index + _offset(self.upper) + 1, count)
             yield (first, last) if first < last else _EMPTY
 
 
@@ -108,8 +108,9 @@ class _Ranges:
 
     @cached_property
     def typed(self) -> tuple[int, int]:
-        """Where the values of the type that the range is of begin and end; sorting put them together."""
-        fits = [_fits(value, self.bounds.unit) for value in self.values]
+        """The span of the values that have the range's type; sorting put them together."""
+        has_type = is_number if self.bounds.unit is None else is_date
+        fits = [has_type(value) for value in self.values]
         if True not in fits:
             return _EMPTY
         return fits.index(True), len(fits) - fits[::-1].index(True)
@@ -119,24 +120,20 @@ class _Ranges:
         first, end = self.typed
         return [order(value) for value in self.values[first:end]]
 
-    def window(self, place: int) -> tuple[int, int]:
-        base, unit = self.values[place], self.bounds.unit
+    def window(self, index: int) -> tuple[int, int]:
+        base, unit = self.values[index], self.bounds.unit
         _check_base(base, unit)
         first, end = self.typed
         lower, upper = self.bounds.lower, self.bounds.upper
         if lower == _CURRENT:
-            first = place
+            first = index
         elif lower != _UNBOUNDED:
             first += bisect_left(self.keys, order(_moved(base, lower, unit)))
         if upper == _CURRENT:
-            end = place + 1
+            end = index + 1
         elif upper != _UNBOUNDED:
             end = self.typed[0] + bisect_right(self.keys, order(_moved(base, upper, unit)))
         return (first, end) if first < end else _EMPTY
-
-
-def _fits(value: Any, unit: str | None) -> bool:
-    return is_date(value) if unit is not None else is_number(value)
 
 
 def _check_base(base: Any, unit: str | None) -> None:
@@ -180,7 +177,17 @@ def parse_bounds(window: Any, keys: Sequence[tuple[str, int]], scope: Scope) -> 
     if "range" not in window and "unit" in window:
         raise _failure("Window bounds can only specify 'unit' with range-based bounds.")
     if "documents" in window:
-        return _documents(window, keys, scope)
+        if len(window) != 1:
+            raise _failure("'window' field that specifies documents cannot have other fields")
+        lower, upper = (_bound(each, scope) for each in _pair(window["documents"]))
+        for each in (lower, upper):
+            if type(each) is not str and whole(each) is None:
+                raise _failure("Numeric document-based bounds must be an integer")
+        _check_order(lower, upper)
+        bounds = Bounds("documents", lower, upper)
+        if bounds != WHOLE and not keys:
+            raise CommandError(5339901, "Document-based bounds require a sortBy")
+        return bounds
     if "range" in window:
         return _range(window, keys, scope)
     if window:
@@ -189,20 +196,6 @@ def parse_bounds(window: Any, keys: Sequence[tuple[str, int]], scope: Scope) -> 
             " 'unit' field"
         )
     return WHOLE
-
-
-def _documents(window: Mapping[str, Any], keys: Sequence[tuple[str, int]], scope: Scope) -> Bounds:
-    if len(window) != 1:
-        raise _failure("'window' field that specifies documents cannot have other fields")
-    lower, upper = (_bound(each, scope) for each in _pair(window["documents"]))
-    for each in (lower, upper):
-        if type(each) is not str and whole(each) is None:
-            raise _failure("Numeric document-based bounds must be an integer")
-    _check_order(lower, upper)
-    bounds = Bounds("documents", lower, upper)
-    if bounds != WHOLE and not keys:
-        raise CommandError(5339901, "Document-based bounds require a sortBy")
-    return bounds
 
 
 def _range(window: Mapping[str, Any], keys: Sequence[tuple[str, int]], scope: Scope) -> Bounds:

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import Decimal128, Int64
 
 from fakeserver.errors import CommandError
-from fakeserver.interrupts import interruptible
 from fakeserver.storage.arithmetic import to_decimal
 from fakeserver.storage.dates import is_date
 from fakeserver.storage.decimal_functions import rounded
 from fakeserver.storage.expression_math import add, divide, extreme, multiply, subtract, total
 from fakeserver.storage.functions import nullish
 from fakeserver.storage.values import MISSING, exact, is_nan, is_number, order, type_name
+from fakeserver.waiting.interrupts import interruptible
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 _PAIR: Final = 2
 
 
-# Places.
+# Positions.
 
 
 def numbers(partition: Partition) -> list[Any]:
-    """Return the place of each document, counted from 1."""
-    return [Int64(place) for place in range(1, len(partition) + 1)]
+    """Return the position of each document, counted from 1."""
+    return [Int64(index) for index in range(1, len(partition) + 1)]
 
 
 def ranks(partition: Partition, *, dense: bool) -> list[Any]:
@@ -45,19 +45,19 @@ def ranks(partition: Partition, *, dense: bool) -> list[Any]:
     found: list[Any] = []
     last: Any = None
     rank = 0
-    for place, value in enumerate(interruptible(partition.values), start=1):
+    for index, value in enumerate(interruptible(partition.values), start=1):
         key = order(value)
         if key != last:
-            rank = rank + 1 if dense else place
+            rank = rank + 1 if dense else index
             last = key
         found.append(Int64(rank))
     return found
 
 
 def shifted(values: Values, by: int, default: Any) -> list[Any]:
-    """Return for each document the value that is `by` places further on."""
+    """Return for each document the value that is `by` positions further on."""
     count = len(values)
-    return [_null(values[place + by]) if 0 <= place + by < count else default for place in range(count)]
+    return [_null(values[index + by]) if 0 <= index + by < count else default for index in range(count)]
 
 
 # Slopes and areas.
@@ -188,17 +188,14 @@ def interpolated(partition: Partition, values: Values) -> list[Any]:
     Raises `CommandError` 14 for what is no number, and 6050106 for a sorted value that comes twice.
     """
     _check_interpolation(partition.values, values)
-    known = [place for place, value in enumerate(values) if not nullish(value)]
+    known = [index for index, value in enumerate(values) if not nullish(value)]
     found = [None if nullish(value) else value for value in values]
+    times = partition.values
     for left, right in pairwise(known):
-        for place in interruptible(range(left + 1, right)):
-            found[place] = _on_the_line(partition.values, values, left, right, place)
+        for index in interruptible(range(left + 1, right)):
+            slope = divide(subtract(values[right], values[left]), subtract(times[right], times[left]))
+            found[index] = add(values[left], multiply(subtract(times[index], times[left]), slope))
     return found
-
-
-def _on_the_line(times: Values, values: Values, left: int, right: int, place: int) -> Any:
-    slope = divide(subtract(values[right], values[left]), subtract(times[right], times[left]))
-    return add(values[left], multiply(subtract(times[place], times[left]), slope))
 
 
 def _check_interpolation(times: Values, values: Values) -> None:

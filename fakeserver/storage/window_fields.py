@@ -6,8 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fakeserver.errors import CommandError
-from fakeserver.idl import Field, Fields
-from fakeserver.interrupts import interruptible
+from fakeserver.idl.fields import Field, Fields
 from fakeserver.storage.expressions import compile_expression
 from fakeserver.storage.flow import Flowing, run_stages
 from fakeserver.storage.functions import nullish
@@ -17,15 +16,16 @@ from fakeserver.storage.sorting import check_sort, sort_documents
 from fakeserver.storage.values import MISSING, copy_value, is_object, order, type_name
 from fakeserver.storage.window_bounds import Partition
 from fakeserver.storage.window_functions import compile_function
+from fakeserver.waiting.interrupts import interruptible
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
+    from fakeserver.storage.flow import PipelineStage
     from fakeserver.storage.scope import Evaluate, Frame, Scope
 
     Document: TypeAlias = dict[str, Any]
-    Stage: TypeAlias = Callable[[list[Document]], list[Document]]
 
 _FIELDS: Final = Fields.of(
     Field("partitionBy"), Field("sortBy", "object"), Field("output", "object", required=True)
@@ -40,7 +40,7 @@ _FILL_OUTPUT: Final = Fields.of(Field("value"), Field("method", "string"))
 _METHODS: Final = {"locf": "$locf", "linear": "$linearFill"}
 
 
-def compile_set_window_fields(argument: Any, scope: Scope) -> Stage:
+def compile_set_window_fields(argument: Any, scope: Scope) -> PipelineStage:
     """Return a `$setWindowFields` stage. Raises `CommandError` for a malformed one."""
     if not is_object(argument):
         raise CommandError(
@@ -102,7 +102,7 @@ def _check_paths(output: Mapping[str, Any]) -> None:
             )
 
 
-def compile_fill(argument: Any, scope: Scope) -> Stage:
+def compile_fill(argument: Any, scope: Scope) -> PipelineStage:
     """Return a `$fill` stage, which is `$setWindowFields` and `$addFields` to a server, too."""
     if not is_object(argument):
         raise CommandError(
@@ -115,7 +115,7 @@ def compile_fill(argument: Any, scope: Scope) -> Stage:
         raise CommandError(
             6050204, "Maximum one of 'partitionBy' and 'partitionByFields can be specified in '$fill'"
         )
-    stages: list[Stage] = []
+    stages: list[PipelineStage] = []
     if methods:
         parts = {name: argument[name] for name in ("partitionBy", "sortBy") if name in argument}
         if "partitionByFields" in argument:

@@ -6,7 +6,6 @@ import decimal
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fakeserver.errors import CommandError
-from fakeserver.interrupts import interruptible
 from fakeserver.storage import calendar
 from fakeserver.storage import window_calculus as calculus
 from fakeserver.storage.accumulators import Accumulator, compile_accumulator
@@ -28,6 +27,7 @@ from fakeserver.storage.values import (
     whole,
 )
 from fakeserver.storage.window_bounds import WHOLE, Bounds, Partition, parse_bounds
+from fakeserver.waiting.interrupts import interruptible
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _covariance(operator: str, spec: Spec, keys: Keys, scope: Scope) -> Compute:
     return _over(accumulator, _bounds(spec, keys, scope))
 
 
-# Places.
+# Positions.
 
 
 def _ranked(operator: str, spec: Spec, keys: Keys, _scope: Scope) -> Compute:
@@ -233,27 +233,24 @@ def _moving_average(operator: str, spec: Spec, keys: Keys, scope: Scope) -> Comp
 
 def _alpha(argument: Mapping[str, Any]) -> decimal.Decimal:
     if "N" in argument:
-        return 2 / (decimal.Decimal(_count_of_averages(argument["N"])) + 1)
+        value = argument["N"]
+        if not is_number(value):
+            raise _failure(f"'N' field must be an integer, but found type {type_name(value)}")
+        number = whole(value)
+        if number is None:
+            raise _failure(
+                f"'N' field must be an integer, but found  N: {show(value)}. To use a non-integer, use the"
+                " 'alpha' argument instead"
+            )
+        if number <= 0:
+            raise _failure(f"'N' must be greater than zero. Got {number}")
+        return 2 / (decimal.Decimal(number) + 1)
     alpha = argument["alpha"]
     if not is_number(alpha):
         raise _failure("'alpha' must be a number")
     if is_nan(alpha) or not 0 < exact(alpha) < 1:
         raise _failure(f"'alpha' must be between 0 and 1 (exclusive), found alpha: {show(alpha)}")
     return to_decimal(alpha)
-
-
-def _count_of_averages(value: Any) -> int:
-    if not is_number(value):
-        raise _failure(f"'N' field must be an integer, but found type {type_name(value)}")
-    number = whole(value)
-    if number is None:
-        raise _failure(
-            f"'N' field must be an integer, but found  N: {show(value)}. To use a non-integer, use the"
-            " 'alpha' argument instead"
-        )
-    if number <= 0:
-        raise _failure(f"'N' must be greater than zero. Got {number}")
-    return number
 
 
 def _min_max_scaler(operator: str, spec: Spec, keys: Keys, scope: Scope) -> Compute:

@@ -95,29 +95,25 @@ def write(document: Document, parts: tuple[str, ...], value: Any) -> None:
                 container[part] = value
             else:
                 container = container.setdefault(part, {})
-        elif isinstance(container, list) and (place := array_index(part)) is not None:
-            _pad(container, place)
+        elif isinstance(container, list) and (position := array_index(part)) is not None:
+            if position - len(container) > _MAX_ARRAY_PADDING:
+                raise WriteError(
+                    ErrorCode.CANNOT_BACKFILL_ARRAY,
+                    f"can't backfill more than {_MAX_ARRAY_PADDING} elements",
+                )
+            container.extend([None] * (position + 1 - len(container)))
             if last:
-                container[place] = value
+                container[position] = value
             else:
-                if container[place] is None:
-                    container[place] = {}
-                container = container[place]
+                if container[position] is None:
+                    container[position] = {}
+                container = container[position]
         else:
             holder = parts[index - 1]
             raise WriteError(
                 ErrorCode.PATH_NOT_VIABLE,
                 f"Cannot create field '{part}' in element {show_field(holder, container)}",
             )
-
-
-def _pad(array: list[Any], index: int) -> None:
-    if index - len(array) > _MAX_ARRAY_PADDING:
-        raise WriteError(
-            ErrorCode.CANNOT_BACKFILL_ARRAY,
-            f"can't backfill more than {_MAX_ARRAY_PADDING} elements",
-        )
-    array.extend([None] * (index + 1 - len(array)))
 
 
 def erase(document: Document, parts: tuple[str, ...]) -> None:

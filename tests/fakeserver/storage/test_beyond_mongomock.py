@@ -10,9 +10,9 @@ import pytest
 from bson import Decimal128
 from data_commands import Server
 
-from fakeserver.pipeline import Park
 from fakeserver.storage.engine import IndexSpec, Namespace, Query, Update
 from fakeserver.storage.mongomock import MongomockEngine
+from fakeserver.waiting.pause import Park
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ import pytest
 from data_commands import Server
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.stages import UNSUPPORTED_STAGES
+from fakeserver.storage.pipeline_stages import UNSUPPORTED_STAGES
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docs" / "STORAGE.md").read_text()

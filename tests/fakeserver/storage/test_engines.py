@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import bson
 import pytest
-from check_storage_engine import NS, STATEMENTS
 from hypothesis import given
 from hypothesis import strategies as st
 from model_engine import ModelEngine
 
 from fakeserver.errors import CommandError
+from fakeserver.storage.collection_state import CollectionState
 from fakeserver.storage.engine import Changed, IndexSpec, Query, Update
 from fakeserver.storage.index_keys import KeyMaker
-from fakeserver.storage.kept import Kept
 from fakeserver.storage.mongomock import MongomockEngine
+from harness.testing.storage_engine import NS, STATEMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,10 +116,10 @@ def test_an_equality_on_the_id_reads_no_other_document(monkeypatch: pytest.Monke
     for number in range(10):
         engine.insert(NS, {"_id": number, "x": number})
 
-    def refuse(_collection: Kept) -> None:
+    def refuse(_collection: CollectionState) -> None:
         raise AssertionError("a scan")
 
-    monkeypatch.setattr(Kept, "items", refuse)
+    monkeypatch.setattr(CollectionState, "items", refuse)
     assert engine.find(NS, Query({"_id": 7})) == [{"_id": 7, "x": 7}]
     assert engine.update(NS, Update(Query({"_id": 7}), {"$set": {"x": 1}})).modified == 1
     assert engine.delete(NS, Query({"_id": 7}, limit=1)) == [{"_id": 7, "x": 1}]
@@ -138,10 +138,10 @@ def test_an_equality_on_the_first_field_of_an_index_reads_no_other_document(
     for number in range(10):
         engine.insert(NS, {"_id": number, "x": number // 2, "y": number})
 
-    def refuse(_collection: Kept) -> None:
+    def refuse(_collection: CollectionState) -> None:
         raise AssertionError("a scan")
 
-    monkeypatch.setattr(Kept, "items", refuse)
+    monkeypatch.setattr(CollectionState, "items", refuse)
     assert [each["_id"] for each in engine.find(NS, Query({"x": 3}))] == [6, 7]
     assert engine.update(NS, Update(Query({"x": 3, "y": 7}), {"$set": {"x": 4}})).modified == 1
     assert [each["_id"] for each in engine.delete(NS, Query({"x": 4.0}))] == [7, 8, 9]

@@ -219,7 +219,7 @@ def test_what_bson_cannot_hold_is_left_out() -> None:
     assert result(r"({['a\0b']: '\ud800'})") == {"ab": "\ufffd"}
 
 
-def test_the_same_seed_throws_the_same_dice() -> None:
+def test_the_same_seed_gives_the_same_random_numbers() -> None:
     assert result("Math.random()") == result("Math.random()")
 
 

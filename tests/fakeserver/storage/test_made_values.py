@@ -18,6 +18,7 @@ from fakeserver.storage.expressions import compile_expression
 from fakeserver.storage.matching import compile_filter
 from fakeserver.storage.quantiles import percentiles
 from fakeserver.storage.scope import Scope
+from mongowire.system import SeededRng
 
 APPROXIMATELY = {"method": "approximate"}
 UUID_TEXT = "0e3b9063-8abd-4eb3-9f9f-f4c59fd30a60"
@@ -136,8 +137,13 @@ def test_numbers_hash_as_the_integer_that_they_are_cut_to(key: Any) -> None:
 
 
 def test_a_sample_rate_lets_as_many_pass_as_chance_has_it() -> None:
-    throws = cycle([0.1, 0.9])
-    chosen = compile_filter({"$sampleRate": 0.5}, Scope(dice=lambda: next(throws)))
+    class Alternating(SeededRng):
+        numbers = cycle([0.1, 0.9])
+
+        def random(self) -> float:
+            return next(self.numbers)
+
+    chosen = compile_filter({"$sampleRate": 0.5}, Scope(rng=Alternating(0)))
     assert [chosen({}) for _ in range(4)] == [True, False, True, False]
     assert compile_filter({"$sampleRate": 1})({})
     assert not compile_filter({"$sampleRate": 0})({})

@@ -1,4 +1,4 @@
-"""What is kept of a collection besides its documents: sizes, record ids, bounds, keys, and who holds them."""
+"""The state of a collection besides its documents: sizes, record ids, bounds, indexes, readers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ID_INDEX: Final = IndexSpec(_ID, {"_id": 1}, unique=True)
 
 @dataclass(slots=True)
 class Examined:
-    """How much was read to answer a query."""
+    """The keys and documents that were read to answer a query."""
 
     keys: int = 0
     documents: int = 0
@@ -38,7 +38,7 @@ def _by_id() -> dict[str, OrderedIndex]:
 
 
 @dataclass(slots=True)
-class Kept:
+class CollectionState:
     """One collection: `store` holds the documents by key, in natural order."""
 
     store: Any
@@ -56,14 +56,14 @@ class Kept:
     size: int = 0
     shared: bool = False
     readers: int = 0
-    """How many commands read it just now; one that gave way to a write goes on in what it began with."""
+    """Commands that read it just now; one that gave way to a write goes on in what it began with."""
 
     @property
     def is_read(self) -> bool:
-        """Whether somebody else relies on its staying as it is: a change is to be made to a fork."""
+        """Whether a fork or a reader relies on it as it is, so that a change is made to a copy."""
         return self.shared or self.readers > 0
 
-    def fork(self) -> Kept:
+    def fork(self) -> CollectionState:
         """Return a copy that holds the same documents, which are values."""
         store = type(self.store)(self.store.name)
         store._documents = self.store._documents.copy()  # noqa: SLF001 -- it has no other door
@@ -99,7 +99,7 @@ class Kept:
     def equals(self, path: str, value: Any) -> list[Hashable] | None:
         """Return the keys of the documents that hold a scalar, in natural order.
 
-        None where it takes a plan to tell: unless one index begins with the path, and holds all documents.
+        None where it takes a plan: unless one index begins with the path, and holds all documents.
         """
         name = self.lookups.get(path)
         if name is None:
@@ -155,7 +155,7 @@ class Kept:
         if plan.pin is not MISSING and len(plan.bounds) == 1:
             return len(self._holders(plan))
         entries = self._entries(plan)
-        return sum(end - begin for begin, end in _places(entries, plan))
+        return sum(end - begin for begin, end in _spans(entries, plan))
 
     def _entries(self, plan: Plan) -> list[Entry]:
         """Return the entries of a plan's index, of the holders of its pin alone if it has one."""
@@ -196,10 +196,10 @@ class Kept:
             return
         entries = self._entries(plan)
         seen: set[Hashable] = set()
-        found = list(_places(entries, plan))
+        found = list(_spans(entries, plan))
         for begin, end in reversed(found) if plan.backwards else found:
-            for place in range(end - 1, begin - 1, -1) if plan.backwards else range(begin, end):
-                key = entries[place][2]
+            for position in range(end - 1, begin - 1, -1) if plan.backwards else range(begin, end):
+                key = entries[position][2]
                 counted.keys += 1
                 if not index.multikey:
                     yield key
@@ -318,7 +318,7 @@ def _counted(
         yield pair
 
 
-def _places(entries: list[Entry], plan: Plan) -> Iterator[tuple[int, int]]:
+def _spans(entries: list[Entry], plan: Plan) -> Iterator[tuple[int, int]]:
     """Yield where a plan's ranges of keys stand among an index's entries: from (included), to (excluded)."""
     for low, high in plan.ranges():
         begin = bisect_left(entries, low, key=_key_of)

@@ -11,7 +11,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fakeserver.errors import CommandError
-from fakeserver.interrupts import check_for_interrupt, interruptible
 from fakeserver.storage.bucketing import compile_bucket, compile_bucket_auto
 from fakeserver.storage.densifying import compile_densify
 from fakeserver.storage.expressions import compile_expression
@@ -45,15 +44,16 @@ from fakeserver.storage.values import (
     whole,
 )
 from fakeserver.storage.window_fields import compile_fill, compile_set_window_fields
+from fakeserver.waiting.interrupts import check_for_interrupt, interruptible
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from fakeserver.storage.flow import PipelineStage
     from fakeserver.storage.scope import Scope
 
     Document: TypeAlias = dict[str, Any]
-    Stage: TypeAlias = Callable[[list[Document]], list[Document]]
 
 _UNRECOGNIZED: Final = 40324
 _NOT_ONE_FIELD: Final = 40323
@@ -63,7 +63,7 @@ _BAD_SKIP: Final = 5107200
 _FACET_TOO_LARGE: Final = 4031700
 
 
-def compile_pipeline(pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> Stage:
+def compile_pipeline(pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> PipelineStage:
     """Return a pipeline as one function. Raises `CommandError` for one that a server refuses."""
     if not isinstance(pipeline, list | tuple):
         raise CommandError(ErrorCode.TYPE_MISMATCH, "'pipeline' option must be specified as an array")
@@ -72,11 +72,11 @@ def compile_pipeline(pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> Sta
     return lambda documents: run_stages(stages, documents)
 
 
-def _compile_stages(pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> Iterator[Stage]:
+def _compile_stages(pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> Iterator[PipelineStage]:
     """Yield the stages; from a `$sort` to the last `$meta: "sortKey"`, documents carry their sort key."""
-    for place, stage in enumerate(interruptible(pipeline)):
+    for index, stage in enumerate(interruptible(pipeline)):
         name, run = stage_name(stage), _compile_stage(stage, scope)
-        if name == "$sort" and names_sort_key(pipeline[place + 1 :]):
+        if name == "$sort" and names_sort_key(pipeline[index + 1 :]):
             yield keyed_by(run, stage[name], scope)
             scope = scope._replace(meta={**scope.meta, "sortKey": sort_key_of})
         elif "sortKey" not in scope.meta or name in KEEPING_DOCUMENTS:
@@ -115,7 +115,7 @@ _STAGES_OF_COMMANDS: Final = frozenset({
 """Stages that read what is not a collection, or write: they stand in an aggregate command's pipeline only."""
 
 
-def _compile_stage(stage: Mapping[str, Any], scope: Scope) -> Stage:
+def _compile_stage(stage: Mapping[str, Any], scope: Scope) -> PipelineStage:
     name = stage_name(stage)
     compiler = _STAGES.get(name)
     if compiler is not None:
@@ -139,7 +139,7 @@ def unrecognized_stage(name: str) -> CommandError:
     return CommandError(_UNRECOGNIZED, f"Unrecognized pipeline stage name: '{name}'")
 
 
-def _match(argument: Any, scope: Scope) -> Stage:
+def _match(argument: Any, scope: Scope) -> PipelineStage:
     if not isinstance(argument, dict):
         raise CommandError(15959, "the match filter must be an expression in an object")
     predicate = compile_filter(argument, scope)
@@ -155,14 +155,14 @@ def _named_in_errors(stage: str) -> Iterator[None]:
         raise CommandError(error.code, f"Invalid {stage} :: caused by :: {error.message}") from None
 
 
-def _project(argument: Any, scope: Scope) -> Stage:
+def _project(argument: Any, scope: Scope) -> PipelineStage:
     check_project(argument)
     with _named_in_errors("$project"):
         project = compile_projection(argument, scope)
     return Flowing.each(lambda document: checked_document(project(document)))
 
 
-def _add_fields(argument: Any, scope: Scope) -> Stage:
+def _add_fields(argument: Any, scope: Scope) -> PipelineStage:
     if not isinstance(argument, dict):
         raise CommandError(
             40272, f"$addFields specification stage must be an object, got {type_name(argument)}"
@@ -193,7 +193,7 @@ def _leaves(spec: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
     return found
 
 
-def _unset(argument: Any, _scope: Scope) -> Stage:
+def _unset(argument: Any, _scope: Scope) -> PipelineStage:
     paths = argument if isinstance(argument, list) else [argument]
     if not paths or not all(type(path) is str and path for path in paths):
         raise CommandError(31002, "$unset specification must be a string or an array")
@@ -209,7 +209,7 @@ def _unset(argument: Any, _scope: Scope) -> Stage:
     return Flowing.each(without)
 
 
-def _sort(argument: Any, scope: Scope) -> Stage:
+def _sort(argument: Any, scope: Scope) -> PipelineStage:
     if not isinstance(argument, dict):
         raise CommandError(15973, "the $sort key specification must be an object")
     if not argument:
@@ -232,19 +232,19 @@ def _amount(name: str, code: int, argument: Any) -> int:
     raise CommandError(code, f"invalid argument to {name} stage: {reason}: {name}: {show(argument)}")
 
 
-def _limit(argument: Any, _scope: Scope) -> Stage:
+def _limit(argument: Any, _scope: Scope) -> PipelineStage:
     count = _amount("$limit", _BAD_LIMIT, argument)
     if count == 0:
         raise CommandError(15958, "the limit must be positive")
     return Flowing(lambda documents: islice(documents, count))
 
 
-def _skip(argument: Any, _scope: Scope) -> Stage:
+def _skip(argument: Any, _scope: Scope) -> PipelineStage:
     count = _amount("$skip", _BAD_SKIP, argument)
     return Flowing(lambda documents: islice(documents, count, None))
 
 
-def _count(argument: Any, _scope: Scope) -> Stage:
+def _count(argument: Any, _scope: Scope) -> PipelineStage:
     if type(argument) is not str or not argument:
         raise CommandError(40156, "the count field must be a non-empty string")
     if argument.startswith("$"):
@@ -260,7 +260,7 @@ def _count(argument: Any, _scope: Scope) -> Stage:
     return Flowing(counted)
 
 
-def _replace_root(argument: Any, scope: Scope) -> Stage:
+def _replace_root(argument: Any, scope: Scope) -> PipelineStage:
     if not isinstance(argument, dict) or "newRoot" not in argument:
         raise CommandError(
             40231 if isinstance(argument, dict) else 40229, "no newRoot specified for the $replaceRoot stage"
@@ -268,7 +268,7 @@ def _replace_root(argument: Any, scope: Scope) -> Stage:
     return _replace_with(argument["newRoot"], scope)
 
 
-def _replace_with(argument: Any, scope: Scope) -> Stage:
+def _replace_with(argument: Any, scope: Scope) -> PipelineStage:
     expression = compile_expression(argument, scope)
 
     def replaced(document: Document) -> Document:
@@ -287,15 +287,15 @@ def _replace_with(argument: Any, scope: Scope) -> Stage:
     return Flowing.each(replaced)
 
 
-def _lookup(argument: Any, scope: Scope) -> Stage:
+def _lookup(argument: Any, scope: Scope) -> PipelineStage:
     return compile_lookup(argument, scope, compile_pipeline)
 
 
-def _union_with(argument: Any, scope: Scope) -> Stage:
+def _union_with(argument: Any, scope: Scope) -> PipelineStage:
     return compile_union_with(argument, scope, compile_pipeline)
 
 
-def _facet(argument: Any, scope: Scope) -> Stage:
+def _facet(argument: Any, scope: Scope) -> PipelineStage:
     if not isinstance(argument, dict) or not argument:
         raise CommandError(40169, "the $facet specification must be a non-empty object")
     branches = {name: compile_pipeline(pipeline, scope) for name, pipeline in argument.items()}
@@ -315,30 +315,30 @@ def _facet(argument: Any, scope: Scope) -> Stage:
     return run
 
 
-def _sample(argument: Any, scope: Scope) -> Stage:
+def _sample(argument: Any, scope: Scope) -> PipelineStage:
     size = whole(argument.get("size")) if isinstance(argument, dict) else None
     if size is None or size < 0:
         raise CommandError(28747, "size argument to $sample must not be negative")
-    dice = scope.dice
+    rng = scope.rng
 
     def run(documents: list[Document]) -> list[Document]:
         pool = list(documents)
         chosen: list[Document] = []
         while pool and len(chosen) < size:
             check_for_interrupt()
-            place = int(dice() * len(pool)) if dice is not None else 0
-            chosen.append(pool.pop(place))
+            index = int(rng.random() * len(pool)) if rng is not None else 0
+            chosen.append(pool.pop(index))
         return chosen
 
     return run
 
 
-def _sort_by_count(argument: Any, scope: Scope) -> Stage:
+def _sort_by_count(argument: Any, scope: Scope) -> PipelineStage:
     group = compile_group({"_id": argument, "count": {"$sum": 1}}, scope)
     return lambda documents: sort_documents(group(documents), {"count": -1})
 
 
-_STAGES: Final[dict[str, Callable[[Any, Scope], Stage]]] = {
+_STAGES: Final[dict[str, Callable[[Any, Scope], PipelineStage]]] = {
     "$match": _match,
     "$project": _project,
     "$redact": compile_redact,
