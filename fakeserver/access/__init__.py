@@ -1,1 +1,1 @@
-"""Who a client is, and what it may do: users, roles, and the conversations that prove a password."""
+"""Access control: users, roles, privileges, and the conversations that prove a password."""

@@ -1,4 +1,4 @@
-"""What a client asks for, and what it may do: all that a rule of access looks at."""
+"""A command and its client, as the rules of access see them."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fakeserver.access.privileges import CLUSTER, Resource
-from fakeserver.commands.table import first_argument
-from fakeserver.idl import truth
+from fakeserver.idl.fields import first_argument, truth
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from fakeserver.access.privileges import Privileges
     from fakeserver.access.session import Identity
-    from fakeserver.node import Node
+    from fakeserver.deployment.node import Node
 
 Need: TypeAlias = "tuple[Resource, tuple[str, ...]]"
 """A resource, and the actions that are needed on it."""
@@ -31,16 +30,16 @@ class Ask:
     command: dict[str, Any]
 
     def may(self, resource: Resource, *actions: str) -> bool:
-        """Say whether all of the actions are permitted on a resource."""
+        """Return whether all of the actions are permitted on a resource."""
         return self.privileges.permit(resource, *actions)
 
     def may_all(self, needs: Iterable[Need]) -> bool:
-        """Say whether everything that is needed is permitted."""
+        """Return whether everything that is needed is permitted."""
         return all(self.privileges.permit(resource, *actions) for resource, actions in needs)
 
     @property
     def target(self) -> Any:
-        """What stands under the command's own name."""
+        """The value under the command's own name."""
         return first_argument(self.command)
 
     @property
@@ -79,5 +78,5 @@ def on_cluster(*actions: str) -> Rule:
 
 
 def is_set(command: Mapping[str, Any], name: str) -> bool:
-    """Say whether a field holds a true value, as a handler reads it."""
+    """Return whether a field holds a true value, as a handler reads it."""
     return truth(command.get(name, False))

@@ -1,4 +1,4 @@
-"""What the commands need that write documents, and that make, change and rename collections and views."""
+"""Privileges of the commands that write documents, and that make, change and rename collections and views."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fakeserver.access.ask import is_set
 from fakeserver.access.pipelines import pipeline_needs, with_bypass
 from fakeserver.access.privileges import Resource
 from fakeserver.errors import CommandError
-from fakeserver.idl import whole
+from fakeserver.idl.fields import whole
 from fakeserver.storage.engine import Namespace
 from fakeserver.storage.printing import show_document
 from mongowire.codes import ErrorCode
@@ -68,23 +68,19 @@ def _map_reduce(ask: Ask) -> Iterator[Need]:
     target = out if isinstance(out, dict) else {"replace": out}
     for way in _OUTPUTS:
         if way in target:
-            place = Resource(str(target.get("db", ask.db)), str(target[way]))
-            yield place, with_bypass(ask.command, *_OUTPUTS[way])
+            resource = Resource(str(target.get("db", ask.db)), str(target[way]))
+            yield resource, with_bypass(ask.command, *_OUTPUTS[way])
 
 
 def may_bulk_write(ask: Ask) -> bool:
     """Permit each operation on its collection. Raises `CommandError` 2 for one that names none."""
-    return ask.may_all(_bulk_write(ask.command))
-
-
-def _bulk_write(command: Mapping[str, Any]) -> Iterator[Need]:
-    """Iterate over what operations need. An index may be any BSON number: it is read as the command does."""
-    namespaces = [Namespace.parse(each["ns"]) for each in command["nsInfo"]]
+    namespaces = [Namespace.parse(each["ns"]) for each in ask.command["nsInfo"]]
     needed: dict[Need, None] = {}
-    for operation in command["ops"]:
+    for operation in ask.command["ops"]:
         kind = next(iter(operation), "")
         if kind not in _BULK:
             continue  # refused as a whole, before anything is written
+        # An index may be any BSON number: it is read as the command does.
         index = whole(operation[kind]) if isinstance(operation[kind], _NUMBERS) else -1
         if not 0 <= index < len(namespaces):
             raise CommandError(
@@ -93,9 +89,9 @@ def _bulk_write(command: Mapping[str, Any]) -> Iterator[Need]:
             )
         upsert = kind == "update" and is_set(operation, "upsert")
         actions = (*_BULK[kind], "insert") if upsert else _BULK[kind]
-        actions = actions if kind == "delete" else with_bypass(command, *actions)
+        actions = actions if kind == "delete" else with_bypass(ask.command, *actions)
         needed[Resource(*namespaces[index]), actions] = None
-    return iter(needed)
+    return ask.may_all(iter(needed))
 
 
 def may_create(ask: Ask) -> bool:
@@ -112,17 +108,17 @@ def may_modify(ask: Ask) -> bool:
     """Permit to change a collection; a view needs more. Raises `CommandError` 72 for half of a view."""
     if not ask.may(ask.collection, "collMod"):
         return False
-    told = {"viewOn", "pipeline"} & ask.command.keys()
-    if len(told) == 1:
+    parts = {"viewOn", "pipeline"} & ask.command.keys()
+    if len(parts) == 1:
         raise CommandError(
             ErrorCode.INVALID_OPTIONS,
             "Must specify both 'viewOn' and 'pipeline' when modifying a view and auth is enabled",
         )
-    return not told or _may_read_through(ask)
+    return not parts or _may_read_through(ask)
 
 
 def _may_read_through(ask: Ask) -> bool:
-    """Say whether a client may have this view: one that it can read shows nothing that it may not see."""
+    """Return whether a client may have this view: one that it can read shows nothing that it may not see."""
     if not ask.may(ask.collection, "find"):
         return True
     pipeline: Sequence[Any] = ask.command.get("pipeline", ())

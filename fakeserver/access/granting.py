@@ -1,4 +1,4 @@
-"""What the commands need that manage users and roles.
+"""Privileges of the commands that manage users and roles.
 
 Nobody gives what it could not give where it belongs: roles and privileges are granted and revoked by leave of
 their own databases, those of the cluster or of many databases by leave of `admin`.
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from fakeserver.access.names import (
     Everyone,
-    UserName,
     privileges_of,
     role_names,
     roles_asked_for,
@@ -20,7 +19,6 @@ from fakeserver.access.privileges import CLUSTER, EVERYWHERE, Resource
 
 if TYPE_CHECKING:
     from fakeserver.access.ask import Ask, Rule
-    from fakeserver.access.privileges import Privilege
 
 _GRANT: Final = "grantRole"
 _REVOKE: Final = "revokeRole"
@@ -33,16 +31,19 @@ def may_create_user(ask: Ask) -> bool:
 
 
 def may_update_user(ask: Ask) -> bool:
-    """Permit to change what is given; new roles take away others, which may be any."""
+    """Permit to change the fields of the command; new roles revoke the old ones, which may be any."""
     if {"pwd", "mechanisms"} & ask.command.keys() and not _may_change(ask, "Password"):
         return False
     if "customData" in ask.command and not _may_change(ask, "CustomData"):
         return False
-    return _may_replace(ask) and _may_restrict(ask)
+    # New roles replace the old ones, so they are revoked and granted.
+    if "roles" in ask.command and not (ask.may(EVERYWHERE, _REVOKE) and _may_give(ask)):
+        return False
+    return _may_restrict(ask)
 
 
 def _may_change(ask: Ask, what: str) -> bool:
-    """Say whether a client may change a user's property, or its own where it is that user."""
+    """Return whether a client may change a user's property, or its own where it is that user."""
     own = (ask.db, ask.target) in ask.identity.names and ask.may(Resource(ask.db), f"changeOwn{what}")
     return own or ask.may(Resource(ask.db), f"change{what}")
 
@@ -63,10 +64,6 @@ def may_update_role(ask: Ask) -> bool:
     return ask.may(EVERYWHERE, _REVOKE) and _may_give(ask) and _may_restrict(ask)
 
 
-def _may_replace(ask: Ask) -> bool:
-    return "roles" not in ask.command or (ask.may(EVERYWHERE, _REVOKE) and _may_give(ask))
-
-
 def handing(action: str) -> Rule:
     """Return the rule of a command that only grants, or only revokes."""
     return lambda ask: _may_hand(ask, action)
@@ -77,19 +74,14 @@ def _may_give(ask: Ask) -> bool:
 
 
 def _may_hand(ask: Ask, action: str) -> bool:
-    """Say whether the roles and the privileges of a command may be granted, or revoked."""
+    """Return whether the roles and the privileges of a command may be granted, or revoked."""
     command = ask.command
     roles = role_names(command.get("roles", ()), ask.db)
     privileges = privileges_of(command.get("privileges", ()))
-    return all(ask.may(Resource(role.db), action) for role in roles) and all(
-        ask.may(_home(each), action) for each in privileges
-    )
-
-
-def _home(privilege: Privilege) -> Resource:
-    """Return the database by whose leave a privilege is granted."""
-    resource = privilege.resource
-    return Resource(resource.db) if resource.db else _ADMIN
+    # A privilege on many databases, or on the cluster, is granted by leave of `admin`.
+    homes = [Resource(role.db) for role in roles]
+    homes += [Resource(each.resource.db) if each.resource.db else _ADMIN for each in privileges]
+    return all(ask.may(home, action) for home in homes)
 
 
 def may_see_users(ask: Ask) -> bool:
@@ -97,11 +89,9 @@ def may_see_users(ask: Ask) -> bool:
     asked = users_asked_for(ask.target, ask.db)
     if isinstance(asked, Everyone):
         return ask.may(CLUSTER if asked.db is None else Resource(asked.db), "viewUser")
-    return all(_is_me(ask, each) or ask.may(Resource(each.db), "viewUser") for each in asked)
-
-
-def _is_me(ask: Ask, user: UserName) -> bool:
-    return (user.db, user.name) in ask.identity.names
+    return all(
+        (each.db, each.name) in ask.identity.names or ask.may(Resource(each.db), "viewUser") for each in asked
+    )
 
 
 def may_see_roles(ask: Ask) -> bool:

@@ -1,14 +1,13 @@
-"""What the commands need that explain, list, watch and kill."""
+"""Privileges of the commands that explain, list, watch and kill."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from fakeserver import operations
 from fakeserver.access.ask import is_set
 from fakeserver.access.privileges import CLUSTER, Resource
-from fakeserver.commands import default_table
-from fakeserver.idl import whole
+from fakeserver.idl.fields import whole
+from fakeserver.request import operations
 from fakeserver.storage.engine import Namespace
 
 if TYPE_CHECKING:
@@ -24,9 +23,9 @@ def explaining(rules: Mapping[str, Rule]) -> Rule:
 
     def rule(ask: Ask) -> bool:
         inner = ask.target
-        spec = default_table().get(next(iter(inner), ""))
+        spec = ask.node.commands.get(next(iter(inner), ""))
         if spec is None:
-            return True  # and is told that there is no such command
+            return True  # the answer is that there is no such command
         if spec.fields is not None:
             spec.fields.check_command(inner)
         rule_of_inner = rules.get(spec.name)
@@ -59,8 +58,8 @@ def may_list_collections(ask: Ask) -> bool:
 def may_measure(ask: Ask) -> bool:
     """Permit to read the collection, which is named with its database."""
     target = ask.target
-    place = Namespace.parse(target) if isinstance(target, str) else Namespace(ask.db, "")
-    return ask.may(Resource(*place), "find")
+    ns = Namespace.parse(target) if isinstance(target, str) else Namespace(ask.db, "")
+    return ask.may(Resource(*ns), "find")
 
 
 def may_profile(ask: Ask) -> bool:
@@ -83,7 +82,7 @@ def may_kill_operation(ask: Ask) -> bool:
         return True
     number, mine = ask.command["op"], ask.identity.names
     return not isinstance(number, str) and any(
-        request.operation_id == whole(number) and mine & request.connection.identity.names
+        request.execution.operation_id == whole(number) and mine & request.connection.identity.names
         for _, request in operations.running(ask.node)
     )
 
@@ -102,11 +101,16 @@ def may_shard_database(ask: Ask) -> bool:
 def may_shard_collection(ask: Ask) -> bool:
     """Permit to shard the collection, which is named with its database."""
     target = ask.target
-    place = Namespace.parse(target) if isinstance(target, str) else Namespace("", "")
-    return ask.may(Resource(*place), "enableSharding")
+    ns = Namespace.parse(target) if isinstance(target, str) else Namespace("", "")
+    return ask.may(Resource(*ns), "enableSharding")
 
 
 def may_check_metadata(ask: Ask) -> bool:
     """Permit it by the cluster, or by what is checked: the database or the collection."""
     action = "checkMetadataConsistency"
     return ask.may(CLUSTER, action) or ask.may(ask.collection, action)
+
+
+def may_control(ask: Ask) -> bool:
+    """Permit the verbs of the control to whoever may end the server and make users of it, as root may."""
+    return ask.may(CLUSTER, "shutdown") and ask.may(Resource("admin"), "createUser")

@@ -1,4 +1,4 @@
-"""What pipelines need: for their own collection, for those that they read beside it, for those they write."""
+"""Privileges of pipelines: on their own collection, on those that they read, on those that they write."""
 
 from __future__ import annotations
 

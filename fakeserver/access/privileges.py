@@ -1,4 +1,4 @@
-"""Privileges: actions on a resource, and whether they permit what somebody wants to do."""
+"""Privileges: actions on a resource, and the test that they permit an action."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REMEMBERED: Final = 1024
 
 
 class Resource(NamedTuple):
-    """Where actions are permitted: a collection, a database, all of them, or the cluster.
+    """The target of actions: a collection, a database, all of them, or the cluster.
 
     Without a database it is every database but `local` and `config`, with a collection all that have its
     name. A resource without a collection has those that are not a system's.
@@ -71,10 +71,10 @@ class Privileges:
     def __init__(self, privileges: Iterable[Privilege] = ()) -> None:
         self._actions = {each.resource: each.actions for each in merged(privileges)}
         self._asked: dict[tuple[Resource, tuple[str, ...]], bool] = {}
-        """What was asked for before, and what came of it: clients ask for the same again and again."""
+        """Earlier questions and their answers: clients ask for the same again and again."""
 
     def permit(self, resource: Resource, *actions: str) -> bool:
-        """Say whether all of the actions are permitted on a resource."""
+        """Return whether all of the actions are permitted on a resource."""
         asked = resource, actions
         known = self._asked.get(asked)
         if known is None:
@@ -96,7 +96,7 @@ class Privileges:
         return not missing
 
     def reach(self, resource: Resource) -> bool:
-        """Say whether any action at all is permitted on a collection, or on anything of a database."""
+        """Return whether any action at all is permitted on a collection, or on anything of a database."""
         if any(self._actions.get(holder) for holder in resource.holders):
             return True
         return not resource.collection and any(

@@ -1,4 +1,4 @@
-"""Which privileges each command needs.
+"""The table of rules: the privileges that each command needs.
 
 Every command has its rule here, also one that anybody may run: a command without a rule is refused to all but
 the server's own user.
@@ -14,7 +14,7 @@ from fakeserver.access.pipelines import may_aggregate
 
 if TYPE_CHECKING:
     from fakeserver.access.ask import Ask, Rule
-    from fakeserver.commands.table import CommandSpec
+    from fakeserver.idl.command_table import CommandSpec
 
 RULES: Final[dict[str, Rule]] = {
     # Their effect is on the client's own, or is checked where it is found out what they are about.
@@ -92,6 +92,7 @@ RULES: Final[dict[str, Rule]] = {
     "currentOp": operating.may_see_operations,
     "killOp": operating.may_kill_operation,
     **dict.fromkeys(("killAllSessions", "killAllSessionsByPattern"), on_cluster("killAnySession")),
+    "pushbackd": operating.may_control,
     # Sharding.
     **dict.fromkeys(("balancerStart", "balancerStop"), operating.on_settings("update")),
     "balancerStatus": operating.on_settings("find"),
@@ -104,7 +105,7 @@ _UNKNOWN: Final = on_cluster("internal")
 
 
 def permitted(spec: CommandSpec, ask: Ask) -> bool:
-    """Say whether a client may run a command.
+    """Return whether a client may run a command.
 
     Raises `CommandError` for what a server refuses while it checks.
     """

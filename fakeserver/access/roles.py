@@ -1,4 +1,4 @@
-"""Roles: what each of the built-in ones permits.
+"""Roles: the privileges of each built-in one.
 
 The manual's page on built-in roles, as data. A role that has others has their privileges too.
 """

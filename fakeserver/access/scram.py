@@ -31,7 +31,7 @@ _CONVERSATION_ID: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class ScramKeys:
-    """What a server keeps of a password: enough to check it, not to know it."""
+    """A stored password: enough to check one, not to know it."""
 
     salt: bytes = field(repr=False)
     stored_key: bytes = field(repr=False)
@@ -89,7 +89,12 @@ class ScramConversation:
         from scramp import ScramException, ScramMechanism  # noqa: PLC0415 - as above
 
         first = _text(payload)
-        self.user_name = _user_name(first)
+        # The first message is `n,,n=<user>,r=<nonce>`, with commas and equals signs of the name escaped.
+        parts = first.split(",")
+        fields = {part[:1]: part[2:] for part in parts[2:] if part[1:2] == "="}
+        if not fields.get("n") or len(fields.get("r", "")) < _SHORTEST_NONCE:
+            raise failed()
+        self.user_name = fields["n"].replace("=2C", ",").replace("=3D", "=")
         self.user = find(self.user_name, self.db)
         if self.user is None:
             raise failed()
@@ -153,12 +158,3 @@ def _text(payload: bytes) -> str:
         return payload.decode()
     except UnicodeDecodeError as error:
         raise failed() from error
-
-
-def _user_name(first: str) -> str:
-    """Return the user name in a client's first message `n,,n=<user>,r=<nonce>`."""
-    parts = first.split(",")
-    fields = {part[:1]: part[2:] for part in parts[2:] if part[1:2] == "="}
-    if not fields.get("n") or len(fields.get("r", "")) < _SHORTEST_NONCE:
-        raise failed()
-    return fields["n"].replace("=2C", ",").replace("=3D", "=")

@@ -1,4 +1,4 @@
-"""Who a connection is authenticated as, and what that permits."""
+"""The identity of a connection: its authenticated users, and the privileges that they have together."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Final
 
 from fakeserver.access.privileges import CLUSTER, Privilege, Privileges, Resource
 from fakeserver.errors import CommandError
-from fakeserver.sessions import uid_of
+from fakeserver.sessions.session import uid_of
 from mongowire.codes import ErrorCode
 from mongowire.header import MAX_MESSAGE_SIZE
 
 if TYPE_CHECKING:
     from fakeserver.access.scram import ScramConversation
     from fakeserver.access.users import User, UserStore
-    from fakeserver.parameters import ServerParameters
+    from fakeserver.settings.server_parameters import ServerParameters
 
 _BYPASS: Final = (
     Privilege(Resource("admin"), frozenset({"createUser", "createRole", "grantRole"})),
     Privilege(CLUSTER, frozenset({"addShard", "hostInfo", "replSetConfigure", "replSetGetStatus"})),
 )
-"""What a local client may do while there are no users: make the first one (localhost exception)."""
+"""The rights of a local client while there are no users: make the first one (localhost exception)."""
 _NO_USER: Final = "Logical sessions require authentication"
 _MANY_USERS: Final = "Logical sessions can't have multiple authenticated users"
 
@@ -33,7 +33,7 @@ class Identity:
         self._names: dict[str, str] = {}
         self._uid: bytes | None = None
         self._known: tuple[int, bool, bool, Privileges] | None = None
-        """What was worked out last: the store's version, the bypass, whether anybody is there, privileges."""
+        """The last result: the store's version, the bypass, whether anybody is there, privileges."""
 
     def log_in(self, user: User) -> None:
         """Take note of a user; one of the same database is replaced."""
@@ -47,7 +47,7 @@ class Identity:
 
     @property
     def names(self) -> frozenset[tuple[str, str]]:
-        """Who is authenticated: pairs of a database and the user's name."""
+        """The authenticated users: pairs of a database and a name."""
         return frozenset(self._names.items())
 
     @property
@@ -65,7 +65,7 @@ class Identity:
 
     @property
     def session_user(self) -> str:
-        """Its user as sessions tell it: `name@db`."""
+        """Its user as sessions name it: `name@db`."""
         return ", ".join(f"{name}@{db}" for db, name in sorted(self._names.items()))
 
     def largest_message(self, parameters: ServerParameters) -> int:
@@ -81,7 +81,7 @@ class Identity:
         return [user for user in found if user is not None]
 
     def is_known(self, store: UserStore, *, bypass: bool) -> bool:
-        """Whether anybody is authenticated, or `bypass` (the localhost exception) stands in."""
+        """Return whether anybody is authenticated, or `bypass` (the localhost exception) stands in."""
         return self._current(store, bypass=bypass)[2] or bypass
 
     def privileges(self, store: UserStore, *, bypass: bool) -> Privileges:
@@ -99,7 +99,7 @@ class Identity:
 
 
 def is_local(peer: str) -> bool:
-    """Say whether a peer, `host:port`, is on this machine; memory is."""
+    """Return whether a peer, `host:port`, is on this machine; memory is."""
     host = peer.rpartition(":")[0].strip("[]")
     try:
         return ipaddress.ip_address(host).is_loopback

@@ -1,12 +1,12 @@
-"""Whose sessions `$listSessions` and `$listLocalSessions` tell."""
+"""The sessions that `$listSessions` and `$listLocalSessions` show to a user."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fakeserver.errors import CommandError
-from fakeserver.idl import Field, Fields, type_name
-from fakeserver.sessions import uid_of
+from fakeserver.idl.fields import Field, Fields, type_name
+from fakeserver.sessions.session import uid_of
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -42,5 +42,5 @@ class SessionListing(NamedTuple):
         return cls(None)
 
     def is_of(self, identity: Identity) -> bool:
-        """Say whether it is of a client's own sessions alone."""
+        """Return whether it is of a client's own sessions alone."""
         return self.uids is not None and all(uid == identity.session_uid for uid in self.uids)

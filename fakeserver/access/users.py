@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from fakeserver.access.privileges import Privilege
     from fakeserver.access.scram import ScramKeys
-    from fakeserver.spec import UserSpec
+    from fakeserver.deployment.spec import UserSpec
     from mongowire.ports import Rng
 
 EXTERNAL: Final = "$external"
@@ -90,10 +90,24 @@ class UserStore:
         self._users: dict[tuple[str, str], User] = {}
         self._roles: dict[RoleName, Role] = {}
         self.version = 0
-        """Counts the changes, so that what was worked out of an older state can be told."""
+        """Counts the changes, so that a cache made of an older state is recognised."""
 
     def __len__(self) -> int:
         return len(self._users)
+
+    def state(self) -> tuple[Mapping[tuple[str, str], User], Mapping[RoleName, Role], int]:
+        """Return all users and roles, and the version, as `restore` takes them."""
+        return dict(self._users), dict(self._roles), self.version
+
+    def restore(
+        self, users: Mapping[tuple[str, str], User], roles: Mapping[RoleName, Role], version: int
+    ) -> bool:
+        """Take back what `state` returned; return whether anything has changed since then."""
+        if self.version == version:
+            return False
+        self._users, self._roles = dict(users), dict(roles)
+        self.version += 1
+        return True
 
     # Users.
 
@@ -146,7 +160,7 @@ class UserStore:
         roles: Sequence[RoleName] | None = None,
         custom_data: Any = None,
     ) -> None:
-        """Change what is given of a user. Raises `CommandError` 11 UserNotFound or 31 RoleNotFound."""
+        """Change the fields that are not None. Raises `CommandError` 11 UserNotFound or 31 RoleNotFound."""
         user = self.require(name, db)
         if roles is not None:
             self.require_roles(roles)
@@ -240,7 +254,7 @@ class UserStore:
         privileges: Sequence[Privilege] | None,
         roles: Sequence[RoleName] | None,
     ) -> None:
-        """Change what is given of a defined role. Raises `CommandError` 31 RoleNotFound."""
+        """Change the fields of a defined role that are not None. Raises `CommandError` 31 RoleNotFound."""
         role = self.require_defined(name)
         self._check_grants(name, privileges or (), roles or ())
         self.version += 1

@@ -1,1 +1,1 @@
-"""Change streams: the oplog told as events, from any point of it (`Change Streams`)."""
+"""Change streams: the oplog as events, from any position in it (`Change Streams`)."""

@@ -1,4 +1,4 @@
-"""What an update changed: the fields and elements that became others, and those that went."""
+"""The differences that an update made: fields and elements set, removed and truncated."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Path: TypeAlias = "tuple[str | int, ...]"
 """The names of fields, and the indexes of elements as numbers."""
 
 _ENTRY_BYTES: Final = 15
-"""What an entry about a difference costs, beside the difference."""
+"""The bytes of an entry about a difference, beside the difference."""
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class Delta:
     truncated: list[tuple[Path, int]] = field(default_factory=list)
 
     def describe(self, *, expanded: bool) -> Document:
-        """Return the `updateDescription` of an event; expanded ones tell apart what paths may mean."""
+        """Return the `updateDescription` of an event; expanded ones resolve ambiguous paths."""
         description: Document = {
             "updatedFields": {_joined(path): value for path, value in self.updated},
             "removedFields": [_joined(path) for path in self.removed],
@@ -43,12 +43,14 @@ class Delta:
                 *(path for path, _ in self.truncated),
             )
             description["disambiguatedPaths"] = {
-                _joined(path): list(path) for path in paths if _is_ambiguous(path)
+                _joined(path): list(path)
+                for path in paths
+                if any(isinstance(part, str) and (part.isdigit() or "." in part) for part in path)
             }
         return description
 
     def size(self) -> int:
-        """Return about how many bytes it takes to tell the differences."""
+        """Return about how many bytes the differences take."""
         changed = {_joined(path): value for path, value in self.updated}
         gone = {_joined(path): 0 for path in self.removed}
         cut = {_joined(path): size for path, size in self.truncated}
@@ -59,15 +61,11 @@ def _joined(path: Path) -> str:
     return ".".join(map(str, path))
 
 
-def _is_ambiguous(path: Path) -> bool:
-    return any(isinstance(part, str) and (part.isdigit() or "." in part) for part in path)
-
-
 def delta_of(change: Changed) -> Delta | None:
-    """Return what an update changed, None if it is told by the whole new document alone.
+    """Return what an update changed, None if only the whole new document shows it.
 
-    Operators tell of the places where they worked; of a pipeline the states are compared, and a difference
-    that is larger than the document is not worth telling.
+    Operators record the paths where they worked; of a pipeline the states are compared, and a difference
+    that is larger than the document is left out.
     """
     before, after = change.before, change.after
     assert before is not None and after is not None, "an update has both states"  # noqa: PT018 -- one fact
@@ -82,12 +80,12 @@ def delta_of(change: Changed) -> Delta | None:
 
 def _of_operators(touched: Sequence[tuple[str, tuple[str, ...]]], before: Document, after: Document) -> Delta:
     delta = Delta()
-    told: set[Path] = set()
+    seen: set[Path] = set()
     for operator, parts in touched:
         path, old, new = _first_difference(parts, before, after)
-        if path in told or (old is MISSING and new is MISSING):
+        if path in seen or (old is MISSING and new is MISSING):
             continue
-        told.add(path)
+        seen.add(path)
         if new is MISSING:
             delta.removed.append(path)
         elif operator == "$push" and _was_extended(old, new):
@@ -144,14 +142,12 @@ def _compare(old: Any, new: Any, path: Path, delta: Delta) -> None:
             _compare(old[index] if index < len(old) else MISSING, value, (*path, index), inner)
         if len(new) < len(old):
             inner.truncated.append((path, len(new)))
-    if not (inner.updated or inner.removed or inner.truncated) or _costs_more(inner, new):
+    # A difference that takes more bytes than the new value is replaced by that.
+    cost = sum(len(bson.encode({"v": each})) for _path, each in inner.updated)
+    changed = inner.updated or inner.removed or inner.truncated
+    if not changed or cost > len(bson.encode({"v": new})):
         delta.updated.append((path, new))
         return
     delta.updated += inner.updated
     delta.removed += inner.removed
     delta.truncated += inner.truncated
-
-
-def _costs_more(inner: Delta, value: Any) -> bool:
-    told = sum(len(bson.encode({"v": each})) for _path, each in inner.updated)
-    return told > len(bson.encode({"v": value}))

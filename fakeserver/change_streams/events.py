@@ -1,4 +1,4 @@
-"""From entries of the oplog to events (`Change Streams: Change Event documents`)."""
+"""Events made of entries of the oplog (`Change Streams: Change Event documents`)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bson import Binary, Int64
 
-from fakeserver.catalog import BUILT_IN
 from fakeserver.change_streams.delta import delta_of
-from fakeserver.change_streams.tokens import Place, ResumeToken
+from fakeserver.change_streams.tokens import ResumeToken, StreamPosition
 from fakeserver.errors import CommandError
 from fakeserver.profile import WIRE_82
-from fakeserver.sessions import lsid_of
+from fakeserver.sessions.session import lsid_of
+from fakeserver.storage.catalog import BUILT_IN
 from fakeserver.storage.engine import Namespace
 from fakeserver.storage.printing import show_document
 from mongowire.codes import ErrorCode
@@ -20,9 +20,9 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from fakeserver.change_streams.options import Options
-    from fakeserver.oplog import OplogEntry, Written
+    from fakeserver.change_streams.options import ChangeStreamOptions
     from fakeserver.storage.engine import Document
+    from fakeserver.storage.oplog import OplogEntry, Written
 
 _COMMANDS: Final = {
     "create": "create",
@@ -40,13 +40,13 @@ _END_OF_COLLECTION: Final = frozenset({"drop", "rename", "dropDatabase"})
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What a stream is about: a collection, a database (no `collection`), or everything (no `db`)."""
+    """The subject of a stream: a collection, a database (no `collection`), or everything (no `db`)."""
 
     db: str | None = None
     collection: str | None = None
 
     def holds(self, ns: Namespace) -> bool:
-        """Whether changes of a collection are told."""
+        """Return whether changes of a collection become events."""
         if ns.collection.startswith("system."):
             return False
         if self.db is None:
@@ -54,22 +54,22 @@ class Watched:
         return ns.db == self.db and self.collection in {None, ns.collection}
 
     def ends_with(self, kind: str) -> bool:
-        """Whether an event of this kind is the last but the invalidation."""
+        """Return whether an event of this kind is the last but the invalidation."""
         if self.db is None:
             return False
         return kind in _END_OF_COLLECTION if self.collection is not None else kind == "dropDatabase"
 
 
 class Event(NamedTuple):
-    """An event, its place in the stream, and its token."""
+    """An event, its position in the stream, and its token."""
 
-    place: Place
+    position: StreamPosition
     token: Document
     document: Document
 
 
-class Teller:
-    """Tells entries of the oplog as the events that a stream asked for.
+class EventMaker:
+    """Makes events of the oplog's entries, as a stream asked for them.
 
     `look_up` returns the current document of a namespace, a collection's UUID and an `_id`, or None.
     """
@@ -77,7 +77,7 @@ class Teller:
     def __init__(
         self,
         watched: Watched,
-        options: Options,
+        options: ChangeStreamOptions,
         look_up: Callable[[Namespace, Binary | None, Any], Document | None],
         wire_version: int,
     ) -> None:
@@ -86,8 +86,8 @@ class Teller:
         self._look_up = look_up
         self._tells_kinds = wire_version >= WIRE_82
 
-    def places(self, entry: OplogEntry) -> Iterator[tuple[Place, Written, str]]:
-        """Iterate over the events of an entry without making them: the place, the change, and the kind."""
+    def positions(self, entry: OplogEntry) -> Iterator[tuple[StreamPosition, Written, str]]:
+        """Iterate over the events of an entry without making them: the position, the change, and the kind."""
         for index, written in enumerate(entry.changes):
             is_command = written.ns.collection == "$cmd"
             if not is_command and not self.watched.holds(written.ns):
@@ -95,14 +95,14 @@ class Teller:
             kind = _kind(written)
             if kind is None or (is_command and not self._is_command_told(written, kind)):
                 continue
-            place = Place.event(entry.optime.timestamp, index)
-            yield place, written, kind
+            position = StreamPosition.event(entry.optime.timestamp, index)
+            yield position, written, kind
             if self.watched.ends_with(kind):
-                yield place._replace(invalidates=True), written, "invalidate"
+                yield position._replace(invalidates=True), written, "invalidate"
 
-    def event(self, entry: OplogEntry, place: Place, written: Written, kind: str) -> Event:
+    def event(self, entry: OplogEntry, position: StreamPosition, written: Written, kind: str) -> Event:
         """Return an event. Raises `CommandError` 47 if it lacks an image that is required."""
-        token = ResumeToken(place, written.uuid).document
+        token = ResumeToken(position, written.uuid).document
         document: Document = {
             "_id": token,
             "operationType": kind,
@@ -110,7 +110,7 @@ class Teller:
             "wallTime": entry.wall,
         }
         if kind == "invalidate":
-            return Event(place, token, document)
+            return Event(position, token, document)
         if self._options.expanded and written.uuid is not None:
             document["collectionUUID"] = written.uuid
         if entry.session_id is not None:
@@ -120,9 +120,9 @@ class Teller:
             document |= self._of_command(written, kind)
         else:
             document |= self._of_document(written, kind, document)
-        return Event(place, token, document)
+        return Event(position, token, document)
 
-    # Which changes are told.
+    # The changes that become events.
 
     def _is_command_told(self, written: Written, kind: str) -> bool:
         if not self._options.expanded and (kind in _EXPANDED or written.detail.get("nsType") == "view"):
@@ -135,59 +135,61 @@ class Teller:
             return any(self.watched.holds(ns) for ns in ends)
         return self.watched.holds(_namespace(written, kind))
 
-    # What is told of them.
+    # The fields of events.
 
     def _of_document(self, written: Written, kind: str, head: Document) -> Document:
         change, options = written.change, self._options
-        told: Document = {}
+        fields: Document = {}
         if kind in {"insert", "replace"}:
-            told["fullDocument"] = change.after
-        told["ns"] = _shown(written.ns)
+            fields["fullDocument"] = change.after
+        fields["ns"] = _shown(written.ns)
         key = (change.after or change.before or {}).get("_id")
-        told["documentKey"] = {"_id": key}
+        fields["documentKey"] = {"_id": key}
         if kind == "update":
             delta = delta_of(change)
             assert delta is not None, "a change without a difference is a replacement"
-            told["updateDescription"] = delta.describe(expanded=options.expanded)
+            fields["updateDescription"] = delta.describe(expanded=options.expanded)
             if options.full_document is not None:
-                told["fullDocument"] = self._after(written, {**head, **told})
+                fields["fullDocument"] = self._after(written, {**head, **fields})
         if kind != "insert" and options.before_change is not None:
             image = change.before if written.images else None
             if image is None and options.before_change == "required":
-                raise _no_image("pre-image for all update, delete and replace", "pre-image", {**head, **told})
-            told["fullDocumentBeforeChange"] = image
-        return told
+                raise _no_image(
+                    "pre-image for all update, delete and replace", "pre-image", {**head, **fields}
+                )
+            fields["fullDocumentBeforeChange"] = image
+        return fields
 
-    def _after(self, written: Written, told: Document) -> Document | None:
+    def _after(self, written: Written, fields: Document) -> Document | None:
         mode = self._options.full_document
         if mode == "updateLookup":
-            return self._look_up(written.ns, written.uuid, told["documentKey"]["_id"])
+            return self._look_up(written.ns, written.uuid, fields["documentKey"]["_id"])
         image = written.change.after if written.images else None
         if image is None and mode == "required":
-            raise _no_image("post-image for all update", "post-image", told)
+            raise _no_image("post-image for all update", "post-image", fields)
         return image
 
     def _of_command(self, written: Written, kind: str) -> Document:
         command, options = _command(written), self._options
-        told: Document = {}
+        fields: Document = {}
         description: Document | None = None
         if kind == "rename":
             source, target = Namespace.parse(command["renameCollection"]), Namespace.parse(command["to"])
-            told = {"ns": _shown(source), "to": _shown(target)}
+            fields = {"ns": _shown(source), "to": _shown(target)}
             dropped = {name: command[name] for name in ("dropTarget",) if name in command}
             description = {"to": _shown(target), **dropped}
         elif kind == "dropDatabase":
-            told["ns"] = {"db": written.ns.db}
+            fields["ns"] = {"db": written.ns.db}
         else:
-            told["ns"] = _shown(_namespace(written, kind))
+            fields["ns"] = _shown(_namespace(written, kind))
             description = _description(written, command, kind)
         if options.expanded and description is not None:
-            told["operationDescription"] = description
+            fields["operationDescription"] = description
         if kind == "modify":
-            told["stateBeforeChange"] = written.detail.get("stateBeforeChange", {})
+            fields["stateBeforeChange"] = written.detail.get("stateBeforeChange", {})
         if kind == "create" and self._tells_kinds:
-            told["nsType"] = written.detail.get("nsType", "collection")
-        return told
+            fields["nsType"] = written.detail.get("nsType", "collection")
+        return fields
 
 
 def _command(written: Written) -> Document:
@@ -227,9 +229,9 @@ def _shown(ns: Namespace) -> Document:
     return {"db": ns.db, "coll": ns.collection}
 
 
-def _no_image(wanted: str, missing: str, told: Document) -> CommandError:
+def _no_image(wanted: str, missing: str, fields: Document) -> CommandError:
     return CommandError(
         ErrorCode.NO_MATCHING_DOCUMENT,
         f"Change stream was configured to require a {wanted} events, but the {missing} was not found for "
-        f"event: {show_document({'_id': told['_id'], 'operationType': told['operationType']})}",
+        f"event: {show_document({'_id': fields['_id'], 'operationType': fields['operationType']})}",
     )

@@ -1,4 +1,4 @@
-"""What `$changeStream` asks for (`Change Streams: Driver API`)."""
+"""The options of `$changeStream` (`Change Streams: Driver API`)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.change_streams.tokens import ResumeToken
 from fakeserver.errors import CommandError
-from fakeserver.features import IMAGES, fit_fields
-from fakeserver.idl import Field, Fields, type_name
+from fakeserver.idl.features import IMAGES, fit_fields
+from fakeserver.idl.fields import Field, Fields, type_name
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from bson import Timestamp
 
-    from fakeserver.change_streams.tokens import Place
+    from fakeserver.change_streams.tokens import StreamPosition
     from fakeserver.storage.engine import Document, Namespace
 
 _NOT_A_DOCUMENT: Final = 6188500
@@ -41,49 +41,50 @@ _FIELDS: Final = Fields.of(
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ChangeStreamOptions:
     """The options of a stream. Images that are not asked for are None.
 
-    `after` is the place of the resume `token`, `at` the time to start with; a stream with neither starts now.
+    `after` is the position of the resume `token`, `at` the time to start with; a stream with neither starts
+    now.
     """
 
     full_document: str | None = None
     before_change: str | None = None
-    after: Place | None = None
+    after: StreamPosition | None = None
     token: Document | None = None
     at: Timestamp | None = None
     everything: bool = False
     expanded: bool = False
 
 
-def parse(spec: Any, ns: Namespace, wire_version: int) -> Options:
+def parse(spec: Any, ns: Namespace, wire_version: int) -> ChangeStreamOptions:
     """Return the options of a `$changeStream` stage, as a release knows it. Raises `CommandError`."""
     if not isinstance(spec, dict):
         raise CommandError(
             _NOT_A_DOCUMENT,
             f"the $changeStream stage specification must be an object, found {type_name(spec)}",
         )
-    given = dict(spec)
-    fit_fields(_FIELDS, "$changeStream", wire_version).check(given, "$changeStream")
-    mode = given.get("fullDocument")
+    fields = dict(spec)
+    fit_fields(_FIELDS, "$changeStream", wire_version).check(fields, "$changeStream")
+    mode = fields.get("fullDocument")
     if wire_version < IMAGES and mode not in {None, "default", "updateLookup"}:
         raise CommandError(
             ErrorCode.BAD_VALUE,
             f"Enumeration value '{mode}' for field '$changeStream.fullDocument' is not a valid value.",
         )
     for name in _NOT_HERE:
-        if given.get(name, False):
+        if fields.get(name, False):
             raise CommandError(
                 ErrorCode.NOT_IMPLEMENTED, f"$changeStream.{name} is not supported by this fake server"
             )
-    options = Options(
-        full_document=_unless(given.get("fullDocument"), "default"),
-        before_change=_unless(given.get("fullDocumentBeforeChange"), "off"),
-        after=_resume_place(given),
-        token=given.get("resumeAfter") or given.get("startAfter"),
-        at=given.get("startAtOperationTime"),
-        everything=given.get("allChangesForCluster", False),
-        expanded=given.get("showExpandedEvents", False),
+    options = ChangeStreamOptions(
+        full_document=_unless(fields.get("fullDocument"), "default"),
+        before_change=_unless(fields.get("fullDocumentBeforeChange"), "off"),
+        after=_resume_position(fields),
+        token=fields.get("resumeAfter") or fields.get("startAfter"),
+        at=fields.get("startAtOperationTime"),
+        everything=fields.get("allChangesForCluster", False),
+        expanded=fields.get("showExpandedEvents", False),
     )
     _check_namespace(ns, options)
     return options
@@ -93,8 +94,8 @@ def _unless(mode: str | None, default: str) -> str | None:
     return None if mode == default else mode
 
 
-def _resume_place(given: Mapping[str, Any]) -> Place | None:
-    resume_after, start_after = given.get("resumeAfter"), given.get("startAfter")
+def _resume_position(fields: Mapping[str, Any]) -> StreamPosition | None:
+    resume_after, start_after = fields.get("resumeAfter"), fields.get("startAfter")
     if resume_after is not None and start_after is not None:
         raise CommandError(
             _TWO_TOKENS, "Do not specify both 'resumeAfter' and 'startAfter' in a $changeStream stage"
@@ -102,21 +103,22 @@ def _resume_place(given: Mapping[str, Any]) -> Place | None:
     token = resume_after if resume_after is not None else start_after
     if token is None:
         return None
-    place = ResumeToken.parse(token)
-    if given.get("startAtOperationTime") is not None:
+    position = ResumeToken.parse(token)
+    if fields.get("startAtOperationTime") is not None:
         raise CommandError(
             _TOKEN_AND_TIME, "Only one type of resume option is allowed, but multiple were found"
         )
-    if resume_after is not None and place.invalidates:
+    # Nothing follows an invalidation in the same stream; `startAfter` begins another one behind it.
+    if resume_after is not None and position.invalidates:
         raise CommandError(
             ErrorCode.INVALID_RESUME_TOKEN,
             "Attempting to resume a change stream using 'resumeAfter' is not allowed from an invalidate"
             " notification",
         )
-    return place
+    return position
 
 
-def _check_namespace(ns: Namespace, options: Options) -> None:
+def _check_namespace(ns: Namespace, options: ChangeStreamOptions) -> None:
     whole = ns.collection == "$cmd.aggregate"
     if options.everything and (ns.db != "admin" or not whole):
         raise CommandError(

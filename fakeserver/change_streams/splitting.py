@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Final
 import bson
 
 from fakeserver.change_streams.tokens import ResumeToken
-from fakeserver.sizes import MAX_USER_BYTES, invalid_size
+from fakeserver.storage.sizes import MAX_USER_BYTES, invalid_size
 
 if TYPE_CHECKING:
     from bson import Binary
 
-    from fakeserver.change_streams.tokens import Place
+    from fakeserver.change_streams.tokens import StreamPosition
     from fakeserver.storage.engine import Document
 
 _ROOM_FOR_HEAD: Final = 1024
 
 
 def split(
-    event: Document, place: Place, uuid: Binary | None, *, limit: int = MAX_USER_BYTES
-) -> list[tuple[Place, Document]]:
-    """Return the fragments of an event larger than `limit` bytes, each with its place.
+    event: Document, position: StreamPosition, uuid: Binary | None, *, limit: int = MAX_USER_BYTES
+) -> list[tuple[StreamPosition, Document]]:
+    """Return the fragments of an event larger than `limit` bytes, each with its position.
 
     Top-level fields go whole, in their order, each into the first fragment that has room.
     Raises `CommandError` 10334 for a field that fits into none.
@@ -39,10 +39,10 @@ def split(
             room = limit - _ROOM_FOR_HEAD
         parts[-1][name] = value
         room -= size
-    fragments: list[tuple[Place, Document]] = []
+    fragments: list[tuple[StreamPosition, Document]] = []
     for number, part in enumerate(parts, 1):
-        there = place._replace(fragment=number)
-        head: Document = {"_id": ResumeToken(there, uuid).document}
+        own = position._replace(fragment=number)
+        head: Document = {"_id": ResumeToken(own, uuid).document}
         head["splitEvent"] = {"fragment": number, "of": len(parts)}
-        fragments.append((there, {**head, **part}))
+        fragments.append((own, {**head, **part}))
     return fragments

@@ -1,4 +1,4 @@
-"""A change stream: how far it has read the oplog, and what it hands out next.
+"""A change stream: its position in the oplog, and the events that it returns next.
 
 Nothing here waits: the getMore that finds nothing is called again when the oplog has grown.
 """
@@ -12,19 +12,19 @@ import bson
 from bson import Timestamp
 
 from fakeserver.change_streams.splitting import split
-from fakeserver.change_streams.tokens import Place, ResumeToken
+from fakeserver.change_streams.tokens import ResumeToken, StreamPosition
 from fakeserver.errors import CommandError
-from fakeserver.interrupts import check_for_interrupt
-from fakeserver.sizes import MAX_USER_BYTES, Room, invalid_size
 from fakeserver.storage.printing import show_document
+from fakeserver.storage.sizes import MAX_USER_BYTES, Room, invalid_size
+from fakeserver.waiting.interrupts import check_for_interrupt
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fakeserver.change_streams.events import Event, Teller
-    from fakeserver.oplog import Oplog, OplogEntry, OpTime, Written
+    from fakeserver.change_streams.events import Event, EventMaker
     from fakeserver.storage.engine import Document
+    from fakeserver.storage.oplog import Oplog, OplogEntry, OpTime, Written
 
 
 class Source(Protocol):
@@ -41,9 +41,9 @@ class Source(Protocol):
 
 
 class ChangeStream:
-    """The events after a place, in the oplog's order.
+    """The events after a position, in the oplog's order.
 
-    `after` is the place of the client's `token`, `at` a time to begin with; with neither it begins now.
+    `after` is the position of the client's `token`, `at` a time to begin with; with neither it begins now.
     `transform` is the pipeline after `$changeStream`; `splits` says that it ends with
     `$changeStreamSplitLargeEvent`.
     """
@@ -51,29 +51,36 @@ class ChangeStream:
     def __init__(
         self,
         source: Source,
-        teller: Teller,
+        events: EventMaker,
         *,
-        after: Place | None,
+        after: StreamPosition | None,
         token: Document | None = None,
         at: Timestamp | None,
         transform: Callable[[list[Document]], list[Document]],
         splits: bool,
     ) -> None:
-        """Take the place to begin with. Raises `CommandError` 286 if it is no longer in the oplog."""
+        """Take the position to begin with. Raises `CommandError` 286 if it is no longer in the oplog."""
         self._source = source
-        self._teller = teller
+        self._events = events
         self._transform = transform
         self._splits = splits
-        self._ready: deque[tuple[Place, Document, Document]] = deque()
+        self._ready: deque[tuple[StreamPosition, Document, Document]] = deque()
+        """Events that are made and not returned: a reply was full, or a large event was split."""
         self._closed = False
+        """An invalidation was read. It is the last event, so nothing is read after it."""
         if after is None:
             start = at if at is not None else _next_time(source.visible())
-            after = Place.mark(start)
+            after = StreamPosition.mark(start)
         self._after = after
-        self._expected: Place | None = after.whole if after.is_event else None
+        """The position to begin with: events at it and before are not returned."""
+        self._expected: StreamPosition | None = after.whole if after.is_event else None
+        """The client's event, until it is met. A stream that never meets it began in another history."""
         self._scanned: OpTime | None = None
+        """The last entry that was read, returned or not."""
         self._at = after
+        """The position of `token`, which only grows."""
         self.token: Document = token or ResumeToken(after).document
+        """The token of the last event returned, or a later high-water mark (`postBatchResumeToken`)."""
         self._refuse_lost_history(after)
 
     @property
@@ -84,7 +91,7 @@ class ChangeStream:
     def take(self, limit: int | None) -> list[Document]:
         """Return the next events: at most `limit`, and no more bytes than a reply can hold.
 
-        Raises `CommandError` for an event that cannot be told, and for a place that there never was.
+        Raises `CommandError` for an event that cannot be returned, and for a position that there never was.
         """
         batch: list[Document] = []
         room = Room()
@@ -92,13 +99,15 @@ class ChangeStream:
         unread = deque(self._entries(visible) if limit != 0 and not self._closed else ())
         while limit is None or len(batch) < limit:
             if not self._ready and not self._read(unread):
-                self._advance(Place.mark(visible.timestamp))
+                # Nothing more: the token moves on to the time that was seen, so that a client whose
+                # collection is quiet can resume after the oplog has dropped its last event.
+                self._advance(StreamPosition.mark(visible.timestamp))
                 break
-            place, token, document = self._ready[0]
+            position, token, document = self._ready[0]
             if not room.admits(document):
                 break
             self._ready.popleft()
-            self._at, self.token = place, token
+            self._at, self.token = position, token
             batch.append(document)
         return batch
 
@@ -110,7 +119,29 @@ class ChangeStream:
             check_for_interrupt()
             entry = unread.popleft()
             self._scanned = entry.optime
-            self._tell(entry)
+            for position, written, kind in self._events.positions(entry):
+                if position == self._expected:
+                    self._expected = None
+                # Resumed within a split event: its later fragments are still to be returned.
+                begun = position == self._after.whole and self._after.fragment > 0
+                if self._closed or (position <= self._after and not begun):
+                    continue
+                if self._expected is not None and position > self._expected:
+                    token = ResumeToken(position, written.uuid).document
+                    raise CommandError(
+                        ErrorCode.CHANGE_STREAM_FATAL_ERROR,
+                        f"cannot resume stream; the resume token was not found. {show_document(token)}",
+                    )
+                event = self._events.event(entry, position, written, kind)
+                for document in self._transform([event.document]):
+                    if document.get("_id") != event.token:
+                        # The client could not resume: a pipeline may change every field but this.
+                        raise _changed_id(event, document)
+                    self._enqueue(event, document, written)
+                if not self._ready:
+                    self._advance(position)
+                if kind == "invalidate":
+                    self._closed = True
         return bool(self._ready)
 
     def _entries(self, visible: OpTime) -> list[OplogEntry]:
@@ -125,62 +156,33 @@ class ChangeStream:
             )
         return [entry for entry in oplog.from_time(needed) if entry.optime <= visible]
 
-    def _tell(self, entry: OplogEntry) -> None:
-        for place, written, kind in self._teller.places(entry):
-            if place == self._expected:
-                self._expected = None
-            begun = place == self._after.whole and self._after.fragment > 0
-            if self._closed or (place <= self._after and not begun):
-                continue
-            self._refuse_unknown_place(place, written)
-            self._offer(entry, place, written, kind)
-
-    def _offer(self, entry: OplogEntry, place: Place, written: Written, kind: str) -> None:
-        event = self._teller.event(entry, place, written, kind)
-        for document in self._transform([event.document]):
-            if document.get("_id") != event.token:
-                raise _changed_id(event, document)
-            self._enqueue(event, document, written)
-        if not self._ready:
-            self._advance(place)
-        if kind == "invalidate":
-            self._closed = True
-
     def _enqueue(self, event: Event, document: Document, written: Written) -> None:
         size = len(bson.encode(document))
         if size <= MAX_USER_BYTES:
-            if event.place <= self._after:
+            if event.position <= self._after:
                 raise _no_fragment(event)
-            self._ready.append((event.place, event.token, document))
+            self._ready.append((event.position, event.token, document))
             return
         if not self._splits:
             raise invalid_size(size)
-        for place, fragment in split(document, event.place, written.uuid):
-            if place > self._after:
-                self._ready.append((place, fragment["_id"], fragment))
+        for position, fragment in split(document, event.position, written.uuid):
+            if position > self._after:
+                self._ready.append((position, fragment["_id"], fragment))
 
-    def _advance(self, place: Place) -> None:
-        """Move the token on over what was read and not told; nothing is behind an invalidation."""
-        if place > self._at and not self._closed:
-            self._at, self.token = place, ResumeToken(place).document
+    def _advance(self, position: StreamPosition) -> None:
+        """Move the token on over entries without events; nothing is behind an invalidation."""
+        if position > self._at and not self._closed:
+            self._at, self.token = position, ResumeToken(position).document
 
-    # Places that are no more, or never were.
+    # Positions that are no more, or never were.
 
-    def _refuse_lost_history(self, place: Place) -> None:
+    def _refuse_lost_history(self, position: StreamPosition) -> None:
         forgotten = self._source.oplog.forgotten
-        if forgotten is not None and (place.seconds, place.increment) <= forgotten[:2]:
+        if forgotten is not None and (position.seconds, position.increment) <= forgotten[:2]:
             raise CommandError(
                 ErrorCode.CHANGE_STREAM_HISTORY_LOST,
                 "Resume of change stream was not possible, as the resume point may no longer be in the "
                 "oplog.",
-            )
-
-    def _refuse_unknown_place(self, place: Place, written: Written) -> None:
-        if self._expected is not None and place > self._expected:
-            token = ResumeToken(place, written.uuid).document
-            raise CommandError(
-                ErrorCode.CHANGE_STREAM_FATAL_ERROR,
-                f"cannot resume stream; the resume token was not found. {show_document(token)}",
             )
 
 

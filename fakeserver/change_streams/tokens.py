@@ -1,4 +1,4 @@
-"""Resume tokens: names for the places in a stream of events, which order as the events do."""
+"""Resume tokens: names for the positions in a stream of events, which order as the events do."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _LENGTH: Final = 21
 _LENGTH_WITH_UUID: Final = _LENGTH + len(_UUID) + 16
 
 
-class Place(NamedTuple):
-    """A place in a stream: a time, and the event there.
+class StreamPosition(NamedTuple):
+    """A position in a stream: a time, and the event there.
 
     `kind` is that of an event, or of a high-water mark, which stands ahead of all events of its time;
     `number` counts the changes of one operation; `invalidates` marks the invalidation that a change brings;
@@ -42,12 +42,12 @@ class Place(NamedTuple):
 
     @classmethod
     def mark(cls, timestamp: Timestamp) -> Self:
-        """Return the place ahead of all events of a time."""
+        """Return the position ahead of all events of a time."""
         return cls(timestamp.time, timestamp.inc)
 
     @classmethod
     def event(cls, timestamp: Timestamp, number: int) -> Self:
-        """Return the place of a change's event."""
+        """Return the position of a change's event."""
         return cls(timestamp.time, timestamp.inc, _EVENT, number)
 
     @property
@@ -56,35 +56,37 @@ class Place(NamedTuple):
 
     @property
     def is_event(self) -> bool:
-        """Whether an event stands here."""
+        """Whether an event is at this position."""
         return self.kind == _EVENT
 
     @property
-    def whole(self) -> Place:
-        """The place of the event that this is a fragment of."""
+    def whole(self) -> StreamPosition:
+        """The position of the event that this is a fragment of."""
         return self._replace(fragment=0)
 
 
 @dataclass(frozen=True, slots=True)
 class ResumeToken:
-    """A place as the client gets it; `uuid` is that of the event's collection."""
+    """A position as the client gets it; `uuid` is that of the event's collection."""
 
-    place: Place
+    position: StreamPosition
     uuid: Binary | None = None
 
     @property
     def document(self) -> dict[str, Any]:
         """The token: an event's `_id`, a batch's `postBatchResumeToken`."""
-        place = self.place
-        data = _TIMESTAMP + place.seconds.to_bytes(4, "big") + place.increment.to_bytes(4, "big") + _FORMAT
-        data += bytes([place.kind]) + place.number.to_bytes(4, "big") + bytes([place.invalidates])
-        data += place.fragment.to_bytes(2, "big")
+        position = self.position
+        data = (
+            _TIMESTAMP + position.seconds.to_bytes(4, "big") + position.increment.to_bytes(4, "big") + _FORMAT
+        )
+        data += bytes([position.kind]) + position.number.to_bytes(4, "big") + bytes([position.invalidates])
+        data += position.fragment.to_bytes(2, "big")
         data += _UUID + self.uuid if self.uuid is not None else b""
         return {"_data": (data + _END).hex().upper()}
 
     @classmethod
-    def parse(cls, document: dict[str, Any]) -> Place:
-        """Return the place that a client's token names.
+    def parse(cls, document: dict[str, Any]) -> StreamPosition:
+        """Return the position that a client's token names.
 
         Raises `CommandError` 40647, 9 FailedToParse or 260 InvalidResumeToken for what is no token of ours.
         """
@@ -101,11 +103,18 @@ class ResumeToken:
             raise CommandError(
                 ErrorCode.FAILED_TO_PARSE, "resume token string was not a valid hex string"
             ) from None
-        if not _is_token(data):
+        if not (
+            len(data) in {_LENGTH, _LENGTH_WITH_UUID}
+            and data[:1] == _TIMESTAMP
+            and data[9:12] == _FORMAT
+            and data[12] in {_HIGH_WATER_MARK, _EVENT}
+            and data[17] in {0, 1}
+            and data[-1:] == _END
+        ):
             raise CommandError(
                 ErrorCode.INVALID_RESUME_TOKEN, f"Bad resume token: {text!r} was not made by this server"
             )
-        return Place(
+        return StreamPosition(
             int.from_bytes(data[1:5], "big"),
             int.from_bytes(data[5:9], "big"),
             data[12],
@@ -113,14 +122,3 @@ class ResumeToken:
             bool(data[17]),
             int.from_bytes(data[18:20], "big"),
         )
-
-
-def _is_token(data: bytes) -> bool:
-    return (
-        len(data) in {_LENGTH, _LENGTH_WITH_UUID}
-        and data[:1] == _TIMESTAMP
-        and data[9:12] == _FORMAT
-        and data[12] in {_HIGH_WATER_MARK, _EVENT}
-        and data[17] in {0, 1}
-        and data[-1:] == _END
-    )

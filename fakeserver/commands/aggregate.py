@@ -1,4 +1,24 @@
-"""The aggregate command."""
+"""The aggregate command: a pipeline over a collection, a view or a database.
+
+Behaviour: The pipeline is checked before anything is read, in this order: stages of a later release (40324);
+stages out of position (40602 behind the first, 40601 before the last, 73 for a database where a collection is
+needed, or the reverse); `$match` conditions that only find takes; stages outside API version 1 under
+`apiStrict` (323); a read concern that a stage cannot have (72); `explain` with a write concern (9); stages
+that no transaction may hold (263); a missing `cursor` (9). A stage that no release knows is found after these
+(40324), when the pipeline is compiled. A pipeline that begins with `$changeStream` becomes a cursor of its
+own kind (see the change streams module). `$out` and `$merge` write after all other stages have ended, and
+wait while an open transaction uses their target.
+
+Versions: `let` since 5.0; `collectionUUID` and `encryptionInformation` since 6.0; `includeQueryStatsMetrics`
+since 8.2. `$unionWith` since 4.4; `$setWindowFields` since 5.0; `$densify`, `$documents` and `$fill` since
+6.0; `$changeStreamSplitLargeEvent`, `$listSearchIndexes` and `$vectorSearch` since 7.0. Until 4.4 unknown
+fields and wrong types are refused in the words of the parser of that time; in 4.2 `comment` must be a string.
+
+Not modelled: The whole pipeline runs when the cursor is opened; a server computes batch by batch, so that a
+later getMore there sees later writes and can fail. A mongos runs the pipeline itself, without a part for the
+shards. `exchange`, `needsMerge`, `fromMongos`, `runtimeConstants`, `encryptionInformation` and
+`includeQueryStatsMetrics` are accepted and have no effect. docs/STORAGE.md lists the stages that are missing.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +27,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.commands import local_collections, output_stages, source_stages
 from fakeserver.commands.change_streams import open_stream
-from fakeserver.commands.cursors import Cursor, first_batch
+from fakeserver.commands.context import check_uuid
+from fakeserver.commands.cursors import first_batch
 from fakeserver.commands.explain import explain_aggregate
 from fakeserver.commands.match_rules import check_matches
-from fakeserver.commands.reading import (
-    check_hint,
-    check_uuid,
-    indexed_reader,
-    query_of,
-    reader,
-    snapshot_time,
-)
-from fakeserver.commands.table import CommandTable, Reply, first_argument
+from fakeserver.commands.reading import check_hint, indexed_reader, query_of, reader, snapshot_time
 from fakeserver.errors import CommandError
-from fakeserver.features import STAGES
-from fakeserver.idl import Field, Fields
-from fakeserver.stages.read_concern import read_concern_not_supported
+from fakeserver.idl.command_table import CommandTable, Reply
+from fakeserver.idl.features import STAGES
+from fakeserver.idl.fields import Field, Fields, first_argument
+from fakeserver.idl.read_concern import read_concern_not_supported
+from fakeserver.sessions.cursors import Cursor
 from fakeserver.storage.engine import Namespace
+from fakeserver.storage.pipeline_stages import compile_pipeline, stage_name, unrecognized_stage
 from fakeserver.storage.scope import Scope
-from fakeserver.storage.stages import compile_pipeline, stage_name, unrecognized_stage
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -74,6 +89,8 @@ def aggregate(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     target = first_argument(request)
     ns = Namespace(ctx.db, target if type(target) is str else _WHOLE_DATABASE)
     pipeline: Pipeline = request["pipeline"]
+    # A server parses the pipeline before it looks at the collection: what is wrong with a stage is reported
+    # even where the collection is missing or a view.
     names = [stage_name(stage) for stage in pipeline]
     _check_known(names, ctx.node.profile.max_wire_version)
     _check_order(names, whole_database=type(target) is not str)
@@ -95,6 +112,7 @@ def aggregate(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         if names and names[-1] in output_stages.NAMES
         else None
     )
+    # All results exist before the first is written: a pipeline that reads its own target sees it unchanged.
     documents = run(ctx, ns, request, pipeline if output is None else pipeline[:-1])
     if output is not None:
         if ctx.node.transactions.blocks([str(output.target)]):
@@ -121,11 +139,12 @@ def run(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], pipeline
     engine = ctx.catalog.engine
     if first in source_stages.SOURCES:
         variables = {**(options.let or {}), "NOW": options.now}
+        # Compiled before the source runs: an error in a later stage comes before one of the source.
         compile_pipeline(pipeline[1:], Scope(variables=variables, read=options.read, scripts=options.scripts))
         documents = source_stages.SOURCES[first](ctx, ns, pipeline[0][first])
         return engine.aggregate(source, pipeline[1:], options=options, documents=documents)
-    held = local_collections.documents_of(ctx, source)
-    return engine.aggregate(source, [*view, *pipeline], options=options, documents=held)
+    unstored = local_collections.documents_of(ctx, source)
+    return engine.aggregate(source, [*view, *pipeline], options=options, documents=unstored)
 
 
 def _check_known(names: Sequence[str], wire_version: int) -> None:
@@ -135,15 +154,13 @@ def _check_known(names: Sequence[str], wire_version: int) -> None:
 
 
 def _check_order(names: Sequence[str], *, whole_database: bool) -> None:
-    for place, name in enumerate(names):
-        if place and name in source_stages.FIRST_ONLY:
+    for index, name in enumerate(names):
+        if index and name in source_stages.FIRST_ONLY:
             raise CommandError(_FIRST_ONLY, f"{name} is only valid as the first stage in a pipeline")
-        if place < len(names) - 1 and name in output_stages.NAMES:
+        if index < len(names) - 1 and name in output_stages.NAMES:
             raise CommandError(_LAST_ONLY, f"{name} can only be the final stage in the pipeline")
     first = names[0] if names else ""
     if whole_database and first not in source_stages.ON_DATABASE:
-        if first.startswith("$") and first not in source_stages.FIRST_ONLY:
-            compile_pipeline([], Scope())
         raise CommandError(
             ErrorCode.INVALID_NAMESPACE,
             f"{{aggregate: 1}} is not valid for '{first}'; a collection is required."

@@ -1,10 +1,19 @@
-"""The commands that exist to test API versions, where test commands are enabled."""
+"""The commands for tests of API versions: deprecated ones, and a new one.
+
+Behaviour: Each answers ok. What they are for is decided before they run: under `apiStrict` a command outside
+the declared version is refused with 323, under `apiDeprecationErrors` a deprecated one with 324. They exist
+where `enableTestCommands` is on, and version 2 can be declared where `acceptApiVersion2` is on too.
+
+Versions: Since 5.0, the first release that knows API versions.
+
+Not modelled: `testRemoval` and `testVersions1And2`, the other two commands that a server has for this.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fakeserver.commands.table import CommandTable, Reply
+from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.profile import WIRE_50
 
 if TYPE_CHECKING:

@@ -1,8 +1,18 @@
-"""The commands of authentication: SASL with SCRAM, client certificates, logout.
+"""The commands for authentication: SASL with SCRAM, client certificates, logout.
 
-Behaviour: `Authentication` of the driver specifications; every failure is the same error to the client.
-Versions: getnonce until 6.0.
-Not modelled: PLAIN, GSSAPI, MONGODB-AWS and MONGODB-OIDC, which answer as mechanisms that are not enabled.
+Behaviour: `saslStart` begins a conversation, of which a connection has one at a time (its id is 1), and drops
+an earlier one; `saslContinue` takes it further and, at its end, logs the user in. `authenticate` logs in the
+user of `$external` that is the subject of the client's certificate. hello's `speculativeAuthenticate` runs
+the same functions and leaves any failure out of its reply. A client is not told why it failed
+(Authentication: every failure is 18 AuthenticationFailed), but for 17 (the conversation is out of step), 334
+(the mechanism is not enabled, or the user has no password for it) and, of `authenticate`, 2 (another
+mechanism).
+
+Versions: `getnonce` until 6.0.
+
+Not modelled: PLAIN, GSSAPI, MONGODB-AWS and MONGODB-OIDC, which answer as mechanisms that are not enabled
+(334); with them, sessions that expire and have to authenticate again (391). The delay that a server may put
+before the answer to a failure. A payload that is text is taken as it is; a server takes it for base64.
 """
 
 from __future__ import annotations
@@ -11,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.access.scram import MECHANISMS, ScramConversation, failed, skips_empty_exchange
 from fakeserver.access.users import EXTERNAL
-from fakeserver.commands.table import CommandTable, Reply
 from fakeserver.errors import CommandError
-from fakeserver.idl import Field, Fields
+from fakeserver.idl.command_table import CommandTable, Reply
+from fakeserver.idl.fields import Field, Fields
 from fakeserver.profile import WIRE_60
 from mongowire.codes import ErrorCode
 
@@ -32,7 +42,7 @@ _SASL_START: Final = Fields.of(
     strict=False,
 )
 _PASSED_ON: Final = frozenset({ErrorCode.PROTOCOL_ERROR, ErrorCode.MECHANISM_UNAVAILABLE})
-"""The only failures that a client is told apart."""
+"""The only failures that a client can tell from others: they say nothing of users or passwords."""
 
 
 @table.command("saslStart", kind="internal", requires_auth=False, fields=_SASL_START)
@@ -44,6 +54,7 @@ def sasl_start(ctx: CommandContext, command: dict[str, Any]) -> Reply:
 def start_conversation(ctx: CommandContext, command: dict[str, Any], db: str) -> Reply:
     """Answer `saslStart`, also a speculative one. Raises `CommandError` 17, 18 or 334."""
     mechanism = command["mechanism"]
+    # A client may give up a conversation and begin anew; a server keeps one for each connection.
     ctx.connection.identity.conversation = None
     if mechanism not in ctx.node.parameters["authenticationMechanisms"] or mechanism not in MECHANISMS:
         raise CommandError(
@@ -71,8 +82,9 @@ def start_conversation(ctx: CommandContext, command: dict[str, Any], db: str) ->
     ),
 )
 def sasl_continue(ctx: CommandContext, command: dict[str, Any]) -> Reply:
-    """Go on with a SASL conversation."""
+    """Continue a SASL conversation."""
     identity = ctx.connection.identity
+    # Taken out first: whatever fails below has ended the conversation, and no step can be tried twice.
     conversation, identity.conversation = identity.conversation, None
     if conversation is None:
         raise CommandError(ErrorCode.PROTOCOL_ERROR, "No SASL session state found")
@@ -104,6 +116,7 @@ def authenticate_by_certificate(ctx: CommandContext, command: dict[str, Any]) ->
             ErrorCode.BAD_VALUE,
             f"Auth mechanism not specified or unsupported: {command.get('mechanism', '')}",
         )
+    # Drivers may leave the user out since 3.4; one that they name must be the certificate's all the same.
     subject = ctx.connection.certificate_subject
     named = command.get("user", subject)
     user = None if subject is None or named != subject else ctx.node.users.find(subject, EXTERNAL)
@@ -116,7 +129,7 @@ def authenticate_by_certificate(ctx: CommandContext, command: dict[str, Any]) ->
 
 @table.command("logout", kind="internal", requires_auth=False)
 def logout(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
-    """Forget who the client is."""
+    """Log the client out of a database."""
     ctx.connection.identity.log_out(ctx.db)
     return {}
 
@@ -129,6 +142,7 @@ def getnonce(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
 
 def speculate(ctx: CommandContext, attempt: dict[str, Any]) -> Reply | None:
     """Return the answer to a hello's `speculativeAuthenticate`, None for one that fails for any reason."""
+    # A speculative attempt names its database in `db`, because hello runs on another; X.509 may leave it out.
     db = attempt.get("db", EXTERNAL if attempt.get("mechanism") == _X509 else None)
     if type(db) is not str:
         return None
@@ -139,6 +153,7 @@ def speculate(ctx: CommandContext, attempt: dict[str, Any]) -> Reply | None:
             return start_conversation(ctx, fields, db)
         return authenticate_by_certificate(ctx, fields)
     except CommandError:
+        # Left out of hello's reply: the client then authenticates in the ordinary way, and learns why.
         return None
 
 

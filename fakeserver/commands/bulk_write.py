@@ -1,4 +1,18 @@
-"""The bulkWrite command: writes to many collections at once, their results handed out by a cursor."""
+"""The bulkWrite command: writes to many collections at once, whose results a cursor returns.
+
+Behaviour: All of the command is checked before the first write: from 1 to 100,000 operations (16), then each
+operation's kind and fields, then each namespace of `nsInfo` (73) and its UUID (361), then each operation's
+index into `nsInfo` (2). Operations then run one after another as statements of insert, update and delete do;
+an ordered command, or one in a transaction, stops at its first error. Errors of operations leave `ok` at 1
+and are counted in `nErrors`; interruptions and state changes end the command. The results are documents of a
+cursor over `admin.$cmd.bulkWrite`, with `errorsOnly` those of failed operations alone; one batch holds all
+that 16 MB hold unless `cursor.batchSize` is smaller.
+
+Versions: The command exists since 8.0, `bypassEmptyTsReplacement` since 8.2.
+
+Not modelled: A mongos does not divide the operations by shard. `encryptionInformation`,
+`isTimeseriesNamespace`, `upsertSupplied` and `sampleId` are accepted and have no effect.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +22,14 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import Int64
 
 from fakeserver.commands import delete, insert, update
-from fakeserver.commands.cursors import Cursor, first_batch
-from fakeserver.commands.reading import check_uuid
-from fakeserver.commands.statements import Batch, numbered
-from fakeserver.commands.table import CommandTable, Reply
+from fakeserver.commands.context import check_uuid
+from fakeserver.commands.cursors import first_batch
+from fakeserver.commands.writing import Batch, numbered
 from fakeserver.errors import CommandError
-from fakeserver.idl import Field, Fields
+from fakeserver.idl.command_table import CommandTable, Reply
+from fakeserver.idl.fields import Field, Fields
 from fakeserver.profile import WIRE_80
+from fakeserver.sessions.cursors import Cursor
 from fakeserver.storage.engine import Namespace
 from fakeserver.storage.printing import show_document
 from mongowire.codes import ErrorCode
@@ -91,6 +106,7 @@ def bulk_write(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Insert, update and delete documents in many collections."""
     operations: Sequence[dict[str, Any]] = request["ops"]
     batch = Batch.of(ctx, request, len(operations))
+    # Everything is checked before the first operation runs: a command that cannot be read writes nothing.
     kinds = [_kind(operation) for _, operation in numbered(operations)]
     targets = [_target(ctx, info) for info in request["nsInfo"]]
     for _, (kind, operation) in numbered(zip(kinds, operations, strict=True)):
@@ -168,6 +184,7 @@ _RUN: Final[dict[str, Callable[[Batch, int, Namespace, Mapping[str, Any], Any], 
 def _result(batch: Batch, index: int, kind: str, done: Document | None, counts: Counter[str]) -> Document:
     """Return an operation's element of the results, and count what it did."""
     if done is None:
+        # The reply counts the operation as failed and stays ok; `idx` stands where a write error has `index`.
         error = {name: value for name, value in batch.errors[-1].items() if name != "index"}
         counts["nErrors"] += 1
         result = {"ok": 0.0, "idx": index, **error, "n": 0}
@@ -177,6 +194,7 @@ def _result(batch: Batch, index: int, kind: str, done: Document | None, counts: 
     elif kind == "delete":
         counts["nDeleted"] += done["n"]
     else:
+        # An upsert matched nothing: CRUD's matchedCount leaves it out, unlike the `n` of an update command.
         counts["nUpserted" if "upserted" in done else "nMatched"] += done["n"]
         counts["nModified"] += done["nModified"]
     return {"ok": 1.0, "idx": index, **done}

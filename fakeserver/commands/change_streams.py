@@ -1,4 +1,11 @@
-"""Opening a change stream: the aggregate whose first stage is `$changeStream`."""
+"""The opening of a change stream: an aggregate whose first stage is `$changeStream`.
+
+The deployment must be a replica set or a cluster (40573). The read concern is majority or none, and the
+stream ends at the last operation that a majority and this member have, so no event is ever taken back. A
+stage that is not allowed behind `$changeStream` is refused with 20, but only once the whole pipeline has
+compiled, as a server does; `$changeStreamSplitLargeEvent` is the last (7182802). Errors have the executor's
+prefix, because drivers decide by the code alone and people read the text.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +13,16 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.change_streams.events import Teller, Watched
+from fakeserver.change_streams.events import EventMaker, Watched
 from fakeserver.change_streams.options import parse
 from fakeserver.change_streams.stream import ChangeStream
-from fakeserver.commands.cursors import Cursor, first_batch
+from fakeserver.commands.cursors import first_batch
 from fakeserver.errors import CommandError
+from fakeserver.sessions.cursors import Cursor
 from fakeserver.storage.collation import fold_of
 from fakeserver.storage.engine import Namespace, Query
+from fakeserver.storage.pipeline_stages import compile_pipeline, stage_name
 from fakeserver.storage.scope import Scope
-from fakeserver.storage.stages import compile_pipeline, stage_name
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -22,12 +30,11 @@ if TYPE_CHECKING:
 
     from bson import Binary
 
-    from fakeserver.change_streams.options import Options
     from fakeserver.commands.context import CommandContext
-    from fakeserver.commands.table import Reply
-    from fakeserver.node import Node
-    from fakeserver.oplog import Oplog, OpTime
+    from fakeserver.deployment.node import Node
+    from fakeserver.idl.command_table import Reply
     from fakeserver.storage.engine import Document
+    from fakeserver.storage.oplog import Oplog, OpTime
 
 SPLIT: Final = "$changeStreamSplitLargeEvent"
 _NEEDS_SET: Final = 40573
@@ -39,7 +46,7 @@ _ALLOWED: Final = frozenset({
 
 @dataclass(slots=True, eq=False)
 class ChangeStreamCursor(Cursor):
-    """A cursor over a change stream: it tells how far it has read, and ends with an invalidation alone."""
+    """A cursor over a change stream: each batch has a resume token, and only an invalidation ends it."""
 
     stream: ChangeStream | None = None
 
@@ -53,7 +60,7 @@ class ChangeStreamCursor(Cursor):
 
     @property
     def is_change_stream(self) -> bool:
-        """Whether it tells of changes: it does."""
+        """Whether it is a change stream: it is."""
         return True
 
     @property
@@ -79,7 +86,7 @@ class MemberSource:
         return self.node.oplog
 
     def visible(self) -> OpTime:
-        """Return the last operation that a majority has, and this member."""
+        """Return the last operation that a majority and this member have."""
         return min(self.node.cluster.majority(), self.node.applied)
 
 
@@ -91,13 +98,17 @@ def open_stream(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], 
     pipeline: Sequence[Mapping[str, Any]] = request["pipeline"]
     options = parse(pipeline[0]["$changeStream"], ns, ctx.node.profile.max_wire_version)
     _check_target(ctx, ns)
-    teller = Teller(_watched(ns, options), options, _looker_up(ctx.node), ctx.node.profile.max_wire_version)
+    name = None if ns.collection == "$cmd.aggregate" else ns.collection
+    watched = Watched() if options.everything else Watched(ns.db, name)
+    release = ctx.node.profile.max_wire_version
+    events = EventMaker(watched, options, _looker_up(ctx.node), release)
     transform, splits = _transform(ctx, request, pipeline[1:])
-    ctx.request.tails_change_stream = True
+    # From here on errors are those of a change stream, which have labels of their own.
+    ctx.request.execution.tails_change_stream = True
     try:
         stream = ChangeStream(
             MemberSource(ctx.node),
-            teller,
+            events,
             after=options.after,
             token=options.token,
             at=options.at,
@@ -135,15 +146,10 @@ def _check_target(ctx: CommandContext, ns: Namespace) -> None:
         )
 
 
-def _watched(ns: Namespace, options: Options) -> Watched:
-    if options.everything:
-        return Watched()
-    return Watched(ns.db, None if ns.collection == "$cmd.aggregate" else ns.collection)
-
-
 def _looker_up(node: Node) -> Callable[[Namespace, Binary | None, Any], Document | None]:
     def look_up(ns: Namespace, uuid: Binary | None, key: Any) -> Document | None:
         collection = node.catalog.get(ns)
+        # updateLookup finds the document of today, but not one of another collection that has the name now.
         if collection is None or collection.uuid != uuid:
             return None
         found = node.catalog.engine.find(ns, Query({"_id": {"$eq": key}}, limit=1))
@@ -163,6 +169,7 @@ def _transform(
     variables = {**(request.get("let") or {}), "NOW": ctx.utc()}
     scope = Scope(fold=fold_of(request.get("collation")), variables=variables)
     run = compile_pipeline([stage for stage in stages if SPLIT not in stage], scope)
+    # After the compilation: a stage that is unknown, or malformed, is reported as that.
     for name in names:
         if name not in _ALLOWED:
             raise CommandError(

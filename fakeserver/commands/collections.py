@@ -1,4 +1,24 @@
-"""Making, changing, renaming, dropping and listing collections and views."""
+"""The commands for collections and views: make, rename, drop and list them.
+
+Behaviour: `create` checks the options (72), then what a transaction may not make (263), then the name: a
+collection that exists with the same options is no error outside a transaction, any other is refused with 48.
+A transaction compares no options, and fails with 48. `drop` answers ok for a collection that is not there,
+and has open cursors answer 175 QueryPlanKilled. `renameCollection` refuses names that are incomplete (73) or
+equal (20), a source that is missing (26) or a view (166), and a target that exists (48) without `dropTarget`.
+drop and renameCollection wait until no open transaction uses the collection. listCollections is sorted by
+name; `system.views` ends the list of a database that has views; `authorizedCollections` leaves out what the
+client has no privilege on.
+
+Versions: `create` in a transaction since 4.4. Its `timeseries` and `expireAfterSeconds` since 5.0;
+`clusteredIndex`, `changeStreamPreAndPostImages` and `encryptedFields` since 6.0. `collectionUUID` of drop and
+renameCollection since 6.0. `create` refuses unknown fields with 72 in 4.2.
+
+Not modelled: A drop of a missing collection is ok in every release; servers before 7.0 answer 26. A rename
+leaves open cursors alone, and neither checks `collectionUUID` nor compares a `dropTarget` that is a UUID.
+`storageEngine`, `indexOptionDefaults` and `encryptedFields` are kept and shown, and have no other effect;
+`autoIndexId`, `idIndex`, `temp`, `flags`, `stayTemp` and `includePendingDrops` have none at all.
+`system.views` holds no documents; a time series has no collection of buckets.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +26,24 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.access.privileges import Resource
-from fakeserver.catalog import matching
-from fakeserver.commands.cursors import Cursor, first_batch
-from fakeserver.commands.reading import check_uuid, namespace
-from fakeserver.commands.table import CommandTable, Reply, first_argument
+from fakeserver.commands.context import check_uuid, namespace
+from fakeserver.commands.cursors import first_batch
 from fakeserver.errors import CommandError
-from fakeserver.idl import Field, Fields
+from fakeserver.idl.command_table import CommandTable, Reply
+from fakeserver.idl.fields import Field, Fields, first_argument
+from fakeserver.sessions.cursors import Cursor
+from fakeserver.storage.catalog import matching
 from fakeserver.storage.engine import Namespace
+from fakeserver.storage.pipeline_stages import compile_pipeline
 from fakeserver.storage.printing import show_document
 from fakeserver.storage.scope import Scope
-from fakeserver.storage.stages import compile_pipeline
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bson import Binary
-
-    from fakeserver.catalog import Collection
     from fakeserver.commands.context import CommandContext
+    from fakeserver.storage.catalog import Collection
     from fakeserver.storage.engine import Document
 
 table = CommandTable()
@@ -97,6 +116,7 @@ def create(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     if existing is not None:
         if ctx.in_transaction:
             raise _existing_in_transaction(existing)
+        # Creating what is there, with equal options, is idempotent, so a client may repeat it after an error.
         if _asked(existing.options) == _asked(options):
             return {}
         kind = "view" if existing.is_view else "namespace"
@@ -174,7 +194,9 @@ def drop(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     if dropped is None:
         return {}
     dropped_collection(ctx, dropped)
-    _end_cursors(ctx, ns, dropped.uuid)
+    shown = f'UUID("{dropped.uuid.as_uuid()}")' if dropped.uuid is not None else ""
+    # A cursor learns of it at its next getMore. Change streams live on: they have an event for it.
+    ctx.cursors.invalidate(ns, CommandError(ErrorCode.QUERY_PLAN_KILLED, f"collection dropped. UUID {shown}"))
     reply: Reply = {} if dropped.is_view else {"nIndexesWas": len(dropped.indexes)}
     return {**reply, "ns": str(ns)}
 
@@ -185,12 +207,6 @@ def dropped_collection(ctx: CommandContext, collection: Collection) -> None:
     ctx.command_applied(
         collection.ns.db, {"drop": collection.ns.collection}, uuid=collection.uuid, detail=detail
     )
-
-
-def _end_cursors(ctx: CommandContext, ns: Namespace, uuid: Binary | None) -> None:
-    shown = f'UUID("{uuid.as_uuid()}")' if uuid is not None else ""
-    error = CommandError(ErrorCode.QUERY_PLAN_KILLED, f"collection dropped. UUID {shown}")
-    ctx.cursors.invalidate(ns, error)
 
 
 @table.command(
@@ -223,6 +239,7 @@ def rename_collection(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     if replaced is not None:
         if not request.get("dropTarget"):
             raise CommandError(ErrorCode.NAMESPACE_EXISTS, "target namespace exists")
+        # One entry of the oplog tells of both: the drop is part of the rename, and no reader sees a gap.
         ctx.catalog.drop(target)
     ctx.catalog.rename(source, target)
     entry: Document = {"renameCollection": str(source), "to": str(target), "stayTemp": False}
@@ -246,9 +263,10 @@ def rename_collection(ctx: CommandContext, request: dict[str, Any]) -> Reply:
 )
 def list_collections(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Return the collections and views of a database."""
-    held = ctx.catalog.collections(ctx.db)
-    described = [each.describe() for each in held]
-    if any(each.is_view for each in held):
+    collections = ctx.catalog.collections(ctx.db)
+    described = [each.describe() for each in collections]
+    # A server keeps the definitions of views in a collection, which it makes with the first view.
+    if any(each.is_view for each in collections):
         described.append(
             {"name": "system.views", "type": "collection", "options": {}, "info": {"readOnly": False}}
         )

@@ -1,4 +1,9 @@
-"""What a command's handler may touch."""
+"""The value that a command's handler works with: its server, its client, its data, its time.
+
+A handler is a function of this context and the command. It never waits: where it must, it raises `Park`, and
+the same context is called again later. What statements of the earlier calls came to is kept in it, so that
+nothing is done twice.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +15,9 @@ from bson import Timestamp
 
 from fakeserver.commands.scripting import Scripts
 from fakeserver.errors import CommandError, WriteError
-from fakeserver.oplog import Written
+from fakeserver.idl.fields import first_argument
 from fakeserver.storage.engine import Changed, Namespace
+from fakeserver.storage.oplog import Written
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -19,14 +25,14 @@ if TYPE_CHECKING:
 
     from bson import Binary, ObjectId
 
+    from fakeserver.access.connection_state import ConnectionState
     from fakeserver.access.privileges import Privileges
-    from fakeserver.catalog import Catalog, Collection
-    from fakeserver.commands.cursors import CursorStore
-    from fakeserver.connection_state import ConnectionState
-    from fakeserver.node import Node
-    from fakeserver.request import RequestContext
+    from fakeserver.deployment.node import Node
+    from fakeserver.request.context import RequestContext
+    from fakeserver.sessions.cursors import CursorStore
+    from fakeserver.sessions.transactions import Transaction
+    from fakeserver.storage.catalog import Catalog, Collection
     from fakeserver.storage.engine import Document
-    from fakeserver.transactions import Transaction
 
 
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 -- BSON dates are decoded as naive UTC
@@ -73,16 +79,16 @@ class CommandContext:
     cursor_checked_out: bool = False
     transaction: Transaction | None = None
     finished: dict[int, Any] = field(default_factory=dict)
-    """What statements came to that ran before the command had to wait, for a transaction or for a script."""
+    """The results and errors of statements that ran before the command had to wait."""
     changes: int = 0
-    """How many documents the statement has changed that runs, before the command had to wait among them."""
+    """Documents that the running statement has changed, those before the command had to wait included."""
     updated: dict[Hashable, Changed] = field(default_factory=dict)
-    """What it has done of an update of many documents, which another run leaves alone (`Update.done`)."""
+    """The changes of an update of many documents, which another run does not repeat (`Update.done`)."""
     _scripts: Scripts | None = None
 
     @property
     def scripts(self) -> Scripts:
-        """What runs the command's JavaScript."""
+        """The runner of the command's JavaScript."""
         if self._scripts is None:
             self._scripts = Scripts(self)
         return self._scripts
@@ -191,7 +197,7 @@ class CommandContext:
             )
 
     def waits(self) -> Exception:
-        """Return what has a plain command called again when a transaction ends, or fail at its deadline."""
+        """Return the exception that has a command run again when a transaction ends, or at its deadline."""
         return self.node.transactions.wait(self.now, self.request.deadline)
 
     def collection_created(self, collection: Collection) -> None:
@@ -204,7 +210,7 @@ class CommandContext:
 
     @property
     def privileges(self) -> Privileges | None:
-        """What the client may do; None where there is no access control."""
+        """The privileges of the client; None where there is no access control."""
         node = self.node
         if not node.auth:
             return None
@@ -222,18 +228,18 @@ class CommandContext:
 
     @property
     def time_left(self) -> float | None:
-        """What is left of the command's time limit, in seconds; None without one."""
+        """The rest of the command's time limit in seconds; None without one."""
         deadline = self.request.deadline
         return None if deadline is None else max(deadline - self.now, 0.0)
 
     def wait_until(self, seconds: float) -> float:
         """Return the end of a wait that began when the command first asked for it.
 
-        What held the command back before, such as a fail point, does not count.
+        What delayed the command before, such as a fail point, does not count.
         """
-        if self.request.waits_until is None:
-            self.request.waits_until = self.now + seconds
-        return self.request.waits_until
+        if self.request.execution.waits_until is None:
+            self.request.execution.waits_until = self.now + seconds
+        return self.request.execution.waits_until
 
     def check_out_cursor(self) -> None:
         """Give `failGetMoreAfterCursorCheckout` its chance, once a getMore has its cursor.
@@ -245,7 +251,29 @@ class CommandContext:
         self.cursor_checked_out = True
         fail_points = self.node.fail_points
         if fail_points.active:
-            failure = fail_points.get_more_failure(self.node.target_of(self.request))
+            failure = fail_points.get_more_failure(self.request.fail_point_target(self.node))
             if failure is not None:
-                self.request.rewrites_state_changes = False
+                self.request.faults.rewrites_state_changes = False
                 raise failure
+
+
+def namespace(ctx: CommandContext, request: Mapping[str, Any]) -> Namespace:
+    """Return the namespace that a command's first field names."""
+    return Namespace(ctx.db, str(first_argument(request)))
+
+
+def check_uuid(request: Mapping[str, Any], ns: Namespace, collection: Collection | None) -> None:
+    """Refuse a `collectionUUID` that is not the collection's. Raises `CommandError` 361."""
+    wanted = request.get("collectionUUID")
+    if wanted is None or (collection is not None and collection.uuid == wanted):
+        return
+    raise CommandError(
+        ErrorCode.COLLECTION_UUID_MISMATCH,
+        "Collection UUID does not match that specified",
+        extra={
+            "db": ns.db,
+            "collectionUUID": wanted,
+            "expectedCollection": ns.collection,
+            "actualCollection": None,
+        },
+    )

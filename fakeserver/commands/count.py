@@ -1,13 +1,28 @@
-"""The count command."""
+"""The count command: how many documents match a filter.
+
+Behaviour: Without a filter and a hint the number is that of the collection's documents; with one, the
+documents are found and counted. A view is counted by its pipeline. A negative `limit` means its absolute
+value, 0 means all; a limit that is no integer is refused with 9, the least 64-bit integer, which has no
+opposite, with 2. No transaction may hold it (263 says what to use instead).
+
+Versions: `mirrored` since 4.4; `collectionUUID` and `encryptionInformation` since 6.0;
+`includeQueryStatsMetrics` since 8.2. Until 4.4 `comment` must be a string.
+
+Not modelled: The number without a filter is exact; a server's may be off after a crash, and on a sharded
+cluster counts orphans. `mirrored`, `encryptionInformation` and `includeQueryStatsMetrics` are accepted and
+have no effect.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fakeserver.commands.reading import check_hint, check_uuid, namespace, query_of, reader
-from fakeserver.commands.table import CommandTable, Reply
+from fakeserver.commands import local_collections
+from fakeserver.commands.context import check_uuid, namespace
+from fakeserver.commands.reading import check_hint, query_of, reader
 from fakeserver.errors import CommandError
-from fakeserver.idl import Field, Fields
+from fakeserver.idl.command_table import CommandTable, Reply
+from fakeserver.idl.fields import Field, Fields
 from fakeserver.storage.printing import show
 from fakeserver.storage.values import INT64_MIN, not_an_integer, whole
 from mongowire.codes import ErrorCode
@@ -54,15 +69,22 @@ def limit_of(request: Mapping[str, Any]) -> int:
 def count(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Return how many documents match a filter."""
     ns = namespace(ctx, request)
-    check_uuid(request, ns, ctx.catalog.get(ns))
-    source, view, collection = ctx.catalog.resolve(ns)
     engine, wanted = ctx.catalog.engine, request.get("query") or {}
     skip, limit = request.get("skip", 0), limit_of(request)
+    unstored = local_collections.documents_of(ctx, ns, wanted)
+    if unstored is not None:
+        options = query_of(ctx, request, None, read=reader(ctx, ctx.db))
+        found = engine.aggregate(ns, [{"$match": wanted}], options=options, documents=unstored)
+        return {"n": len(found[skip : skip + limit if limit else None])}
+    check_uuid(request, ns, ctx.catalog.get(ns))
+    source, view, collection = ctx.catalog.resolve(ns)
+    # A view has no number of its own: the pipeline is run, then skip and limit are applied to its results.
     if view:
         options = query_of(ctx, request, collection, read=reader(ctx, ctx.db))
         found = engine.aggregate(source, [*view, {"$match": wanted}], options=options)
         return {"n": len(found[skip : skip + limit if limit else None])}
     hint = check_hint(collection, request.get("hint"), ns, wanted)
+    # The number that is kept with the collection, as in a server's fast count; a hint asks for a scan.
     if not wanted and hint is None:
         total = max(engine.stats(source).count - skip, 0)
         return {"n": min(total, limit) if limit else total}

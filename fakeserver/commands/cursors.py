@@ -1,180 +1,66 @@
-"""Cursors: results handed out in batches, and the commands getMore and killCursors."""
+"""The commands getMore and killCursors: results in batches, which cursors keep.
+
+Behaviour: find's and aggregate's first batch has 101 documents unless `batchSize` says otherwise (0: none,
+and an open cursor), getMore's as many as 16 MB hold. The end of results is noticed by looking for one more
+document, so results that end exactly with a batch leave the cursor open, unless the plan knows its last
+document. getMore checks in this order: an empty collection name (73), no such cursor (43), another namespace
+or user (13), another session (50736 to 50738) or transaction (50739 to 50741), another API version,
+`maxTimeMS` for a cursor that does not await data (2). These leave the cursor alone; from then on (in use 143,
+fail point, time 50, a dropped collection 175) an error destroys it. The `maxTimeMS` of find and aggregate
+counts on over all getMores. A cursor without a session ends after `cursorTimeoutMillis`, ten minutes, without
+use; one in a session ends with the session. killCursors needs the privilege `killAnyCursor` for the cursors
+of other users (13).
+
+Versions: `includeQueryStatsMetrics` since 8.2. Until 4.4 unknown fields of getMore are refused with 9, in the
+words of that time.
+
+Not modelled: The results of a cursor are those of the moment when it was opened, but for tailable cursors and
+change streams; a server reads on as it goes. `term` spares getMore the ingress ticket and has no other
+effect; `lastKnownCommittedOpTime` and `includeQueryStatsMetrics` have none. `cursorsAlive` and
+`cursorsUnknown` are always empty, and no reply says `partialResultsReturned`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from bson import Int64
 
 from fakeserver.access.privileges import CLUSTER, Resource
-from fakeserver.commands.table import CommandTable, Reply, first_argument
 from fakeserver.errors import CommandError, expired
-from fakeserver.idl import Field, Fields
-from fakeserver.interrupts import check_for_interrupt
-from fakeserver.pipeline import Park
-from fakeserver.sessions import Session
-from fakeserver.sizes import Room
-from fakeserver.stages.api_version import declared
+from fakeserver.idl.api_version import declared
+from fakeserver.idl.command_table import CommandTable, Reply
+from fakeserver.idl.fields import Field, Fields, first_argument
+from fakeserver.sessions.session import Session
 from fakeserver.storage.engine import Namespace
 from fakeserver.storage.printing import show_document
+from fakeserver.waiting.pause import Park
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections import deque
-    from collections.abc import Callable, Container, Iterator, Mapping
-
-    from bson import Timestamp
+    from collections.abc import Mapping
 
     from fakeserver.commands.context import CommandContext
+    from fakeserver.sessions.cursors import Cursor
     from fakeserver.storage.engine import Document
-    from mongowire.ports import Rng
 
 table = CommandTable()
 
 DEFAULT_BATCH: Final = 101
-IDLE_TIMEOUT: Final = 600.0
 _AWAIT_DATA_WAIT: Final = 1.0
 _CLOSED: Final = Int64(0)
-"""The id of a cursor that gave all it had."""
+"""The id of a cursor without further results."""
 _NO_MAX_TIME: Final = {
     False: "cannot set maxTimeMS on getMore command for a non-awaitData cursor",
     True: "maxTimeMS can only be used with getMore for tailable, awaitData cursors",
 }
-"""Of a mongod, and (True) of a mongos."""
+"""The message of a mongod (False) and of a mongos (True)."""
 _NO_SESSION_AT_CREATION: Final = 50736
 _NO_SESSION_NOW: Final = 50737
 _OTHER_SESSION: Final = 50738
 _NO_TXN_AT_CREATION: Final = 50739
 _NO_TXN_NOW: Final = 50740
 _OTHER_TXN: Final = 50741
-
-
-@dataclass(slots=True, eq=False)
-class Cursor:
-    """Results that are left to be fetched.
-
-    `small` says that they surely fit into one reply. `counted` says that the last of them is known to be
-    the last, as that of a list or of a limit is; of other results the end is noticed when a batch looks for
-    one more and there is none, which `ended` remembers. `refill` fetches what has come since: a cursor that
-    has one is tailable and never exhausted; `await_data` has getMore wait for it. `death` is the error of a
-    cursor that can give no more. `in_use` holds while a getMore works on it. `origin` is the command that
-    opened it, `owner` the users who did, `at` the time of its snapshot. `time_left` is what that command
-    left of its `maxTimeMS`, in seconds.
-    """
-
-    ns: Namespace
-    pending: deque[Document]
-    origin: Mapping[str, Any]
-    session_id: bytes | None = None
-    owner: frozenset[tuple[str, str]] = frozenset()
-    txn_number: int | None = None
-    small: bool = False
-    counted: bool = False
-    ended: bool = False
-    at: Timestamp | None = None
-    time_left: float | None = None
-    no_timeout: bool = False
-    refill: Callable[[], list[Document]] | None = None
-    await_data: bool = False
-    death: CommandError | None = None
-    in_use: bool = False
-    id: int = 0
-    last_use: float = 0.0
-
-    def take(self, limit: int | None) -> list[Document]:
-        """Return the next documents: at most `limit`, and no more bytes than a reply can hold."""
-        if self.refill is not None and not self.pending:
-            self.pending.extend(self.refill())
-        count = len(self.pending) if limit is None else min(limit, len(self.pending))
-        batch: list[Document] = []
-        room = None if self.small else Room()
-        while len(batch) < count and (room is None or room.admits(self.pending[0])):
-            check_for_interrupt()
-            batch.append(self.pending.popleft())
-        if not self.pending and (limit is None or len(batch) < limit):
-            self.ended = True
-        return batch
-
-    def fields(self) -> Document:
-        """Return what a batch tells beside its documents."""
-        return {}
-
-    @property
-    def is_change_stream(self) -> bool:
-        """Whether it tells of changes: it outlives its collection, and its errors are labelled."""
-        return False
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether nothing is left, and nothing will come."""
-        return not self.pending and self.refill is None and (self.counted or self.ended)
-
-
-@dataclass(slots=True)
-class CursorStore:
-    """The open cursors of one node, by id. Instants are seconds of the caller's clock."""
-
-    rng: Rng
-    timeout: float = IDLE_TIMEOUT
-    cursors: dict[int, Cursor] = field(default_factory=dict)
-    opened: int = 0
-    timed_out: int = 0
-
-    def open(self, cursor: Cursor, now: float) -> int:
-        """Keep a cursor and return its id, a positive 63-bit number from the node's dice."""
-        self.expire(now)
-        while cursor.id == 0 or cursor.id in self.cursors:
-            cursor.id = int.from_bytes(self.rng.randbytes(8), "big") >> 1
-        cursor.last_use = now
-        self.opened += 1
-        self.cursors[cursor.id] = cursor
-        return cursor.id
-
-    def get(self, cursor_id: int, now: float) -> Cursor:
-        """Return an open cursor. Raises `CommandError` 43."""
-        self.expire(now)
-        cursor = self.cursors.get(cursor_id)
-        if cursor is None:
-            raise CommandError(ErrorCode.CURSOR_NOT_FOUND, f"cursor id {cursor_id} not found")
-        cursor.last_use = now
-        return cursor
-
-    def kill(self, cursor_id: int) -> bool:
-        """Forget a cursor; return whether it was there."""
-        return self.cursors.pop(cursor_id, None) is not None
-
-    def kill_session(self, session_id: bytes) -> int:
-        """Forget the cursors that a session opened; return how many there were."""
-        owned = [cursor.id for cursor in self if cursor.session_id == session_id]
-        return sum(self.kill(cursor_id) for cursor_id in owned)
-
-    def clear(self) -> None:
-        """Forget all cursors."""
-        self.cursors.clear()
-
-    def keep_sessions(self, known: Container[bytes]) -> None:
-        """Forget the cursors whose sessions are no longer known."""
-        for cursor in self:
-            if cursor.session_id is not None and cursor.session_id not in known:
-                del self.cursors[cursor.id]
-
-    def expire(self, now: float) -> None:
-        """Forget the cursors that nobody used for the idle timeout."""
-        for cursor in self:
-            if not cursor.no_timeout and cursor.session_id is None and now - cursor.last_use > self.timeout:
-                self.timed_out += 1
-                del self.cursors[cursor.id]
-
-    def invalidate(self, ns: Namespace, error: CommandError) -> None:
-        """Have the cursors over a collection that is gone answer with `error`."""
-        for cursor in self:
-            if cursor.ns == ns and not cursor.is_change_stream:
-                cursor.death = error
-
-    def __iter__(self) -> Iterator[Cursor]:
-        """Iterate over the open cursors, the oldest first."""
-        return iter(list(self.cursors.values()))
 
 
 def first_batch(ctx: CommandContext, cursor: Cursor, size: int | None, *, single: bool = False) -> Reply:
@@ -216,16 +102,19 @@ def get_more(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     if not ns.collection:
         raise CommandError(ErrorCode.INVALID_NAMESPACE, "Collection names cannot be empty")
     cursor = _find(ctx, int(first_argument(request)))
-    ctx.request.tails_change_stream = cursor.is_change_stream
+    # Known before the checks, because the label of a resumable error depends on it.
+    ctx.request.execution.tails_change_stream = cursor.is_change_stream
     _check_access(ctx, cursor, ns, request)
     if "maxTimeMS" in request and not cursor.await_data:
         raise CommandError(ErrorCode.BAD_VALUE, _NO_MAX_TIME[ctx.node.is_mongos])
+    # A batchSize of 0 means no limit here, in find an empty first batch.
     batch = _next_batch(ctx, cursor, request.get("batchSize") or None)
     if not batch and cursor.await_data and not cursor.exhausted:
         _wait_for_data(ctx, request)
     if cursor.exhausted:
         ctx.cursors.kill(cursor.id)
     ctx.node.counters.documents["returned"] += len(batch)
+    # What is left of the time of find or aggregate is all that the getMores together have.
     if ctx.time_left is not None:
         cursor.time_left = ctx.time_left
     return _reply("nextBatch", batch, cursor, _CLOSED if cursor.exhausted else Int64(cursor.id))
@@ -236,6 +125,7 @@ def _find(ctx: CommandContext, cursor_id: int) -> Cursor:
     try:
         return ctx.cursors.get(cursor_id, ctx.now)
     except CommandError:
+        # It was there when this getMore began to wait for data: killed, rather than never known.
         if not ctx.cursor_checked_out:
             raise
         message = "operation was interrupted because the cursor was killed"
@@ -249,12 +139,14 @@ def _next_batch(ctx: CommandContext, cursor: Cursor, limit: int | None) -> list[
     cursor.in_use = True
     try:
         ctx.check_out_cursor()
+        # With awaitData maxTimeMS is the time to wait, whose end is an empty batch and no error.
         if ctx.time_left == 0 and not cursor.await_data:
             raise expired()
         if cursor.death is not None:
             raise cursor.death
         return cursor.take(limit) if not cursor.is_change_stream else _take_events(cursor, limit)
     except CommandError:
+        # A server destroys the cursor: a driver that sees the error has nothing left to kill.
         ctx.cursors.kill(cursor.id)
         raise
     finally:
@@ -277,6 +169,8 @@ def _wait_for_data(ctx: CommandContext, request: Mapping[str, Any]) -> None:
 
 
 def _check_access(ctx: CommandContext, cursor: Cursor, ns: Namespace, request: Mapping[str, Any]) -> None:
+    # The order is a server's: where the cursor is, whose it is, then session, transaction, API version.
+    # These refusals leave the cursor open, because it may be somebody else's.
     if cursor.ns != ns:
         raise CommandError(
             ErrorCode.UNAUTHORIZED,
@@ -346,6 +240,7 @@ def kill_cursors(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     killed = [cursor_id for cursor_id in wanted if ctx.cursors.kill(cursor_id)]
     missing = [cursor_id for cursor_id in wanted if cursor_id not in killed]
     if killed:
+        # A getMore that waits for data on one of them wakes up, and fails with 237.
         ctx.node.oplog.grown.ring()
     return {"cursorsKilled": killed, "cursorsNotFound": missing, "cursorsAlive": [], "cursorsUnknown": []}
 
@@ -359,6 +254,6 @@ def _check_killing(ctx: CommandContext, cursor_ids: list[Int64]) -> None:
         cursor = ctx.cursors.cursors.get(cursor_id)
         if cursor is None or _is_of_the_same_user(ctx, cursor):
             continue
-        places = (CLUSTER, Resource(cursor.ns.db, cursor.ns.collection))
-        if not any(privileges.permit(place, "killAnyCursor") for place in places):
+        resources = (CLUSTER, Resource(cursor.ns.db, cursor.ns.collection))
+        if not any(privileges.permit(each, "killAnyCursor") for each in resources):
             raise CommandError(ErrorCode.UNAUTHORIZED, f"not authorized to kill cursor on {cursor.ns}")

@@ -1,4 +1,16 @@
-"""Listing and dropping databases."""
+"""The commands for databases: list and drop them.
+
+Behaviour: listDatabases names the databases that hold a collection, and `admin`, `config` and `local` always.
+Under access control a client without the privilege `listDatabases` sees those that it has any privilege on,
+and is refused (13) if it asks for all with `authorizedDatabases: false`. dropDatabase drops the collections
+one after another and then itself, each an entry of the oplog; a database that is not there is no error, a
+built-in one is refused (20). It waits until no open transaction uses the database.
+
+Versions: The same in every release.
+
+Not modelled: Sizes are estimates, as those of collStats. dropDatabase leaves open cursors alone. A server
+leaves `config` or `local` out while it is empty.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 from bson import Int64
 
 from fakeserver.access.privileges import CLUSTER, Resource
-from fakeserver.catalog import BUILT_IN, matching
 from fakeserver.commands.collections import dropped_collection
 from fakeserver.commands.statistics import PAGE_BYTES, storage_bytes
-from fakeserver.commands.table import CommandTable, Reply
 from fakeserver.errors import CommandError
-from fakeserver.idl import Field, Fields
+from fakeserver.idl.command_table import CommandTable, Reply
+from fakeserver.idl.fields import Field, Fields
+from fakeserver.storage.catalog import BUILT_IN, matching
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -33,7 +45,7 @@ table = CommandTable()
     admin_only=True,
 )
 def list_databases(ctx: CommandContext, request: dict[str, Any]) -> Reply:
-    """Return the databases, to a client that may not see all those that it has to do with."""
+    """Return the databases; under access control those that the client may see."""
     names_only = request.get("nameOnly", False)
     described: list[dict[str, Any]] = []
     for name in _visible(ctx, request.get("authorizedDatabases")):
@@ -60,9 +72,10 @@ def _visible(ctx: CommandContext, authorized_only: bool | None) -> list[str]:  #
 
 
 def _size(ctx: CommandContext, db: str) -> int:
-    held = [each for each in ctx.catalog.collections(db) if not each.is_view]
-    data = sum(storage_bytes(ctx.catalog.engine.stats(each.ns).size) for each in held)
-    return (data + PAGE_BYTES * sum(len(each.indexes) for each in held)) or PAGE_BYTES * 10
+    stored = [each for each in ctx.catalog.collections(db) if not each.is_view]
+    data = sum(storage_bytes(ctx.catalog.engine.stats(each.ns).size) for each in stored)
+    # A built-in database without collections is shown as a few pages, as on a fresh server.
+    return (data + PAGE_BYTES * sum(len(each.indexes) for each in stored)) or PAGE_BYTES * 10
 
 
 @table.command(
@@ -72,10 +85,10 @@ def drop_database(ctx: CommandContext, _request: dict[str, Any]) -> Reply:
     """Drop a database; one that is not there is no error."""
     if ctx.db in BUILT_IN:
         raise CommandError(ErrorCode.ILLEGAL_OPERATION, f"Dropping the '{ctx.db}' database is prohibited.")
-    held = ctx.catalog.collections(ctx.db)
-    if not held:
+    collections = ctx.catalog.collections(ctx.db)
+    if not collections:
         return {}
-    for collection in held:
+    for collection in collections:
         ctx.catalog.drop(collection.ns)
         dropped_collection(ctx, collection)
     ctx.command_applied(ctx.db, {"dropDatabase": 1})

@@ -1,16 +1,31 @@
-"""setDefaultRWConcern and getDefaultRWConcern: the concerns that hold where a client gives none."""
+"""The commands setDefaultRWConcern and getDefaultRWConcern: concerns for clients that state none.
+
+Behaviour: They run on a replica set or a mongos; a standalone refuses with 51300, a member of a shard with
+51301. Both documents are checked before one is set: a read concern has neither the level `snapshot` or
+`linearizable` nor a time (2), a write concern is neither unacknowledged (2) nor one that the set could never
+satisfy (100, 79). An empty read concern unsets the default; a write concern cannot be unset (20). The
+defaults are kept in `config.settings`, as a server keeps them, and hold at once on every member and mongos.
+
+Versions: Since 4.4. The implicit write concern that the reply shows is a majority since 5.0, unless arbiters
+leave too few members with data.
+
+Not modelled: The implicit majority is shown and not waited for: a write without a concern returns at once
+until a default was set. 4.4 lets a write concern be unset; here no release does. A mongos of a real cluster
+caches the defaults and learns of new ones later.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.commands.table import CommandTable, Reply
-from fakeserver.concerns import DOCUMENT_ID, implies_majority
+from fakeserver.deployment.default_concerns import DOCUMENT_ID, implies_majority
 from fakeserver.errors import CommandError
-from fakeserver.idl import Field, Fields
+from fakeserver.idl.command_table import CommandTable, Reply
+from fakeserver.idl.fields import Field, Fields
+from fakeserver.idl.read_concern import LEVELS, TIMES
+from fakeserver.idl.write_concern import WriteConcern
 from fakeserver.profile import WIRE_44
-from fakeserver.stages.read_concern import LEVELS, TIMES
-from fakeserver.stages.write_concern import WriteConcern, unmet_for_good
+from fakeserver.stages.concerns import unmet_for_good
 from fakeserver.storage.engine import Namespace, Query, Update
 from mongowire.codes import ErrorCode
 
@@ -38,7 +53,7 @@ _SETTINGS: Final = Namespace("config", "settings")
     ),
 )
 def set_default_rw_concern(ctx: CommandContext, command: dict[str, Any]) -> Reply:
-    """Set the concerns that hold where a client gives none."""
+    """Set the default concerns, of clients that state none."""
     _check_server(ctx, "setDefaultRWConcern")
     read, write = command.get("defaultReadConcern"), command.get("defaultWriteConcern")
     if read is None and write is None:
@@ -47,6 +62,7 @@ def set_default_rw_concern(ctx: CommandContext, command: dict[str, Any]) -> Repl
             'At least one of the "defaultReadConcern" or "defaultWriteConcern" fields must be present',
         )
     defaults = ctx.node.cluster.default_concerns
+    # Both are checked before either is set, so a command that fails has changed nothing. {} unsets a default.
     if read:
         _check_read(read)
     wanted = None if not write else _checked_write(ctx, write)
@@ -71,7 +87,7 @@ def set_default_rw_concern(ctx: CommandContext, command: dict[str, Any]) -> Repl
     fields=Fields.of(Field("getDefaultRWConcern", "number"), Field("inMemory", "bool")),
 )
 def get_default_rw_concern(ctx: CommandContext, command: dict[str, Any]) -> Reply:
-    """Tell the concerns that hold where a client gives none."""
+    """Return the default concerns, of clients that state none."""
     _check_server(ctx, "getDefaultRWConcern")
     return _described(ctx) | ({"inMemory": True} if command.get("inMemory") else {})
 
@@ -107,6 +123,7 @@ def _checked_write(ctx: CommandContext, document: dict[str, Any]) -> dict[str, A
             ErrorCode.BAD_VALUE,
             "Unacknowledged write concern is not suitable for the default write concern",
         )
+    # A default that no write could ever satisfy would fail every client that states none.
     shard = ctx.node.writes_to
     unmet = unmet_for_good(concern, shard) if shard is not None else None
     if unmet is not None:

@@ -1,15 +1,29 @@
-"""The delete command."""
+"""The delete command: removal of the documents of one collection.
+
+Behaviour: `limit` must be 0 or 1 in every statement (9); then the number of statements (16) and the UUID
+(361) are checked, and nothing was deleted by then. Statements run one after another; their errors go to
+`writeErrors`, and an ordered command stops at the first. With a txnNumber, a statement of `limit` 0 is
+refused with 72 in its write error, and one that was executed answers with its record and is named in
+`retriedStmtIds`.
+
+Versions: `deletes.hint` since 4.4; `let` since 5.0; `collectionUUID` and `encryptionInformation` since 6.0;
+`deletes.sampleId` since 7.0; `bypassEmptyTsReplacement` since 8.2.
+
+Not modelled: `encryptionInformation`, `isTimeseriesNamespace` and `sampleId` are accepted and have no effect.
+A mongos asks for no shard key.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from fakeserver.commands.context import check_uuid, namespace
 from fakeserver.commands.insert import WRITE_FIELDS
-from fakeserver.commands.reading import check_hint, check_uuid, namespace, query_of
-from fakeserver.commands.statements import Batch, numbered, refuse_retryable_multi
-from fakeserver.commands.table import CommandTable, Reply
+from fakeserver.commands.reading import check_hint, query_of
+from fakeserver.commands.writing import Batch, numbered, refuse_retryable_multi
 from fakeserver.errors import CommandError
-from fakeserver.idl import Field, Fields
+from fakeserver.idl.command_table import CommandTable, Reply
+from fakeserver.idl.fields import Field, Fields
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -49,6 +63,7 @@ def delete(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Delete documents."""
     ns = namespace(ctx, request)
     statements = request["deletes"]
+    # Before any statement runs, as a server parses all of them first.
     for _, statement in numbered(statements):
         if statement["limit"] not in (0, 1):
             raise CommandError(
@@ -76,6 +91,7 @@ def delete_one(
     def write(accept: Accept) -> Document:
         refuse_retryable_multi(ctx, multi=statement["limit"] == 0, message=no_multi)
         apply(ctx, ns, statement, accept)
+        # Not what this run deleted: an earlier run may have deleted some before the command had to wait.
         return {"n": ctx.changes}
 
     return batch.run(index, ns, write)

@@ -1,4 +1,20 @@
-"""What clients and people ask a server about itself."""
+"""The commands for diagnosis: what a server says of itself to clients and people.
+
+Behaviour: `ping`, `buildInfo`, `connectionStatus` and `whatsmyuri` need no authentication. `serverStatus`
+leaves out each section that the command names with 0 or false. Its counters are the server's own since its
+start: operations, commands and their failures, documents, cursors, connections, bytes, authentications,
+queues and limiters. `getLog` returns the newest lines of the log that the server also writes; `listCommands`
+the commands of this release and kind of server.
+
+Versions: `queues` since 8.0; before, `wiredTiger.concurrentTransactions` shows the tickets.
+`network.ingressRequestRateLimiter` and, on a mongos, `shardingStatistics` since 8.2; 9.0 adds fields to both
+and to the queues (docs/ADMISSION.md).
+
+Not modelled: Sections of serverStatus about disk, cache, locks, indexes and replication's buffers.
+`connPoolStats` shows no connections, because members share their data in memory. `getCmdLineOpts` shows the
+flags that would start such a server. `hostInfo` tells of the machine that runs the fake, with 8 cores.
+`startupWarnings` has no lines.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +27,17 @@ from bson import Int64
 
 from fakeserver.admission.controls import CORES
 from fakeserver.commands import status_sections
-from fakeserver.commands.table import CommandTable, Reply, first_argument
+from fakeserver.deployment.hello import MAX_BSON_OBJECT_SIZE
+from fakeserver.deployment.replication import Role
 from fakeserver.errors import CommandError
-from fakeserver.hello import MAX_BSON_OBJECT_SIZE
-from fakeserver.replication import Role
+from fakeserver.idl.command_table import CommandTable, Reply
+from fakeserver.idl.fields import first_argument
 from fakeserver.storage import javascript
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from fakeserver.commands.context import CommandContext
-    from fakeserver.node import Node
+    from fakeserver.deployment.node import Node
 
 table = CommandTable()
 
@@ -36,7 +53,7 @@ def ping(_ctx: CommandContext, _command: dict[str, Any]) -> Reply:
 
 @table.command("buildInfo", kind="internal", requires_auth=False, aliases=("buildinfo",))
 def build_info(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
-    """Tell the release."""
+    """Return the release."""
     profile = ctx.node.profile
     return {
         "version": profile.version,
@@ -55,7 +72,7 @@ def build_info(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
 
 @table.command("getCmdLineOpts", kind="internal", admin_only=True)
 def get_cmd_line_opts(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
-    """Tell the options that the server was started with, on the command line and parsed."""
+    """Return the options that the server was started with, on the command line and parsed."""
     node, spec = ctx.node, ctx.node.cluster.spec
     port = int(node.address.rpartition(":")[2])
     bind_ip = spec.bind_ip or spec.host
@@ -77,8 +94,10 @@ def get_cmd_line_opts(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
         mode, key_file = str(spec.tls.mode), spec.tls.certificate_key_file
         argv += ["--tlsMode", mode]
         parsed["net"]["tls"] = {"mode": mode, "certificateKeyFile": key_file}
-    given = {"enableTestCommands": node.parameters["enableTestCommands"], **spec.parameters}
-    texts = {name: _text(value) for name, value in given.items()}
+    parameters = {"enableTestCommands": node.parameters["enableTestCommands"], **spec.parameters}
+    texts = {
+        name: str(int(value)) if isinstance(value, bool) else str(value) for name, value in parameters.items()
+    }
     for name, value in texts.items():
         argv += ["--setParameter", f"{name}={value}"]
     parsed["setParameter"] = texts
@@ -86,17 +105,13 @@ def get_cmd_line_opts(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
 
 
 def _config_db(node: Node) -> str:
-    """Return where the metadata is: the first shard holds it, as a config shard does."""
+    """Return the connection string of the config servers: the first shard's, as of a config shard."""
     return node.cluster.shards[0].connection_string
-
-
-def _text(value: Any) -> str:
-    return str(int(value)) if isinstance(value, bool) else str(value)
 
 
 @table.command("serverStatus", kind="internal")
 def server_status(ctx: CommandContext, command: dict[str, Any]) -> Reply:
-    """Tell counters and state; a section of which the command says 0 is left out."""
+    """Return counters and state; a section that the command names with 0 is left out."""
     node, counters = ctx.node, ctx.node.counters
     uptime = ctx.now - node.started_at
     reply: Reply = {
@@ -156,7 +171,7 @@ def _of_mongod(node: Node) -> Reply:
 
 @table.command("connectionStatus", kind="internal", requires_auth=False)
 def connection_status(ctx: CommandContext, command: dict[str, Any]) -> Reply:
-    """Tell who the client is authenticated as."""
+    """Return the users that the client is authenticated as, and their roles."""
     store = ctx.node.users
     users = ctx.connection.identity.users(store)
     roles = store.inherited(role for user in users for role in user.roles)
@@ -172,13 +187,13 @@ def connection_status(ctx: CommandContext, command: dict[str, Any]) -> Reply:
 
 @table.command("whatsmyuri", kind="internal", requires_auth=False)
 def whatsmyuri(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
-    """Tell the address that the client comes from."""
+    """Return the address of the client."""
     return {"you": ctx.connection.peer}
 
 
 @table.command("hostInfo", kind="internal")
 def host_info(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
-    """Tell about the machine."""
+    """Return facts about the machine."""
     return {
         "system": {
             "currentTime": datetime.fromtimestamp(ctx.node.clock.utc(), UTC),
@@ -204,16 +219,17 @@ def _memory_mib() -> int:
 
 @table.command("listCommands", kind="internal")
 def list_commands(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
-    """Tell which commands there are."""
+    """Return the commands of this server."""
     return {
         "commands": {
-            spec.name: {
+            name: {
                 "help": spec.help,
                 "requiresAuth": spec.requires_auth,
                 "secondaryOk": spec.kind != "write",
                 "adminOnly": spec.admin_only,
             }
-            for spec in ctx.node.commands
+            for name, spec in sorted(ctx.node.commands.items())
+            if name == spec.name
         }
     }
 
@@ -234,3 +250,20 @@ def get_log(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     log = ctx.node.log
     lines = list(log.lines) if name == "global" else []
     return {"totalLinesWritten": log.total if lines else 0, "log": lines}
+
+
+@table.command("connPoolStats", kind="internal")
+def conn_pool_stats(_ctx: CommandContext, _command: dict[str, Any]) -> Reply:
+    """Return the connections to other members: none, because members share their data in memory."""
+    return {
+        "numClientConnections": 0,
+        "numAScopedConnections": 0,
+        "totalInUse": 0,
+        "totalAvailable": 0,
+        "totalLeased": 0,
+        "totalCreated": 0,
+        "totalRefreshing": 0,
+        "pools": {},
+        "hosts": {},
+        "replicaSets": {},
+    }

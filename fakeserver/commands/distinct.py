@@ -1,4 +1,17 @@
-"""The distinct command."""
+"""The distinct command: the different values of a field.
+
+Behaviour: Arrays count element by element, one level deep. Values that compare equal, under the collation,
+are one, of which the first found is returned. Without a filter, a hint and a view, an index that begins with
+the field answers and gives its order; otherwise values come in the order in which they were found. Values
+that come to more than 16 MB are refused, with 17217 while they are collected and 31299 when the reply is
+made.
+
+Versions: `mirrored` since 4.4; `collectionUUID` and `encryptionInformation` since 6.0; `hint` since 8.0;
+`includeQueryStatsMetrics` since 8.2. Until 4.4 `comment` must be a string.
+
+Not modelled: A transaction may run it on a sharded collection too, which a server refuses. `mirrored`,
+`encryptionInformation` and `includeQueryStatsMetrics` are accepted and have no effect.
+"""
 
 from __future__ import annotations
 
@@ -6,35 +19,28 @@ from typing import TYPE_CHECKING, Any, Final
 
 import bson
 
-from fakeserver.commands.reading import (
-    check_hint,
-    check_uuid,
-    collation_of,
-    namespace,
-    query_of,
-    reader,
-    snapshot_time,
-)
-from fakeserver.commands.table import CommandTable, Reply
+from fakeserver.commands.context import check_uuid, namespace
+from fakeserver.commands.reading import check_hint, collation_of, query_of, reader, snapshot_time
 from fakeserver.errors import CommandError
-from fakeserver.idl import Field, Fields
-from fakeserver.sizes import MAX_USER_BYTES, fit_one_reply
+from fakeserver.idl.command_table import CommandTable, Reply
+from fakeserver.idl.fields import Field, Fields
 from fakeserver.storage.collation import complete, fold_of
 from fakeserver.storage.index_keys import is_ordered
 from fakeserver.storage.paths import read, split
+from fakeserver.storage.sizes import MAX_USER_BYTES, fit_one_reply
 from fakeserver.storage.values import MISSING, order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from fakeserver.catalog import Collection
     from fakeserver.commands.context import CommandContext
+    from fakeserver.storage.catalog import Collection
     from fakeserver.storage.engine import Document
 
 table = CommandTable()
 
 _ROOM_AROUND: Final = 4096
-"""What a server leaves of a reply for what stands around the values."""
+"""Bytes that a server reserves in a reply for the fields around the values."""
 _COLLECTED: Final = 17217
 _TOO_LARGE: Final = 31299
 
@@ -71,8 +77,10 @@ def distinct(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     different: dict[Any, Any] = {}
     for value in found:
         different.setdefault(order(value, fold), value)
+    # An index scan returns its keys in order; a collection scan returns values as they are found.
     keys = list(different) if scanned is None else sorted(different)
     reply: Reply = {"values": [different[key] for key in keys]}
+    # Encoding a reply costs more than finding it: only what may be too large is measured.
     if view or not fit_one_reply(len(keys), ctx.catalog.engine.stats(source).size + _ROOM_AROUND):
         _check_size(reply, request["key"])
     return reply if at is None else {**reply, "atClusterTime": at}
@@ -93,17 +101,17 @@ def _check_size(reply: Reply, key: str) -> None:
 
 
 def index_to_scan(collection: Collection | None, request: Mapping[str, Any]) -> str | None:
-    """Return the index whose keys alone tell all values of a field: of everything, in their order."""
+    """Return the index whose keys alone are all values of a field, for a command without a filter."""
     if collection is None or request.get("query"):
         return None
     collation = complete(collation_of(request, collection))
     for index in collection.indexes.values():
-        told = index.document
+        document = index.document
         if (
             next(iter(index.key)) == request["key"]
             and is_ordered(index)
-            and complete(told.get("collation")) == collation
-            and not (index.sparse or told.get("hidden") or "partialFilterExpression" in told)
+            and complete(document.get("collation")) == collation
+            and not (index.sparse or document.get("hidden") or "partialFilterExpression" in document)
         ):
             return index.name
     return None

@@ -1,32 +1,45 @@
-"""The explain command: by which plan the engine runs a command, and how much it examines."""
+"""The explain command: the plan of a command, and how much it examines.
+
+Behaviour: It explains find, count, distinct, aggregate, update, delete and findAndModify (59 for any other),
+checks the fields of the explained command, and changes nothing. Updates and deletes have one statement (16).
+A command on a view is explained as the pipeline that it becomes; what a query can do of a pipeline's head
+(`$match`, `$sort`, `$skip`, `$limit`, in this order) stands in `$cursor`. Verbosities but `queryPlanner` run
+the query and count keys and documents. A hint that names no index is refused with 2, as when the command
+runs.
+
+Versions: Since 8.0 an equality that finds one document is shown as an EXPRESS stage.
+
+Not modelled: The planner has one plan: `rejectedPlans` is empty, `isCached` false, `executionTimeMillis` 0,
+and `allPlansExecution` shows what `executionStats` does. There is neither `works` nor memory in a stage, no
+`explainVersion` 2, no stage for a mongos or a shard. mapReduce and bulkWrite are not explained.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from fakeserver.commands import default_table
 from fakeserver.commands.count import limit_of
 from fakeserver.commands.distinct import index_to_scan
 from fakeserver.commands.find import check_bounds
-from fakeserver.commands.plan_stages import Wanted, tree
+from fakeserver.commands.plan_stages import ExplainedCommand, tree
 from fakeserver.commands.reading import check_hint, indexes_of, query_of, reader
-from fakeserver.commands.table import CommandTable, Reply, first_argument
 from fakeserver.errors import CommandError
-from fakeserver.idl import Field, Fields
+from fakeserver.idl.command_table import CommandTable, Reply
+from fakeserver.idl.fields import Field, Fields, first_argument
 from fakeserver.profile import WIRE_80
 from fakeserver.storage.bounds import clauses
 from fakeserver.storage.engine import Namespace, Query
+from fakeserver.storage.pipeline_stages import compile_pipeline
 from fakeserver.storage.scope import Scope
 from fakeserver.storage.search_rules import metadata_of_pipeline
 from fakeserver.storage.sorting import check_sort
-from fakeserver.storage.stages import compile_pipeline
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fakeserver.catalog import Collection
     from fakeserver.commands.context import CommandContext
+    from fakeserver.storage.catalog import Collection
     from fakeserver.storage.engine import Document, Explanation
 
 table = CommandTable()
@@ -40,7 +53,7 @@ _PUSHED: Final = {"$match": "filter", "$sort": "sort", "$skip": "skip", "$limit"
 
 
 class _Statement(NamedTuple):
-    """What a command asks of the query engine; `stages` is what a pipeline does with it then."""
+    """The query of a command, and the stages of a pipeline that run on its results."""
 
     name: str
     options: Mapping[str, Any]
@@ -58,9 +71,10 @@ def explain(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Return how a command would be run."""
     command = request["explain"]
     name = next(iter(command), "")
-    spec = default_table().get(name)
+    spec = ctx.node.commands.get(name)
     if spec is None or spec.name not in _EXPLAINABLE:
         raise CommandError(ErrorCode.COMMAND_NOT_FOUND, f"Explain failed due to unknown command: {name}")
+    # The explained command never passes the pipeline's parser, so its fields are checked here.
     if spec.fields is not None:
         spec.fields.check_command(command)
     ns = Namespace(ctx.db, str(first_argument(command)))
@@ -129,9 +143,10 @@ def described(
     query = query_of(
         ctx, statement.options, collection, filter=statement.filter, hint=hint, **statement.parts
     )
+    # No other verbosity changes data either: an explained write finds its documents and leaves them.
     run = verbosity != "queryPlanner"
-    told = ctx.catalog.engine.explain(source, query, run=run)
-    cursor = _cursor(ctx, source, statement, query, told, run=run)
+    explanation = ctx.catalog.engine.explain(source, query, run=run)
+    cursor = _cursor(ctx, source, statement, query, explanation, run=run)
     shown = {name: value for name, value in command.items() if name not in {"lsid", "$clusterTime"}}
     host, _, port = ctx.node.address.rpartition(":")
     around = {"command": shown, "serverInfo": {"host": host, "port": int(port)}}
@@ -169,13 +184,13 @@ def _cursor(
     ns: Namespace,
     statement: _Statement,
     query: Query,
-    told: Explanation,
+    explanation: Explanation,
     *,
     run: bool,
 ) -> Document:
     express = ctx.node.profile.max_wire_version >= WIRE_80
-    wanted = Wanted(statement.name, query, statement.options.get("key"), may_be_express=express)
-    winning = tree(wanted, told)
+    explained = ExplainedCommand(statement.name, query, statement.options.get("key"), may_be_express=express)
+    winning = tree(explained, explanation)
     shown: Document = {
         "queryPlanner": {
             "namespace": str(ns),
@@ -191,11 +206,11 @@ def _cursor(
     if run:
         shown["executionStats"] = {
             "executionSuccess": True,
-            "nReturned": 0 if statement.name in {"update", "delete"} else told.returned,
+            "nReturned": 0 if statement.name in {"update", "delete"} else explanation.returned,
             "executionTimeMillis": 0,
-            "totalKeysExamined": told.keys,
-            "totalDocsExamined": told.documents,
-            "executionStages": tree(wanted, told, counted=True),
+            "totalKeysExamined": explanation.keys,
+            "totalDocsExamined": explanation.documents,
+            "executionStages": tree(explained, explanation, counted=True),
         }
     return shown
 

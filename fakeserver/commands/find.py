@@ -1,4 +1,22 @@
-"""The find command."""
+"""The find command: the documents of a collection or a view that match a filter.
+
+Behaviour: Options that exclude each other are refused first (`awaitData` without `tailable` 9, `tailable`
+with a sort but `$natural: 1` 2, with `singleBatch` 9), then a wrong UUID (361); then the view is resolved,
+the hint looked up (2), `min` and `max` compared with the hinted index's key (51173 to 51175), and the filter
+compiled. On a view the command becomes a pipeline, and what a pipeline has no stage for is refused (168). A
+tailable cursor needs a capped collection (2); over an empty or missing one it is closed at once. It returns
+what is newer than the last document seen, and fails with 136 if that was overwritten meanwhile.
+`local.oplog.rs` and `local.system.replset` of a member, and `local.pushbackd.journal` of every server, are
+made when they are read.
+
+Versions: `allowDiskUse` and `mirrored` since 4.4; `let` since 5.0; `collectionUUID` and
+`encryptionInformation` since 6.0; `includeQueryStatsMetrics` since 8.2. Until 4.4 fields are refused with 9,
+in the words of that time; in 4.2 `comment` must be a string.
+
+Not modelled: All results are found when the cursor is opened (see cursors). `term` spares the command the
+ingress ticket; `oplogReplay`, `mirrored`, `allowPartialResults`, `encryptionInformation` and
+`includeQueryStatsMetrics` are accepted and have no effect.
+"""
 
 from __future__ import annotations
 
@@ -6,30 +24,24 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.commands import local_collections
-from fakeserver.commands.cursors import Cursor, first_batch
-from fakeserver.commands.reading import (
-    NATURAL,
-    check_hint,
-    check_uuid,
-    namespace,
-    query_of,
-    reader,
-    snapshot_time,
-)
-from fakeserver.commands.table import CommandTable, Reply
+from fakeserver.commands.context import check_uuid, namespace
+from fakeserver.commands.cursors import first_batch
+from fakeserver.commands.reading import NATURAL, check_hint, query_of, reader, snapshot_time
 from fakeserver.errors import CommandError
-from fakeserver.idl import Field, Fields
-from fakeserver.sizes import fit_one_reply
+from fakeserver.idl.command_table import CommandTable, Reply
+from fakeserver.idl.fields import Field, Fields
+from fakeserver.sessions.cursors import Cursor
 from fakeserver.storage.ending import ends_with_last
 from fakeserver.storage.engine import Query
 from fakeserver.storage.index_keys import precedes
+from fakeserver.storage.sizes import fit_one_reply
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from fakeserver.catalog import Collection
     from fakeserver.commands.context import CommandContext
+    from fakeserver.storage.catalog import Collection
     from fakeserver.storage.engine import Document, Namespace, StorageEngine
 
 table = CommandTable()
@@ -69,9 +81,9 @@ def find(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Return the documents that match a filter."""
     ns = namespace(ctx, request)
     _check(request)
-    held = local_collections.documents_of(ctx, ns)
-    if held is not None:
-        return local_collections.find(ctx, request, ns, held)
+    unstored = local_collections.documents_of(ctx, ns, request.get("filter"))
+    if unstored is not None:
+        return local_collections.find(ctx, request, ns, unstored)
     check_uuid(request, ns, ctx.catalog.get(ns))
     source, view, collection = ctx.catalog.resolve(ns)
     at = snapshot_time(ctx, request)
@@ -82,6 +94,7 @@ def find(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     else:
         wanted = query(ctx, request, source, collection)
         found = ctx.catalog.engine.find(source, wanted)
+        # Where the plan itself ends with the last document, the first reply already has the cursor id 0.
         counted = collection is None or ends_with_last(wanted, collection.indexes.values(), len(found))
     cursor = Cursor(
         ns,
@@ -97,15 +110,12 @@ def find(ctx: CommandContext, request: dict[str, Any]) -> Reply:
 
 
 def _is_small(ctx: CommandContext, request: Mapping[str, Any], source: Namespace) -> bool:
-    """Whether whatever the command finds surely fits into one reply."""
+    """Return whether the results surely fit into one reply, so that nobody needs to measure them."""
     stats = ctx.catalog.engine.stats(source)
-    return fit_one_reply(stats.count, stats.size) and not _computes(request)
-
-
-def _computes(request: Mapping[str, Any]) -> bool:
-    """Whether a projection makes values, which may be larger than the documents."""
     projection = request.get("projection") or {}
-    return any(not isinstance(value, int | float) for value in projection.values())
+    # A projection with expressions makes values, which may be larger than the documents.
+    computes = any(not isinstance(value, int | float) for value in projection.values())
+    return fit_one_reply(stats.count, stats.size) and not computes
 
 
 def query(
@@ -176,6 +186,7 @@ def _find_on_view(
     view: list[Mapping[str, Any]],
     collection: Collection | None,
 ) -> list[Document]:
+    # A server turns the command into an aggregate, which has no stage for these.
     for name in ("tailable", "returnKey", "showRecordId", "min", "max"):
         if request.get(name):
             raise CommandError(ErrorCode.INVALID_PIPELINE_OPERATOR, f"Option {name} not supported on a view.")
@@ -195,6 +206,7 @@ def _find_on_view(
 def _tailable(
     ctx: CommandContext, request: Mapping[str, Any], ns: Namespace, collection: Collection | None
 ) -> Reply:
+    # A tailable cursor needs a position to go on from: over nothing a server closes it with the first reply.
     if collection is None:
         return first_batch(ctx, Cursor(ns, deque(), request), None)
     if not collection.is_capped:
@@ -228,8 +240,14 @@ def follow(ctx: CommandContext, wanted: Query, ns: Namespace) -> Callable[[], li
     def refill() -> list[Document]:
         nonlocal seen
         oldest = _edge(engine, ns, 1)
+        # The last document seen was overwritten: what came between it and the oldest one is lost, so the
+        # cursor dies rather than leave a gap.
         if seen and (oldest is None or oldest > seen):
-            raise _position_lost(seen)
+            raise CommandError(
+                ErrorCode.CAPPED_POSITION_LOST,
+                "CollectionScan died due to position in capped collection being deleted. Last seen record id:"
+                f" RecordId({seen})",
+            )
         new = [document for document in engine.find(ns, numbered) if document["$recordId"] > seen]
         seen = _edge(engine, ns, -1) or seen
         for document in new:
@@ -248,11 +266,3 @@ def _edge(engine: StorageEngine, ns: Namespace, direction: int) -> int | None:
     """Return the record id at the beginning (1) or the end (-1) of a collection, None if it is empty."""
     found = engine.find(ns, Query(hint={NATURAL: direction}, limit=1, show_record_id=True))
     return int(found[0]["$recordId"]) if found else None
-
-
-def _position_lost(seen: int) -> CommandError:
-    return CommandError(
-        ErrorCode.CAPPED_POSITION_LOST,
-        "CollectionScan died due to position in capped collection being deleted. Last seen record id: "
-        f"RecordId({seen})",
-    )

@@ -1,4 +1,18 @@
-"""The findAndModify command."""
+"""The findAndModify command: a change or removal of one document, which it returns.
+
+Behaviour: Options that exclude each other are refused with 9, then a wrong UUID (361); the change runs as one
+statement of update or delete, and its error is the command's, without `writeErrors`. A retry is answered from
+the record of the first run. A server compares the retry with what the oplog says of that run, not with its
+request, so a retry that asks for another kind of write is refused: 40606 (not a removal), 40608 (not an
+upsert), 40611 and 40612 (another image), 217 (no image was left, as another command wrote the statement).
+
+Versions: `hint` since 4.4; `let` since 5.0; `collectionUUID` and `encryptionInformation` since 6.0;
+`sampleId` since 7.0; `bypassEmptyTsReplacement` since 8.2. Until 4.4 unknown fields are refused with 51177.
+
+Not modelled: Images are kept with the session's record; there is no `config.image_collection`, and none is
+lost while the session lives. `runtimeConstants`, `encryptionInformation` and `sampleId` are accepted and have
+no effect. A mongos asks for no shard key.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +20,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.commands import delete, update
-from fakeserver.commands.reading import check_uuid, namespace, query_of
-from fakeserver.commands.statements import Batch
-from fakeserver.commands.table import CommandTable, Reply
+from fakeserver.commands.context import check_uuid, namespace
+from fakeserver.commands.reading import query_of
+from fakeserver.commands.writing import Batch
 from fakeserver.errors import CommandError
-from fakeserver.idl import Field, Fields
+from fakeserver.idl.command_table import CommandTable, Reply
+from fakeserver.idl.fields import Field, Fields
 from fakeserver.storage.printing import show_document
 from fakeserver.storage.projecting import compile_projection
 from fakeserver.storage.scope import Scope
@@ -70,14 +85,14 @@ def find_and_modify(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         run = _remove if request.get("remove", False) else _update
         return run(ctx, ns, request, accept)
 
-    # A copy: what was recorded stays as it is.
-    reply: Reply = dict(batch.attempt(0, ns, write, partial(_again, request)))
+    # A copy, because a retry is answered with what is recorded here.
+    reply: Reply = dict(batch.attempt(0, ns, write, partial(_replay, request)))
     if batch.retried:
         reply["retriedStmtId"] = batch.retried[0]
     return reply
 
 
-def _again(request: Mapping[str, Any], recorded: Mapping[str, Any]) -> Document:
+def _replay(request: Mapping[str, Any], recorded: Mapping[str, Any]) -> Document:
     """Return the result of a statement that was executed.
 
     Raises `CommandError` 40606, 40608, 40611 or 40612 where it was another one than the request states, 217
@@ -85,7 +100,8 @@ def _again(request: Mapping[str, Any], recorded: Mapping[str, Any]) -> Document:
     """
     op, result = recorded["op"], recorded["result"]
     image = _image(request)
-    _check_again(request, op, image, recorded["image"])
+    _check_replay(request, op, image, recorded["image"])
+    # An upsert has no document of before, so the answer needs no image, whatever command inserted it.
     if op == "i" and image == "before":
         last_error = {"n": 1, "updatedExisting": False, "upserted": recorded["_id"]}
         return {"lastErrorObject": last_error, "value": None}
@@ -99,13 +115,15 @@ def _again(request: Mapping[str, Any], recorded: Mapping[str, Any]) -> Document:
     return dict(result)
 
 
-def _check_again(request: Mapping[str, Any], op: str, image: str, stored: str) -> None:
+def _check_replay(request: Mapping[str, Any], op: str, image: str, stored: str) -> None:
     asked = f"findAndModify retry request: {show_document(request)}"
+    # 'd' and 'i' are what the oplog says was done: the retry must ask for the same, or it is not a retry.
     for kind, name, code in (("d", "remove", 40606), ("i", "upsert", 40608)):
         if op == kind and not request.get(name, False):
             raise CommandError(
                 code, f"{asked} is not compatible with previous write in the transaction of type: {op}"
             )
+    # One image is stored, that which the first run returned; the other one is gone.
     if op == "u" and stored and image != stored:
         raise CommandError(
             40611 if image == "after" else 40612,

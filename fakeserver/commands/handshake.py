@@ -1,8 +1,18 @@
-"""`hello` and its older name, the first command of every connection.
+"""The commands hello and isMaster: the first words of every connection.
 
-Behaviour: `SDAM: hello`, `MongoDB Handshake`, awaitable and exhaust hello of `Server Monitoring`.
-Versions: `topologyVersion` and waiting since 4.4.
-Not modelled: horizons.
+Behaviour: The form of `speculativeAuthenticate` is checked first (2, 51769), then quiesce mode, in which
+every hello fails with 91 so that clients leave (SDAM). `topologyVersion` and `maxAwaitTimeMS` come together
+or not at all; a mongod and a mongos have different codes for each rule. A client that knows the present
+version is answered when it changes or when the time is over; one that knows another process or a lower
+counter, at once; a counter ahead of the server's is refused. The wait begins when the command runs, after any
+block of a fail point. Compressors are agreed on once per connection, in the server's order. `serviceId`
+stands in the first hello through a load balancer that asks for it, and in no other.
+
+Versions: `topologyVersion` and waiting since 4.4; 4.2 ignores both fields. `hello` answers in every release,
+as the last patch releases of 4.2 and 4.4 do.
+
+Not modelled: Split horizons, and with them error 303. `hostInfo`, `hangUpOnStepDown`, `clientUpdate` and
+`backpressure` are accepted and have no effect.
 """
 
 from __future__ import annotations
@@ -12,24 +22,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import ObjectId
 
-from fakeserver import hello as hello_reply
 from fakeserver.commands.authentication import speculate
-from fakeserver.commands.table import CommandTable, Reply
-from fakeserver.concerns import implies_majority
+from fakeserver.deployment import hello as hello_reply
+from fakeserver.deployment.default_concerns import implies_majority
 from fakeserver.errors import CommandError
-from fakeserver.idl import Field, Fields, type_name
-from fakeserver.pipeline import Park
+from fakeserver.idl.command_table import CommandTable, Reply
+from fakeserver.idl.fields import Field, Fields, type_name
+from fakeserver.waiting.pause import Park
 from mongowire.codes import ErrorCode
 from mongowire.compression import negotiate
 
 if TYPE_CHECKING:
     from fakeserver.commands.context import CommandContext
-    from fakeserver.node import Node
+    from fakeserver.deployment.node import Node
 
 table = CommandTable()
 
 _NO_MAX_AWAIT_TIME: Final = {False: 31368, True: 51760}
-"""Of a mongod, and (True) of a mongos; as the codes that follow."""
+"""The code of a mongod (False) and of a mongos (True), here and in the constants that follow."""
 _NO_TOPOLOGY_VERSION: Final = {False: 51759, True: 51761}
 _NEGATIVE_COUNTER: Final = {False: 31372, True: 51758}
 _COUNTER_AHEAD_ALONE: Final = 51764
@@ -49,7 +59,7 @@ _FIELDS: Final = Fields.of(
 
 @table.command("hello", kind="internal", fields=_FIELDS, requires_auth=False, handshake=True)
 def hello(ctx: CommandContext, command: dict[str, Any]) -> Reply:
-    """Tell what this server is, at once or when that has changed."""
+    """Return the state of this server, at once or when it has changed."""
     return _answer(ctx, command, legacy=False)
 
 
@@ -57,17 +67,18 @@ def hello(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     "isMaster", kind="internal", fields=_FIELDS, requires_auth=False, handshake=True, aliases=("ismaster",)
 )
 def is_master(ctx: CommandContext, command: dict[str, Any]) -> Reply:
-    """Tell what this server is, in the words of old clients."""
+    """Return the state of this server, in the words of old clients."""
     return _answer(ctx, command, legacy=True)
 
 
 def _answer(ctx: CommandContext, command: dict[str, Any], *, legacy: bool) -> Reply:
     attempt = _speculation(command)
+    # Quiesce mode comes before the wait: clients that wait are woken, and learn that the server leaves.
     ctx.node.outages.check_quiesce(ctx.now)
-    if ctx.node.profile.awaits_topology_changes:
-        _await_change(ctx, command)
     node = ctx.node
     awaits = node.profile.awaits_topology_changes
+    if awaits:
+        _await_change(ctx, command)
     reply = hello_reply.reply(
         hello_reply.HelloFacts(
             profile=node.profile,
@@ -89,25 +100,25 @@ def _answer(ctx: CommandContext, command: dict[str, Any], *, legacy: bool) -> Re
 
 
 def _implicit_majority(node: Node) -> bool | None:
-    """Return what a member of a shard tells of its default write concern, None for other servers."""
+    """Return whether the default write concern is a majority, None where the server is in no shard."""
     if node.shard is None or not node.cluster.spec.is_sharded:
         return None
     return implies_majority(node.shard.replica_set, node.profile)
 
 
 def _authentication(ctx: CommandContext, command: dict[str, Any], attempt: dict[str, Any] | None) -> Reply:
-    """Tell the mechanisms of a user, and answer an attempt to authenticate; what fails is left out."""
-    told: Reply = {}
+    """Return the mechanisms of a user and the answer to an attempt to authenticate, if it succeeds."""
+    reply: Reply = {}
     wanted = command.get("saslSupportedMechs")
     if wanted is not None:
         db, name = _user_name(wanted)
         user = ctx.node.users.find(name, db)
         if user is not None:
-            told["saslSupportedMechs"] = user.mechanisms
+            reply["saslSupportedMechs"] = user.mechanisms
     answer = None if attempt is None else speculate(ctx, attempt)
     if answer is not None:
-        told["speculativeAuthenticate"] = answer
-    return told
+        reply["speculativeAuthenticate"] = answer
+    return reply
 
 
 def _user_name(wanted: Any) -> tuple[str, str]:
@@ -126,6 +137,7 @@ def _service_id(ctx: CommandContext, command: dict[str, Any]) -> ObjectId | None
 
     Load Balancers: Connection Pooling.
     """
+    # The first hello decides: a client that did not ask for load balancing in it cannot do so later.
     connection = ctx.connection
     first, connection.greeted = not connection.greeted, True
     if first:
@@ -136,32 +148,33 @@ def _service_id(ctx: CommandContext, command: dict[str, Any]) -> ObjectId | None
 
 
 def _await_change(ctx: CommandContext, command: dict[str, Any]) -> None:
-    """Raise `Park` while the client knows all there is, `CommandError` for fields that do not fit."""
-    told, max_await_ms = command.get("topologyVersion"), command.get("maxAwaitTimeMS")
+    """Raise `Park` while the client knows the present state, `CommandError` for fields that do not fit."""
+    known, max_await_ms = command.get("topologyVersion"), command.get("maxAwaitTimeMS")
     mongos = ctx.node.is_mongos
+    # Without a wait an exhaust stream would send hellos as fast as the network takes them.
     if max_await_ms is None and ctx.request.envelope.exhaust_allowed:
         raise CommandError(
             _EXHAUST_WITHOUT_WAIT[mongos], "A hello request with exhaust must specify 'maxAwaitTimeMS'"
         )
-    if told is None and max_await_ms is None:
+    if known is None and max_await_ms is None:
         return
     if max_await_ms is None:
         raise CommandError(
             _NO_MAX_AWAIT_TIME[mongos], "A request with a 'topologyVersion' must include 'maxAwaitTimeMS'"
         )
-    if told is None:
+    if known is None:
         raise CommandError(
             _NO_TOPOLOGY_VERSION[mongos], "A request with 'maxAwaitTimeMS' must include a 'topologyVersion'"
         )
-    if not _knows_all(ctx, told):
+    if not _is_current(ctx, known):
         return
     until = ctx.wait_until(max_await_ms / 1000)
     if ctx.now < until:
         raise Park(ctx.node.topology_changed, until)
 
 
-def _knows_all(ctx: CommandContext, told: dict[str, Any]) -> bool:
-    process_id, counter = told.get("processId"), told.get("counter")
+def _is_current(ctx: CommandContext, known: dict[str, Any]) -> bool:
+    process_id, counter = known.get("processId"), known.get("counter")
     if not isinstance(process_id, ObjectId) or not isinstance(counter, int):
         wrong, value, wanted = ("counter", counter, "long")
         if not isinstance(process_id, ObjectId):
@@ -175,8 +188,10 @@ def _knows_all(ctx: CommandContext, told: dict[str, Any]) -> bool:
         code = _NEGATIVE_COUNTER[ctx.node.is_mongos]
         raise CommandError(code, "topologyVersion must have a non-negative counter")
     member = ctx.node.member
+    # Another process: the client knew this address before a restart, so its counter says nothing.
     if process_id != member.process_id:
         return False
+    # A counter from the future cannot be of this process; a server takes it for a mistake of the client.
     if counter > member.counter:
         in_set = ctx.node.is_replica_set_member
         raise CommandError(
@@ -193,6 +208,7 @@ def _negotiate(ctx: CommandContext, command: dict[str, Any]) -> tuple[str, ...]:
     if offered is None:
         return ()
     connection = ctx.connection
+    # Agreed on once: replies to earlier requests may be compressed already.
     if connection.compressors is None:
         connection.compressors = negotiate(offered, ctx.node.cluster.compressors)
     return connection.compressors

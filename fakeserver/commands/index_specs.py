@@ -1,4 +1,10 @@
-"""What `createIndexes` is given for an index, checked and completed as `listIndexes` shows it."""
+"""Specifications of indexes: what createIndexes accepts, completed as listIndexes shows them.
+
+The checks run in a server's order, because a specification that is wrong in two ways shows one error:
+required fields, types, version, key, the index of `_id`, name, expiry, partial filter, then the rules of the
+kind of index. Most refusals quote the specification; the code is 67 CannotCreateIndex unless a rule has its
+own. A text index is kept with its fields as weights and one key for all of them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +22,7 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from fakeserver.catalog import Collection
+    from fakeserver.storage.catalog import Collection
 
 _PLUGINS: Final = frozenset({"text", "2d", "2dsphere", "hashed", "columnstore", "queryable_encrypted_range"})
 _KINDS: Final[dict[str, str]] = {
@@ -46,6 +52,7 @@ def parse(document: Mapping[str, Any], collection: Collection | None, *, lenient
 
     `lenient` leaves out fields that no index has, instead of refusing them.
     """
+    # ignoreUnknownIndexOptions: tools copy indexes of old servers, whose options no release knows any more.
     if lenient:
         document = {name: value for name, value in document.items() if name in _KINDS}
     for name in ("key", "name"):
@@ -76,8 +83,8 @@ def _completed(
     document: Mapping[str, Any], key: Mapping[str, Any], collation: Mapping[str, Any] | None
 ) -> IndexSpec:
     shown: dict[str, Any] = {"v": document.get("v", 2), "key": dict(key), "name": document["name"]}
-    given = {name: value for name, value in document.items() if name not in shown}
-    shown |= {name: value for name, value in given.items() if name not in _NOT_SHOWN}
+    options = {name: value for name, value in document.items() if name not in shown}
+    shown |= {name: value for name, value in options.items() if name not in _NOT_SHOWN}
     if collation:
         shown["collation"] = dict(collation)
     if "text" in key.values():
@@ -147,12 +154,13 @@ def _bad_name(name: str) -> str | None:
     parts = name.split(".")
     if not all(parts):
         return "Index keys cannot contain an empty field."
-    if name == "_fts":
+    if name == "_fts":  # the key of a text index as listIndexes shows it, which tools send back
         return None
     if parts[-1] == "$**":
         parts.pop()
-    for place, part in enumerate(parts):
-        if part.startswith("$") and not (place and part in {"$db", "$id", "$ref"}):
+    for index, part in enumerate(parts):
+        # $db, $id and $ref are the fields of a DBRef, and stand behind the field that holds it.
+        if part.startswith("$") and not (index and part in {"$db", "$id", "$ref"}):
             return "Index key contains an illegal field name: field name starts with '$'."
     return None
 
@@ -221,6 +229,7 @@ def bad_expiry(seconds: Any) -> str | None:
             "TTL index 'expireAfterSeconds' option must be numeric, but received a type of"
             f" '{type_name(seconds)}'"
         )
+    # Servers before 5.0 let NaN in, and indexes that have it must still be made elsewhere.
     if is_nan(seconds):
         return None
     if float(str(seconds)) < 0:
@@ -320,8 +329,8 @@ _CHECKS: Final[dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], None]]
 def _as_text_index(shown: Mapping[str, Any]) -> dict[str, Any]:
     """Return the specification of a text index as it is kept: its fields as weights, and one key for all."""
     key: dict[str, Any] = {}
-    given = shown.get("weights", {})
-    weights = {given: 1} if type(given) is str else dict(given)
+    wanted = shown.get("weights", {})
+    weights = {wanted: 1} if type(wanted) is str else dict(wanted)
     for name, kind in shown["key"].items():
         if kind == "text":
             key |= {"_fts": "text", "_ftsx": 1}

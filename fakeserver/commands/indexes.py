@@ -1,4 +1,20 @@
-"""Making, dropping and listing indexes, and refusing search indexes."""
+"""The commands for indexes: make, drop and list them; search indexes are refused.
+
+Behaviour: createIndexes parses every specification before it makes anything (see the index specifications
+module), then refuses what a transaction may not do (263: new indexes only on a collection that it made
+itself), then makes the collection if need be. An index that exists with the same key and options is no error;
+the same name with another key is 86, the same key and name with other options 85, the same key under another
+name 85. Documents that violate a unique index fail the build with 11000. dropIndexes never drops the index of
+`_id` (72); `*` leaves it out. createIndexes and dropIndexes wait until no open transaction uses the
+collection. Commands of search indexes answer 31082, as a server does without the search service.
+
+Versions: createIndexes in a transaction and `commitQuorum` since 4.4; `collectionUUID` since 6.0; commands of
+search indexes since 7.0. Until 4.4 createIndexes refuses unknown fields with 2.
+
+Not modelled: A build takes no time, so `commitQuorum` is shown and not waited for, and `includeBuildUUIDs`
+and `includeIndexBuildInfo` have nothing to show. If one of several indexes cannot be built, those before it
+stay, without an entry in the oplog; a server makes all or none.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +23,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.commands import index_specs
 from fakeserver.commands.collections import EVERYTHING
-from fakeserver.commands.cursors import Cursor, first_batch
-from fakeserver.commands.reading import check_uuid, namespace
+from fakeserver.commands.context import check_uuid, namespace
+from fakeserver.commands.cursors import first_batch
 from fakeserver.commands.source_stages import search_unavailable
-from fakeserver.commands.table import CommandTable, Reply
 from fakeserver.errors import CommandError, WriteError
-from fakeserver.idl import Field, Fields
+from fakeserver.idl.command_table import CommandTable, Reply
+from fakeserver.idl.fields import Field, Fields
 from fakeserver.profile import WIRE_70
+from fakeserver.sessions.cursors import Cursor
 from fakeserver.storage.index_keys import is_id_key
 from fakeserver.storage.printing import show_document
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from fakeserver.catalog import Collection
     from fakeserver.commands.context import CommandContext
+    from fakeserver.sessions.transactions import Transaction
+    from fakeserver.storage.catalog import Collection
     from fakeserver.storage.engine import Document, IndexSpec
-    from fakeserver.transactions import Transaction
 
 table = CommandTable()
 
@@ -52,6 +69,7 @@ def create_indexes(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     existing = ctx.catalog.get(ns)
     check_uuid(request, ns, existing)
     wanted = [index_specs.parse(document, existing, lenient=ignore) for document in request["indexes"]]
+    # A build needs the collection for itself, which a transaction has only where nobody else sees it yet.
     if ctx.transaction is not None and existing is not None:
         _check_in_transaction(ctx.transaction, existing, wanted)
     collection, made = ctx.ensure(ns)
@@ -88,6 +106,7 @@ def _check_in_transaction(transaction: Transaction, collection: Collection, want
 
 def _is_there(collection: Collection, spec: IndexSpec) -> bool:
     """Return whether an index is there already. Raises `CommandError` 85 or 86 for a conflicting one."""
+    # The index of _id is always there; tools that copy all indexes ask for it again.
     if is_id_key(spec.key) and any(is_id_key(index.key) for index in collection.indexes.values()):
         return True
     requested = f"Requested index: {show_document(spec.document)}"
@@ -134,17 +153,14 @@ def _build(ctx: CommandContext, collection: Collection, spec: IndexSpec) -> None
     try:
         ctx.catalog.add_index(collection, spec)
     except WriteError as error:
+        # The command fails as a whole: duplicates are the documents' fault, but no statement of a client's.
+        uuid = str(collection.uuid.as_uuid()) if collection.uuid is not None else ""
         raise CommandError(
             error.code,
-            f"Index build failed: {_uuid(collection)}: Collection {collection.ns} ( "
-            f"{_uuid(collection)} ) :: caused "
-            f"by :: {error.message}",
+            f"Index build failed: {uuid}: Collection {collection.ns} ( {uuid} ) :: caused by :: "
+            f"{error.message}",
             extra=error.extra,
         ) from None
-
-
-def _uuid(collection: Collection) -> str:
-    return str(collection.uuid.as_uuid()) if collection.uuid is not None else ""
 
 
 @table.command(

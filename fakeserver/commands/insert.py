@@ -1,14 +1,28 @@
-"""The insert command."""
+"""The insert command: new documents of one collection.
+
+Behaviour: The number of documents (from 1 to 100,000, 16) and the UUID (361) are checked before the first is
+inserted. Each document is then a statement of its own: its size and depth, in old releases its names, its
+`_id` (made if missing, moved to the front), empty timestamps (set to the present time), then the collection
+(made if missing), unique keys (11000) and the validator (121). Errors of statements go to `writeErrors`, and
+an ordered command stops at the first. A statement that was executed under the same txnNumber is not repeated,
+and its number is in `retriedStmtIds`.
+
+Versions: `collectionUUID` and `encryptionInformation` since 6.0; `bypassEmptyTsReplacement` since 8.2. Until
+4.4 a document with a field of its own whose name begins with `$` is refused (2).
+
+Not modelled: `encryptionInformation` and `isTimeseriesNamespace` are accepted and have no effect. A server
+asks the validator before the unique keys, and stores the documents of a command in groups; here each is
+stored, and visible, by itself.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fakeserver.commands.documents import prepare
-from fakeserver.commands.reading import check_uuid, namespace
-from fakeserver.commands.statements import Batch, numbered
-from fakeserver.commands.table import CommandTable, Reply
-from fakeserver.idl import Field, Fields
+from fakeserver.commands.context import check_uuid, namespace
+from fakeserver.commands.writing import Batch, numbered, prepare
+from fakeserver.idl.command_table import CommandTable, Reply
+from fakeserver.idl.fields import Field, Fields
 
 if TYPE_CHECKING:
     from fakeserver.commands.context import CommandContext
@@ -24,7 +38,7 @@ WRITE_FIELDS = (
     Field("isTimeseriesNamespace", "bool"),
     Field("bypassEmptyTsReplacement", "bool"),
 )
-"""What insert, update and delete have in common."""
+"""The fields that insert, update and delete have in common."""
 
 
 @table.command(
@@ -59,6 +73,7 @@ def insert_one(batch: Batch, index: int, ns: Namespace, document: Document) -> D
 
     def write(accept: Accept) -> Document:
         prepared = prepare(ctx, document, keep_times=batch.keep_times)
+        # After the document's own checks: one that is refused does not make the collection.
         ctx.ensure(ns)
         ctx.catalog.engine.insert(ns, prepared, accept=accept)
         return {"n": 1}

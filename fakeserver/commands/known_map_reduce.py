@@ -1,9 +1,13 @@
-"""The mapReduce that the specifications' tests send, which takes no JavaScript: it adds 1 and sums up."""
+"""The mapReduce that the public driver tests send, run without JavaScript: it adds 1 and sums up.
+
+It is used only where no JavaScript engine is installed, so that those tests run on a plain installation. The
+functions are recognised by their text, spaces aside; results are doubles, as JavaScript's numbers are.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,7 +29,9 @@ def known(mapped: str, reduced: str) -> Callable[[Sequence[Document]], list[Docu
     name = field.group(1)
 
     def results(documents: Sequence[Document]) -> list[Document]:
-        values = [_incremented(document.get(name)) for document in documents]
+        found = (document.get(name) for document in documents)
+        # What is no number is NaN, as in JavaScript, where true is 1.
+        values = [each + 1 if isinstance(each, int | float) else float("nan") for each in found]
         return [{"_id": 0.0, "value": float(sum(values))}] if values else []
 
     return results
@@ -34,7 +40,3 @@ def known(mapped: str, reduced: str) -> Callable[[Sequence[Document]], list[Docu
 def _fit(function: str, pattern: re.Pattern[str]) -> re.Match[str] | None:
     """Return how a function's text, spaces aside, fits a pattern."""
     return pattern.fullmatch(_SPACES.sub(r"\1", function.strip()))
-
-
-def _incremented(value: Any) -> float:
-    return value + 1 if isinstance(value, int | float) else float("nan")

@@ -1,4 +1,9 @@
-"""The collections of `local` that a member of a set has: its oplog, and the configuration of its set."""
+"""The collections of `local` that are not stored: the oplog, the configuration of the set, and the journal.
+
+A member of a replica set has the first two, every server the journal. Documents are made when find or
+aggregate reads them; those of the oplog end at the last operation that this member has applied. A tailable
+cursor over the oplog goes on with the operations that come later.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +12,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import Timestamp
 
-from fakeserver.commands.cursors import Cursor, first_batch
+from fakeserver.commands import journal_collection
+from fakeserver.commands.cursors import first_batch
+from fakeserver.commands.journal_collection import JOURNAL
 from fakeserver.commands.reading import NATURAL, query_of, reader
 from fakeserver.commands.replication import configuration
-from fakeserver.oplog_documents import document_of
+from fakeserver.sessions.cursors import Cursor
 from fakeserver.storage.engine import Namespace
+from fakeserver.storage.oplog_documents import document_of
 from fakeserver.storage.values import copy_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from fakeserver.commands.context import CommandContext
-    from fakeserver.commands.table import Reply
+    from fakeserver.idl.command_table import Reply
     from fakeserver.storage.engine import Document
 
 OPLOG: Final = Namespace("local", "oplog.rs")
@@ -26,8 +34,15 @@ _CONFIGURATION: Final = Namespace("local", "system.replset")
 _BEGINNING: Final = Timestamp(0, 0)
 
 
-def documents_of(ctx: CommandContext, ns: Namespace) -> list[Document] | None:
-    """Return the documents of a collection that is not stored, None for one that is."""
+def documents_of(
+    ctx: CommandContext, ns: Namespace, query: Mapping[str, Any] | None = None
+) -> list[Document] | None:
+    """Return the documents of a collection that is not stored, None for one that is.
+
+    Those that do not match `query` may be missing. Raises `CommandError` for a bad one.
+    """
+    if ns == JOURNAL:
+        return journal_collection.documents_of(ctx, query)
     if ns.db != "local" or not ctx.node.is_replica_set_member or ctx.node.shard is None:
         return None
     if ns == OPLOG:
@@ -42,10 +57,10 @@ def _operations(ctx: CommandContext, since: Timestamp) -> list[Document]:
     return [copy_value(document_of(entry)) for entry in entries if entry.optime <= reached]
 
 
-def find(ctx: CommandContext, request: Mapping[str, Any], ns: Namespace, held: list[Document]) -> Reply:
+def find(ctx: CommandContext, request: Mapping[str, Any], ns: Namespace, documents: list[Document]) -> Reply:
     """Run a find command over documents that are not stored; a tailable cursor of the oplog goes on."""
     tailable = ns == OPLOG and request.get("tailable", False)
-    found = [] if tailable else _selected(ctx, request, ns, held)
+    found = [] if tailable else _selected(ctx, request, ns, documents)
     cursor = Cursor(
         ns,
         deque(found),
@@ -59,11 +74,11 @@ def find(ctx: CommandContext, request: Mapping[str, Any], ns: Namespace, held: l
 
 
 def _selected(
-    ctx: CommandContext, request: Mapping[str, Any], ns: Namespace, held: list[Document]
+    ctx: CommandContext, request: Mapping[str, Any], ns: Namespace, documents: list[Document]
 ) -> list[Document]:
     sort = request.get("sort") or request.get("hint") or {}
     if isinstance(sort, dict) and sort.get(NATURAL) == -1:
-        held.reverse()
+        documents.reverse()
     stages: list[Mapping[str, Any]] = [{"$match": request.get("filter") or {}}]
     if request.get("sort") and NATURAL not in request["sort"]:
         stages.append({"$sort": request["sort"]})
@@ -71,7 +86,7 @@ def _selected(
         if request.get(name):
             stages.append({stage: request[name]})
     options = query_of(ctx, request, None, read=reader(ctx, ctx.db))
-    return ctx.catalog.engine.aggregate(ns, stages, options=options, documents=held)
+    return ctx.catalog.engine.aggregate(ns, stages, options=options, documents=documents)
 
 
 def _follow(ctx: CommandContext, request: Mapping[str, Any]) -> Callable[[], list[Document]]:

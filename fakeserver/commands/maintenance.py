@@ -1,4 +1,20 @@
-"""What keeps a real server in shape, and costs nothing here; the answers are those that scripts look at."""
+"""The commands for maintenance: what keeps a real server in shape, and costs little or nothing here.
+
+Behaviour: `compact`, `planCacheClear`, `logRotate` and `refreshLogicalSessionCacheNow` check their arguments
+and do nothing. `fsync` with `lock` holds writes back until fsyncUnlock was called as often.
+`setFeatureCompatibilityVersion` accepts the version of the release alone. `reIndex` runs on a standalone only
+(20 elsewhere). `convertToCapped` makes the collection anew with its newest documents that fit and without
+indexes but that of `_id`. `dbHash` is the MD5 of the documents in the order of `_id`, so two deployments with
+the same data have the same hash.
+
+Versions: setFeatureCompatibilityVersion asks for `confirm` since 7.0. `dryRun` and `freeSpaceTargetMB` of
+compact since 8.0. reIndex is refused on a replica set in every release, as since 5.0.
+
+Not modelled: A change of the compatibility version, with the features that it would switch. There is no file
+to compact, to flush or to rotate. convertToCapped enters a drop, a create and inserts in the oplog; a server
+copies into a temporary collection and renames it. dataSize counts the whole collection, whatever
+`keyPattern`, `min` and `max` say, and a mongos does not have it.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +24,17 @@ from typing import TYPE_CHECKING, Any, Final
 import bson
 from bson import Int64
 
-from fakeserver.commands.reading import namespace
-from fakeserver.commands.table import CommandTable, Reply, first_argument
+from fakeserver.commands.context import namespace
 from fakeserver.errors import CommandError
-from fakeserver.idl import Field, Fields
+from fakeserver.idl.command_table import CommandTable, Reply
+from fakeserver.idl.fields import Field, Fields, first_argument
 from fakeserver.profile import WIRE_70
 from fakeserver.storage.engine import Namespace, Query
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from fakeserver.catalog import Collection
     from fakeserver.commands.context import CommandContext
+    from fakeserver.storage.catalog import Collection
 
 table = CommandTable()
 
@@ -36,7 +52,7 @@ _UNCONFIRMED: Final = 7369100
     ),
 )
 def compact(ctx: CommandContext, command: dict[str, Any]) -> Reply:
-    """Give back the space that a collection does not need: none."""
+    """Free the disk space that a collection does not need: none."""
     ns = namespace(ctx, command)
     collection = ctx.catalog.get(ns)
     if collection is None:
@@ -59,7 +75,7 @@ def compact(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     ),
 )
 def plan_cache_clear(_ctx: CommandContext, _command: dict[str, Any]) -> Reply:
-    """Forget the plans that were kept, which none are."""
+    """Forget cached plans, of which there are none."""
     return {}
 
 
@@ -92,7 +108,7 @@ def data_size(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     ),
 )
 def set_feature_compatibility_version(ctx: CommandContext, command: dict[str, Any]) -> Reply:
-    """Keep the features of the release, which is the only version that there is."""
+    """Set the feature compatibility version, which can only be that of the release."""
     profile, wanted = ctx.node.profile, first_argument(command)
     if profile.max_wire_version >= WIRE_70 and not command.get("confirm"):
         raise CommandError(
@@ -112,19 +128,19 @@ def set_feature_compatibility_version(ctx: CommandContext, command: dict[str, An
 
 @table.command("logRotate", kind="internal", admin_only=True)
 def log_rotate(_ctx: CommandContext, _command: dict[str, Any]) -> Reply:
-    """Begin a new log file, of which there is none."""
+    """Begin a new log file; there is none."""
     return {}
 
 
 @table.command("refreshLogicalSessionCacheNow", kind="internal", admin_only=True, test_only=True)
 def refresh_logical_session_cache_now(_ctx: CommandContext, _command: dict[str, Any]) -> Reply:
-    """Have the other members hear of the sessions, which they all know."""
+    """Write the cached sessions to where other members read them; they all know them."""
     return {}
 
 
 @table.command("reIndex", kind="write", home="mongod", fields=Fields.of(target="collection"))
 def re_index(ctx: CommandContext, command: dict[str, Any]) -> Reply:
-    """Make the indexes of a collection anew, which nothing can have damaged; a standalone's alone."""
+    """Rebuild the indexes of a collection, on a standalone; they are never damaged."""
     ns = namespace(ctx, command)
     if ctx.node.is_replicated:
         raise CommandError(
@@ -161,6 +177,7 @@ def convert_to_capped(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     if collection.is_view:
         raise CommandError(ErrorCode.COMMAND_NOT_SUPPORTED_ON_VIEW, f"cannot convert a view to capped: {ns}")
     options = {name: value for name, value in collection.options.items() if name not in {"capped", "max"}}
+    # Inserted one by one into the new collection, which drops the oldest ones by itself when it is full.
     documents = ctx.catalog.engine.find(ns, Query())
     ctx.catalog.drop(ns)
     ctx.command_applied(ns.db, {"drop": ns.collection}, uuid=collection.uuid)
@@ -184,23 +201,24 @@ def convert_to_capped(ctx: CommandContext, command: dict[str, Any]) -> Reply:
 def db_hash(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Return the MD5 of each collection's documents in the order of `_id`, and of all of them."""
     wanted = set(command.get("collections") or ())
-    held = [
+    collections = [
         each
         for each in ctx.catalog.collections(ctx.db)
         if not each.is_view and (not wanted or each.ns.collection in wanted)
     ]
-    hashes = {each.ns.collection: _hash(ctx, each) for each in held}
+    hashes = {each.ns.collection: _hash(ctx, each) for each in collections}
     return {
         "host": ctx.node.address,
         "collections": hashes,
-        "capped": [each.ns.collection for each in held if each.is_capped],
-        "uuids": {each.ns.collection: each.uuid for each in held},
+        "capped": [each.ns.collection for each in collections if each.is_capped],
+        "uuids": {each.ns.collection: each.uuid for each in collections},
         "md5": _md5("".join(hashes.values()).encode()),
         "timeMillis": 0,
     }
 
 
 def _hash(ctx: CommandContext, collection: Collection) -> str:
+    # The order of insertion is part of a capped collection, that of others is an accident of the member.
     sort = None if collection.is_capped else {"_id": 1}
     documents = ctx.catalog.engine.find(collection.ns, Query(sort=sort))
     return _md5(b"".join(map(bson.encode, documents)))
@@ -208,3 +226,29 @@ def _hash(ctx: CommandContext, collection: Collection) -> str:
 
 def _md5(data: bytes) -> str:
     return hashlib.md5(data, usedforsecurity=False).hexdigest()
+
+
+@table.command(
+    "fsync",
+    kind="internal",
+    admin_only=True,
+    fields=Fields.of(Field("lock", "bool"), Field("async", "bool"), strict=False),
+)
+def fsync(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Flush data to disk, of which there is none; with `lock`, hold writes back."""
+    if not command.get("lock"):
+        return {"numFiles": 1}
+    return {
+        "info": "now locked against writes, use db.fsyncUnlock() to unlock",
+        "lockCount": Int64(ctx.node.write_lock.lock()),
+        "seeAlso": "http://dochub.mongodb.org/core/fsynccommand",
+    }
+
+
+@table.command("fsyncUnlock", kind="internal", admin_only=True)
+def fsync_unlock(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
+    """Let writes go on, once every lock is gone."""
+    lock = ctx.node.write_lock
+    if not lock.count:
+        raise CommandError(ErrorCode.ILLEGAL_OPERATION, "fsyncUnlock called when not locked")
+    return {"info": "fsyncUnlock completed", "lockCount": Int64(lock.unlock())}

@@ -1,18 +1,29 @@
-"""The mapReduce command.
+"""The mapReduce command: documents mapped to values by key, and each key's values reduced to one.
 
-A key with one value alone is not reduced. Results come in the order of their keys.
+Behaviour: The functions are checked (2), then `out` (2), then the command waits while an open transaction
+uses the target. Documents are selected as by a pipeline of `$match`, `$sort` and `$limit`, mapped one by one,
+and grouped by equal keys; a key with one value is not reduced. Results come in the order of their keys and
+are returned, replace the target as `$out` does, or are merged into it as `$merge` does; `reduce` reduces them
+with what the target holds. It runs on a primary unless its output is `inline`. Scripts that sleep have the
+command wait before it writes anything.
+
+Versions: The same in every release; servers deprecate the command since 5.0.
+
+Not modelled: `jsMode`, `verbose`, `sharded` and `nonAtomic` are accepted and have no effect. Without the
+extra `javascript` only the functions that the public driver tests send are known.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from fakeserver.commands.context import namespace
 from fakeserver.commands.known_map_reduce import known
 from fakeserver.commands.output_stages import Merge, Out
-from fakeserver.commands.reading import namespace, query_of, reader
-from fakeserver.commands.table import CommandTable, Reply
+from fakeserver.commands.reading import query_of, reader
 from fakeserver.errors import CommandError
-from fakeserver.idl import Field, Fields
+from fakeserver.idl.command_table import CommandTable, Reply
+from fakeserver.idl.fields import Field, Fields
 from fakeserver.storage import javascript
 from fakeserver.storage.engine import Namespace, Query
 from fakeserver.storage.scripted import is_code
@@ -20,7 +31,7 @@ from fakeserver.storage.values import order, type_name
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from fakeserver.commands.context import CommandContext
     from fakeserver.storage.engine import Document
@@ -59,7 +70,7 @@ def map_reduce(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     if target is not None and ctx.node.transactions.blocks([str(target)]):
         raise ctx.node.transactions.wait(ctx.now, ctx.request.deadline)
     results = _results(ctx, request, functions, existing=target if way == "reduce" else None)
-    ctx.scripts.settle()
+    ctx.scripts.settle()  # scripts that slept have the command wait before it writes
     if target is None:
         return {"results": results}
     checked = not request.get("bypassDocumentValidation", False)
@@ -129,8 +140,9 @@ def _results(
         for key, value in map_one(document, []).emitted:
             groups.setdefault(order(key), (key, []))[1].append(value)
     results = []
-    for place in sorted(groups):
-        key, values = groups[place]
+    # In the order of keys, and a single value is not reduced: what a server's sort and group do.
+    for order_key in sorted(groups):
+        key, values = groups[order_key]
         values = [*_stored(ctx, existing, key), *values]
         value = values[0] if len(values) == 1 else reduce({}, [key, values]).value
         results.append({"_id": key, "value": value if finalize is None else finalize({}, [key, value]).value})
@@ -140,15 +152,12 @@ def _results(
 def _documents(ctx: CommandContext, request: Mapping[str, Any]) -> list[Document]:
     source, view, collection = ctx.catalog.resolve(namespace(ctx, request))
     options = query_of(ctx, request, collection, read=reader(ctx, ctx.db))
-    return ctx.catalog.engine.aggregate(source, [*view, *_selected(request)], options=options)
-
-
-def _selected(request: Mapping[str, Any]) -> Iterable[Document]:
-    yield {"$match": request.get("query") or {}}
+    stages: list[Mapping[str, Any]] = [*view, {"$match": request.get("query") or {}}]
     if request.get("sort"):
-        yield {"$sort": request["sort"]}
+        stages.append({"$sort": request["sort"]})
     if request.get("limit"):
-        yield {"$limit": request["limit"]}
+        stages.append({"$limit": request["limit"]})
+    return ctx.catalog.engine.aggregate(source, stages, options=options)
 
 
 def _stored(ctx: CommandContext, target: Namespace | None, key: Any) -> list[Any]:

@@ -1,4 +1,9 @@
-"""What the `$match` stages of a pipeline may not hold, though a find may."""
+"""Conditions that a `$match` stage may not hold, though find accepts them.
+
+`$where` (16395), searches by distance, which would have to sort (5626500), and `$text` behind the first stage
+(17313), because only a query at the head of a pipeline uses the text index. A stage within `$lookup` or
+`$unionWith` begins a pipeline of its own; one within `$facet` does not, as it follows the stages before.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +26,16 @@ def check_matches(pipeline: Sequence[Mapping[str, Any]]) -> None:
 
     Raises `CommandError` 16395, 5626500 or 17313.
     """
-    for place, stage in enumerate(pipeline):
+    for index, stage in enumerate(pipeline):
         for name, argument in stage.items():
             if name == "$match":
-                _check_match(argument, first=place == 0)
+                _check_match(argument, first=index == 0)
             elif name in _PIPELINES and isinstance(argument, dict):
+                # A pipeline of its own: its first stage reads a collection, and may search it.
                 check_matches(_documents(argument.get("pipeline")))
             elif name == "$facet" and isinstance(argument, dict):
                 for branch in argument.values():
+                    # {} stands for the stages before, so that no stage of a branch is the first.
                     check_matches([{}, *_documents(branch)])
 
 

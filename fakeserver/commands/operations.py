@@ -1,4 +1,18 @@
-"""What a server tells of its running operations and connections, and the switches of its upkeep."""
+"""The commands for operations: show those that run, end them, record slow ones.
+
+Behaviour: An operation runs, for currentOp, while its request waits: for time, for a lock, for other members,
+in a fail point or for its next turn; the one that asks is listed first. Fields that are not switches filter
+the list. Under access control `$ownOps` shows the client's own operations; those of all need the privilege
+`inprog`. `killOp` answers ok whatever it found, as a server does: the operation may end by itself meanwhile.
+`profile` returns the settings of before; only levels 0 to 2 change the level, others ask. A mongos refuses to
+record (2) and takes the other settings for its slow query log.
+
+Versions: `filter` of profile since 5.0.
+
+Not modelled: Locks, yields, plan summaries and progress of an operation. `backtrace`, `truncateOps` and
+`targetAllNodes` are accepted and have no effect. On a mongos, the operations of shards, and killOp by
+`shard:opid`.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +21,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import Int64
 
-from fakeserver import operations
-from fakeserver.catalog import matching
-from fakeserver.commands.table import CommandTable, Reply, first_argument
 from fakeserver.errors import CommandError
-from fakeserver.idl import GENERIC, Field, Fields, truth, type_name, whole
-from fakeserver.sessions import lsid_of, uid_of
+from fakeserver.idl.command_table import CommandTable, Reply
+from fakeserver.idl.fields import GENERIC, Field, Fields, first_argument, truth, type_name, whole
+from fakeserver.request import operations
+from fakeserver.sessions.session import lsid_of, uid_of
+from fakeserver.storage.catalog import matching
 from fakeserver.storage.matching import compile_filter
 from fakeserver.storage.values import exact
 from mongowire.codes import ErrorCode
@@ -21,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from fakeserver.commands.context import CommandContext
-    from fakeserver.commands.cursors import Cursor
     from fakeserver.storage.engine import Document
 
 table = CommandTable()
@@ -35,7 +48,7 @@ _CURRENT_OP: Final = Fields.of(
 
 @table.command("currentOp", kind="internal", admin_only=True)
 def current_op(ctx: CommandContext, command: dict[str, Any]) -> Reply:
-    """Return the operations that run; every field but the switches filters them."""
+    """Return the running operations; every field but the switches filters them."""
     switches = {
         "allUsers": not truth(command.get("$ownOps", False)),
         "idleConnections": truth(command.get("$all", False)),
@@ -48,14 +61,14 @@ def current_op(ctx: CommandContext, command: dict[str, Any]) -> Reply:
 def current_operations(ctx: CommandContext, switches: Any) -> list[Document]:
     """Return what `$currentOp` does, with its options. Raises `CommandError` 9 or 14."""
     _check_switches(switches)
-    everybodys = switches.get("allUsers", False)
-    found = list(_active(ctx, everybodys=everybodys))
+    all_users = switches.get("allUsers", False)
+    found = list(_active(ctx, all_users=all_users))
     if switches.get("idleConnections", False):
-        found += _idle_connections(ctx, everybodys=everybodys)
+        found += _idle_connections(ctx, all_users=all_users)
     if switches.get("idleSessions", not switches.get("localOps", True)):
-        found += _idle_sessions(ctx, everybodys=everybodys)
+        found += _idle_sessions(ctx, all_users=all_users)
     if switches.get("idleCursors", False):
-        found += _idle_cursors(ctx, everybodys=everybodys)
+        found += _idle_cursors(ctx, all_users=all_users)
     return found
 
 
@@ -78,10 +91,10 @@ def _check_switches(switches: Any) -> None:
             )
 
 
-def _active(ctx: CommandContext, *, everybodys: bool) -> Iterator[Document]:
+def _active(ctx: CommandContext, *, all_users: bool) -> Iterator[Document]:
     requests = [ctx.request, *(request for _, request in operations.running(ctx.node))]
     for request in requests:
-        if everybodys or _is_mine(ctx, request.connection.identity.names):
+        if all_users or _is_mine(ctx, request.connection.identity.names):
             yield operations.describe(request, ctx.now, ctx.utc())
 
 
@@ -89,22 +102,22 @@ def _is_mine(ctx: CommandContext, names: frozenset[tuple[str, str]]) -> bool:
     return not ctx.node.auth or bool(ctx.who & names)
 
 
-def _idle_connections(ctx: CommandContext, *, everybodys: bool) -> Iterator[Document]:
+def _idle_connections(ctx: CommandContext, *, all_users: bool) -> Iterator[Document]:
     for connection in ctx.node.connections.values():
         state = connection.state
         busy = connection.waiting is not None or state is ctx.connection
-        if not busy and (everybodys or _is_mine(ctx, state.identity.names)):
+        if not busy and (all_users or _is_mine(ctx, state.identity.names)):
             yield operations.describe_idle(ctx.node, state, ctx.utc())
 
 
-def _idle_sessions(ctx: CommandContext, *, everybodys: bool) -> Iterator[Document]:
+def _idle_sessions(ctx: CommandContext, *, all_users: bool) -> Iterator[Document]:
     """Iterate over the open transactions in which nothing runs."""
     busy = {request.session_id for _, request in operations.running(ctx.node)}
     mine = {uid_of(user, db) for db, user in ctx.who}
     for session in ctx.node.sessions.live():
         if session.id not in ctx.node.transactions.open or session.id in busy:
             continue
-        if everybodys or not ctx.node.auth or session.uid in mine:
+        if all_users or not ctx.node.auth or session.uid in mine:
             numbers = {"txnNumber": Int64(session.txn_number), "autocommit": False}
             yield {
                 "type": "idleSession",
@@ -116,27 +129,19 @@ def _idle_sessions(ctx: CommandContext, *, everybodys: bool) -> Iterator[Documen
             }
 
 
-def _idle_cursors(ctx: CommandContext, *, everybodys: bool) -> Iterator[Document]:
+def _idle_cursors(ctx: CommandContext, *, all_users: bool) -> Iterator[Document]:
     for cursor in ctx.cursors:
-        if everybodys or _is_mine(ctx, cursor.owner):
-            yield {
-                "type": "idleCursor",
-                "host": ctx.node.address,
-                "ns": str(cursor.ns),
-                "cursor": _cursor_facts(ctx, cursor),
+        if all_users or _is_mine(ctx, cursor.owner):
+            idle = dt.timedelta(seconds=max(ctx.now - cursor.last_use, 0.0))
+            facts = {
+                "cursorId": Int64(cursor.id),
+                "lastAccessDate": ctx.utc() - idle,
+                "noCursorTimeout": cursor.no_timeout,
+                "tailable": cursor.refill is not None,
+                "awaitData": cursor.await_data,
+                "originatingCommand": dict(cursor.origin),
             }
-
-
-def _cursor_facts(ctx: CommandContext, cursor: Cursor) -> Document:
-    idle = dt.timedelta(seconds=max(ctx.now - cursor.last_use, 0.0))
-    return {
-        "cursorId": Int64(cursor.id),
-        "lastAccessDate": ctx.utc() - idle,
-        "noCursorTimeout": cursor.no_timeout,
-        "tailable": cursor.refill is not None,
-        "awaitData": cursor.await_data,
-        "originatingCommand": dict(cursor.origin),
-    }
+            yield {"type": "idleCursor", "host": ctx.node.address, "ns": str(cursor.ns), "cursor": facts}
 
 
 @table.command(
@@ -146,26 +151,12 @@ def _cursor_facts(ctx: CommandContext, cursor: Cursor) -> Document:
     fields=Fields.of(Field("op", "int|long|double|string", required=True), strict=False),
 )
 def kill_op(ctx: CommandContext, command: dict[str, Any]) -> Reply:
-    """Have an operation end. As a server does, say only that it was tried."""
+    """End an operation; the reply says only that it was tried."""
     number = command["op"]
+    # Text is the id of an operation on a shard, which a mongos would pass on; here a mongos runs all itself.
     if type(number) is not str:
         operations.kill(ctx.node, whole(number))
     return {"info": "attempting to kill op"}
-
-
-@table.command("top", kind="internal", admin_only=True)
-def top(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
-    """Return the usage of each collection. No time is spent on any: operations take none."""
-    idle = {"time": Int64(0), "count": Int64(0)}
-    kinds = ("total", "readLock", "writeLock", "queries", "getmore", "insert", "update", "remove", "commands")
-    names = [
-        str(each.ns)
-        for db in ctx.catalog.databases()
-        for each in ctx.catalog.collections(db)
-        if not each.is_view
-    ]
-    usage = {name: {kind: dict(idle) for kind in kinds} for name in names}
-    return {"totals": {"note": "all times in microseconds", **usage}}
 
 
 @table.command(
@@ -179,7 +170,7 @@ def top(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
     ),
 )
 def profile(ctx: CommandContext, command: dict[str, Any]) -> Reply:
-    """Tell and set what is recorded in this database's `system.profile`."""
+    """Return and set what the profiler records in this database's `system.profile`."""
     level, profiler = first_argument(command), ctx.node.profiler
     profiling = profiler.profiling
     reply: Reply = {
@@ -189,12 +180,14 @@ def profile(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     }
     if profiling.filter is not None:
         reply |= {"filter": profiling.filter, "note": _FILTER_NOTE}
+    # A mongos has no system.profile to write to; the other settings steer its slow query log.
     if level > 0 and ctx.node.is_mongos:
         raise CommandError(ErrorCode.BAD_VALUE, "Profiling is not permitted on mongoS")
     profiling.slow_ms = command.get("slowms", profiling.slow_ms)
     profiling.sample_rate = float(exact(command.get("sampleRate", profiling.sample_rate)))
     if "filter" in command:
         _set_filter(ctx, command["filter"])
+    # Any other level, usually -1, only asks.
     if level in _PROFILE_LEVELS:
         profiler.set_level(ctx.db, level)
     return reply
@@ -215,46 +208,3 @@ def _set_filter(ctx: CommandContext, value: Mapping[str, Any] | str) -> None:
         return
     profiling.matches = compile_filter(value)
     profiling.filter = dict(value)
-
-
-@table.command(
-    "fsync",
-    kind="internal",
-    admin_only=True,
-    fields=Fields.of(Field("lock", "bool"), Field("async", "bool"), strict=False),
-)
-def fsync(ctx: CommandContext, command: dict[str, Any]) -> Reply:
-    """Do what there is to do to have data on a disk: nothing; with `lock`, hold writes back."""
-    if not command.get("lock"):
-        return {"numFiles": 1}
-    return {
-        "info": "now locked against writes, use db.fsyncUnlock() to unlock",
-        "lockCount": Int64(ctx.node.write_lock.lock()),
-        "seeAlso": "http://dochub.mongodb.org/core/fsynccommand",
-    }
-
-
-@table.command("fsyncUnlock", kind="internal", admin_only=True)
-def fsync_unlock(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
-    """Let writes go on, once every lock is gone."""
-    lock = ctx.node.write_lock
-    if not lock.count:
-        raise CommandError(ErrorCode.ILLEGAL_OPERATION, "fsyncUnlock called when not locked")
-    return {"info": "fsyncUnlock completed", "lockCount": Int64(lock.unlock())}
-
-
-@table.command("connPoolStats", kind="internal")
-def conn_pool_stats(_ctx: CommandContext, _command: dict[str, Any]) -> Reply:
-    """Tell of the connections to other members: there are none, members share their data in memory."""
-    return {
-        "numClientConnections": 0,
-        "numAScopedConnections": 0,
-        "totalInUse": 0,
-        "totalAvailable": 0,
-        "totalLeased": 0,
-        "totalCreated": 0,
-        "totalRefreshing": 0,
-        "pools": {},
-        "hosts": {},
-        "replicaSets": {},
-    }

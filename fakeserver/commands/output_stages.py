@@ -1,4 +1,10 @@
-"""The stages that end a pipeline by writing: `$out` and `$merge`."""
+"""The stages that end a pipeline by writing: `$out` and `$merge`.
+
+Both write past the target's validator, unless the command bypasses it, and into the oplog. `$out` fills a
+collection on the side and renames it, so that readers see all of the results or none; `$merge` writes result
+by result, so that an error leaves those before it. Not modelled: `$out` into a time series,
+`targetCollectionVersion`, and the shard key as the default of `on`.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +13,19 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import bson
 
-from fakeserver.commands.documents import check_limits
 from fakeserver.commands.reading import query_of
+from fakeserver.commands.writing import check_limits
 from fakeserver.errors import CommandError, WriteError
-from fakeserver.idl import Field, Fields
-from fakeserver.interrupts import in_one_turn, interruptible
-from fakeserver.oplog import Written
-from fakeserver.sizes import TOO_LARGE_TO_UPSERT, check_updated
+from fakeserver.idl.fields import Field, Fields
 from fakeserver.storage.engine import Changed, Namespace, Query, Update
 from fakeserver.storage.expressions import compile_expression
 from fakeserver.storage.indexes import duplicate_key
+from fakeserver.storage.oplog import Written
 from fakeserver.storage.paths import exactly, split
 from fakeserver.storage.scope import Scope
+from fakeserver.storage.sizes import TOO_LARGE_TO_UPSERT, check_updated
 from fakeserver.storage.values import MISSING, type_name
+from fakeserver.waiting.interrupts import in_one_turn, interruptible
 from mongowire.codes import ErrorCode
 from mongowire.ids import uuid
 
@@ -28,8 +34,8 @@ if TYPE_CHECKING:
 
     from bson import Binary
 
-    from fakeserver.catalog import Collection
     from fakeserver.commands.context import CommandContext
+    from fakeserver.storage.catalog import Collection
     from fakeserver.storage.engine import Document
 
 NAMES: Final = frozenset({"$out", "$merge"})
@@ -53,7 +59,7 @@ _MERGE: Final = Fields.of(
 
 
 class Output(Protocol):
-    """Where a pipeline's results go."""
+    """The destination of a pipeline's results."""
 
     @property
     def target(self) -> Namespace:
@@ -129,6 +135,7 @@ class Out(_Writer):
         except CommandError as error:
             engine.drop(aside)
             raise _explained(error) from None
+        # At once, without a yield point between: a reader sees all the old documents or all the new ones.
         engine.drop(self.target)
         engine.rename(aside, self.target)
         self._enter(changes, aside, made, existing)
@@ -180,6 +187,7 @@ class Merge(_Writer):
         if key.get("_id") is MISSING:
             document = {"_id": self.ctx.object_id(), **document}
             key["_id"] = document["_id"]
+        # Such a value would match many documents, or none, and `on` promises one.
         if any(value is MISSING or value is None or isinstance(value, list) for value in key.values()):
             raise CommandError(
                 51132, "$merge write error: 'on' field cannot be missing, null, undefined or an array"
@@ -269,7 +277,7 @@ def _check_mode(name: str, mode: Any, known: tuple[str, ...]) -> None:
 
 
 def _check_unique(ctx: CommandContext, target: Namespace, on: tuple[str, ...]) -> None:
-    if on == ("_id",):
+    if on == ("_id",):  # always unique
         return
     collection = ctx.catalog.get(target)
     indexes = collection.indexes.values() if collection is not None else ()

@@ -1,13 +1,25 @@
-"""`getParameter` and `setParameter`."""
+"""The commands getParameter and setParameter: the parameters of a server.
+
+Behaviour: getParameter returns the parameters that the command names, or all for `*`, and 72 if it knows none
+of them. `setAt` and `showDetails` select and describe. Fail points are shown as `failpoint.<name>` where test
+commands are on. setParameter changes all of its parameters or none: an unknown name is 72, one that only
+start-up sets 20, a bad value 2. It returns in `was` the earlier value of the first.
+
+Versions: A parameter begins with its release; before that its name is unknown (docs/ADMISSION.md names the
+release of those of admission control).
+
+Not modelled: Parameters that nothing here would obey are unknown rather than without effect. A server has
+hundreds.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fakeserver.commands.table import CommandTable, Reply, first_argument
 from fakeserver.errors import CommandError
-from fakeserver.idl import GENERIC
-from fakeserver.parameters import FAIL_POINT_PREFIX
+from fakeserver.idl.command_table import CommandTable, Reply
+from fakeserver.idl.fields import GENERIC, first_argument
+from fakeserver.settings.server_parameters import FAIL_POINT_PREFIX
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -20,18 +32,20 @@ table = CommandTable()
 
 @table.command("getParameter", kind="internal", admin_only=True)
 def get_parameter(ctx: CommandContext, command: dict[str, Any]) -> Reply:
-    """Tell the values of server parameters: those named, or all."""
+    """Return the values of server parameters: those named, or all."""
     first = first_argument(command)
     options = first if isinstance(first, dict) else {}
     wants_all = first == "*" or bool(options.get("allParameters"))
     reply: Reply = {}
     for name, value, startup, runtime in _values(ctx):
-        if not (wants_all or name in command) or not _settable(options.get("setAt"), startup, runtime):
+        settable = {"startup": startup, "runtime": runtime}.get(options.get("setAt", ""), True)
+        if not (wants_all or name in command) or not settable:
             continue
         if options.get("showDetails"):
             reply[name] = {"value": value, "settableAtRuntime": runtime, "settableAtStartup": startup}
         else:
             reply[name] = value
+    # Unknown names are passed over as long as one is known, as a server does.
     if not reply and not wants_all:
         raise CommandError(ErrorCode.INVALID_OPTIONS, "no option found to get")
     return reply
@@ -46,13 +60,9 @@ def _values(ctx: CommandContext) -> Iterator[tuple[str, Any, bool, bool]]:
             yield FAIL_POINT_PREFIX + point.name, point.document(), True, False
 
 
-def _settable(when: Any, startup: bool, runtime: bool) -> bool:  # noqa: FBT001 - two facts of a table's row
-    return {"startup": startup, "runtime": runtime}.get(when, True)
-
-
 @table.command("setParameter", kind="internal", admin_only=True)
 def set_parameter(ctx: CommandContext, command: dict[str, Any]) -> Reply:
-    """Change server parameters; the reply tells what the first of them was."""
+    """Change server parameters; the reply has the earlier value of the first."""
     names = [name for name in list(command)[1:] if name not in GENERIC]
     if not names:
         raise CommandError(ErrorCode.INVALID_OPTIONS, "no option found to set, use help:true to see options ")

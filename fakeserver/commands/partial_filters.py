@@ -1,4 +1,9 @@
-"""What a partial index may choose its documents by (`partialFilterExpression`)."""
+"""Filters that a partial index may have (`partialFilterExpression`).
+
+An index can only promise to hold a document if its filter is a conjunction of conditions that a planner can
+compare with a query's. Operators are therefore named one by one, and an unknown one is refused with 67 and
+the expression tree in a server's form.
+"""
 
 from __future__ import annotations
 

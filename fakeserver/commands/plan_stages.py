@@ -1,4 +1,8 @@
-"""The stages of a plan as `explain` shows them, from what the engine tells of it."""
+"""The stages of a plan as explain shows them, made from the engine's explanation.
+
+The tree is built from the inside: the stages that read documents, then those that make the command's result
+of them, the last outermost. With `counted`, each stage also says what it returned and examined.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +25,8 @@ _WRITES: Final = {
 }
 
 
-class Wanted(NamedTuple):
-    """What a command asks: its name, its query, and the field of a `distinct`."""
+class ExplainedCommand(NamedTuple):
+    """The explained command: its name, its query, and the field of a `distinct`."""
 
     name: str
     query: Query
@@ -30,58 +34,63 @@ class Wanted(NamedTuple):
     may_be_express: bool = False
 
 
-def tree(wanted: Wanted, told: Explanation, *, counted: bool = False) -> Document:
+def tree(command: ExplainedCommand, explanation: Explanation, *, counted: bool = False) -> Document:
     """Return the stages of a plan, the last one outermost; `counted` with what each came to."""
-    plan = _around(wanted, told, _source(wanted, told))
-    return _counted(plan, told) if counted else plan
+    plan = _around(command, explanation, _source(command, explanation))
+    return _counted(plan, explanation) if counted else plan
 
 
-def _source(wanted: Wanted, told: Explanation) -> Document:
+def _source(command: ExplainedCommand, explanation: Explanation) -> Document:
     """Return the stages that read documents."""
-    query = wanted.query
-    if not told.exists:
+    query = command.query
+    if not explanation.exists:
         return {"stage": "EOF", "type": "nonExistentNamespace"}
-    direction = "backward" if told.backwards else "forward"
-    if told.index is None:
+    direction = "backward" if explanation.backwards else "forward"
+    if explanation.index is None:
         shown = {"filter": dict(query.filter)} if query.filter else {}
         return {"stage": "COLLSCAN", **shown, "direction": direction}
     if (
-        wanted.may_be_express
-        and wanted.name in {"find", "update", "delete"}
-        and _is_express(query, told.index)
+        command.may_be_express
+        and command.name in {"find", "update", "delete"}
+        and _is_express(query, explanation.index)
     ):
-        pattern = show_document(told.index.key)
-        return {"stage": "EXPRESS_IXSCAN", "keyPattern": pattern, "indexName": told.index.name}
+        pattern = show_document(explanation.index.key)
+        return {"stage": "EXPRESS_IXSCAN", "keyPattern": pattern, "indexName": explanation.index.name}
     if _is_id_lookup(query):
         return {"stage": "IDHACK"}
-    if is_served_by(query.filter, told.index):
-        return _search(query, told)
-    scan = {"stage": "IXSCAN", **_index(told), "direction": direction, "indexBounds": dict(told.bounds)}
-    left = {name: value for name, value in query.filter.items() if name not in told.covered}
-    if wanted.name == "distinct" and wanted.key in told.index.key and not left:
+    if is_served_by(query.filter, explanation.index):
+        return _search(query, explanation)
+    scan = {
+        "stage": "IXSCAN",
+        **_index(explanation),
+        "direction": direction,
+        "indexBounds": dict(explanation.bounds),
+    }
+    left = {name: value for name, value in query.filter.items() if name not in explanation.covered}
+    if command.name == "distinct" and command.key in explanation.index.key and not left:
         return {**scan, "stage": "DISTINCT_SCAN"}
     return {"stage": "FETCH", **({"filter": left} if left else {}), "inputStage": scan}
 
 
-def _search(query: Query, told: Explanation) -> Document:
+def _search(query: Query, explanation: Explanation) -> Document:
     """Return the stages of a search by text or by distance."""
-    index = _index(told)
+    index = _index(explanation)
     if "text" in index["keyPattern"].values():
         left = {name: value for name, value in query.filter.items() if name != "$text"}
-        scan = {"stage": "IXSCAN", **index, "direction": "forward", "indexBounds": dict(told.bounds)}
+        scan = {"stage": "IXSCAN", **index, "direction": "forward", "indexBounds": dict(explanation.bounds)}
         fetch = {"stage": "FETCH", **({"filter": left} if left else {}), "inputStage": scan}
         return {"stage": "TEXT_MATCH", "indexName": index["indexName"], "inputStage": fetch}
     kind = "2D" if "2d" in index["keyPattern"].values() else "2DSPHERE"
     return {"stage": f"GEO_NEAR_{kind}", **index}
 
 
-def _index(told: Explanation) -> Document:
-    index = told.index
+def _index(explanation: Explanation) -> Document:
+    index = explanation.index
     assert index is not None
     return {
         "keyPattern": dict(index.key),
         "indexName": index.name,
-        "isMultiKey": told.is_multikey,
+        "isMultiKey": explanation.is_multikey,
         "isUnique": index.unique,
         "isSparse": index.sparse,
         "isPartial": "partialFilterExpression" in index.document,
@@ -94,7 +103,7 @@ def _is_id_lookup(query: Query) -> bool:
 
 
 def _is_express(query: Query, index: IndexSpec) -> bool:
-    """Whether one equality finds one document: by a unique index, or because one is enough."""
+    """Return whether one equality finds one document: by a unique index, or because one is enough."""
     if len(query.filter) != 1 or len(index.key) != 1 or query.sort or query.skip or query.hint is not None:
         return False
     if query.return_key or query.show_record_id or query.minimum is not None or query.maximum is not None:
@@ -112,16 +121,16 @@ def _is_simple(projection: Any) -> bool:
     )
 
 
-def _around(wanted: Wanted, told: Explanation, plan: Document) -> Document:
-    """Return the stages that make of documents what a command wants."""
-    query = wanted.query
+def _around(command: ExplainedCommand, explanation: Explanation, plan: Document) -> Document:
+    """Return the stages that make the command's result of documents."""
+    query = command.query
     if plan["stage"] == "EXPRESS_IXSCAN":
-        kind = {"update": "EXPRESS_UPDATE", "delete": "EXPRESS_DELETE"}.get(wanted.name)
+        kind = {"update": "EXPRESS_UPDATE", "delete": "EXPRESS_DELETE"}.get(command.name)
         shown = {"projection": dict(query.projection)} if query.projection else {}
         return {**plan, **shown} if kind is None else {**plan, "stage": kind}
     if plan["stage"] == "EOF":
         return plan
-    sorts = bool(query.sort) and not told.is_sorted
+    sorts = bool(query.sort) and not explanation.is_sorted
     if sorts:
         bound = {"limitAmount": min(query.skip + query.limit, INT64_MAX)} if query.limit else {}
         plan = {
@@ -139,22 +148,22 @@ def _around(wanted: Wanted, told: Explanation, plan: Document) -> Document:
         plan = {"stage": kind, "transformBy": dict(query.projection), "inputStage": plan}
     if query.return_key:
         plan = {"stage": "RETURN_KEY", "inputStage": plan}
-    if wanted.name in _WRITES:
-        return {"stage": _WRITES[wanted.name], "inputStage": plan}
+    if command.name in _WRITES:
+        return {"stage": _WRITES[command.name], "inputStage": plan}
     if query.limit and not sorts:
         plan = {"stage": "LIMIT", "limitAmount": query.limit, "inputStage": plan}
-    return {"stage": "COUNT", "inputStage": plan} if wanted.name == "count" else plan
+    return {"stage": "COUNT", "inputStage": plan} if command.name == "count" else plan
 
 
-def _counted(plan: Document, told: Explanation) -> Document:
+def _counted(plan: Document, explanation: Explanation) -> Document:
     """Return stages with how much each returned and examined."""
     stage = plan["stage"]
     shown = {name: value for name, value in plan.items() if name != "inputStage"}
-    shown["nReturned"] = told.keys if stage == "IXSCAN" else told.returned
+    shown["nReturned"] = explanation.keys if stage == "IXSCAN" else explanation.returned
     if stage in {"IXSCAN", "IDHACK", "DISTINCT_SCAN", "EXPRESS_IXSCAN", *_NEAREST}:
-        shown["keysExamined"] = told.keys
+        shown["keysExamined"] = explanation.keys
     if stage in {"COLLSCAN", "FETCH", "IDHACK", "EXPRESS_IXSCAN", *_NEAREST}:
-        shown["docsExamined"] = told.documents
+        shown["docsExamined"] = explanation.documents
     if "inputStage" in plan:
-        shown["inputStage"] = _counted(plan["inputStage"], told)
+        shown["inputStage"] = _counted(plan["inputStage"], explanation)
     return shown

@@ -1,10 +1,13 @@
-"""What the commands that select documents share: namespaces, views, hints, time, read concern."""
+"""Functions that the commands which select documents share.
+
+Namespaces, UUIDs, hints, collations, variables, views and the time of a snapshot: each rule stands here once,
+so that find, count, distinct, aggregate and the writes agree on it.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.commands.table import first_argument
 from fakeserver.errors import CommandError
 from fakeserver.storage.engine import Namespace, Query
 from fakeserver.storage.expressions import compile_expression
@@ -17,33 +20,11 @@ if TYPE_CHECKING:
 
     from bson import Timestamp
 
-    from fakeserver.catalog import Collection
     from fakeserver.commands.context import CommandContext
+    from fakeserver.storage.catalog import Collection
     from fakeserver.storage.engine import Document, IndexSpec
 
 NATURAL: Final = "$natural"
-
-
-def namespace(ctx: CommandContext, request: Mapping[str, Any]) -> Namespace:
-    """Return the namespace that a command's first field names."""
-    return Namespace(ctx.db, str(first_argument(request)))
-
-
-def check_uuid(request: Mapping[str, Any], ns: Namespace, collection: Collection | None) -> None:
-    """Refuse a `collectionUUID` that is not the collection's. Raises `CommandError` 361."""
-    wanted = request.get("collectionUUID")
-    if wanted is None or (collection is not None and collection.uuid == wanted):
-        return
-    raise CommandError(
-        ErrorCode.COLLECTION_UUID_MISMATCH,
-        "Collection UUID does not match that specified",
-        extra={
-            "db": ns.db,
-            "collectionUUID": wanted,
-            "expectedCollection": ns.collection,
-            "actualCollection": None,
-        },
-    )
 
 
 def check_hint(collection: Collection | None, hint: Any, ns: Namespace, query: Mapping[str, Any]) -> Any:
@@ -51,6 +32,7 @@ def check_hint(collection: Collection | None, hint: Any, ns: Namespace, query: M
 
     Raises `CommandError` 2 for no such index, and for one that is hidden.
     """
+    # A missing collection has no index to miss: the command finds nothing, whatever the hint.
     if hint is None or hint == {} or collection is None:
         return hint or None
     if isinstance(hint, dict) and next(iter(hint)) == NATURAL:
@@ -58,6 +40,7 @@ def check_hint(collection: Collection | None, hint: Any, ns: Namespace, query: M
             raise CommandError(ErrorCode.BAD_VALUE, "$natural hint must be set to 1 or -1, and stand alone")
         return hint
     for index in collection.indexes.values():
+        # A hidden index does not exist for queries, a hint included; writes keep it up.
         if index.document.get("hidden"):
             continue
         if hint == index.name or (isinstance(hint, dict) and list(hint.items()) == list(index.key.items())):
@@ -100,7 +83,8 @@ def variables(ctx: CommandContext, let: Mapping[str, Any] | None) -> dict[str, A
     """Return the values of `let`, whose expressions see no document. Raises `CommandError`."""
     if not let:
         return None
-    scope = Scope(variables={"NOW": ctx.utc()}, dice=ctx.node.rng.random)
+    # Evaluated once for the command, so that $rand or $$NOW is the same for every document.
+    scope = Scope(variables={"NOW": ctx.utc()}, rng=ctx.node.rng)
     frame = scope.frame({})
     return {name: compile_expression(value, scope)(frame) for name, value in let.items()}
 
@@ -135,7 +119,8 @@ def indexed_reader(ctx: CommandContext, db: str) -> Callable[[Any, str, Any], li
 def snapshot_time(ctx: CommandContext, request: Mapping[str, Any]) -> Timestamp | None:
     """Return the time of a snapshot read outside transactions, None for other reads."""
     concern = request.get("readConcern") or {}
+    # A transaction has one snapshot for all its statements, and its replies do not tell the time of it.
     if concern.get("level") != "snapshot" or "autocommit" in request:
         return None
-    told: Timestamp | None = concern.get("atClusterTime")
-    return told if told is not None else ctx.node.oplog.last.timestamp
+    time: Timestamp | None = concern.get("atClusterTime")
+    return time if time is not None else ctx.node.oplog.last.timestamp

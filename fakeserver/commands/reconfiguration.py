@@ -1,7 +1,16 @@
-"""`replSetReconfig`: other members, or members of another kind, in a replica set that runs.
+"""The replSetReconfig command: other members, or members of another kind, in a running replica set.
 
-Behaviour: safe reconfiguration as since 4.4, one vote at a time. Members are servers of the deployment; a
-configuration with an unknown host is refused as if that host did not answer.
+Behaviour: Only a primary takes a new configuration, unless it is forced (10107). The document must be
+readable (93), then fit the old one: name and id of the set, a greater version (a forced one is made greater
+by 10,000 and more, so that it wins over a rival), members with different ids and hosts, valid settings of
+each, from 1 to 7 votes, somebody to elect, this member in it and, if primary, still electable, no change of
+`arbiterOnly` (all 103). Without force one vote may come or go at a time, so that two successive majorities
+always share a member. A host that is no server of the deployment fails with 74, as if it did not answer.
+
+Versions: Every release has the rules of safe reconfiguration, which servers have since 4.4.
+
+Not modelled: The wait until a majority has committed the configuration before. Settings but `replicaSetId`,
+`buildIndexes`, `horizons` and `term` are ignored; new members vote at once.
 """
 
 from __future__ import annotations
@@ -9,18 +18,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.commands.replication import shard_of
-from fakeserver.commands.table import CommandTable, Reply, first_argument
+from fakeserver.deployment.spec import MemberSpec
 from fakeserver.errors import CommandError
-from fakeserver.idl import Field, Fields, whole
-from fakeserver.spec import MemberSpec
+from fakeserver.idl.command_table import CommandTable, Reply
+from fakeserver.idl.fields import Field, Fields, first_argument, whole
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fakeserver.commands.context import CommandContext
-    from fakeserver.node import Node
-    from fakeserver.shard import Shard
+    from fakeserver.deployment.node import Node
+    from fakeserver.deployment.shard import Shard
 
 table = CommandTable()
 
@@ -53,6 +62,7 @@ def repl_set_reconfig(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     members = _members(ctx, described)
     _check_self(ctx, shard, members, version)
     _check_kinds(shard, members)
+    # A forced change may lose a majority on purpose: it is the way out when a majority is lost already.
     if not force:
         _check_votes(shard, members)
     for document, node in zip(described, members, strict=True):
@@ -82,13 +92,14 @@ def _version(ctx: CommandContext, shard: Shard, config: Mapping[str, Any], *, fo
             "New and old configurations differ in replica set name; old was"
             f" {replica_set.name}, and new is {name}"
         )
-    told = (config.get("settings") or {}).get("replicaSetId", replica_set.id)
-    if told != replica_set.id:
+    set_id = (config.get("settings") or {}).get("replicaSetId", replica_set.id)
+    if set_id != replica_set.id:
         raise _incompatible(
             f"New and old configurations differ in replica set ID; old was {replica_set.id}, and new is"
-            f" {told}"
+            f" {set_id}"
         )
     if force:
+        # Two members that are forced at the same time choose different versions, of which the greater wins.
         spread = int(ctx.node.rng.random() * _FORCED_SPREAD)
         return max(version, replica_set.version) + _FORCED_STEP + spread
     if version <= replica_set.version:
@@ -163,7 +174,7 @@ def _check_set(specs: Any) -> None:
 
 
 def _check_self(ctx: CommandContext, shard: Shard, members: Mapping[Node, MemberSpec], version: int) -> None:
-    """Refuse a configuration that this member has no place in. Raises `CommandError` 103."""
+    """Refuse a configuration without this member, or in which a primary is not electable (103)."""
     replica_set, node = shard.replica_set, ctx.node
     which = f"{{version: {version}, term: {replica_set.term}}} for replica set {replica_set.name}"
     if node not in members:
@@ -187,6 +198,7 @@ def _check_kinds(shard: Shard, members: Mapping[Node, MemberSpec]) -> None:
 def _check_votes(shard: Shard, members: Mapping[Node, MemberSpec]) -> None:
     before = {node for node in shard.nodes if node.member.spec.votes}
     after = {node for node, spec in members.items() if spec.votes}
+    # With one vote of difference every old majority shares a member with every new one.
     if len(before ^ after) > 1:
         raise _incompatible("Non force replica set reconfig can only add or remove at most 1 voting member.")
 

@@ -1,4 +1,19 @@
-"""The commands that show and change who is primary of a replica set."""
+"""The commands for replica sets: their state, and changes of the primary.
+
+Behaviour: A standalone refuses with 76, a server that waits for its configuration with 94. `replSetStepDown`
+checks its times (2), then that it is primary (10107), then waits up to `secondaryCatchUpPeriodSecs` for a
+secondary that has everything and could be elected, and fails with 262 if there is none, unless forced.
+Connections stay open; operations that need the primary are interrupted with 11602. `replSetStepUp` asks the
+others for their votes and fails with 125 if a majority would not elect this member. `replSetFreeze` and
+`replSetMaintenance` are for secondaries (95 on a primary).
+
+Versions: The same in every release.
+
+Not modelled: `replSetInitiate`, `replSetSyncFrom` and other commands of repair. Heartbeats: a member knows at
+once who is reachable, and `replSetGetStatus` leaves out its heartbeats, elections and sync sources.
+Maintenance mode is on or off; a server counts how often it was turned on. A change of primary rolls nothing
+back (docs/adr/0009).
+"""
 
 from __future__ import annotations
 
@@ -7,17 +22,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import Int64
 
-from fakeserver.commands.table import CommandTable, Reply, first_argument
+from fakeserver.deployment.replication import ReplicaSet, Role
 from fakeserver.errors import CommandError
-from fakeserver.idl import Field, Fields, type_name, whole
-from fakeserver.pipeline import Park
-from fakeserver.replication import ReplicaSet, Role
+from fakeserver.idl.command_table import CommandTable, Reply
+from fakeserver.idl.fields import Field, Fields, first_argument, type_name, whole
+from fakeserver.waiting.pause import Park
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from fakeserver.commands.context import CommandContext
-    from fakeserver.node import Node
-    from fakeserver.shard import Shard
+    from fakeserver.deployment.node import Node
+    from fakeserver.deployment.shard import Shard
 
 table = CommandTable()
 
@@ -41,7 +56,7 @@ def shard_of(ctx: CommandContext) -> Shard:
 
 @table.command("replSetGetStatus", kind="internal", admin_only=True)
 def repl_set_get_status(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
-    """Tell the state of the set as this member sees it."""
+    """Return the state of the set as this member sees it."""
     if ctx.node.is_mongos:
         raise CommandError(
             ErrorCode.COMMAND_FAILED,
@@ -102,7 +117,7 @@ def _member_status(ctx: CommandContext, other: Node) -> dict[str, Any]:
 
 @table.command("replSetGetConfig", kind="internal", admin_only=True, home="mongod")
 def repl_set_get_config(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
-    """Tell the configuration of the set."""
+    """Return the configuration of the set."""
     return {"config": configuration(ctx)}
 
 
@@ -150,7 +165,7 @@ def configuration(ctx: CommandContext) -> Reply:
     ),
 )
 def repl_set_step_down(ctx: CommandContext, command: dict[str, Any]) -> Reply:
-    """Step down as primary, for so many seconds."""
+    """Step down as primary, for a number of seconds."""
     shard = shard_of(ctx)
     seconds = _seconds(first_argument(command), "stepdown period must be a positive integer")
     seconds = seconds or _DEFAULT_STEP_DOWN_SECONDS
@@ -163,6 +178,7 @@ def repl_set_step_down(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     if not ctx.node.is_primary:
         raise CommandError(ErrorCode.NOT_WRITABLE_PRIMARY, "not primary so can't step down")
     if shard.successor(ctx.now) is None and not force:
+        # Counted from the arrival: each time another member has caught up the command runs again.
         if ctx.now < ctx.request.arrived + catch_up:
             raise Park(ctx.node.cluster.replication, ctx.request.arrived + catch_up)
         raise no_successor(ctx)
@@ -172,17 +188,19 @@ def repl_set_step_down(ctx: CommandContext, command: dict[str, Any]) -> Reply:
 
 def no_successor(ctx: CommandContext) -> CommandError:
     """Return the error of a primary that may not step down, because nobody could take over."""
+    date = datetime.fromtimestamp(ctx.node.clock.utc(), UTC).isoformat(timespec="milliseconds")
     return CommandError(
         ErrorCode.EXCEEDED_TIME_LIMIT,
-        f"No electable secondaries caught up as of {_date(ctx)}. Please use the replSetStepDown command"
+        f"No electable secondaries caught up as of {date}. Please use the replSetStepDown command"
         " with the argument {force: true} to force node to step down.",
     )
 
 
 @table.command("replSetStepUp", kind="internal", admin_only=True, home="mongod")
 def repl_set_step_up(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
-    """Have this member elected, if the others would."""
+    """Have this member elected, if a majority votes for it."""
     shard = shard_of(ctx)
+    # A primary that is asked to step up has nothing to do.
     if ctx.node.is_primary:
         return {}
     try:
@@ -194,7 +212,7 @@ def repl_set_step_up(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
 
 @table.command("replSetFreeze", kind="internal", admin_only=True, home="mongod")
 def repl_set_freeze(ctx: CommandContext, command: dict[str, Any]) -> Reply:
-    """Keep this secondary from seeking election, for so many seconds; 0 ends that."""
+    """Keep this secondary from seeking election, for a number of seconds; 0 ends that."""
     _set_of(ctx)
     seconds = _seconds(first_argument(command), "seconds must be a non-negative integer")
     if ctx.node.role is Role.PRIMARY:
@@ -223,7 +241,3 @@ def _seconds(value: Any, complaint: str) -> int:
     if type_name(value) not in {"int", "long", "double", "decimal", "bool"} or whole(value) < 0:
         raise CommandError(ErrorCode.BAD_VALUE, complaint)
     return whole(value)
-
-
-def _date(ctx: CommandContext) -> str:
-    return datetime.fromtimestamp(ctx.node.clock.utc(), UTC).isoformat(timespec="milliseconds")

@@ -1,4 +1,14 @@
-"""The commands that give roles more, and take something from them."""
+"""The commands for grants to roles: privileges and roles, granted and revoked.
+
+Behaviour: `privileges` must not be empty (2), the role must be one that was defined (31 for an unknown, 2 for
+a built-in). Privileges on the same resource are merged; one that loses its last action goes. A cycle of roles
+is refused. Every change holds for the next command of connections that are open.
+
+Versions: The same in every release.
+
+Not modelled: A grant is no document of `admin.system.roles`, which stays empty; an oplog entry without a
+change stands for it, so that write concerns have something to wait for.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from fakeserver.access.names import privileges_of, role_names
 from fakeserver.access.privileges import Privilege, merged
 from fakeserver.access.roles import RoleName
-from fakeserver.commands.table import CommandTable, Reply, first_argument
 from fakeserver.errors import CommandError
-from fakeserver.idl import Field, Fields
+from fakeserver.idl.command_table import CommandTable, Reply
+from fakeserver.idl.fields import Field, Fields, first_argument
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -104,17 +114,3 @@ def _with_roles(ctx: CommandContext, role: Role, roles: Iterable[RoleName]) -> R
 
 def _role(ctx: CommandContext, command: dict[str, Any]) -> Role:
     return ctx.node.users.require_defined(RoleName(first_argument(command), ctx.db))
-
-
-@table.command("dropAllRolesFromDatabase", kind="write", fields=Fields.of(), write_concern=True)
-def drop_all_roles_from_database(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
-    """Drop the roles that were defined on this database."""
-    dropped = ctx.node.users.drop_roles(ctx.db)
-    ctx.node.oplog.append()
-    return {"n": dropped}
-
-
-@table.command("invalidateUserCache", kind="internal", admin_only=True)
-def invalidate_user_cache(_ctx: CommandContext, _command: dict[str, Any]) -> Reply:
-    """Forget what is remembered of users, which are looked up each time anyhow."""
-    return {}

@@ -1,4 +1,15 @@
-"""The commands that define roles. Not modelled: authentication restrictions."""
+"""The commands for roles: define, change, drop and show them.
+
+Behaviour: All but rolesInfo need the primary. A role has the database of the command; `createRole` refuses a
+name that is taken or built in, `updateRole` replaces privileges, roles or both (2 for neither). A role that
+is dropped goes from all users and roles that had it. `rolesInfo` shows roles by name, or those of the
+database, with `showBuiltinRoles` the built-in ones too.
+
+Versions: The same in every release.
+
+Not modelled: `authenticationRestrictions`, which is an unknown field (40415). Roles are no documents of
+`admin.system.roles`.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 from fakeserver.access.names import Everyone, privileges_of, role_names, roles_asked_for
 from fakeserver.access.roles import RoleName, built_in, built_in_roles
 from fakeserver.access.users import Role
-from fakeserver.commands.table import CommandTable, Reply, first_argument
 from fakeserver.errors import CommandError
-from fakeserver.idl import Field, Fields
+from fakeserver.idl.command_table import CommandTable, Reply
+from fakeserver.idl.fields import Field, Fields, first_argument
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -38,6 +49,7 @@ def create_role(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     privileges = privileges_of(command["privileges"])
     roles = role_names(command["roles"], ctx.db)
     ctx.node.users.add_role(Role(RoleName(name, ctx.db), privileges, roles))
+    # Roles are not documents here; an entry without a change gives a write concern something to wait for.
     ctx.node.oplog.append()
     return {}
 
@@ -62,6 +74,14 @@ def drop_role(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     return {}
 
 
+@table.command("dropAllRolesFromDatabase", kind="write", fields=Fields.of(), write_concern=True)
+def drop_all_roles_from_database(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
+    """Drop the roles that were defined on this database."""
+    dropped = ctx.node.users.drop_roles(ctx.db)
+    ctx.node.oplog.append()
+    return {"n": dropped}
+
+
 @table.command(
     "rolesInfo",
     kind="internal",
@@ -72,7 +92,7 @@ def drop_role(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     ),
 )
 def roles_info(ctx: CommandContext, command: dict[str, Any]) -> Reply:
-    """Tell about roles: by name, or those defined on this database."""
+    """Return roles: by name, or those defined on this database."""
     found = _asked_for(ctx, command)
     return {"roles": [_described(ctx, role, command) for role in found]}
 

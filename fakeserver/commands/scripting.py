@@ -1,6 +1,6 @@
-"""The scripts of one command, and the time that they want to pass.
+"""The scripts of one command, and the time that they spend asleep.
 
-No script waits. It runs at once and tells how long it slept; where it has slept longer than the command has
+No script waits. It runs at once and returns how long it slept; where it has slept longer than the command has
 waited, the command parks for the rest and is then run again from the start, by which time its scripts have
 waited enough. A command that changes documents thus changes nothing before it has waited, and maxTimeMS,
 killOp, a step-down or a client that leaves end it as they end any command that waits.
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.admission.invocations import needs_primary
 from fakeserver.errors import CommandError
-from fakeserver.pipeline import Park
 from fakeserver.storage import javascript
 from fakeserver.storage.waiting_scripts import recognise
+from fakeserver.waiting.pause import Park
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 INSTALL: Final = "pip install 'pushbackd[javascript]'"
 LONGEST_SECONDS: Final = 60.0
-"""How long a script that does not end is waited for, where the command has no maxTimeMS."""
+"""Seconds that a command without maxTimeMS waits for a script that does not end."""
 
 _LONGEST_SLEEP: Final = 30 * 24 * 3600.0
 _NO_ENGINE: Final = 31264
@@ -39,18 +39,18 @@ class Scripts:
     def __init__(self, ctx: CommandContext) -> None:
         self._ctx = ctx
         self._slept = 0.0
-        """How long scripts slept in this run of the command."""
+        """Seconds that scripts slept in this run of the command."""
         self._waited = 0.0
-        """How long the command has waited for them in earlier runs."""
+        """Seconds that the command has waited for them in earlier runs."""
         self._seed: int | None = None
         self._world: javascript.Runtime | None = None
         self._before = 0.0
-        """How long scripts had slept when this world was made."""
+        """Seconds that scripts had slept when this world was made."""
         self._endless = False
         self._until = 0.0
-        """Until when the command parked last."""
+        """The instant until which the command parked last."""
 
-    # What the command's shell says.
+    # Calls of the command.
 
     def run_again(self) -> None:
         """Begin another run of the command, perhaps before its time.
@@ -80,6 +80,7 @@ class Scripts:
             self._start_over()
 
     def _start_over(self) -> None:
+        # A new world, as scripts may have left variables: every run must see what the first one saw.
         self._slept, self._world = 0.0, None
 
     def settle(self) -> None:
@@ -97,7 +98,7 @@ class Scripts:
             self._ctx.node.topology_changed, self._until if deadline is None else min(self._until, deadline)
         )
 
-    # What operators ask.
+    # Calls of operators.
 
     def where(self, code: str) -> Callable[[Any], bool]:
         """Return a `$where` as a predicate. Raises `CommandError` where it cannot be run."""
@@ -161,6 +162,7 @@ class Scripts:
         world = self._world
         if world is None:
             node, deadline = self._ctx.node, self._ctx.request.deadline
+            # One seed for all runs of a command: Math.random must not make another run another result.
             if self._seed is None:
                 self._seed = int(node.rng.random() * (1 << 31))
             begun = node.clock.utc() - self._waited + self._slept

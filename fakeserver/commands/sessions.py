@@ -1,16 +1,29 @@
-"""The commands of logical sessions (`Driver Sessions`)."""
+"""The commands for sessions: start, refresh, end and kill them (Driver Sessions).
+
+Behaviour: A session begins with its first use; `startSession` only makes an id. It ends 30 minutes after its
+last use, or by endSessions, which aborts its transaction. killSessions and its relatives also end operations
+and cursors; the records of executed statements stay, so that a retry is still safe. Under access control a
+session belongs to a user: its id is the UUID and a digest of the user's name, and the sessions of others are
+for those with `impersonate` or the command's own privilege (13). killSessions without a list means all of the
+client's own.
+
+Versions: The same in every release.
+
+Not modelled: `config.system.sessions`: members and mongos know of all sessions at once. `roles` in a pattern
+of killAllSessionsByPattern needs `impersonate` and selects nothing.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.access.privileges import CLUSTER
-from fakeserver.commands.table import CommandTable, Reply, first_argument
 from fakeserver.errors import CommandError
-from fakeserver.idl import Field, Fields
-from fakeserver.operations import kill_sessions as kill_operations
-from fakeserver.sessions import TIMEOUT_MINUTES, session_key, uid_of
-from fakeserver.stages.session import own_session, parse_session_id
+from fakeserver.idl.command_table import CommandTable, Reply
+from fakeserver.idl.fields import Field, Fields, first_argument
+from fakeserver.request.operations import kill_sessions as kill_operations
+from fakeserver.request.session_ids import own_session
+from fakeserver.sessions.session import TIMEOUT_MINUTES, parse_session_id, session_key, uid_of
 from mongowire.codes import ErrorCode
 from mongowire.ids import uuid
 
@@ -18,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from fakeserver.commands.context import CommandContext
-    from fakeserver.sessions import Session
+    from fakeserver.sessions.session import Session
 
 table = CommandTable()
 
@@ -71,6 +84,7 @@ def end_sessions(ctx: CommandContext, command: dict[str, Any]) -> Reply:
 def kill_sessions(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Kill logical sessions with their cursors and transactions; no session named means all one's own."""
     named = _keys(ctx, command, "killSessions.killSessionsFromClient", "killAnySession")
+    # An empty list means the client's own sessions, not none.
     _kill(ctx, named or _own(ctx))
     return {}
 
@@ -108,17 +122,18 @@ def kill_all_sessions_by_pattern(ctx: CommandContext, command: dict[str, Any]) -
     """Kill the logical sessions that one of the patterns fits, or all without any."""
     patterns = first_argument(command)
     privileges = ctx.privileges
+    # Names of users and roles stand for their owners: to act for them takes the privilege to be them.
     in_names = any({"users", "roles"} & pattern.keys() for pattern in patterns)
     if in_names and privileges is not None and not privileges.permit(CLUSTER, "impersonate"):
         raise CommandError(
             ErrorCode.UNAUTHORIZED, "Not authorized to impersonate in killAllSessionsByPattern"
         )
-    _kill(ctx, ctx.node.sessions.ids_of(lambda session: not patterns or _fits_any(session, patterns)))
+
+    def fits(session: Session) -> bool:
+        return not patterns or any(_fits(session, pattern) for pattern in patterns)
+
+    _kill(ctx, ctx.node.sessions.ids_of(fits))
     return {}
-
-
-def _fits_any(session: Session, patterns: list[dict[str, Any]]) -> bool:
-    return any(_fits(session, pattern) for pattern in patterns)
 
 
 def _fits(session: Session, pattern: dict[str, Any]) -> bool:

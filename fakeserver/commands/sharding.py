@@ -1,6 +1,16 @@
-"""The commands of a mongos: what the cluster consists of, and how collections are sharded.
+"""The commands of a mongos: the parts of the cluster, and how its collections are sharded.
 
-Behaviour: the server's manual of each command. Not modelled: split or moved chunks, zones, resharding.
+Behaviour: A mongod does not have them (59). `shardCollection` makes the collection if need be, demands an
+index that begins with the shard key unless the collection is empty (72), and enters one chunk in `config`;
+the same key again is ok, another refused (23). Balancer commands set what balancerStatus shows.
+
+Versions: `checkMetadataConsistency` since 7.0. `enableSharding` changes nothing in any release; servers need
+it before 6.0.
+
+Not modelled: The shards share one store, so no data is anywhere in particular: there is one chunk for each
+collection, no split, move, zone, balancing round, resharding, `addShard`, `removeShard` or `movePrimary`. A
+shard key is demanded of no write or query, and unique indexes need not begin with it. `numInitialChunks`,
+`collation`, `timeseries` and `presplitHashedZones` are accepted and have no effect.
 """
 
 from __future__ import annotations
@@ -9,24 +19,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import Int64
 
-from fakeserver.commands.table import CommandTable, Reply, first_argument
 from fakeserver.errors import CommandError
-from fakeserver.idl import Field, Fields, type_name
+from fakeserver.idl.command_table import CommandTable, Reply
+from fakeserver.idl.fields import Field, Fields, first_argument, type_name
 from fakeserver.profile import WIRE_70
 from fakeserver.storage.engine import IndexSpec, Namespace
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from fakeserver.catalog import Collection
     from fakeserver.commands.context import CommandContext
-    from fakeserver.sharding import ConfigServer
+    from fakeserver.deployment.config_server import ConfigServer
+    from fakeserver.deployment.shard import Shard
+    from fakeserver.storage.catalog import Collection
 
 table = CommandTable()
 
 _DIRECTIONS: Final = (1, -1, "hashed")
 
 
-def _config(ctx: CommandContext) -> ConfigServer:
+def _config(ctx: CommandContext) -> ConfigServer[Shard]:
     config = ctx.node.cluster.config
     assert config is not None
     return config
@@ -40,13 +51,13 @@ def is_db_grid(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
 
 @table.command("listShards", kind="internal", admin_only=True, home="mongos")
 def list_shards(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
-    """Tell the shards."""
+    """Return the shards."""
     return {"shards": _config(ctx).shards()}
 
 
 @table.command("getShardMap", kind="internal", admin_only=True, home="mongos")
 def get_shard_map(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
-    """Tell the shards' connection strings, by shard and by host."""
+    """Return the shards' connection strings, by shard and by host."""
     shards = ctx.node.cluster.shards
     hosts = {node.address: shard.name for shard in shards for node in shard.nodes}
     return {
@@ -58,7 +69,7 @@ def get_shard_map(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
 
 @table.command("flushRouterConfig", kind="internal", admin_only=True, home="mongos")
 def flush_router_config(_ctx: CommandContext, _command: dict[str, Any]) -> Reply:
-    """Forget what is known of the cluster; it is looked up anew."""
+    """Forget the cached metadata of the cluster; it is looked up anew."""
     return {"flushed": True}
 
 
@@ -72,7 +83,7 @@ def check_metadata_consistency(ctx: CommandContext, command: dict[str, Any]) -> 
 
 @table.command("balancerStatus", kind="internal", admin_only=True, home="mongos")
 def balancer_status(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
-    """Tell whether chunks may be moved."""
+    """Return whether chunks may be moved."""
     mode = "full" if _config(ctx).balancing else "off"
     return {"mode": mode, "inBalancerRound": False, "numBalancerRounds": Int64(0)}
 
@@ -100,7 +111,7 @@ def balancer_stop(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
     write_concern=True,
 )
 def enable_sharding(_ctx: CommandContext, command: dict[str, Any]) -> Reply:
-    """Prepare a database for sharded collections, which it needs no more."""
+    """Prepare a database for sharded collections, which no release here needs."""
     name = first_argument(command)
     if type(name) is not str or not name or "." in name:
         raise CommandError(ErrorCode.INVALID_NAMESPACE, f"invalid db name specified: {name}")
@@ -130,6 +141,7 @@ def shard_collection(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     _check_key(key)
     unique = command.get("unique", False)
     known = config.key_of(ns)
+    # Idempotent for the same key, so that a client may repeat the command after a lost reply.
     if known is not None and known != key:
         raise CommandError(
             ErrorCode.ALREADY_INITIALIZED, f"sharding already enabled for collection {ns} with other options"

@@ -1,4 +1,11 @@
-"""The stages that begin a pipeline with what is not in a collection: `$documents`, `$collStats` …."""
+"""The stages that begin a pipeline with documents which are in no collection.
+
+`$documents`, `$collStats`, `$indexStats`, `$currentOp`, `$listSessions`, `$listLocalSessions`,
+`$planCacheStats`, `$listSearchIndexes`. The tables at the end say which of them run on a database instead of
+a collection, which take only the local read concern, and which are outside API version 1. Not modelled:
+latencies, uses of indexes and cached plans, which are all zero or empty; the sessions of other servers,
+because all servers know of all sessions.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +18,8 @@ from fakeserver.access.session_listing import SessionListing
 from fakeserver.commands.operations import current_operations
 from fakeserver.commands.statistics import collection_stats
 from fakeserver.errors import CommandError
-from fakeserver.idl import Field, Fields
-from fakeserver.sessions import NO_USER, lsid_of
+from fakeserver.idl.fields import Field, Fields
+from fakeserver.sessions.session import NO_USER, lsid_of
 from fakeserver.storage.expressions import compile_expression
 from fakeserver.storage.scope import Scope
 from fakeserver.storage.values import copy_value, is_object, type_name
@@ -50,6 +57,7 @@ def _collection_stats(ctx: CommandContext, ns: Namespace, argument: Any) -> list
     argument = copy_value(argument)
     _COLLECTION_STATS.check(argument, "$collStats")
     source, _view, collection = ctx.catalog.resolve(ns)
+    # A view stores nothing: of its statistics only the latencies are its own.
     if collection is not None and ctx.catalog.get(ns) is not collection and "storageStats" in argument:
         raise CommandError(
             ErrorCode.COMMAND_NOT_SUPPORTED_ON_VIEW, f"Namespace {ns} is a view, not a collection"
@@ -89,6 +97,7 @@ def _index_stats(ctx: CommandContext, ns: Namespace, _argument: Any) -> list[Doc
 def _local_sessions(ctx: CommandContext, _ns: Namespace, argument: Any) -> list[Document]:
     """Return sessions: everybody's, those of users, or the client's own."""
     uids = SessionListing.parse("$listLocalSessions", argument).uids
+    # No users named means the client's own; without access control all sessions belong to nobody.
     if uids is not None and not uids:
         uids = frozenset({ctx.connection.identity.session_uid if ctx.node.auth else NO_USER})
     now = ctx.utc()
@@ -113,7 +122,7 @@ def _current_operation(ctx: CommandContext, ns: Namespace, argument: Any) -> lis
 
 
 def _plan_cache_stats(_ctx: CommandContext, _ns: Namespace, argument: Any) -> list[Document]:
-    """Return the plans that are kept, which none are."""
+    """Return the cached plans, of which there are none."""
     if not is_object(argument):
         raise CommandError(
             ErrorCode.FAILED_TO_PARSE,
@@ -123,6 +132,7 @@ def _plan_cache_stats(_ctx: CommandContext, _ns: Namespace, argument: Any) -> li
 
 
 def _search_indexes(_ctx: CommandContext, _ns: Namespace, _argument: Any) -> list[Document]:
+    """Refuse: search indexes need a service beside the server. Raises `CommandError` 31082."""
     raise search_unavailable()
 
 

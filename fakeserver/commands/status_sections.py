@@ -1,4 +1,9 @@
-"""The sections of `serverStatus` that monitoring tools read, as true as they can be without a disk."""
+"""The sections of serverStatus that monitoring tools read.
+
+Counters are those of the server since its start; sections of disk and cache are left out, because there is
+neither. In virtual time the process's own numbers are fixed, so that two runs of one seed have the same
+replies.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import Int64
 
 from fakeserver.admission.invocations import pool_of
-from fakeserver.operations import running
 from fakeserver.profile import WIRE_80
+from fakeserver.request.operations import running
 from mongowire.messages import EXHAUST_ALLOWED
 
 if TYPE_CHECKING:
     from fakeserver.commands.context import CommandContext
-    from fakeserver.node import Node
-    from fakeserver.request import RequestContext
+    from fakeserver.deployment.node import Node
 
 _PAGE_FAULT_UNIT: Final = 1024
 _MIB: Final = 1024 * 1024
@@ -71,7 +75,8 @@ def process(node: Node) -> dict[str, Any]:
 
 def locks(ctx: CommandContext) -> dict[str, Any]:
     """Return `globalLock`: whoever waits for a lock waits for a transaction."""
-    waiting = _waiting(ctx.node)
+    # A hello that waits for a change of the topology holds no lock.
+    waiting = [request for _, request in running(ctx.node) if not request.spec.handshake]
     writers = sum(
         pool_of(request.spec.kind, request.spec.name, request.command or {}) == "write" for request in waiting
     )
@@ -84,10 +89,6 @@ def locks(ctx: CommandContext) -> dict[str, Any]:
             "activeClients": {"total": readers + writers, "readers": readers, "writers": writers},
         }
     }
-
-
-def _waiting(node: Node) -> list[RequestContext]:
-    return [request for _, request in running(node) if not request.spec.handshake]
 
 
 def metrics(ctx: CommandContext) -> dict[str, Any]:

@@ -1,17 +1,28 @@
-"""The commands that end a transaction (`Transactions: commitTransaction`, `abortTransaction`)."""
+"""The commands commitTransaction and abortTransaction: the end of a transaction.
+
+Behaviour: Which transaction they mean, and whether it can still end so, is decided before they run (251
+unknown or aborted, 256 committed). A commit gives all changes one operation time and one entry of the oplog;
+committing again changes nothing and waits for the write concern anew. What waited for the transaction goes on
+when it has ended. On a mongos `recoveryToken` finds the transaction of another mongos.
+
+Versions: The same in every release.
+
+Not modelled: `prepareTransaction` and the two phases of a commit over several shards, which share one store
+here, so no commit is in doubt. `commitTimestamp` and `durableTimestamp` are accepted and have no effect.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fakeserver.commands.table import CommandTable, Reply
 from fakeserver.errors import CommandError
-from fakeserver.idl import Field, Fields
+from fakeserver.idl.command_table import CommandTable, Reply
+from fakeserver.idl.fields import Field, Fields
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from fakeserver.commands.context import CommandContext
-    from fakeserver.transactions import Transaction
+    from fakeserver.sessions.transactions import Transaction
 
 table = CommandTable()
 
@@ -31,6 +42,7 @@ table = CommandTable()
 )
 def commit_transaction(ctx: CommandContext, _request: dict[str, Any]) -> Reply:
     """Commit a transaction; committing again changes nothing."""
+    # Drivers repeat a commit whose reply was lost, so a transaction that is committed is no error.
     ctx.node.transactions.commit(_running(ctx, "commitTransaction"))
     return {}
 

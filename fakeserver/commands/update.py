@@ -1,19 +1,35 @@
-"""The update command."""
+"""The update command: changes of the documents of one collection.
+
+Behaviour: `u` must be an object or an array of objects in every statement (9, 14); then the number of
+statements (16) and the UUID (361) are checked, and nothing was changed by then. Statements run one after
+another; their errors go to `writeErrors`, and an ordered command stops at the first. An unknown stage in any
+statement's pipeline fails the whole command with 40324, after the statements have run: a server counts the
+stages of all pipelines at that point, and what was written stays. With a txnNumber a statement with `multi`
+is refused with 72 in its write error, and a statement that was executed answers with its record: an insert is
+shown as an upsert, whatever command wrote it. A replacement's empty timestamps become the present time.
+
+Versions: `updates.upsertSupplied` since 4.4; `let` since 5.0; `collectionUUID` and `encryptionInformation`
+since 6.0; `updates.sampleId` since 7.0; `updates.sort` since 8.0; `bypassEmptyTsReplacement` since 8.2. Until
+4.4 an update that stores a field whose name begins with `$` is refused (52, a malformed DBRef 55).
+
+Not modelled: `upsertSupplied`, `sampleId`, `encryptionInformation` and `isTimeseriesNamespace` are accepted
+and have no effect. A mongos asks for no shard key.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.commands.documents import check_id, with_times
+from fakeserver.commands.context import check_uuid, namespace
 from fakeserver.commands.insert import WRITE_FIELDS
-from fakeserver.commands.reading import check_hint, check_uuid, collation_of, indexes_of, namespace, variables
-from fakeserver.commands.statements import Batch, numbered, refuse_retryable_multi
-from fakeserver.commands.table import CommandTable, Reply
+from fakeserver.commands.reading import check_hint, collation_of, indexes_of, variables
+from fakeserver.commands.writing import Batch, check_id, numbered, refuse_retryable_multi, with_times
 from fakeserver.errors import CommandError, WriteError
-from fakeserver.idl import Field, Fields
+from fakeserver.idl.command_table import CommandTable, Reply
+from fakeserver.idl.fields import Field, Fields
 from fakeserver.storage.engine import Query, Update, UpdateResult
 from fakeserver.storage.match_operators import is_operators
-from fakeserver.storage.stages import check_stage_name
+from fakeserver.storage.pipeline_stages import check_stage_name
 from fakeserver.storage.storable import check_update
 from mongowire.codes import ErrorCode
 
@@ -60,6 +76,7 @@ def update(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Update documents."""
     ns = namespace(ctx, request)
     statements = request["updates"]
+    # Before any statement runs, as a server parses all of them first.
     for _, statement in numbered(statements):
         check_change(statement["u"])
     batch = Batch.of(ctx, request, len(statements))
@@ -110,14 +127,15 @@ def update_one(
     def write(accept: Accept) -> Document:
         multi = bool(statement.get("multi", False))
         refuse_retryable_multi(batch.ctx, multi=multi, message=no_multi)
+        # A sort chooses which one document is updated; of many there is no first.
         if multi and statement.get("sort"):
             raise WriteError(ErrorCode.FAILED_TO_PARSE, "Cannot specify sort with multi=true")
         return summary(apply(batch.ctx, ns, statement, accept, keep_times=batch.keep_times))
 
-    return batch.run(index, ns, write, _again)
+    return batch.run(index, ns, write, _replay)
 
 
-def _again(recorded: Mapping[str, Any]) -> Document:
+def _replay(recorded: Mapping[str, Any]) -> Document:
     """Return the result of an update that was executed, whatever command did it: inserts are upserts."""
     if recorded["op"] == "i":
         return {"n": 1, "nModified": 0, "upserted": {"_id": recorded["_id"]}}
@@ -172,6 +190,7 @@ def apply(
         make_id=ctx.object_id,
         done=ctx.updated if statement.get("multi", False) else None,
     )
+    # An update of a missing collection does nothing; an upsert makes it, even if the upsert is refused then.
     if upsert and collection is None:
         ctx.ensure(ns)
     return ctx.catalog.engine.update(ns, change, accept=check)
@@ -179,6 +198,7 @@ def apply(
 
 def _variables(ctx: CommandContext, statement: Mapping[str, Any]) -> dict[str, Any] | None:
     constants = statement.get("c")
+    # `c` has no meaning for update operators; `let`, which came later, is for the filter too.
     if constants and not isinstance(statement["u"], list):
         raise CommandError(51198, "Constant values may only be specified for pipeline updates")
     let = variables(ctx, statement.get("let"))

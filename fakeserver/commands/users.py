@@ -1,7 +1,15 @@
-"""The commands that manage users.
+"""The commands for users: create, change, drop and show them.
 
-Behaviour: user management commands of a server; all of them write, so they need the primary.
-Not modelled: authentication restrictions, which are refused.
+Behaviour: All but usersInfo and invalidateUserCache need the primary. A user has the database of the command
+and, outside `$external`, a password (2), from which the keys of `mechanisms` are made: by default both SCRAM
+mechanisms, SCRAM-SHA-1 alone if the client digested the password. Roles that are granted must exist (31).
+Every change holds for the next command of connections that are open. usersInfo shows a user, those of the
+database or those of all, with credentials, privileges and a filter on request.
+
+Versions: The same in every release.
+
+Not modelled: `authenticationRestrictions` that are not empty are refused (2). Users are no documents of
+`admin.system.users`, and there is no cache to invalidate: every command looks them up.
 """
 
 from __future__ import annotations
@@ -11,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Final
 from fakeserver.access.names import Everyone, role_names, users_asked_for
 from fakeserver.access.scram import MECHANISMS, SHA_1
 from fakeserver.access.users import EXTERNAL, Password
-from fakeserver.commands.table import CommandTable, Reply, first_argument
 from fakeserver.errors import CommandError
-from fakeserver.idl import Field, Fields
+from fakeserver.idl.command_table import CommandTable, Reply
+from fakeserver.idl.fields import Field, Fields, first_argument
 from fakeserver.storage.matching import compile_filter
 from mongowire.codes import ErrorCode
 
@@ -51,6 +59,7 @@ def create_user(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     _check_external(ctx.db, password)
     roles = role_names(command["roles"], ctx.db)
     ctx.node.users.add(name, ctx.db, password, roles, command.get("customData"))
+    # Users are not documents here; an entry without a change gives a write concern something to wait for.
     ctx.node.oplog.append()
     return {}
 
@@ -120,6 +129,12 @@ def _with_roles(ctx: CommandContext, user: User, roles: Sequence[RoleName]) -> R
     return {}
 
 
+@table.command("invalidateUserCache", kind="internal", admin_only=True)
+def invalidate_user_cache(_ctx: CommandContext, _command: dict[str, Any]) -> Reply:
+    """Forget cached users, of which there are none: every command looks them up."""
+    return {}
+
+
 @table.command(
     "usersInfo",
     kind="internal",
@@ -132,7 +147,7 @@ def _with_roles(ctx: CommandContext, user: User, roles: Sequence[RoleName]) -> R
     ),
 )
 def users_info(ctx: CommandContext, command: dict[str, Any]) -> Reply:
-    """Tell about users: by name, of this database, or of all."""
+    """Return users: by name, of this database, or of all databases."""
     found = [_described(ctx, user, command) for user in _asked_for(ctx, first_argument(command))]
     matches = compile_filter(command.get("filter") or {})
     return {"users": [each for each in found if matches(each)]}
@@ -171,6 +186,8 @@ def _password(command: dict[str, Any]) -> Password | None:
         return None
     if not text:
         raise CommandError(ErrorCode.BAD_VALUE, "User passwords must not be empty")
+    # A client that digested the password itself did so for SCRAM-SHA-1; the password is unknown then, and
+    # SCRAM-SHA-256 needs it.
     digested = not command.get("digestPassword", True)
     default = (SHA_1,) if digested else MECHANISMS
     return Password(text, default if mechanisms is None else tuple(mechanisms), digested)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fakeserver.pipeline import Step
+from fakeserver.request.pipeline import Step
 from fakeserver.stages.admission import (
     ExecutionTickets,
     HandshakeExemption,
@@ -14,36 +14,29 @@ from fakeserver.stages.admission import (
     RequestRateLimit,
     WriteThrottle,
 )
-from fakeserver.stages.api_version import ApiVersion
 from fakeserver.stages.authorization import Authentication, Authorization
-from fakeserver.stages.deadline import Deadline, TimeLeft
-from fakeserver.stages.eligibility import Eligibility
+from fakeserver.stages.concerns import ReadConcernCheck, WriteConcernCheck, WriteConcernWait
+from fakeserver.stages.eligibility import Deadline, Eligibility, ReplicaState, SessionFields, TimeLeft
 from fakeserver.stages.execution import Execute
 from fakeserver.stages.failpoints import FailPoints
 from fakeserver.stages.hello import HelloFailPoints
-from fakeserver.stages.labelling import ClusterTimeGossip, ErrorLabels
-from fakeserver.stages.large_replies import LargeReplies
 from fakeserver.stages.metadata import ClientMetadata
-from fakeserver.stages.parsing import Lookup, Parse, ValidateBody
-from fakeserver.stages.read_concern import ReadConcernCheck
-from fakeserver.stages.replica_state import ReplicaState
+from fakeserver.stages.parsing import ApiVersion, Lookup, Parse, ValidateBody
+from fakeserver.stages.replying import ClusterTimeGossip, ErrorLabels, LargeReplies, SlowQueries
 from fakeserver.stages.routing import RewriteStateChanges, Routing
-from fakeserver.stages.session import SessionFields
-from fakeserver.stages.slow_queries import SlowQueries
-from fakeserver.stages.write_concern import WriteConcernCheck, WriteConcernWait
 
 if TYPE_CHECKING:
-    from fakeserver.pipeline import Stage
+    from fakeserver.request.pipeline import Stage
 
 
-def mongod_stages() -> tuple[Stage, ...]:
-    """Return new stages for one server; their order is the pipeline's affair."""
+def mongod_stages(*, auth: bool) -> tuple[Stage, ...]:
+    """Return new stages for one server, `auth` with access control; their order is the pipeline's affair."""
     return (
         RequestRateLimit(),
         ClusterTimeGossip(),
         Parse(),
         Lookup(),
-        Authentication(),
+        Authentication(auth=auth),
         LargeReplies(),
         ValidateBody(),
         ApiVersion(),
@@ -53,7 +46,7 @@ def mongod_stages() -> tuple[Stage, ...]:
         SessionFields(),
         FailPoints(),
         Eligibility(),
-        Authorization(),
+        Authorization(auth=auth),
         ReplicaState(),
         Deadline(),
         RateLimitQueue(),
@@ -71,11 +64,11 @@ def mongod_stages() -> tuple[Stage, ...]:
     )
 
 
-def mongos_stages() -> tuple[Stage, ...]:
+def mongos_stages(*, auth: bool) -> tuple[Stage, ...]:
     """Return new stages for one mongos: it has no replica state and no storage, and routes instead."""
     shared = (
         stage
-        for stage in mongod_stages()
+        for stage in mongod_stages(auth=auth)
         if stage.step is not Step.REPLICA_STATE and not isinstance(stage, HandshakeExemption)
     )
     return (*shared, Routing(), RewriteStateChanges())

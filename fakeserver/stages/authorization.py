@@ -1,30 +1,40 @@
-"""Access control: strangers are asked who they are, others held to what their roles permit."""
+"""Access control: clients must authenticate, and their roles must permit the command.
+
+The two are far apart in the order of steps. A stranger is refused before the body is validated, so that it
+learns nothing from errors about it. Privileges depend on the command's fields, so they come after validation,
+and on a mongod after fail points: a test can fail a command that its user may not run.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from fakeserver.access.ask import Ask
 from fakeserver.access.required import permitted
 from fakeserver.errors import CommandError
-from fakeserver.pipeline import PASS, Action, Stage, Step
+from fakeserver.request.pipeline import PASS, Action, Stage, Step
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from fakeserver.request import RequestContext
+    from fakeserver.idl.command_table import CommandSpec
+    from fakeserver.request.context import RequestContext
 
 _SECRETS: Final = frozenset({"pwd", "payload", "key", "digest"})
 
 
 class Authentication(Stage):
-    """Refuses strangers all but the commands that need no authentication."""
+    """Refuses commands of unauthenticated clients, except those that need no authentication."""
 
     step = Step.AUTHENTICATION
 
+    def __init__(self, *, auth: bool) -> None:
+        self._auth = auth
+
+    def concerns(self, spec: CommandSpec) -> bool:
+        return self._auth and spec.requires_auth
+
     def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
         node = request.node
-        if not node.auth or not request.spec.requires_auth:
-            return PASS
         bypass = node.bypasses(request.connection)
         if not request.connection.identity.is_known(node.users, bypass=bypass):
             raise CommandError(ErrorCode.UNAUTHORIZED, f"Command {request.spec.name} requires authentication")
@@ -32,9 +42,15 @@ class Authentication(Stage):
 
 
 class Authorization(Stage):
-    """Keeps a command of the admin database there, and a client within its roles."""
+    """Refuses a command on the wrong database, and one that the client's roles do not permit."""
 
     step = Step.AUTHORIZATION
+
+    def __init__(self, *, auth: bool) -> None:
+        self._auth = auth
+
+    def concerns(self, spec: CommandSpec) -> bool:
+        return self._auth or spec.admin_only
 
     def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
         spec = request.spec
@@ -42,7 +58,7 @@ class Authorization(Stage):
             raise CommandError(
                 ErrorCode.UNAUTHORIZED, f"{spec.name} may only be run against the admin database."
             )
-        if request.node.auth:
+        if self._auth and spec.requires_auth:
             _check_privileges(request)
         return PASS
 
@@ -50,23 +66,23 @@ class Authorization(Stage):
 def _check_privileges(request: RequestContext) -> None:
     node, command = request.node, request.command
     assert command is not None
-    if not request.spec.requires_auth:
-        return
     identity, bypass = request.connection.identity, node.bypasses(request.connection)
     ask = Ask(node, identity, identity.privileges(node.users, bypass=bypass), request.db, command)
     if not _is_permitted(request, ask):
         from fakeserver.storage.printing import show_document  # noqa: PLC0415 - refusals are few
 
+        # The message quotes the command, and may be logged by the client.
+        shown = {name: "xxx" if name in _SECRETS else value for name, value in command.items()}
         raise CommandError(
             ErrorCode.UNAUTHORIZED,
-            f"not authorized on {request.db} to execute command {show_document(_redacted(command))}",
+            f"not authorized on {request.db} to execute command {show_document(shown)}",
         )
 
 
 def _is_permitted(request: RequestContext, ask: Ask) -> bool:
-    """Say whether a command is permitted: a server refuses all in the same words, for whatever reason.
+    """Say whether a command is permitted. Raises `CommandError` for other faults in it.
 
-    Raises `CommandError` for what is wrong with it otherwise.
+    The reason is dropped: a server refuses in the same words, whatever is missing.
     """
     try:
         return permitted(request.spec, ask)
@@ -74,7 +90,3 @@ def _is_permitted(request: RequestContext, ask: Ask) -> bool:
         if error.code == ErrorCode.UNAUTHORIZED:
             return False
         raise
-
-
-def _redacted(command: dict[str, Any]) -> dict[str, Any]:
-    return {name: "xxx" if name in _SECRETS else value for name, value in command.items()}

@@ -1,21 +1,163 @@
-"""Whether a command may run on its database, in a transaction, with a transaction number."""
+"""The checks of a request before it runs: session fields, eligibility, replica state, `maxTimeMS`.
+
+They stand at five steps, whose order differs between a mongod and a mongos (`request.pipeline`). Session
+fields have two kinds of rules. Structure (is there an lsid, is the number a long) is checked before fail
+points, so that a malformed request consumes none. Eligibility (may this command have a transaction number at
+all) is checked after them on a mongod, so that a fail point can meet a command which would have been refused.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.errors import CommandError
-from fakeserver.pipeline import PASS, Action, Stage, Step
+from bson import Int64
+
+from fakeserver.admission.invocations import needs_primary
+from fakeserver.deployment.journal_search import COLLECTION
+from fakeserver.deployment.replication import Role
+from fakeserver.errors import CommandError, expired
+from fakeserver.idl.fields import Field, type_name, whole
+from fakeserver.request.pipeline import PASS, Action, Outcome, Stage, Step
+from fakeserver.request.session_ids import own_session
+from fakeserver.sessions.session import parse_session_id
+from fakeserver.settings.failpoints import (
+    MAX_TIME_ALWAYS_TIME_OUT,
+    MAX_TIME_NEVER_TIME_OUT,
+    RESPOND_WITH_NOT_PRIMARY,
+    SKIP_NOT_PRIMARY_CHECK,
+)
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from fakeserver.request import RequestContext
+    from fakeserver.idl.command_table import CommandSpec
+    from fakeserver.request.context import RequestContext
+    from fakeserver.sessions.cursors import Cursor
+
+_TXN_NUMBER_NOT_HERE: Final = 50889
+_NO_START: Final = {
+    "commitTransaction": "Cannot start a transaction with a commit",
+    "abortTransaction": "Cannot start a transaction with an abort",
+    "prepareTransaction": "Cannot start a transaction with a prepare",
+    "killCursors": "Cannot run killCursors as the first operation in a multi-document transaction.",
+}
+"""The commands that cannot be a transaction's first, each with its message."""
+
+
+class SessionFields(Stage):
+    """Checks how `lsid`, `txnNumber`, `autocommit` and `startTransaction` go together."""
+
+    step = Step.SESSION
+
+    def enter(self, request: RequestContext, now: float) -> Action:
+        command = request.command
+        assert command is not None
+        lsid = command.get("lsid")
+        if lsid is not None:
+            if request.node.auth:
+                _take_own(request, lsid, now)
+            else:
+                request.session_id = session_id = parse_session_id(lsid, "lsid")
+                # Used also by a command that is refused later: a server starts sessions on arrival.
+                request.node.sessions.use(session_id, now)
+        if "txnNumber" in command or "autocommit" in command or "startTransaction" in command:
+            # The localhost exception: the first user is made by a client without a name, whose commands
+            # belong to no session, and a server does not look at their session fields.
+            if request.node.auth and request.spec.requires_auth and not _is_known(request):
+                return PASS
+            _check_transaction_fields(request, command)
+        return PASS
+
+
+def _take_own(request: RequestContext, lsid: Any, now: float) -> None:
+    """Use the session of the connection's user."""
+    # Before authentication an lsid is ignored: drivers may send one with hello and saslStart.
+    if not _is_known(request):
+        return
+    identity = request.connection.identity
+    request.session_id = key = own_session(request.node, request.connection, lsid, "lsid")
+    session = request.node.sessions.use(key, now)
+    # Not for a session of another user, which an administrator has named by its digest.
+    if not session.user and session.uid == identity.session_uid:
+        session.user = identity.session_user
+
+
+def _is_known(request: RequestContext) -> bool:
+    return request.connection.identity.is_known(request.node.users, bypass=False)
+
+
+def _check_transaction_fields(request: RequestContext, command: dict[str, Any]) -> None:
+    # This order decides which of several faults a client hears of; it is the server's.
+    number = command.get("txnNumber")
+    if number is not None:
+        _check_txn_number(request, number)
+    if "autocommit" in command:
+        _check_autocommit(request, command, number)
+    if "startTransaction" in command:
+        _check_start(request, command)
+    request.txn_number = None if number is None else int(number)
+
+
+def _check_txn_number(request: RequestContext, number: Any) -> None:
+    # A field of type long takes no int, unlike most numbers of commands: a driver that wraps one hears of it.
+    if type(number) is not Int64:
+        raise CommandError(
+            ErrorCode.TYPE_MISMATCH,
+            f"BSON field '{request.name}.txnNumber' is the wrong type '{type_name(number)}',"
+            " expected type 'long'",
+        )
+    # Commands without authentication, such as hello, belong to the connection and to no session.
+    if not request.spec.requires_auth:
+        raise CommandError(_TXN_NUMBER_NOT_HERE, "It is illegal to provide a txnNumber for this command")
+    if request.session_id is None:
+        raise CommandError(
+            ErrorCode.INVALID_OPTIONS, "Transaction number requires a session ID to also be specified"
+        )
+    # The records of a retryable write are part of the oplog, which a standalone has not.
+    if not request.node.is_replicated:
+        raise CommandError(
+            ErrorCode.ILLEGAL_OPERATION,
+            "Transaction numbers are only allowed on a replica set member or mongos",
+        )
+    if number < 0:
+        raise CommandError(ErrorCode.INVALID_OPTIONS, "Transaction number cannot be negative")
+
+
+def _check_autocommit(request: RequestContext, command: dict[str, Any], number: Any) -> None:
+    if not request.spec.requires_auth:
+        raise CommandError(
+            ErrorCode.OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+            "This command is not supported in transactions",
+        )
+    if number is None:
+        raise CommandError(
+            ErrorCode.INVALID_OPTIONS,
+            "'autocommit' field requires a transaction number to also be specified",
+        )
+    # Only false is legal, and means "part of a transaction"; true would mean what its absence means.
+    if command["autocommit"] is not False:
+        raise CommandError(ErrorCode.INVALID_OPTIONS, "Specifying autocommit=true is not allowed.")
+
+
+def _check_start(request: RequestContext, command: dict[str, Any]) -> None:
+    if "autocommit" not in command:
+        raise CommandError(
+            ErrorCode.INVALID_OPTIONS,
+            "'startTransaction' field requires 'autocommit' field to also be specified",
+        )
+    if command["startTransaction"] is not True:
+        raise CommandError(ErrorCode.INVALID_OPTIONS, "Specifying startTransaction=false is not allowed.")
+    refusal = _NO_START.get(request.spec.name)
+    if refusal is not None:
+        raise CommandError(ErrorCode.OPERATION_NOT_SUPPORTED_IN_TRANSACTION, refusal)
+
 
 _MAX_DB_BYTES: Final = 63
 _FORBIDDEN: Final = frozenset('/\\. "\0$')
 _EXTERNAL: Final = "$external"
 _KNOWN_NAMES: Final = 1024
-_OWN_DBS: Final = ("config", "local")
+"""The names of databases that are remembered as valid: enough for a test, and no leak for a fuzzer."""
+_LOCAL: Final = "local"
+_OWN_DBS: Final = ("config", _LOCAL)
 _OWN_COLLECTIONS: Final = ("system.profile", "system.views")
 _COUNT_HINT: Final = (
     " Please see http://dochub.mongodb.org/core/transaction-count for a recommended alternative."
@@ -30,7 +172,7 @@ def is_valid_db(name: str) -> bool:
 
 
 class Eligibility(Stage):
-    """The database's name, then transactions and retryable writes."""
+    """Checks the database's name, then whether the command may have a transaction number."""
 
     step = Step.ELIGIBILITY
 
@@ -39,16 +181,27 @@ class Eligibility(Stage):
 
     def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
         if request.db not in self._valid:
-            self._check_db(request.db)
+            self._check_db(request)
         if request.txn_number is not None:
             _check_transaction(request)
         return PASS
 
-    def _check_db(self, name: str) -> None:
+    def _check_db(self, request: RequestContext) -> None:
+        name = request.db
+        if name == _LOCAL:  # never remembered: it has a collection that cannot be written to
+            _check_local(request)
+            return
         if not is_valid_db(name):
             raise CommandError(ErrorCode.INVALID_NAMESPACE, f"Invalid database name: '{name}'")
         if len(self._valid) < _KNOWN_NAMES:
             self._valid.add(name)
+
+
+def _check_local(request: RequestContext) -> None:
+    """Refuse to write to the journal. Raises `CommandError` 20."""
+    spec, command = request.spec, request.command or {}
+    if request.target == COLLECTION and needs_primary(spec.kind, spec.name, command):
+        raise CommandError(ErrorCode.ILLEGAL_OPERATION, f"{_LOCAL}.{COLLECTION} is read-only")
 
 
 def _check_transaction(request: RequestContext) -> None:
@@ -70,7 +223,10 @@ def _check_transaction(request: RequestContext) -> None:
 
 
 def _check_namespace(request: RequestContext) -> None:
-    """Refuse what the server keeps for itself. Raises `CommandError` 263."""
+    """Refuse a transaction on the server's own databases and collections. Raises `CommandError` 263.
+
+    They are not replicated like others (`local`), or hold the state of transactions themselves (`config`).
+    """
     if request.db in _OWN_DBS:
         raise CommandError(
             ErrorCode.OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
@@ -82,3 +238,145 @@ def _check_namespace(request: RequestContext) -> None:
             ErrorCode.OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
             f"Cannot run command against the '{request.db}.{target}' collection in a transaction.",
         )
+
+
+class ReplicaState(Stage):
+    """Refuses a command that the member's role does not allow (`SDAM: not writable primary errors`).
+
+    Writes need the primary; reads may opt in to secondaries; commands about the server run anywhere.
+    """
+
+    step = Step.REPLICA_STATE
+
+    def concerns(self, spec: CommandSpec) -> bool:
+        return spec.kind not in {"admin", "internal"}
+
+    def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
+        node = request.node
+        fail_points = node.fail_points
+        if fail_points.active:
+            # The one that skips the check is asked first, as on a server.
+            if fail_points.is_on(SKIP_NOT_PRIMARY_CHECK):
+                return PASS
+            if fail_points.is_on(RESPOND_WITH_NOT_PRIMARY):
+                raise _not_primary(request)
+        role = node.role
+        # `local` is every member's own, to read and to write.
+        if role is Role.PRIMARY or request.db == "local":
+            return PASS
+        # Ahead of the member's state: a write is 10107 on a recovering member too.
+        if needs_primary(request.spec.kind, request.spec.name, request.command or {}):
+            raise _not_primary(request)
+        if not request.spec.on_secondaries and not _opts_in(request.command):
+            raise _no_secondary_ok(request)
+        # An arbiter, or a member that is in no set (yet, or any more), has no data that could be read.
+        if role is Role.RECOVERING:
+            raise CommandError(ErrorCode.NOT_PRIMARY_OR_SECONDARY, "node is recovering")
+        if role is not Role.SECONDARY:
+            message = "node is not in primary or recovering state"
+            raise CommandError(ErrorCode.NOT_PRIMARY_OR_SECONDARY, message)
+        return PASS
+
+
+def _opts_in(command: Any) -> bool:
+    preference = command.get("$readPreference")
+    return isinstance(preference, dict) and preference.get("mode", "primary") != "primary"
+
+
+# The codes decide for drivers that know `hello`. Older ones search the message for "not master", so a client
+# that has not sent helloOk is answered in its words.
+
+
+def _not_primary(request: RequestContext) -> CommandError:
+    message = "not primary" if request.connection.hello_ok else "not master"
+    return CommandError(ErrorCode.NOT_WRITABLE_PRIMARY, message)
+
+
+def _no_secondary_ok(request: RequestContext) -> CommandError:
+    hello_ok = request.connection.hello_ok
+    message = "not primary and secondaryOk=false" if hello_ok else "not master and slaveOk=false"
+    return CommandError(ErrorCode.NOT_PRIMARY_NO_SECONDARY_OK, message)
+
+
+_INT32_MAX: Final = (1 << 31) - 1
+_MAX_TIME_MS: Final = Field("maxTimeMS", "number")
+
+
+class Deadline(Stage):
+    """Arms the deadline, counted from the arrival, and fails a command that is past it already.
+
+    It is past it already when a fail point has blocked it, or the rate limiter's queue on a mongos.
+    """
+
+    step = Step.DEADLINE
+
+    def enter(self, request: RequestContext, now: float) -> Action:
+        command = request.command
+        # On a getMore it is the time to wait for data, which the handler of a tailable cursor reads.
+        if command is None or command.get("maxTimeMS") is None or request.spec.name == "getMore":
+            return PASS
+        max_time_ms = parse_max_time_ms(command["maxTimeMS"], request.name)
+        if not max_time_ms:  # 0 is no limit
+            return PASS
+        fail_points = request.node.fail_points
+        if fail_points.active:
+            if fail_points.is_on(MAX_TIME_ALWAYS_TIME_OUT):
+                raise expired()
+            if fail_points.is_on(MAX_TIME_NEVER_TIME_OUT):
+                return PASS
+        request.deadline = request.arrived + max_time_ms / 1000
+        if now >= request.deadline:
+            raise expired()
+        return PASS
+
+
+class TimeLeft(Stage):
+    """Gives a getMore the time that the command which opened its cursor has left of its `maxTimeMS`.
+
+    The time counts from here, unlike a command's own: what held the getMore back before is no part of it.
+    The handler fails what is late, and a cursor whose time is over is destroyed.
+    """
+
+    step = Step.READ_CONCERN
+
+    def concerns(self, spec: CommandSpec) -> bool:
+        return spec.name == "getMore"
+
+    def enter(self, request: RequestContext, now: float) -> Action:
+        cursor = _cursor(request)
+        # One that awaits data was opened with a time for that, not with one for the whole result.
+        if cursor is None or cursor.time_left is None or cursor.await_data:
+            return PASS
+        fail_points, left = request.node.fail_points, cursor.time_left
+        if fail_points.active:
+            if fail_points.is_on(MAX_TIME_ALWAYS_TIME_OUT):
+                left = 0.0
+            elif fail_points.is_on(MAX_TIME_NEVER_TIME_OUT):
+                return PASS
+        request.deadline = now + left
+        return PASS
+
+    def leave(self, request: RequestContext, outcome: Outcome, now: float) -> None:  # noqa: ARG002 - a stage's signature
+        failure, cursor = request.response.failure, _cursor(request)
+        if failure is not None and failure.code == ErrorCode.MAX_TIME_MS_EXPIRED and cursor is not None:
+            request.node.cursors.kill(cursor.id)
+
+
+def _cursor(request: RequestContext) -> Cursor | None:
+    return request.node.cursors.cursors.get((request.command or {}).get("getMore", 0))
+
+
+def parse_max_time_ms(value: Any, command_name: str) -> int:
+    """Return `maxTimeMS`, in milliseconds. Raises `CommandError` 14 or 2."""
+    number = whole(_MAX_TIME_MS.check(value, f"{command_name}.maxTimeMS"))
+    if number < 0:
+        raise CommandError(
+            ErrorCode.BAD_VALUE, f"BSON field 'maxTimeMS' value must be >= 0, actual value '{number}'"
+        )
+    if number > _INT32_MAX:
+        raise CommandError(
+            ErrorCode.BAD_VALUE, f"{number} value for maxTimeMS is out of range [0, {_INT32_MAX}]"
+        )
+    if isinstance(value, float) and value != number:
+        raise CommandError(ErrorCode.BAD_VALUE, "maxTimeMS has non-integral value")
+    return number

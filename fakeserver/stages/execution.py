@@ -1,40 +1,54 @@
-"""The run itself."""
+"""The run of a command: its session, its transaction, its data, its handler.
+
+A real server checks out the session, begins or continues the transaction, takes locks and runs the command.
+Here there are no locks. A handler works on a catalog: the deployment's, a member's that lags, a transaction's
+fork, or one as of an earlier time. A command that would wait for a lock raises `Park`, and is run again with
+the same context; so is one that waits for data (`awaitData`).
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from fakeserver.commands.context import CommandContext
-from fakeserver.commands.table import first_argument
 from fakeserver.errors import CommandError
-from fakeserver.failpoints import DISABLE_AWAIT_DATA, FAIL_AFTER_SESSION_CHECK_OUT, FAIL_IN_RUN_COMMAND
-from fakeserver.interrupts import in_one_turn
-from fakeserver.lag import committed
-from fakeserver.pipeline import PASS, Action, Await, Disconnect, Park, Stage, Step
-from fakeserver.sessions import RetryableWrite, Use
-from fakeserver.stages.api_version import declared
+from fakeserver.idl.api_version import declared
+from fakeserver.idl.fields import first_argument
+from fakeserver.request.pipeline import PASS, Action, Disconnect, Stage, Step
+from fakeserver.sessions.session import RetryableWrite, Use
+from fakeserver.sessions.transaction_router import recover
+from fakeserver.sessions.transactions import as_of
+from fakeserver.settings.failpoints import (
+    DISABLE_AWAIT_DATA,
+    FAIL_AFTER_SESSION_CHECK_OUT,
+    FAIL_IN_RUN_COMMAND,
+    ON_PRIMARY_TRANSACTIONAL_WRITE,
+)
 from fakeserver.storage.engine import Namespace
-from fakeserver.transaction_router import recover
-from fakeserver.transactions import as_of
+from fakeserver.waiting.interrupts import in_one_turn
+from fakeserver.waiting.pause import Await, Park
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from fakeserver.catalog import Catalog
     from fakeserver.commands.context import StatementLog
-    from fakeserver.request import RequestContext
-    from fakeserver.sessions import Session
-    from fakeserver.transaction_router import Routed, TransactionRouter
-    from fakeserver.transactions import Transaction
+    from fakeserver.request.context import RequestContext
+    from fakeserver.sessions.session import Session
+    from fakeserver.sessions.transaction_router import Routed, TransactionRouter
+    from fakeserver.sessions.transactions import Transaction
+    from fakeserver.storage.catalog import Catalog
 
 
 _EXCLUSIVE: Final = frozenset(
     {"collMod", "convertToCapped", "createIndexes", "drop", "dropDatabase", "dropIndexes", "renameCollection"}
 )
-"""What waits until no open transaction uses the collection, and has it for itself while it runs."""
+"""The commands that need a collection for themselves, as under a server's exclusive lock."""
 
 
 class Execute(Stage):
-    """Calls the handler. A failure is no reason to skip the write concern, so it is kept, not raised."""
+    """Calls the handler.
+
+    A failure is kept, not raised: it would end the walk, and the write concern is waited for all the same.
+    """
 
     step = Step.EXECUTE
 
@@ -42,50 +56,55 @@ class Execute(Stage):
         node, command = request.node, request.command
         assert command is not None
         turns = node.cluster.turns
+        # A session with a transaction number is checked out by one command at a time. The other one gave way
+        # in the middle of its run; a retry that overtook it would find no record of its statements.
         if request.txn_number is not None and turns.holds(request):
             return Await(turns.freed)
         try:
-            context = request.context
+            context = request.execution.context
             if context is None:
-                request.before = node.oplog.last
+                # Before anything is written; with `after` it decides on NoWritesPerformed.
+                request.execution.before = node.oplog.last
                 node.counters.count(request.spec.name, command)
                 if node.fail_points.active:
                     _fail_before_run(request)
-                context = request.context = _context(request, now)
+                context = request.execution.context = _context(request, now)
             else:
                 context.run_again(now)
             if node.transactions.open and not request.has_autocommit:
                 _wait_for_transactions(request, now)
+            # Readers that gave way go on with the documents as they were, but not with other indexes.
             if request.spec.name in _EXCLUSIVE:
                 with in_one_turn():
-                    request.body = request.spec.handler(context, command)
+                    request.response.body = request.spec.handler(context, command)
             else:
-                request.body = request.spec.handler(context, command)
-            if request.routed is not None:
-                _answered(request, request.routed)
+                request.response.body = request.spec.handler(context, command)
+            if request.routing.transaction is not None:
+                _answered(request, request.routing.transaction)
         except Park as park:
             return park.action
         except CommandError as failure:
-            request.failure = failure.without_frames()
+            request.response.failure = failure.without_frames()
             node.counters.count_failure(request.spec.name)
+            # Any failed statement ends its transaction, as on a server: none can be half done.
             _abort(request)
         except Exception:
             _abort(request)
             raise
-        request.after = node.oplog.last
+        request.execution.after = node.oplog.last
         if request.connection.hang_up:
             return Disconnect("onPrimaryTransactionalWrite closes the connection")
         return PASS
 
 
 def _fail_before_run(request: RequestContext) -> None:
-    """Have the fail points at the run their way, of which a mongos has none. Raises `CommandError`."""
+    """Apply the fail points at the run, of which a mongos has none. Raises `CommandError`."""
     node, fail_points = request.node, request.node.fail_points
     if node.is_mongos:
         return
     if request.spec.name == "getMore" and fail_points.is_on(DISABLE_AWAIT_DATA):
-        node.record_hit(DISABLE_AWAIT_DATA, request, "answer")
-        request.waits_until = request.arrived
+        request.record_hit(DISABLE_AWAIT_DATA, "answer")
+        request.execution.waits_until = request.arrived
     if request.session_id is not None and request.txn_number is not None:
         _fail_by(FAIL_AFTER_SESSION_CHECK_OUT, request)
     if request.spec.write_concern:
@@ -95,19 +114,19 @@ def _fail_before_run(request: RequestContext) -> None:
 def _fail_by(name: str, request: RequestContext) -> None:
     code = request.node.fail_points.error_code(name)
     if code is not None:
-        request.node.record_hit(name, request, "error")
+        request.record_hit(name, "error")
         raise CommandError(code, f"{name} enabled.")
 
 
 def _abort(request: RequestContext) -> None:
     """Abort the transaction that a failed command belongs to."""
-    transaction = request.context.transaction if request.context is not None else None
+    transaction = request.execution.context.transaction if request.execution.context is not None else None
     if transaction is not None and request.has_autocommit:
         request.node.transactions.abort(transaction)
 
 
 def _wait_for_transactions(request: RequestContext, now: float) -> None:
-    """Hold a command back that needs a collection for itself. Raises `Park`."""
+    """Hold back a command that needs a collection for itself while a transaction uses it. Raises `Park`."""
     transactions = request.node.transactions
     transactions.expire(now)
     if request.spec.name not in _EXCLUSIVE or not transactions.blocks(_names(request)):
@@ -129,7 +148,8 @@ def _context(request: RequestContext, now: float) -> CommandContext:
     catalog = node.catalog
     if transaction is not None:
         catalog = transaction.catalog or catalog
-    elif request.command is not None and "readConcern" in request.command and _selects(request):
+    elif "readConcern" in (request.command or {}) and request.spec.name not in {"getMore", "killCursors"}:
+        # A cursor has read already, with the concern of the command that opened it.
         catalog = _as_of(request)
     return CommandContext(
         node,
@@ -145,26 +165,25 @@ def _context(request: RequestContext, now: float) -> CommandContext:
     )
 
 
-def _selects(request: RequestContext) -> bool:
-    """Say whether a command reads collections by itself, not what a cursor has read of them."""
-    return request.spec.name not in {"getMore", "killCursors"}
-
-
 def _transaction(request: RequestContext, now: float) -> Transaction:
     """Start, continue or end a transaction (`Transactions: Behavior`). Raises `CommandError`."""
     node, command = request.node, request.command or {}
+    # Reads too: only the primary can order a transaction among the others. `ReplicaState` has let them pass.
     if not node.is_primary:
         raise CommandError(
             ErrorCode.NOT_WRITABLE_PRIMARY, "Not primary so we cannot begin or continue a transaction"
         )
     assert request.session_id is not None
     assert request.txn_number is not None
+    # No timer runs: a transaction past its lifetime is aborted before anyone can notice that it was not.
     node.transactions.expire(now)
     session = node.sessions.use(request.session_id, now)
     if node.transaction_router is not None:
         _route(request, node.transaction_router, session, request.txn_number)
-    if request.routed is not None and request.routed.recovering:
-        return _recover(request, session, request.txn_number)
+    if request.routing.transaction is not None and request.routing.transaction.recovering:
+        shards = [shard.name for shard in node.cluster.shards]
+        token = command.get("recoveryToken")
+        return recover(node.transactions, session, request.txn_number, token, shards)
     api = declared(command)
     if not command.get("startTransaction"):
         transaction = node.transactions.proceed(session, request.txn_number, request.spec.name, api)
@@ -180,7 +199,7 @@ def _transaction(request: RequestContext, now: float) -> Transaction:
 
 
 def _lifetime(request: RequestContext) -> float:
-    """Return how long a transaction may live, in seconds: behind a mongos as the shard says."""
+    """Return the lifetime of a transaction, in seconds: through a mongos it is the shard's parameter."""
     node, config = request.node, request.node.cluster.config
     if node.is_mongos and config is not None:
         shard = config.home_of(request.db)
@@ -189,30 +208,23 @@ def _lifetime(request: RequestContext) -> float:
 
 
 def _route(request: RequestContext, router: TransactionRouter, session: Session, number: int) -> None:
-    """Ask the mongos what it knows of the transaction. Raises `CommandError`."""
+    """Begin or continue the transaction on this mongos. Raises `CommandError`."""
     starts = "startTransaction" in (request.command or {})
     commits = request.spec.name == "commitTransaction"
-    routed = request.routed = router.route(session, number, starts=starts, commits=commits)
+    routed = request.routing.transaction = router.route(session, number, starts=starts, commits=commits)
     if starts:
         routed.first_shard = _home(request, request.db)
     elif commits and not routed.recovering and not routed.answered:
         raise routed.unanswered(session)
 
 
-def _recover(request: RequestContext, session: Session, number: int) -> Transaction:
-    """Return the transaction whose commit has come to another mongos. Raises `CommandError`."""
-    node, token = request.node, (request.command or {}).get("recoveryToken")
-    shards = [shard.name for shard in node.cluster.shards]
-    return recover(node.transactions, session, number, token, shards)
-
-
 def _answered(request: RequestContext, routed: Routed) -> None:
-    """Note what a statement has come to, and add the recovery token to its reply."""
+    """Note that a statement has succeeded, and add the recovery token to its reply."""
     routed.answered = True
-    transaction = None if request.context is None else request.context.transaction
+    transaction = None if request.execution.context is None else request.execution.context.transaction
     if routed.recovery_shard is None and transaction is not None and transaction.changes:
         routed.recovery_shard = _home(request, transaction.changes[0].ns.db)
-    request.body = {**(request.body or {}), "recoveryToken": routed.token}
+    request.response.body = {**(request.response.body or {}), "recoveryToken": routed.token}
 
 
 def _home(request: RequestContext, db: str) -> str:
@@ -222,13 +234,13 @@ def _home(request: RequestContext, db: str) -> str:
 
 
 def _as_of(request: RequestContext) -> Catalog:
-    """Return the catalog at the time that a snapshot read names, as a majority has it, or the present one."""
+    """Return the catalog for a read concern: as of `atClusterTime`, as of a majority, or the present one."""
     node, command = request.node, request.command or {}
     concern = command.get("readConcern") or {}
     at = concern.get("atClusterTime")
     if at is None:
         majority = concern.get("level") == "majority" and not request.has_autocommit
-        return committed(node) if majority else node.catalog
+        return node.committed_catalog() if majority else node.catalog
     return as_of(node.cluster.catalog, node.oplog, at, Namespace(request.db, str(first_argument(command))))
 
 
@@ -241,6 +253,27 @@ def _statements(request: RequestContext, txn_number: int, now: float) -> Stateme
     session.begin(txn_number, Use.RETRYABLE_WRITE)
 
     def hook(_statement: int) -> None:
-        request.node.before_transactional_write(request, session)
+        _before_transactional_write(request, session)
 
     return RetryableWrite(session, hook)
+
+
+def _before_transactional_write(request: RequestContext, session: Session) -> None:
+    """Apply `onPrimaryTransactionalWrite` before a statement. Raises `CommandError`.
+
+    Without an error the statement is written and recorded, and the reply gets lost: the case that a retry
+    must recognise. So the connection is closed after the run, not here.
+    """
+    fail_points = request.node.fail_points
+    fault = fail_points.transactional_write() if fail_points.active else None
+    if fault is None:
+        return
+    request.record_hit(ON_PRIMARY_TRANSACTIONAL_WRITE, "close" if fault.close else "error")
+    if fault.close:
+        request.connection.hang_up = True
+    if fault.code is not None:
+        raise CommandError(
+            fault.code,
+            f"Failing write for {session}:{session.txn_number} due to failpoint. The write must not be"
+            " reflected.",
+        )

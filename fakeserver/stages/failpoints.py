@@ -1,6 +1,10 @@
 """`failCommand`, before a command runs.
 
-A mongos has armed the deadline by then, which cuts a block short; a mongod has not.
+The order of its effects is the server's: labels, block, closed connection, error. All of them are one hit,
+one of the fail point's `times`. Its `writeConcernError` is another hit, after the run (`stages.concerns`).
+
+A mongos has armed the deadline by then, which cuts a block short; a mongod has not, so that a block that is
+longer than `maxTimeMS` is served in full, and the command fails with 50 after it.
 """
 
 from __future__ import annotations
@@ -9,42 +13,45 @@ import math
 from typing import TYPE_CHECKING
 
 from fakeserver.errors import expired
-from fakeserver.failpoints import FAIL_COMMAND
-from fakeserver.pipeline import PASS, RESPOND, Action, Await, Disconnect, Stage, Step
+from fakeserver.request.pipeline import PASS, RESPOND, Action, Disconnect, Stage, Step
+from fakeserver.settings.failpoints import FAIL_COMMAND
+from fakeserver.waiting.pause import Await
 
 if TYPE_CHECKING:
-    from fakeserver.failpoints import CommandFault
-    from fakeserver.request import RequestContext
+    from fakeserver.request.context import RequestContext
+    from fakeserver.settings.failpoints import CommandFault
 
 
 class FailPoints(Stage):
-    """Blocks, then hangs up or fails, as the fail point says: one hit for all of it."""
+    """Blocks, then closes the connection or fails: one hit for all of it."""
 
     step = Step.FAIL_POINTS
 
     def enter(self, request: RequestContext, now: float) -> Action:
-        fault = request.fault
+        fault = request.faults.fault
         if fault is None:
             node = request.node
             if not node.fail_points.active:
                 return PASS
-            fault = node.fail_points.fail_command(node.target_of(request))
+            fault = node.fail_points.fail_command(request.fail_point_target(node))
             if fault is None:
                 return PASS
-            node.record_hit(FAIL_COMMAND, request, fault.effect)
-            request.fault = fault
-            request.label_override = fault.labels
-            request.rewrites_state_changes = fault.rewrites
+            # Kept on the request: entered again after the block, it must not take a second hit.
+            request.record_hit(FAIL_COMMAND, fault.effect)
+            request.faults.fault = fault
+            request.response.label_override = fault.labels
+            request.faults.rewrites_state_changes = fault.rewrites
             if fault.block:
                 return _block(request, fault, now)
         elif _still_blocked(request, fault, now):
             return _block(request, fault, now)
         if request.deadline is not None and now >= request.deadline:
             raise expired()
+        # Ahead of the error: a fail point with both gives no reply.
         if fault.close:
             return Disconnect("failCommand closes the connection")
         if fault.error is not None:
-            request.failure = fault.error
+            request.response.failure = fault.error
             return RESPOND
         return PASS
 
@@ -56,6 +63,9 @@ def _block(request: RequestContext, fault: CommandFault, now: float) -> Action:
 
 
 def _still_blocked(request: RequestContext, fault: CommandFault, now: float) -> bool:
-    """Say whether a block without end goes on: until the fail point is off, or the command's time is over."""
+    """Say whether a block without a time goes on: until the fail point is off, or the deadline has come.
+
+    The bell rings for every fail point that changes, so this one may still be on.
+    """
     late = request.deadline is not None and now >= request.deadline
     return math.isinf(fault.block) and not late and request.node.fail_points.is_configured(FAIL_COMMAND)

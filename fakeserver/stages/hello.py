@@ -1,20 +1,24 @@
-"""What fail points do to hellos besides `failCommand`: they wait, or tell more."""
+"""The fail points of hello besides `failCommand`: one lets it wait, one adds a field to its reply."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING
 
-from fakeserver.failpoints import APPEND_HELLO_OK, WAIT_IN_HELLO
-from fakeserver.pipeline import PASS, Action, Await, Outcome, Stage, Step
+from fakeserver.request.pipeline import PASS, Action, Outcome, Stage, Step
+from fakeserver.settings.failpoints import APPEND_HELLO_OK, WAIT_IN_HELLO
+from fakeserver.waiting.pause import Await
 
 if TYPE_CHECKING:
-    from fakeserver.commands.table import CommandSpec
-    from fakeserver.request import RequestContext
+    from fakeserver.idl.command_table import CommandSpec
+    from fakeserver.request.context import RequestContext
 
 
 class HelloFailPoints(Stage):
-    """Stands directly in front of the run: a hello that waits here has not begun to await a change."""
+    """Stands directly in front of the run: a hello that waits here has not begun to await a change.
+
+    So its `maxAwaitTimeMS` begins after the block, as on a server, whose fail point is in the command itself.
+    """
 
     step = Step.EXECUTION_CONTROL
 
@@ -23,10 +27,11 @@ class HelloFailPoints(Stage):
 
     def enter(self, request: RequestContext, now: float) -> Action:
         fail_points = request.node.fail_points
-        name, until = request.hello_waits or (None, 0.0)
+        name, until = request.faults.hello_waits or (None, 0.0)
         if name is None and fail_points.active:
             name, until = _begin(request, now)
-            request.hello_waits = None if name is None else (name, until)
+            request.faults.hello_waits = None if name is None else (name, until)
+        # Without a delay it lasts until the fail point is switched off; the bell rings for any that changes.
         over = now >= until or (math.isinf(until) and not fail_points.is_configured(name or ""))
         if name is None or over:
             return PASS
@@ -34,11 +39,11 @@ class HelloFailPoints(Stage):
 
     def leave(self, request: RequestContext, outcome: Outcome, now: float) -> None:  # noqa: ARG002 - a stage's signature
         node, connection = request.node, request.connection
-        if not node.fail_points.active or request.body is None:
+        if not node.fail_points.active or request.response.body is None:
             return
         name = APPEND_HELLO_OK[node.is_mongos]
         if node.fail_points.tells_hello_ok(name, connection.thread_name):
-            request.body = {**request.body, "clientSupportsHello": connection.hello_ok}
+            request.response.body = {**request.response.body, "clientSupportsHello": connection.hello_ok}
 
 
 def _begin(request: RequestContext, now: float) -> tuple[str | None, float]:
@@ -47,6 +52,6 @@ def _begin(request: RequestContext, now: float) -> tuple[str | None, float]:
     for name in (WAIT_IN_HELLO[node.is_mongos], WAIT_IN_HELLO[-1]):
         delay = node.fail_points.hello_delay(name, internal=request.connection.internal_client)
         if delay is not None:
-            node.record_hit(name, request, "block")
+            request.record_hit(name, "block")
             return name, now + delay
     return None, now

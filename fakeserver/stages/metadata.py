@@ -7,21 +7,22 @@ from typing import TYPE_CHECKING, Any, Final
 import bson
 
 from fakeserver.errors import CommandError
-from fakeserver.idl import type_name
-from fakeserver.pipeline import PASS, Action, Stage, Step
+from fakeserver.idl.fields import type_name
+from fakeserver.request.pipeline import PASS, Action, Stage, Step
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from fakeserver.commands.table import CommandSpec
-    from fakeserver.request import RequestContext
+    from fakeserver.idl.command_table import CommandSpec
+    from fakeserver.request.context import RequestContext
 
+# Both bounds are the specification's: drivers truncate their metadata to fit.
 _MAX_DOCUMENT_BYTES: Final = 512
 _MAX_APP_NAME_BYTES: Final = 128
 _REQUIRED: Final = {"driver": ("name", "version"), "os": ("type",)}
 
 
 class ClientMetadata(Stage):
-    """Stores `client` and what else a first hello says, before fail points look at the application name."""
+    """Stores the facts of a first hello, before fail points compare the application name."""
 
     step = Step.CLIENT_METADATA
 
@@ -30,7 +31,8 @@ class ClientMetadata(Stage):
 
     def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
         command = request.command
-        if request.iteration or command is None:
+        # The server's own repetition of an exhaust hello carries the `client` of the first one again.
+        if request.is_continuation or command is None:
             return PASS
         connection = request.connection
         metadata = command.get("client")

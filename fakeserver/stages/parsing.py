@@ -1,18 +1,24 @@
-"""From a message to a validated command."""
+"""The parsing of a request: from a message to a validated command.
+
+Three steps, because a server answers differently at each: a message that cannot be read has no command's
+name, an unknown name is answered before its body is looked at, and an invalid body consumes no fail point.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import bson
 from bson import CodecOptions, DatetimeConversion, DBRef, Timestamp
 
-from fakeserver.commands.statements import MAX_BATCH
+from fakeserver.commands.writing import MAX_BATCH
 from fakeserver.errors import CommandError
-from fakeserver.idl import duplicate_field, type_name
-from fakeserver.interrupts import in_steps, interruptible
-from fakeserver.pipeline import PASS, Action, Disconnect, Silence, Stage, Step
-from fakeserver.read_preference import check_read_preference
+from fakeserver.idl.api_version import FIELDS
+from fakeserver.idl.fields import duplicate_field, type_name
+from fakeserver.idl.read_preference import check_read_preference
+from fakeserver.profile import WIRE_50
+from fakeserver.request.pipeline import PASS, Action, Disconnect, Silence, Stage, Step
+from fakeserver.waiting.interrupts import in_steps, interruptible
 from mongowire.codes import ErrorCode
 from mongowire.errors import InvalidMessage, RemoteProtocolError
 from mongowire.framing import names
@@ -22,10 +28,8 @@ from mongowire.pieces import Decoder, Unread, too_deep
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fakeserver.request import RequestContext
-    from mongowire.connection import Envelope, Message
-
-T = TypeVar("T")
+    from fakeserver.idl.fields import Field
+    from fakeserver.request.context import RequestContext
 
 _UNSUPPORTED_OP_QUERY: Final = 352
 _OP_QUERY_REMOVED: Final = 5739101
@@ -34,9 +38,9 @@ _NO_SEQUENCES: Final = 40472
 _SECONDARY_OK: Final = 1 << 2
 _DEEPEST: Final = 200
 _LARGE_BYTES: Final = 1 << 18
-"""What is larger is decoded piece by piece: it would keep others from their turn."""
+"""The size above which a message is decoded piece by piece, so that others have their turns."""
 _SURELY_SHALLOW: Final = 7 * _DEEPEST
-"""How many bytes it takes at least to nest that deep."""
+"""The fewest bytes in which documents can be nested that deep."""
 _OBJECT: Final = b"\3"
 _ARRAY: Final = b"\4"
 _REFERENCE: Final = b"$ref\0"
@@ -49,19 +53,20 @@ _LEGACY_COMMANDS: Final = frozenset(
 
 
 class Parse(Stage):
-    """Reads the message. What cannot be read is answered, except for the kinds that end a connection."""
+    """Reads the message. One that cannot be read is answered, unless its fault ends the connection."""
 
     step = Step.PARSE
 
     def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
+        # An exhaust stream's next request: the server has made its command, there is no message of it.
         if request.command is not None:
             request.name = next(iter(request.command), "")
             return PASS
-        request.silent = bool(request.flags & MORE_TO_COME)
+        request.response.silent = bool(request.flags & MORE_TO_COME)
         try:
             envelope = request.envelope
             large = len(envelope.payload) > _LARGE_BYTES or envelope.rest is not None
-            message = _read_large(envelope) if large else envelope.parse()
+            message = in_steps(envelope.parse_in_steps(most=MAX_BATCH)) if large else envelope.parse()
             if type(message) is OpMsg:
                 request.message = message
                 request.command = _decode_large(request, message) if large else _decode(message)
@@ -78,11 +83,6 @@ class Parse(Stage):
             return Disconnect(str(error))
         request.name = next(iter(request.command), "")
         return PASS
-
-
-def _read_large(envelope: Envelope) -> Message:
-    """Read a large message with yield points. Raises `InvalidMessage`."""
-    return in_steps(envelope.parse_in_steps(most=MAX_BATCH))
 
 
 def _decode_large(request: RequestContext, message: OpMsg) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def _depth(value: Any) -> int:
 def _plain(value: Any) -> Any:
     """Return a value without objects of class `DBRef`: for a server they are documents like any other.
 
-    The BSON library makes one of what has `$ref` and `$id`, and cannot be told not to; few messages have any.
+    The BSON library makes one of each document with `$ref` and `$id`, without an option to switch it off.
     """
     if isinstance(value, DBRef):
         value = value.as_doc()
@@ -151,18 +151,16 @@ def _plain(value: Any) -> Any:
     return [_plain(element) for element in value] if isinstance(value, list) else value
 
 
-def _decode_body(message: OpQuery) -> dict[str, Any]:
-    if len(message.query) <= _LARGE_BYTES:
-        return message.decode()
-    return in_steps(Decoder(_decode_piece, deepest=_DEEPEST).document(message.query))
-
-
 def _decode_query(message: OpQuery) -> dict[str, Any]:
     """Turn a legacy query into the command that it stands for."""
     if not message.is_command:
         raise CommandError(_OP_QUERY_REMOVED, "OP_QUERY is no longer supported")
-    command = _decode_body(message)
+    if len(message.query) <= _LARGE_BYTES:
+        command = message.decode()
+    else:
+        command = in_steps(Decoder(_decode_piece, deepest=_DEEPEST).document(message.query))
     preference = None
+    # `$query` wraps a command with a read preference; without one, a flag says that a secondary may answer.
     if next(iter(command), "") in {"$query", "query"}:
         preference = command.get("$readPreference")
         inner = next(iter(command.values()))
@@ -176,7 +174,7 @@ def _decode_query(message: OpQuery) -> dict[str, Any]:
 
 
 class Lookup(Stage):
-    """Finds the command by its name, which matters by case."""
+    """Finds the command by its name, whose case matters."""
 
     step = Step.LOOKUP
 
@@ -201,7 +199,7 @@ class Lookup(Stage):
 
 
 class ValidateBody(Stage):
-    """Checks the body against the command's declaration, and takes note of the client's cluster time."""
+    """Checks the body against the command's declaration, and advances the cluster time to the client's."""
 
     step = Step.BODY
 
@@ -213,16 +211,25 @@ class ValidateBody(Stage):
             raise _bad_db(db, present="$db" in command)
         request.db = db
         message = request.message
-        if type(message) is OpMsg and message.sequences:
-            _check_sequences(request, message)
+        if type(message) is OpMsg:
+            for sequence in message.sequences:
+                if sequence.identifier not in spec.sequences:
+                    raise CommandError(
+                        _NO_SEQUENCES, f"The {request.name} command does not support document sequences."
+                    )
+        if "proxyTest" in command and request.node.parameters["enableTestCommands"]:
+            node, script = request.node, command.pop("proxyTest")
+            node.cluster.faults.follow(
+                script, node.connections.get(request.connection.id), request.envelope.request_id
+            )
         if spec.fields is not None:
             _check_duplicates(request, message)
             spec.fields.check_command(command)
         if "$readPreference" in command:
             check_read_preference(command["$readPreference"])
-        told = command.get("$clusterTime")
-        if told is not None:
-            _hear_cluster_time(request, told)
+        gossip = command.get("$clusterTime")
+        if gossip is not None:
+            _advance_cluster_time(request, gossip)
         return PASS
 
 
@@ -235,16 +242,8 @@ def _bad_db(db: Any, *, present: bool) -> CommandError:
     )
 
 
-def _check_sequences(request: RequestContext, message: OpMsg) -> None:
-    for sequence in message.sequences:
-        if sequence.identifier not in request.spec.sequences:
-            raise CommandError(
-                _NO_SEQUENCES, f"The {request.name} command does not support document sequences."
-            )
-
-
 class _Noticing(dict[str, Any]):
-    """A document that notices when a key is given to it twice."""
+    """A document that notices a key that it gets twice."""
 
     repeated: str | None = None
 
@@ -266,13 +265,12 @@ def _check_duplicates(request: RequestContext, message: OpMsg | OpQuery) -> None
     body = message.body if isinstance(message, OpMsg) else message.query
     if fields is None or not fields.may_repeat(command, body):
         return
-    repeated = _repeated(body) if len(body) > _LARGE_BYTES else _decode_noticing(body)
+    if len(body) > _LARGE_BYTES:
+        repeated = _repeated(body)
+    else:
+        repeated = bson.decode(body, codec_options=_NOTICING).repeated
     if repeated is not None and repeated in fields.by_name:
         raise duplicate_field(f"{request.name}.{repeated}")
-
-
-def _decode_noticing(body: bytes) -> str | None:
-    return bson.decode(body, codec_options=_NOTICING).repeated
 
 
 def _repeated(body: bytes) -> str | None:
@@ -285,11 +283,11 @@ def _repeated(body: bytes) -> str | None:
     return None
 
 
-def _hear_cluster_time(request: RequestContext, told: Any) -> None:
+def _advance_cluster_time(request: RequestContext, gossip: Any) -> None:
     node = request.node
     if not node.is_replicated:
         return
-    cluster_time = told.get("clusterTime") if isinstance(told, dict) else None
+    cluster_time = gossip.get("clusterTime") if isinstance(gossip, dict) else None
     if not isinstance(cluster_time, Timestamp):
         raise CommandError(
             ErrorCode.TYPE_MISMATCH,
@@ -297,3 +295,74 @@ def _hear_cluster_time(request: RequestContext, told: Any) -> None:
             f"'{type_name(cluster_time)}', expected type 'timestamp'",
         )
     node.cluster_time.advance(cluster_time)
+
+
+_API_VERSION_ERROR: Final = 322
+_API_STRICT_ERROR: Final = 323
+_API_DEPRECATION_ERROR: Final = 324
+_VERSION_REQUIRED: Final = 498870
+_FLAG_WITHOUT_VERSION: Final = 4886600
+
+VERSION_1: Final = frozenset(
+    {
+        *("abortTransaction", "aggregate", "authenticate", "bulkWrite", "collMod", "commitTransaction"),
+        *("count", "create", "createIndexes", "delete", "drop", "dropDatabase", "dropIndexes"),
+        *("endSessions", "explain", "find", "findAndModify", "getMore", "hello", "insert", "killCursors"),
+        *("listCollections", "listDatabases", "listIndexes", "ping", "refreshSessions"),
+        *("saslContinue", "saslStart", "update"),
+        *("testDeprecation", "testDeprecationInVersion2"),
+    }
+)
+_VERSION_2: Final = frozenset({"testVersion2", "testDeprecationInVersion2"})
+_DEPRECATED: Final = frozenset({("testDeprecation", "1"), ("testDeprecationInVersion2", "2")})
+
+
+class ApiVersion(Stage):
+    """Refuses commands outside the declared version, and undeclared ones where it is required."""
+
+    step = Step.BODY
+
+    def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
+        command, node = request.command, request.node
+        # Releases before the versioned API refuse its fields as unknown ones.
+        if command is None or node.profile.max_wire_version < WIRE_50:
+            return PASS
+        if "apiVersion" in command or "apiStrict" in command or "apiDeprecationErrors" in command:
+            _check(request, *(_read(request, command, field) for field in FIELDS))
+        elif node.parameters.requires_api_version and not request.connection.internal_client:
+            raise CommandError(
+                _VERSION_REQUIRED,
+                "The apiVersion parameter is required, please configure your MongoClient's API version",
+            )
+        return PASS
+
+
+def _read(request: RequestContext, command: dict[str, Any], field: Field) -> Any:
+    value = command.get(field.name)
+    return None if value is None else field.check(value, f"{request.name}.{field.name}")
+
+
+def _check(request: RequestContext, version: str | None, strict: Any, deprecation_errors: Any) -> None:
+    if version is None:
+        raise CommandError(
+            _FLAG_WITHOUT_VERSION,
+            "Provided apiStrict and/or apiDeprecationErrors without passing apiVersion",
+        )
+    accepts_two = request.node.parameters["acceptApiVersion2"]
+    if version != "1" and not (accepts_two and version == "2"):
+        known = 'API version must be either "1" or "2"' if accepts_two else 'API version must be "1"'
+        raise CommandError(_API_VERSION_ERROR, known)
+    name = request.spec.name
+    if strict and name not in (VERSION_1 if version == "1" else _VERSION_2):
+        raise CommandError(
+            _API_STRICT_ERROR,
+            f"Provided apiStrict:true, but the command {name} is not in API Version {version}. Information"
+            " on supported commands and migrations in API Version 1 can be found at"
+            " https://dochub.mongodb.org/core/manual-versioned-api",
+        )
+    if deprecation_errors and (name, version) in _DEPRECATED:
+        raise CommandError(
+            _API_DEPRECATION_ERROR,
+            f"Provided apiDeprecationErrors:true, but the command {name} is deprecated in API Version"
+            f" {version}",
+        )

@@ -6,13 +6,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from fakeserver.admission.tickets import Priority
-from fakeserver.pipeline import PASS, Action, Stage, Step
+from fakeserver.request.pipeline import PASS, Action, Stage, Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from fakeserver.node import Node
-    from fakeserver.request import RequestContext
+    from fakeserver.deployment.node import Node
+    from fakeserver.request.context import RequestContext
 
 
 class _Prioritise(Stage):
@@ -24,7 +24,7 @@ class _Prioritise(Stage):
 
     def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
         if self._concerned(request):
-            request.priority = self._priority
+            request.admission.priority = self._priority
         return PASS
 
 

@@ -1,7 +1,21 @@
-"""What a mongos does with a command besides running it: find the shard, and hide the shard's changes.
+"""The way of a command from a mongos to a shard, and the rewriting of the shard's errors.
 
-The shards share the store of the cluster, so the command runs here; what a shard would have refused, or
-kept waiting, is asked of a member of the database's shard, once for each attempt.
+A real mongos sends the command to the shards that own its data, and merges their replies. Here all servers of
+a cluster share one store (docs/adr/0008), so the command runs on the mongos itself. What a client can observe
+of the shard in between is asked of one of its members, for each attempt:
+
+    1. a member that fits the read preference; a write waits up to 20 s for a primary, as a mongos does
+    2. its request rate limiter, unless the mongos's connection is exempt
+    3. its `failCommand`, if that says `failInternalCommands`: block, close or fail
+    4. the wait for a token that the limiter granted on credit
+
+A refusal in 2 or 3 is retried by the mongos, by the rules of a driver: backoff with jitter, the shard's
+`baseBackoffMS` where it sent one, a budget per shard, another member for reads under overload
+(`admission.shard_retries`). The error that remains reaches the client with the labels of a mongos. The
+shard's RetryableError and `baseBackoffMS` are dropped: the retries that they ask for have taken place.
+
+Tickets and flow control of the steps that follow are the member's too (`Progress.control`): a mongos has no
+storage that they could protect.
 """
 
 from __future__ import annotations
@@ -11,64 +25,76 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fakeserver.admission.invocations import needs_primary
 from fakeserver.admission.rate_limiter import ADMITTED, REJECTED
+from fakeserver.deployment.journal_search import COLLECTION
+from fakeserver.deployment.replication import Role
 from fakeserver.errors import CommandError, expired
-from fakeserver.failpoints import FAIL_COMMAND, FAIL_INGRESS_REQUEST_RATE_LIMITING, RETURN_MAX_BACKOFF_DELAY
-from fakeserver.labels import carries_backoff_hint, is_retriable
-from fakeserver.pipeline import PASS, Action, Await, Outcome, Stage, Step
-from fakeserver.replication import Role
-from fakeserver.shard_calls import ShardCall
+from fakeserver.request.labels import carries_backoff_hint, is_retriable
+from fakeserver.request.pipeline import PASS, Action, Outcome, Stage, Step
+from fakeserver.request.shard_call import ShardCall
+from fakeserver.settings.failpoints import (
+    FAIL_COMMAND,
+    FAIL_INGRESS_REQUEST_RATE_LIMITING,
+    RETURN_MAX_BACKOFF_DELAY,
+)
+from fakeserver.waiting.pause import Await
 from mongowire.codes import Category, ErrorCode, Label, is_in
 
 if TYPE_CHECKING:
-    from fakeserver.node import Node
-    from fakeserver.request import RequestContext
-    from fakeserver.shard import Shard
+    from fakeserver.deployment.node import Node
+    from fakeserver.deployment.shard import Shard
+    from fakeserver.request.context import RequestContext
 
 _FIND_HOST_SECONDS: Final = 20.0
+"""`defaultFindReplicaSetHostTimeoutMS`, counted from the request's arrival."""
 _PRIMARY_ONLY: Final = (None, "primary")
 _REWRITTEN: Final = (("not master", "(NOT_PRIMARY)"), ("node is recovering", "(NODE_IS_RECOVERING)"))
 
 
 class Routing(Stage):
-    """Finds a member of the shard that a command is for, and asks at its door, again if it is refused.
+    """Chooses a member of the database's shard, and retries what that member's limiter or fail point refuses.
 
-    Asked there is what stands in front of a mongod's commands: its request rate limiter, its `failCommand`
-    for internal clients, its queue. The tickets of the steps that follow are that member's too.
+    It is the last stage of its step: a mongos authorizes first, and a refusal costs the shard nothing.
     """
 
     step = Step.AUTHORIZATION
 
     def enter(self, request: RequestContext, now: float) -> Action:
+        # Commands about the mongos itself, or the whole cluster, go to no single shard.
         if request.spec.kind in {"admin", "internal"}:
             return PASS
+        # Each server has its own `local`, so the name means nothing behind a router.
         if request.db == "local":
+            if request.target == COLLECTION:  # the deployment's, which each of its servers has
+                return PASS
             raise CommandError(ErrorCode.ILLEGAL_OPERATION, "Can't use 'local' database through mongos")
         node = request.node
         config, shards = node.cluster.config, node.shards
         assert config is not None
         assert shards is not None
         shard = config.home_of(request.db)
-        call = request.shard_call
+        call = request.routing.shard_call
         if call is None:
-            call = request.shard_call = ShardCall(shards.client(shard))
+            call = request.routing.shard_call = ShardCall(shards.client(shard))
         elif request.deadline is not None and now >= request.deadline:
+            # Entered again after a backoff, a block or a queue.
             raise expired()
         return _send(request, shard, call, now)
 
     def leave(self, request: RequestContext, outcome: Outcome, now: float) -> None:  # noqa: ARG002 - a stage's signature
-        call = request.shard_call
+        call = request.routing.shard_call
         if call is None:
             return
-        request.shard_call = None
+        request.routing.shard_call = None
         call.withdraw()
-        failure = request.failure
+        failure = request.response.failure
+        # The budget of retries grows with each operation that succeeds; an abandoned one has not.
         overloaded = failure is not None and _is_overload(request, failure.code)
         failed = failure is not None or outcome is Outcome.ABANDONED
         call.client.ended(call.operation, overloaded=overloaded, failed=failed)
 
 
 def _send(request: RequestContext, shard: Shard, call: ShardCall, now: float) -> Action:
-    """Try until an attempt is let in, has to wait, or is refused for good. Raises `CommandError`."""
+    """Make attempts until one is admitted, has to wait, or is refused for good. Raises `CommandError`."""
     while True:
         if call.retry_at is not None and now < call.retry_at:
             return Await(until=_until(request, call.retry_at))
@@ -76,6 +102,7 @@ def _send(request: RequestContext, shard: Shard, call: ShardCall, now: float) ->
         if call.target is None:
             target = _target(request, shard, call)
             if target is None:
+                # A read that any member could serve finds the shared store here, whoever runs.
                 return PASS if _opts_in(request) else _await_primary(request, shard, now)
             if call.refused_by is not None and target is not call.refused_by:
                 call.client.retargeted()
@@ -89,7 +116,7 @@ def _send(request: RequestContext, shard: Shard, call: ShardCall, now: float) ->
 
 
 def _target(request: RequestContext, shard: Shard, call: ShardCall) -> Node | None:
-    """Return the member that an attempt goes to (`Read Preference`), None while there is none."""
+    """Return the member for an attempt (`Read Preference`), None while there is none."""
     if not _opts_in(request):
         return shard.primary
     mode = request.command["$readPreference"]["mode"] if request.command else "nearest"
@@ -104,6 +131,7 @@ def _target(request: RequestContext, shard: Shard, call: ShardCall) -> Node | No
         "secondaryPreferred": [*others, *primary],
         "primaryPreferred": [*primary, *others],
     }.get(mode, [*primary, *others])
+    # Stable: members that have refused this operation move behind the others, and stay candidates.
     if request.node.parameters["overloadAwareServerSelectionEnabled"]:
         ordered = sorted(ordered, key=lambda node: node.name in call.operation.avoided)
     return ordered[0] if ordered else None
@@ -111,10 +139,11 @@ def _target(request: RequestContext, shard: Shard, call: ShardCall) -> Node | No
 
 def _arrive(request: RequestContext, target: Node, call: ShardCall, now: float) -> Refusal | None:
     """Ask the member's rate limiter, then its fail point."""
-    call.target, request.admission = target, target.admission
+    call.target, request.admission.control = target, target.admission
     admission, shards = target.admission, request.node.shards
     assert shards is not None
     if admission.limits_requests:
+        # The member sees the mongos's connection, with the mongos's own address and application name.
         if admission.exempts(shards.connection(target, request.spec.name)):
             admission.requests.exempt()
         else:
@@ -124,9 +153,9 @@ def _arrive(request: RequestContext, target: Node, call: ShardCall, now: float) 
                 return Refusal.of(admission.refusal, tuple(admission.refusal.extra["errorLabels"]))
             call.reservation = None if verdict is ADMITTED else verdict
     if target.fail_points.active:
-        call.fault = fault = target.fail_points.fail_command(target.target_of(request))
+        call.fault = fault = target.fail_points.fail_command(request.fail_point_target(target))
         if fault is not None:
-            target.record_hit(FAIL_COMMAND, request, fault.effect)
+            request.record_hit(FAIL_COMMAND, fault.effect, at=target)
             call.blocked_until = now + fault.block
     return None
 
@@ -136,12 +165,15 @@ def _stay(request: RequestContext, call: ShardCall, now: float) -> Action | Refu
     fault, target = call.fault, call.target
     assert target is not None
     if fault is not None:
+        # A block without a time lasts until the fail point is switched off; a mongos cuts each one short at
+        # the operation's deadline, unlike a mongod, which arms its deadline after its fail points.
         endless = math.isinf(fault.block)
         blocked = target.fail_points.is_configured(FAIL_COMMAND) if endless else now < call.blocked_until
         if blocked:
             bell = target.fail_points.changed if endless else None
             return Await(bell, _until(request, call.blocked_until))
         if fault.close:
+            # To the mongos a closed connection is a network error, and those carry no labels.
             message = f"Connection closed by peer :: caused by :: {target.name}"
             return Refusal(CommandError(ErrorCode.HOST_UNREACHABLE, message), ())
         if fault.error is not None:
@@ -153,6 +185,7 @@ def _stay(request: RequestContext, call: ShardCall, now: float) -> Action | Refu
         call.queued = True
         return Await(admission.changed, _until(request, reservation.ready_at))
     if now < reservation.ready_at:
+        # The limiter was switched off meanwhile, which releases its queue.
         admission.requests.release()
     else:
         admission.requests.mature(reservation)
@@ -161,15 +194,18 @@ def _stay(request: RequestContext, call: ShardCall, now: float) -> Action | Refu
 
 
 class Refusal(NamedTuple):
-    """A shard's error: as the client would see it, its labels, and its `baseBackoffMS` in seconds."""
+    """A shard's error."""
 
     error: CommandError
+    """The error as the client would see it."""
     labels: tuple[str, ...]
+    """The labels of the shard's reply, which decide about a retry."""
     hint: float | None = None
+    """The reply's `baseBackoffMS`, in seconds."""
 
     @classmethod
     def of(cls, error: CommandError, labels: tuple[str, ...], target: Node | None = None) -> Refusal:
-        """Return the refusal of an error as a shard answers it; the client gets labels of the mongos."""
+        """Return the refusal for a shard's error: the shard's labels and hint are for the mongos alone."""
         extra = dict(error.extra)
         extra.pop("errorLabels", None)
         hint_ms = extra.pop("baseBackoffMS", None)
@@ -180,7 +216,7 @@ class Refusal(NamedTuple):
 
 
 def _after(request: RequestContext, call: ShardCall, refusal: Refusal) -> float:
-    """Return how many seconds later to try again. Raises the `CommandError` of what is given up."""
+    """Return the backoff before the next attempt, in seconds. Raises the `CommandError` after the last."""
     node, target, code = request.node, call.target, refusal.error.code
     assert target is not None
     call.withdraw()
@@ -192,7 +228,7 @@ def _after(request: RequestContext, call: ShardCall, refusal: Refusal) -> float:
         retryable=_is_retryable(request, refusal),
         target=target.name,
         hint=refusal.hint,
-        dice=1.0 if exact else node.backoff_dice.random(),
+        jitter=1.0 if exact else node.backoff_rng.random(),
     )
     if delay is None:
         raise refusal.error
@@ -204,11 +240,13 @@ def _is_overload(request: RequestContext, code: int) -> bool:
 
 
 def _is_retryable(request: RequestContext, refusal: Refusal) -> bool:
-    """Whether a mongos tries again: what says so itself, and errors of what does no harm twice."""
+    """Whether a mongos retries: where the shard says so, and where the command does no harm twice."""
     if Label.RETRYABLE in refusal.labels:
         return True
+    # Statements of a transaction: the client must learn of the error and run the whole transaction again.
     if request.has_autocommit or not is_retriable(refusal.error.code, request.node.profile):
         return False
+    # "Not primary" means that the member has not begun, so that even a write without a number can go on.
     harmless = _only_reads(request) or request.txn_number is not None
     return harmless or is_in(refusal.error.code, Category.NOT_PRIMARY)
 
@@ -245,24 +283,30 @@ def _await_primary(request: RequestContext, shard: Shard, now: float) -> Action:
 class RewriteStateChanges(Stage):
     """Hides from clients of a mongos that a shard has another primary: they could do nothing about it.
 
-    Codes of the "not primary" and shutdown kinds become 6 HostUnreachable, at the top level, in write errors
-    and in a write concern error, unless a fail point made them.
+    A driver that reads "not primary" marks the server that said so as unknown, and here that would be the
+    mongos. So the codes of the "not primary" and shutdown kinds become 6 HostUnreachable, at the top level,
+    in write errors and in a write concern error. Labels are computed before that, from the shard's code.
+
+    Two kinds are left alone: codes that a fail point made, for tests want them as they are, and the mongos's
+    own shutdown, which its clients must know of.
     """
 
     step = Step.CLUSTER_TIME
 
     def leave(self, request: RequestContext, outcome: Outcome, now: float) -> None:  # noqa: ARG002
-        if not request.rewrites_state_changes or request.node.outages.shutting_down:
+        response = request.response
+        if not request.faults.rewrites_state_changes or request.node.outages.shutting_down:
             return
-        failure = request.failure
+        failure = response.failure
         if failure is not None and _is_state_change(failure.code):
             message = _reworded(failure.message)
-            request.failure = CommandError(ErrorCode.HOST_UNREACHABLE, message, extra=failure.extra)
-        if request.write_concern_error is not None:
-            request.write_concern_error = _rewritten(request.write_concern_error)
-        errors = (request.body or {}).get("writeErrors")
-        if request.body is not None and errors:
-            request.body = {**request.body, "writeErrors": [_rewritten(error) for error in errors]}
+            response.failure = CommandError(ErrorCode.HOST_UNREACHABLE, message, extra=failure.extra)
+        if response.write_concern_error is not None:
+            response.write_concern_error = _rewritten(response.write_concern_error)
+        # A new body: the handler may have kept the documents of the old one, as records of statements.
+        errors = (response.body or {}).get("writeErrors")
+        if response.body is not None and errors:
+            response.body = {**response.body, "writeErrors": [_rewritten(error) for error in errors]}
 
 
 def _is_state_change(code: int) -> bool:

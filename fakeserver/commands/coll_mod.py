@@ -1,4 +1,21 @@
-"""The collMod command: changing a collection's options and indexes."""
+"""The collMod command: changes of a collection's options and of its indexes.
+
+Behaviour: It waits until no open transaction uses the collection, and has it for itself. A missing collection
+is refused with 26, another UUID with 361; then an index is changed, then the options, and one entry of the
+oplog tells of both, with the options of before. An empty `validator`, images that are not `enabled` and an
+`expireAfterSeconds` of `off` remove the option. `unique` needs `prepareUnique` first (72) and fails with 359
+if documents share a key, whose `_id`s it returns; `prepareUnique` itself refuses only keys that come later.
+
+Versions: `index.hidden` since 4.4; `timeseries` and `expireAfterSeconds` since 5.0; `index.prepareUnique`,
+`index.unique`, `cappedSize`, `cappedMax`, `changeStreamPreAndPostImages`, `dryRun` and `collectionUUID` since
+6.0. Until 4.4 unknown fields are refused with 72, in the words of that time.
+
+Not modelled: A server checks all of the command first; here an index stays changed when an option is refused.
+`dryRun` leaves an index as it is, but not the options, and the entry of the oplog is written all the same.
+`cappedSize` and `cappedMax` change what listCollections shows, not when old documents go. `timeseries`
+replaces the options without a check that a granularity only grows. `validationAction` `errorAndLog` is
+`error`, and nothing is logged for `warn`.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +25,11 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import Int64
 
 from fakeserver.commands.collections import IMAGES, TIMESERIES
+from fakeserver.commands.context import check_uuid, namespace
 from fakeserver.commands.index_specs import bad_expiry
-from fakeserver.commands.reading import check_uuid, namespace
-from fakeserver.commands.table import CommandTable, Reply
 from fakeserver.errors import CommandError, WriteError
-from fakeserver.idl import Field, Fields, whole
+from fakeserver.idl.command_table import CommandTable, Reply
+from fakeserver.idl.fields import Field, Fields, whole
 from fakeserver.storage.engine import Query
 from fakeserver.storage.index_keys import is_id_key
 from fakeserver.storage.paths import read, split
@@ -23,8 +40,8 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fakeserver.catalog import Collection
     from fakeserver.commands.context import CommandContext
+    from fakeserver.storage.catalog import Collection
     from fakeserver.storage.engine import Document, IndexSpec
 
 table = CommandTable()
@@ -127,6 +144,7 @@ def _index_expiry(index: IndexSpec, seconds: Any) -> Int64:
     reason = bad_expiry(seconds)
     if reason is None and is_number(seconds) and is_nan(seconds):
         reason = "TTL index 'expireAfterSeconds' option must not be NaN"
+    # A rule of the index wins over one of the number: no number would do for this index.
     if is_id_key(index.key):
         reason = "the _id field does not support TTL indexes"
     elif len(index.key) != 1:
@@ -148,6 +166,7 @@ def _modify_index(
             reply["expireAfterSeconds_old"] = document["expireAfterSeconds"]
         document["expireAfterSeconds"] = reply["expireAfterSeconds_new"] = seconds
     for name in ("hidden", "prepareUnique"):
+        # An option that already has the value is not part of the reply.
         if name in wanted and bool(document.get(name, False)) != wanted[name]:
             reply[f"{name}_old"], reply[f"{name}_new"] = bool(document.pop(name, False)), wanted[name]
             if wanted[name]:
@@ -178,10 +197,13 @@ def _check_unique(ctx: CommandContext, collection: Collection, index: IndexSpec)
             ErrorCode.INVALID_OPTIONS,
             "Cannot make index unique with 'prepareUnique=false'. Run collMod to set it first.",
         )
+    # Old duplicates may be there: prepareUnique has only kept new ones away.
     holders: dict[Any, list[Any]] = {}
     paths = [split(name) for name in index.key]
     for document in ctx.catalog.engine.find(collection.ns, Query()):
-        key = tuple(_key_of(document, path) for path in paths)
+        values = (read(document, path) for path in paths)
+        # A missing field is null to an index, so two documents without it violate a unique one.
+        key = tuple(tuple(order(None if each is MISSING else each) for each in found) for found in values)
         holders.setdefault(key, []).append(document["_id"])
     violations = [{"ids": ids} for ids in holders.values() if len(ids) > 1]
     if violations:
@@ -193,13 +215,9 @@ def _check_unique(ctx: CommandContext, collection: Collection, index: IndexSpec)
         )
 
 
-def _key_of(document: Document, path: tuple[str, ...]) -> Any:
-    values = [None if value is MISSING else value for value in read(document, path)]
-    return tuple(order(value) for value in values)
-
-
 def _replace(ctx: CommandContext, collection: Collection, index: IndexSpec, document: dict[str, Any]) -> None:
     unique = bool(document.get("unique") or document.get("prepareUnique"))
+    # Tolerant of duplicates: prepareUnique enforces uniqueness for documents that come or change from now on.
     changed = replace(index, unique=unique, document=document)
     ctx.catalog.engine.drop_index(collection.ns, index.name)
     try:

@@ -8,19 +8,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from fakeserver.features import fit
+from fakeserver.idl.features import fit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
-    from fakeserver.commands.context import CommandContext
-    from fakeserver.idl import Fields
+    from fakeserver.idl.fields import Fields
 
 Reply: TypeAlias = dict[str, Any]
 """The fields of a successful reply; the pipeline adds `ok`, labels and cluster time."""
 
-Handler: TypeAlias = "Callable[[CommandContext, dict[str, Any]], Reply]"
-"""Runs a validated command. Raises `CommandError`. Never waits: one that must raises `pipeline.Park`."""
+Handler: TypeAlias = "Callable[[Any, dict[str, Any]], Reply]"
+"""Runs a validated command on a `CommandContext`, which is above this module and so is not named here.
+
+Raises `CommandError`. Never waits: a handler that must raises `Park`.
+"""
 
 Home: TypeAlias = Literal["anywhere", "mongod", "mongos"]
 """The kind of server that has a command."""
@@ -135,8 +137,3 @@ class CommandTable:
             if not spec.test_only:
                 chosen.add(spec)
         return chosen
-
-
-def first_argument(command: Mapping[str, Any]) -> Any:
-    """Return the value under a command's own name: the collection of most commands."""
-    return next(iter(command.values()))

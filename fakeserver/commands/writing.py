@@ -1,29 +1,42 @@
-"""Running the statements of a write: validation, retries, and the oplog, for one document after another.
+"""Functions that the commands which write share: the statements of a batch, and the documents in them.
 
-Retryable Writes, server side: a statement that was executed answers with what is recorded of it and does
-nothing. A server does not look whether it is the same statement, but at what the oplog says it did.
+Retryable Writes, server side: a statement that was executed answers with its record and does nothing. A
+server does not look whether the retry is the same statement; it answers by what the oplog says was done. A
+command that has to wait in the middle runs again from the start, so what its statements came to is kept with
+the command, errors too, and none runs twice.
+
+Before a document is inserted, a server puts a missing `_id` in front, moves another there, and sets empty
+timestamps of the top level, but for `_id` itself, to the present time. What is refused there is an error of
+one document, a write error, not of the command.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-from fakeserver.errors import CommandError
-from fakeserver.interrupts import check_for_interrupt
+import bson
+from bson import Binary, Int64, ObjectId, Regex, Timestamp
+
+from fakeserver.errors import CommandError, WriteError
 from fakeserver.storage.engine import Namespace
+from fakeserver.storage.sizes import MAX_USER_BYTES
+from fakeserver.storage.storable import check_insert
+from fakeserver.storage.values import is_object
+from fakeserver.waiting.interrupts import check_for_interrupt
 from mongowire.codes import Category, ErrorCode, is_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from fakeserver.catalog import Collection
     from fakeserver.commands.context import CommandContext
+    from fakeserver.sessions.transactions import Transaction
+    from fakeserver.storage.catalog import Collection
     from fakeserver.storage.engine import Accept, Changed, Document
-    from fakeserver.transactions import Transaction
 
     Write: TypeAlias = Callable[[Accept], Document]
-    Again: TypeAlias = Callable[[Mapping[str, Any]], Document]
+    Replay: TypeAlias = Callable[[Mapping[str, Any]], Document]
+    from fakeserver.storage.engine import Document
 
 T = TypeVar("T")
 
@@ -42,12 +55,12 @@ def numbered(items: Iterable[T]) -> Iterator[tuple[int, T]]:
 
 
 def _counted(_recorded: Mapping[str, Any]) -> Document:
-    """Return the result of an insert or a delete that was executed."""
+    """Return the result of an insert or a delete that was executed before."""
     return {"n": 1}
 
 
-def _told(change: Changed) -> Document:
-    """Return what a statement did as the oplog tells it: `i`, `u` or `d`, and the `_id` that it did it to."""
+def _operation(change: Changed) -> Document:
+    """Return the operation of a statement as in the oplog: `i`, `u` or `d`, and the `_id` of its document."""
     kept = change.before if change.after is None else change.after
     op = "i" if change.before is None else "d" if change.after is None else "u"
     return {"op": op, "_id": None if kept is None else kept.get("_id")}
@@ -68,7 +81,7 @@ class Batch:
     ids: Sequence[int] | None = None
     keep_times: bool = False
     image: str = ""
-    """Which image of a document the command answers with, `before` or `after`; recorded with the result."""
+    """The image of a document that the command returns, `before` or `after`; recorded with the result."""
     errors: list[Document] = field(default_factory=list)
     retried: list[int] = field(default_factory=list)
     _running: int = 0
@@ -76,7 +89,7 @@ class Batch:
     _ns: Namespace = _NOWHERE
     """The collection that it writes to."""
     _change: Changed | None = None
-    """What it changed, where a retry may ask for that."""
+    """Its first change, where a retry may ask for it."""
 
     @classmethod
     def of(cls, ctx: CommandContext, request: Mapping[str, Any], count: int) -> Batch:
@@ -100,23 +113,25 @@ class Batch:
             keep_times=request.get("bypassEmptyTsReplacement", False),
         )
 
-    def run(self, index: int, ns: Namespace, write: Write, again: Again = _counted) -> Document | None:
+    def run(self, index: int, ns: Namespace, write: Write, replay: Replay = _counted) -> Document | None:
         """Run a statement and return its result, recorded or new; None if it failed, which is entered.
 
-        `write` is given what the engine shall call before each change, and returns the result to record;
-        `again` makes a result of what is recorded.
+        `write` takes the function that the engine calls before each change, and returns the result to record;
+        `replay` makes a result of what is recorded.
         """
         try:
-            return self.attempt(index, ns, write, again)
+            return self.attempt(index, ns, write, replay)
         except CommandError as error:
             if not is_statement_error(error):
                 raise
             self.errors.append(write_error(index, error))
+            # The reply is ok and holds a write error, so nobody else notices: any error ends the transaction,
+            # and this is where.
             if self.ctx.in_transaction and self.ctx.transaction is not None:
                 self.ctx.node.transactions.abort(self.ctx.transaction)
             return None
 
-    def attempt(self, index: int, ns: Namespace, write: Write, again: Again = _counted) -> Document:
+    def attempt(self, index: int, ns: Namespace, write: Write, replay: Replay = _counted) -> Document:
         """Run a statement and return its result. Raises `CommandError` if it fails."""
         ctx, number = self.ctx, self.number(index)
         if number in ctx.finished:
@@ -124,7 +139,7 @@ class Batch:
         statements = ctx.statements
         recorded = None if statements is None else statements.executed(number)
         if recorded is not None:
-            result = again(recorded)
+            result = replay(recorded)
             self.retried.append(number)
             return result
         self._running, self._ns = number, ns
@@ -134,8 +149,9 @@ class Batch:
             # Not the error itself, whose frames hold the command.
             ctx.statement_done(number, error.copy())
             raise
+        # What changed nothing is not in the oplog, so a server has no record of it and runs a retry anew.
         if statements is not None and ctx.changes and self._change is not None:
-            statements.record(number, {**_told(self._change), "image": self.image, "result": result})
+            statements.record(number, {**_operation(self._change), "image": self.image, "result": result})
         ctx.statement_done(number, result)
         return result
 
@@ -162,6 +178,8 @@ class Batch:
                 raise ctx.waits()
             if change.after is not None:
                 target.validate(change.after, change.before, bypassing=not self.validated)
+        # Before the first change of a statement: the fail point can prevent the write, or let it happen and
+        # keep the reply.
         if ctx.statements is not None and not ctx.changes:
             ctx.statements.before_write(self._running)
             self._change = change
@@ -175,7 +193,7 @@ class Batch:
 
     @property
     def stopped(self) -> bool:
-        """Whether the statements that are left shall not run; an error ends any transaction."""
+        """Whether the remaining statements do not run; in a transaction any error ends the batch."""
         return bool(self.errors) and (self.ordered or self.ctx.in_transaction)
 
     def finish(self, reply: Document) -> Document:
@@ -206,6 +224,7 @@ def _claim(ctx: CommandContext, transaction: Transaction, target: Collection, ch
 
 def is_statement_error(error: CommandError) -> bool:
     """Return whether an error belongs to one statement; interruptions and conflicts end the command."""
+    # A server retries a conflict itself outside transactions, and within one it ends the transaction.
     if error.code == ErrorCode.WRITE_CONFLICT:
         return False
     return not is_in(error.code, Category.INTERRUPTION) and not is_in(error.code, Category.NOT_PRIMARY)
@@ -221,6 +240,7 @@ def _shortened(errors: Sequence[Document]) -> list[Document]:
     shown: list[Document] = []
     size = 0
     for error in errors:
+        # 100,000 errors of one statement each would not fit into a reply; codes and indexes do.
         if size >= _MAX_TEXT_BYTES and len(shown) >= _MIN_WHOLE:
             shown.append({**error, "errmsg": ""})
         else:
@@ -233,3 +253,80 @@ def refuse_retryable_multi(ctx: CommandContext, *, multi: bool, message: str) ->
     """Refuse a statement that may touch many documents in a retryable write. Raises `CommandError` 72."""
     if multi and ctx.statements is not None:
         raise CommandError(ErrorCode.INVALID_OPTIONS, message)
+
+
+MAX_DEPTH: Final = 180
+_NO_TIME: Final = Timestamp(0, 0)
+_SURELY_SHALLOW: Final = 1024
+_PLAIN_IDS: Final = frozenset({ObjectId, int, Int64, str, Binary})
+"""The types of most `_id`s, which need no check."""
+
+
+def prepare(ctx: CommandContext, document: Document, *, keep_times: bool = False) -> Document:
+    """Return the document to store, its `_id` made if it is missing and moved to the front.
+
+    `keep_times` leaves empty timestamps as they are. Raises `WriteError` for one that a server refuses.
+    """
+    check_limits(document)
+    if not ctx.node.profile.stores_dollar_fields:
+        check_insert(document)
+    # The order of fields is part of a document, and `_id` is the first of every stored one.
+    if "_id" not in document:
+        document = {"_id": ctx.object_id(), **document}
+    else:
+        check_id(document["_id"])
+        if next(iter(document)) != "_id":
+            document = {"_id": document["_id"], **document}
+    return document if keep_times else with_times(ctx, document)
+
+
+def with_times(ctx: CommandContext, document: Document) -> Document:
+    """Return a document whose empty timestamps, but for those inside other values, are the present time."""
+    if Timestamp not in map(type, document.values()):
+        return document
+    return {
+        name: ctx.timestamp() if name != "_id" and value == _NO_TIME else value
+        for name, value in document.items()
+    }
+
+
+def check_id(value: Any) -> None:
+    """Refuse what cannot be an `_id`. Raises `WriteError`."""
+    if type(value) in _PLAIN_IDS:
+        return
+    if isinstance(value, list):
+        raise WriteError(ErrorCode.INVALID_ID_FIELD, "The '_id' value cannot be of type array")
+    if isinstance(value, Regex):
+        raise WriteError(ErrorCode.INVALID_ID_FIELD, "The '_id' value cannot be of type regex")
+    if is_object(value):
+        for name in value:
+            if name.startswith("$"):
+                raise WriteError(
+                    ErrorCode.DOLLAR_PREFIXED_FIELD_NAME,
+                    f"_id fields may not contain '$'-prefixed fields: {name} is not valid for storage.",
+                )
+
+
+def check_limits(document: Document) -> None:
+    """Refuse to insert what is too large, or nested too deep. Raises `WriteError` 2 or 15."""
+    size = len(bson.encode(document))
+    if size > MAX_USER_BYTES:
+        raise WriteError(
+            ErrorCode.BAD_VALUE,
+            f"object to insert too large. size in bytes: {size}, max size: {MAX_USER_BYTES}",
+        )
+    if size > _SURELY_SHALLOW and depth(document) > MAX_DEPTH:
+        raise WriteError(
+            ErrorCode.OVERFLOW, f"cannot insert document because it exceeds {MAX_DEPTH} levels of nesting"
+        )
+
+
+def depth(value: Any) -> int:
+    """Return how deep documents and arrays are nested in a value; one that holds none is at depth 1."""
+    deepest = 0
+    level: list[Any] = [value]
+    while level:
+        deepest += 1
+        children = (child for each in level for child in (each.values() if isinstance(each, dict) else each))
+        level = [child for child in children if isinstance(child, dict | list)]
+    return deepest

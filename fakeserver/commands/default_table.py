@@ -1,0 +1,98 @@
+"""The table of all commands, merged from the tables of the families."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from fakeserver.commands import (
+    aggregate,
+    api_version,
+    authentication,
+    bulk_write,
+    coll_mod,
+    collections,
+    control,
+    count,
+    cursors,
+    databases,
+    default_concerns,
+    delete,
+    diagnostics,
+    distinct,
+    explain,
+    failpoint,
+    find,
+    find_and_modify,
+    handshake,
+    indexes,
+    insert,
+    maintenance,
+    map_reduce,
+    operations,
+    parameters,
+    reconfiguration,
+    replication,
+    role_grants,
+    roles,
+    sessions,
+    sharding,
+    shutdown,
+    statistics,
+    transactions,
+    update,
+    users,
+)
+from fakeserver.idl.command_table import CommandTable
+
+
+@cache
+def default_table() -> CommandTable:
+    """Return the table of all families. Raises `ValueError` for a name that two of them hold."""
+    return CommandTable.merge(
+        handshake.table,
+        authentication.table,
+        users.table,
+        roles.table,
+        role_grants.table,
+        api_version.table,
+        diagnostics.table,
+        parameters.table,
+        failpoint.table,
+        control.table,
+        sessions.table,
+        transactions.table,
+        replication.table,
+        reconfiguration.table,
+        shutdown.table,
+        sharding.table,
+        insert.table,
+        update.table,
+        delete.table,
+        find.table,
+        find_and_modify.table,
+        aggregate.table,
+        count.table,
+        distinct.table,
+        bulk_write.table,
+        cursors.table,
+        collections.table,
+        indexes.table,
+        databases.table,
+        default_concerns.table,
+        explain.table,
+        coll_mod.table,
+        statistics.table,
+        operations.table,
+        maintenance.table,
+        map_reduce.table,
+    )
+
+
+@cache
+def commands_of(wire_version: int, *, is_mongos: bool) -> CommandTable:
+    """Return the commands of a server of this release and kind.
+
+    Made once for all servers alike: fitting every command to a release takes longer than all else of a start.
+    """
+    known = default_table().known_to(wire_version)
+    return known.on_mongos() if is_mongos else known.on_mongod()

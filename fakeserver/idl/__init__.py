@@ -1,0 +1,1 @@
+"""The fields of commands, declared as in a server's interface definition language, and their validation."""

@@ -1,0 +1,196 @@
+"""Since which release there are fields and stages, by wire version; commands say it themselves.
+
+A release does not know what is newer: a field is unknown to it, a stage unrecognised.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from fakeserver.idl.dialects import words_of
+from fakeserver.idl.fields import GENERIC, Field, Fields
+from fakeserver.profile import WIRE_42, WIRE_44, WIRE_50, WIRE_60, WIRE_70, WIRE_80, WIRE_82
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fakeserver.idl.command_table import CommandSpec
+
+_WRITES: Final[Mapping[str, int]] = {
+    "collectionUUID": WIRE_60,
+    "encryptionInformation": WIRE_60,
+    "bypassEmptyTsReplacement": WIRE_82,
+}
+
+FIELDS: Final[Mapping[str, Mapping[str, int]]] = {
+    "find": {
+        "allowDiskUse": WIRE_44,
+        "mirrored": WIRE_44,
+        "let": WIRE_50,
+        "collectionUUID": WIRE_60,
+        "encryptionInformation": WIRE_60,
+        "includeQueryStatsMetrics": WIRE_82,
+    },
+    "getMore": {"includeQueryStatsMetrics": WIRE_82},
+    "aggregate": {
+        "let": WIRE_50,
+        "collectionUUID": WIRE_60,
+        "encryptionInformation": WIRE_60,
+        "includeQueryStatsMetrics": WIRE_82,
+    },
+    "count": {
+        "mirrored": WIRE_44,
+        "collectionUUID": WIRE_60,
+        "encryptionInformation": WIRE_60,
+        "includeQueryStatsMetrics": WIRE_82,
+    },
+    "distinct": {
+        "mirrored": WIRE_44,
+        "collectionUUID": WIRE_60,
+        "encryptionInformation": WIRE_60,
+        "hint": WIRE_80,
+        "includeQueryStatsMetrics": WIRE_82,
+    },
+    "insert": _WRITES,
+    "update": {
+        **_WRITES,
+        "let": WIRE_50,
+        "updates.upsertSupplied": WIRE_44,
+        "updates.sampleId": WIRE_70,
+        "updates.sort": WIRE_80,
+    },
+    "delete": {**_WRITES, "let": WIRE_50, "deletes.hint": WIRE_44, "deletes.sampleId": WIRE_70},
+    "findAndModify": {
+        "hint": WIRE_44,
+        "let": WIRE_50,
+        "collectionUUID": WIRE_60,
+        "encryptionInformation": WIRE_60,
+        "sampleId": WIRE_70,
+        "bypassEmptyTsReplacement": WIRE_82,
+    },
+    "bulkWrite": {"bypassEmptyTsReplacement": WIRE_82},
+    "create": {
+        "timeseries": WIRE_50,
+        "expireAfterSeconds": WIRE_50,
+        "clusteredIndex": WIRE_60,
+        "changeStreamPreAndPostImages": WIRE_60,
+        "encryptedFields": WIRE_60,
+    },
+    "createIndexes": {"commitQuorum": WIRE_44, "collectionUUID": WIRE_60},
+    "dropIndexes": {"collectionUUID": WIRE_60},
+    "drop": {"collectionUUID": WIRE_60},
+    "renameCollection": {"collectionUUID": WIRE_60},
+    "collMod": {
+        "index.hidden": WIRE_44,
+        "timeseries": WIRE_50,
+        "expireAfterSeconds": WIRE_50,
+        "changeStreamPreAndPostImages": WIRE_60,
+        "index.prepareUnique": WIRE_60,
+        "index.unique": WIRE_60,
+        "cappedSize": WIRE_60,
+        "cappedMax": WIRE_60,
+        "dryRun": WIRE_60,
+        "collectionUUID": WIRE_60,
+    },
+    "compact": {"dryRun": WIRE_80, "freeSpaceTargetMB": WIRE_80},
+    "profile": {"filter": WIRE_50},
+    "setFeatureCompatibilityVersion": {"confirm": WIRE_70},
+    "$changeStream": {"showExpandedEvents": WIRE_60, "fullDocumentBeforeChange": WIRE_60},
+}
+"""Fields of commands, and of objects in them behind a dot."""
+
+ARGUMENTS: Final[Mapping[str, int]] = {
+    "comment": WIRE_44,
+    "apiVersion": WIRE_50,
+    "apiStrict": WIRE_50,
+    "apiDeprecationErrors": WIRE_50,
+    "mayBypassWriteBlocking": WIRE_60,
+    "rawData": WIRE_82,
+}
+"""Arguments of every command."""
+
+STRICT: Final = frozenset(
+    {
+        *("find", "getMore", "aggregate", "count", "distinct"),
+        *("insert", "update", "delete", "findAndModify"),
+        *("create", "createIndexes", "collMod"),
+    }
+)
+"""Commands that every release refuses newer arguments of. Until 4.4 the others passed over them."""
+
+TEXT_COMMENTS: Final[Mapping[str, int]] = {
+    "find": WIRE_42,
+    "aggregate": WIRE_42,
+    "count": WIRE_44,
+    "distinct": WIRE_44,
+}
+"""Commands with a comment of their own, which must be a string, and the last release of which that is true.
+
+count and distinct took over the general comment in 4.4.14.
+"""
+
+IN_TRANSACTIONS: Final[Mapping[str, int]] = {"create": WIRE_44, "createIndexes": WIRE_44}
+"""Commands that a transaction may hold since some release."""
+
+STAGES: Final[Mapping[str, int]] = {
+    "$unionWith": WIRE_44,
+    "$setWindowFields": WIRE_50,
+    "$densify": WIRE_60,
+    "$documents": WIRE_60,
+    "$fill": WIRE_60,
+    "$changeStreamSplitLargeEvent": WIRE_70,
+    "$listSearchIndexes": WIRE_70,
+    "$vectorSearch": WIRE_70,
+}
+"""Stages of pipelines."""
+
+IMAGES: Final = WIRE_60
+"""Since when a change stream's `fullDocument` may be `whenAvailable` or `required`."""
+
+
+def fit(spec: CommandSpec, wire_version: int) -> CommandSpec:
+    """Return a command as a release knows it: without what is newer, and with its words."""
+    if wire_version < IN_TRANSACTIONS.get(spec.name, 0):
+        spec = replace(spec, in_transaction=False)
+    if spec.fields is None:
+        return spec
+    fields = _without(spec.fields, _newer(spec.name, wire_version))
+    if wire_version <= TEXT_COMMENTS.get(spec.name, 0):
+        fields = fields.plus(Field("comment", "string"))
+    return replace(
+        spec,
+        fields=replace(
+            fields, generic=_arguments(spec.name, wire_version), words=words_of(spec.name, wire_version)
+        ),
+    )
+
+
+def fit_fields(fields: Fields, name: str, wire_version: int) -> Fields:
+    """Return the fields of a stage as a release knows them."""
+    return _without(fields, _newer(name, wire_version))
+
+
+def _arguments(name: str, wire_version: int) -> frozenset[str]:
+    if wire_version <= WIRE_44 and name not in STRICT:
+        return GENERIC
+    return GENERIC - {argument for argument, since in ARGUMENTS.items() if since > wire_version}
+
+
+def _newer(name: str, wire_version: int) -> frozenset[str]:
+    return frozenset(path for path, since in FIELDS.get(name, {}).items() if since > wire_version)
+
+
+def _without(fields: Fields, paths: frozenset[str], prefix: str = "") -> Fields:
+    if not paths:
+        return fields
+    kept = []
+    for each in fields.by_name.values():
+        path = f"{prefix}{each.name}"
+        if path in paths:
+            continue
+        if isinstance(each.of, Fields) and any(other.startswith(f"{path}.") for other in paths):
+            kept.append(replace(each, of=_without(each.of, paths, f"{path}.")))
+        else:
+            kept.append(each)
+    return Fields.of(*kept, strict=fields.strict, target=fields.target)

@@ -1,0 +1,1 @@
+"""Logical sessions, the records of retryable writes, and transactions."""

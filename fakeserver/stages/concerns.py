@@ -1,0 +1,338 @@
+"""Read concern and write concern: their checks, and their waits (`Read and Write Concern`).
+
+Both are checked before the run, so that a bad concern changes nothing. The read's wait is part of that check:
+a member runs the read when it has come as far as the concern asks for. The write's wait comes after the run,
+also after one that failed: the error may rest on data (a duplicate key) that is not replicated yet. A write
+concern that is not satisfied is no error of the command. It is `writeConcernError` in an otherwise successful
+reply, because the write has taken place and will not be undone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from bson import Timestamp
+
+from fakeserver.deployment.replication import Role
+from fakeserver.errors import CommandError, expired
+from fakeserver.idl.fields import type_name
+from fakeserver.idl.read_concern import LEVELS, TIMES, read_concern_not_supported
+from fakeserver.idl.write_concern import WriteConcern
+from fakeserver.request.acknowledgement import Acknowledgement
+from fakeserver.request.labels import COMMIT_OR_ABORT
+from fakeserver.request.pipeline import PASS, Action, Stage, Step
+from fakeserver.settings.failpoints import FAIL_COMMAND
+from fakeserver.waiting.pause import Await
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from fakeserver.deployment.shard import Shard
+    from fakeserver.idl.command_table import CommandSpec
+    from fakeserver.request.context import RequestContext
+    from fakeserver.storage.oplog import OpTime
+
+_SNAPSHOT_READS: Final = frozenset({"find", "aggregate", "distinct"})
+_DEFAULTED: Final = frozenset({"find", "aggregate", "count", "distinct"})
+"""The reads that take the deployment's default read concern."""
+_IN_TRANSACTION: Final = frozenset({"local", "majority", "snapshot"})
+
+
+class ReadConcernCheck(Stage):
+    """Refuses a read concern that cannot be read, or that the command or the server cannot honour."""
+
+    step = Step.READ_CONCERN
+
+    def enter(self, request: RequestContext, now: float) -> Action:
+        command = request.command
+        if command is None:
+            return PASS
+        if request.node.cluster.default_concerns.read is not None:
+            _bring_default(request, command)
+        if "readConcern" not in command:
+            return PASS
+        concern = command["readConcern"]
+        level = _parse(request, concern)
+        name = request.spec.name
+        if request.has_autocommit:
+            _check_transaction(command, level)
+        elif name == "getMore" or (name == "killCursors" and request.node.is_mongos):
+            # Accepted, whatever it says, and without effect: a cursor reads with the concern that opened it.
+            # A driver's snapshot session sends one with each command; killCursors takes it on a mongos only.
+            return PASS
+        else:
+            _check_support(request, level)
+        _check_server(request, concern, level)
+        # A member that has everything has each time that can be asked for; only "linearizable" asks others.
+        if request.node.position.applied is None and level != "linearizable":
+            return PASS
+        return _wait_for_times(request, concern, level, now)
+
+
+def _bring_default(request: RequestContext, command: dict[str, Any]) -> None:
+    """Give a read that states no level the deployment's default.
+
+    "local" and "available" read the same here as no level at all. Statements of a transaction take none.
+    """
+    default = request.node.cluster.default_concerns.read
+    if default is None or default.get("level") != "majority" or request.has_autocommit:
+        return
+    concern = command.get("readConcern", {})
+    if request.spec.name in _DEFAULTED and isinstance(concern, dict) and "level" not in concern:
+        command["readConcern"] = {**concern, **default}
+
+
+def _wait_for_times(request: RequestContext, concern: dict[str, Any], level: str, now: float) -> Action:
+    """Wait until this member has come as far as the read asks for (`Causal Consistency`)."""
+    # A time ahead of all operations is met by the last of them: a server appends a no-op to get there.
+    node, last = request.node, request.node.oplog.last
+    reached = node.applied
+    times = [concern[name] for name in TIMES if name in concern]
+    # "Linearizable" proves that the member is still primary: a majority has all that it has.
+    if level == "linearizable" and node.shard is not None:
+        times, reached = [last.timestamp], node.shard.majority()
+    if all(reached.timestamp >= min(time, last.timestamp) for time in times):
+        return PASS
+    if request.deadline is not None and now >= request.deadline:
+        raise expired()
+    return Await(node.cluster.replication, math.inf if request.deadline is None else request.deadline)
+
+
+def _parse(request: RequestContext, concern: Any) -> str:
+    if not isinstance(concern, dict):
+        raise _wrong_type(f"{request.name}.readConcern", concern, "object")
+    level = concern.get("level", "local")
+    if not isinstance(level, str):
+        raise _wrong_type("readConcern.level", level, "string")
+    if level not in LEVELS:
+        raise CommandError(
+            ErrorCode.BAD_VALUE,
+            f"Enumeration value '{level}' for field 'readConcern.level' is not a valid value.",
+        )
+    for name in TIMES:
+        if name in concern and not isinstance(concern[name], Timestamp):
+            raise _wrong_type(f"readConcern.{name}", concern[name], "timestamp")
+    return level
+
+
+def _check_transaction(command: dict[str, Any], level: str) -> None:
+    """Refuse a read concern in a transaction (`Transactions: readConcern`). Raises `CommandError` 72."""
+    # The first statement takes the snapshot, so a concern of a later one would come too late.
+    if not command.get("startTransaction"):
+        raise CommandError(
+            ErrorCode.INVALID_OPTIONS, "Only the first command in a transaction may specify a readConcern"
+        )
+    if level not in _IN_TRANSACTION:
+        raise CommandError(
+            ErrorCode.INVALID_OPTIONS,
+            "The readConcern level must be either 'local' (default), 'majority' or 'snapshot' in order to run"
+            " in a transaction",
+        )
+
+
+def _check_support(request: RequestContext, level: str) -> None:
+    spec = request.spec
+    # The weakest levels promise nothing, so that every command can keep the promise.
+    if level in {"local", "available"} or (spec.kind == "read" and level != "snapshot"):
+        return
+    if level == "snapshot" and spec.name in _SNAPSHOT_READS:
+        return
+    raise read_concern_not_supported(spec.name, level)
+
+
+def _check_server(request: RequestContext, concern: dict[str, Any], level: str) -> None:
+    if request.node.is_replicated:
+        if level == "linearizable" and not request.node.is_primary:
+            raise CommandError(
+                ErrorCode.NOT_WRITABLE_PRIMARY,
+                "cannot satisfy linearizable read concern on non-primary node",
+            )
+        return
+    if level == "snapshot":
+        raise CommandError(
+            ErrorCode.NOT_A_REPLICA_SET,
+            "node needs to be a replica set member to use readConcern: snapshot",
+        )
+    for name in TIMES:
+        if name in concern:
+            raise CommandError(
+                ErrorCode.ILLEGAL_OPERATION,
+                f"Cannot specify {name} readConcern without replication enabled",
+            )
+
+
+def _wrong_type(path: str, value: Any, expected: str) -> CommandError:
+    return CommandError(
+        ErrorCode.TYPE_MISMATCH,
+        f"BSON field '{path}' is the wrong type '{type_name(value)}', expected type '{expected}'",
+    )
+
+
+class WriteConcernCheck(Stage):
+    """Refuses, before the run, a write concern that is malformed or that the command cannot have."""
+
+    step = Step.READ_CONCERN
+
+    def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
+        command = request.command
+        if command is None:
+            return PASS
+        if "writeConcern" not in command:
+            if request.spec.write_concern and request.node.is_replicated:
+                _ask_for(request, _default(request))
+            return PASS
+        # Statements of a transaction write nothing that could be replicated before its commit.
+        if request.has_autocommit and request.spec.name not in COMMIT_OR_ABORT:
+            raise CommandError(
+                ErrorCode.INVALID_OPTIONS,
+                "writeConcern is not allowed within a multi-statement transaction",
+            )
+        if not request.spec.write_concern:
+            raise CommandError(ErrorCode.INVALID_OPTIONS, "Command does not support writeConcern")
+        concern = WriteConcern.parse(command["writeConcern"])
+        if not request.node.is_replicated:
+            if isinstance(concern.w, int) and concern.w > 1:
+                raise CommandError(ErrorCode.BAD_VALUE, "cannot use 'w' > 1 when a host is not replicated")
+            if isinstance(concern.w, str) and concern.w != "majority":
+                raise CommandError(
+                    ErrorCode.BAD_VALUE,
+                    f"cannot use non-majority 'w' mode {concern.w} when a host is not a member of a replica"
+                    " set",
+                )
+        # A concern with a wtimeout or a j alone keeps these, and takes its w from the default.
+        if "w" not in command["writeConcern"] and request.node.is_replicated:
+            default = _default(request)
+            concern = replace(concern, w=1 if default is None else default.w)
+        _ask_for(request, concern)
+        return PASS
+
+
+def _ask_for(request: RequestContext, concern: WriteConcern | None) -> None:
+    request.execution.acknowledgement = None if concern is None else Acknowledgement(concern)
+
+
+def _default(request: RequestContext) -> WriteConcern | None:
+    """Return the deployment's default for a command without a concern, None where none was set.
+
+    Statements of a transaction have none. A real server's implicit default is "majority", and a client waits
+    for it; here a write without a concern returns at once, so that a scenario about lag need not mention
+    concerns.
+    """
+    document = request.node.cluster.default_concerns.write
+    if document is None or (request.has_autocommit and request.spec.name not in COMMIT_OR_ABORT):
+        return None
+    return replace(WriteConcern.parse(document), provenance="customDefault")
+
+
+class WriteConcernWait(Stage):
+    """Adds `writeConcernError`: a fail point's, or that of a concern which the set does not satisfy."""
+
+    step = Step.WRITE_CONCERN
+
+    def concerns(self, spec: CommandSpec) -> bool:
+        return spec.write_concern or spec.name == "getMore"
+
+    def enter(self, request: RequestContext, now: float) -> Action:
+        node = request.node
+        # The error of a fail point is instead of the wait, not after it.
+        if node.fail_points.active and _take_fault(request):
+            return PASS
+        acknowledgement = request.execution.acknowledgement
+        if acknowledgement is not None and node.is_replicated:
+            return _wait(request, acknowledgement, now)
+        return PASS
+
+
+def _take_fault(request: RequestContext) -> bool:
+    if request.response.body is not None and "writeConcernError" in request.response.body:
+        return False
+    node = request.node
+    # A mongod attaches the error to a command that failed too, and to getMore; a mongos to neither.
+    if node.is_mongos and (request.response.failure is not None or not request.spec.write_concern):
+        return False
+    fault = node.fail_points.write_concern_error(request.fail_point_target(node))
+    if fault is None:
+        return False
+    request.record_hit(FAIL_COMMAND, "writeConcernError")
+    request.response.write_concern_error = fault.error
+    request.faults.rewrites_state_changes = False
+    # Without labels of its own a mongod computes them from the code, and a mongos adds none.
+    if fault.labels is not None:
+        request.response.label_override = fault.labels
+    elif node.is_mongos:
+        request.response.label_override = ()
+    return True
+
+
+def _wait(request: RequestContext, acknowledgement: Acknowledgement, now: float) -> Action:
+    """Wait until enough members have what the command wrote; or add the error for which they never will."""
+    # The last operation of the whole oplog, also for a command that wrote nothing: its result may rest on the
+    # writes of others, which would be lost with their primary.
+    node, optime, concern = request.node, request.execution.after, acknowledgement.concern
+    shard = node.writes_to
+    assert shard is not None
+    if optime is None:
+        return PASS
+    unmet = unmet_for_good(concern, shard)
+    if unmet is not None:
+        # At once, and also where the write has reached all members: the concern itself is wrong.
+        _fail(request, concern, ErrorCode(unmet.code), unmet.message)
+        return PASS
+    if _is_met(concern, shard, optime):
+        return PASS
+    # Another primary may go on without these writes, so nobody may count on the members that have them.
+    if node.role is not Role.PRIMARY or shard.primary is None:
+        _fail(
+            request,
+            concern,
+            ErrorCode.PRIMARY_STEPPED_DOWN,
+            "Primary stepped down while waiting for replication",
+        )
+        return PASS
+    if acknowledgement.until is None:
+        acknowledgement.until = now + concern.timeout
+    if now >= acknowledgement.until:
+        _fail(request, concern, ErrorCode.WRITE_CONCERN_TIMEOUT, "waiting for replication timed out")
+        return PASS
+    return Await(node.cluster.replication, acknowledgement.until)
+
+
+def _is_met(concern: WriteConcern, shard: Shard, optime: OpTime) -> bool:
+    if isinstance(concern.w, int):
+        return shard.replicated(optime) >= concern.w
+    return shard.majority() >= optime
+
+
+def unmet_for_good(concern: WriteConcern, shard: Shard) -> CommandError | None:
+    """Return why a set can never satisfy a concern (100 or 79), None where it can."""
+    if isinstance(concern.w, int):
+        if concern.w <= len(shard.data_bearing):
+            return None
+        return CommandError(ErrorCode.UNSATISFIABLE_WRITE_CONCERN, "Not enough data-bearing nodes")
+    if concern.w == "majority":
+        return None
+    return CommandError(
+        ErrorCode.UNKNOWN_REPL_WRITE_CONCERN,
+        f"No write concern mode named '{concern.w}' found in replica set configuration",
+    )
+
+
+def _fail(request: RequestContext, concern: WriteConcern, code: ErrorCode, message: str) -> None:
+    details: dict[str, Any] = {}
+    name = code.code_name
+    # Drivers report a timeout by `errInfo.wtimeout`; the code had another name in older releases.
+    if code is ErrorCode.WRITE_CONCERN_TIMEOUT:
+        details["wtimeout"] = True
+        name = request.node.profile.write_concern_timeout_name
+    details["writeConcern"] = {
+        "w": concern.w,
+        "wtimeout": concern.timeout_ms,
+        "provenance": concern.provenance,
+    }
+    request.response.write_concern_error = {
+        "code": int(code),
+        "codeName": name,
+        "errmsg": message,
+        "errInfo": details,
+    }

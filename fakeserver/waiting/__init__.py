@@ -1,0 +1,1 @@
+"""The waits of requests, and the turns of those that take long."""
