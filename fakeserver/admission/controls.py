@@ -1,4 +1,33 @@
-"""The admission control of one server: every mechanism, set as its parameters say."""
+"""The admission control of one server: every mechanism, configured by the server's parameters.
+
+A request meets the mechanisms in this order, and each of them defends something else:
+
+    connection ── establishment (rate) ─┐
+                                        │
+    request ── requests (rate) ── … ── ingress (tickets) ── flow (rate) ── execution (tickets) ── service
+
+1. `establishment` limits new connections a second, before a byte is read: a TLS handshake and SCRAM cost
+   more than most commands.
+2. `requests` limits requests a second, before anything is parsed, so a rejection costs next to nothing. A
+   request that is admitted on credit is parsed and checked first, and waits afterwards: an invalid one
+   gives its token back instead of waiting to be refused.
+3. `ingress` limits the commands at work at a time. It asks after authorization and the not-primary check,
+   so that a command that fails anyway takes no ticket, and before any lock.
+4. `flow` limits the writes a second by the lag of the majority, `execution` the operations in the storage
+   engine, by reads and writes. Flow control comes first: a writer that waits for its flow-control ticket
+   must not hold an execution ticket, which a reader could use.
+5. `service` is the load itself, which no real server has: the time that a command takes.
+
+Rates and tickets answer different questions. A rate bounds how fast a queue can grow whatever the commands
+do; tickets bound the contention of those inside. Rejections therefore come from the rates (code 462, and a
+closed connection), waits from the tickets, which reject (433) only where their queue is bounded and full.
+
+Nothing here waits or looks at a clock: every instant is an argument, in seconds. Stages
+(`fakeserver.stages.admission`), the gate (`fakeserver.deployment.establishment`) and the simulation
+(`harness.sim.model`) ask and wait. Parameters are read once, in `reconfigure`, and not for every request:
+what a request asks is a plain attribute (`limits_requests`, `admits_freely`). A real server reads its atomics
+each time; the result is the same, since a change of parameters takes place between two requests here.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +42,18 @@ from fakeserver.admission.exemptions import AddressRanges, ApplicationNames
 from fakeserver.admission.flow_control import FlowControl, FlowControlParameters
 from fakeserver.admission.rate_limiter import RateLimiter
 from fakeserver.admission.service_model import ServiceModel, ServiceParameters
-from fakeserver.admission.throughput_probing import Pools, ProbingParameters
+from fakeserver.admission.throughput_probing import ProbingParameters, TicketCounts
 from fakeserver.admission.tickets import TicketHolder
 from fakeserver.errors import CommandError
-from fakeserver.waiting import Bell
+from fakeserver.waiting.bell import Bell
 from mongowire.codes import ErrorCode, Label
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from fakeserver.connection_state import ConnectionState
-    from fakeserver.parameters import ServerParameters
+    from fakeserver.access.connection_state import ConnectionState
     from fakeserver.profile import Profile
+    from fakeserver.settings.server_parameters import ServerParameters
 
 CORES: Final = 8
 """The processors that a server says it has, the same everywhere, so that runs are alike."""
@@ -51,9 +80,9 @@ class AdmissionControl:
         self.execution = ExecutionControl(execution_parameters(parameters), cores=cores, now=now)
         self.flow = FlowControl(flow_parameters(parameters))
         self.replenish_flow: Callable[[float], float] = lambda _now: math.inf
-        """Begins the periods of flow control whose time has come, and tells when the next one begins."""
+        """Begins the periods of flow control whose time has come; returns the instant of the next one."""
         self.on_queued: Callable[[], None] = _nothing
-        """Hears that somebody waits for an execution ticket, which a probe may bring."""
+        """Called when an operation begins to wait for an execution ticket, which a probe may bring."""
         self.service = ServiceModel(service_parameters(parameters))
         self._settings = 0
         self._read_switches()
@@ -90,6 +119,11 @@ class AdmissionControl:
         self.execution.catch_up(now)
         self.replenish_flow(now)
 
+    def fill(self, now: float) -> None:
+        """Fill the buckets of the rate limiters."""
+        self.requests.fill(now)
+        self.establishment.fill(now)
+
     def override_rate(self, rate: float | None, now: float) -> None:
         """Put a rate of requests in the place of the parameter's, or take it away again."""
         self.fractional_rate = rate
@@ -113,22 +147,29 @@ class AdmissionControl:
         preferred = own["admissionPriorityExemptions"].get("appNames", ())
         self._preferred_names = ApplicationNames(tuple(preferred))
         self.has_preferences = bool(self._exempt_commands or self._preferred_names.prefixes)
-        """Whether `prefers` may be true of anything."""
+        """Whether `prefers` can be true of any operation."""
         names = own["ingressRequestRateLimiterApplicationExemptions"]
         self._exempt_names = ApplicationNames(tuple(names["appNames"] if names else ()))
-        self.admits_freely = self.requests.is_unbounded and not self._has_exemptions
-        """Whether the limiter of requests has nothing to decide, and nobody to tell apart."""
-        self.refusal = _refusal(self._profile, own)
-        self.rejection = bson.encode(_rejection(self.refusal))
+        self.has_exemptions = bool(self._exempt_names.prefixes or self._exempt_addresses)
+        """Whether `exempts` can be true of any connection."""
+        self.admits_freely = self.requests.is_unbounded and not self.has_exemptions
+        """Whether the limiter of requests admits everybody, and no exemption has to be counted."""
+        self.refusal = refusal = _refusal(self._profile, own)
+        # Encoded once: under overload rejections are most of what a server sends.
+        self.rejection = bson.encode(
+            {
+                "ok": 0.0,
+                "errmsg": refusal.message,
+                "code": int(refusal.code),
+                "codeName": refusal.code_name,
+                **refusal.extra,
+            }
+        )
 
     # Who need not ask.
 
-    @property
-    def _has_exemptions(self) -> bool:
-        return bool(self._exempt_names.prefixes or self._exempt_addresses)
-
     def exempts(self, connection: ConnectionState) -> bool:
-        """Whether the requests of a connection need no token, by its address or by its client's name.
+        """Return whether the requests of a connection need no token, by its address or by its client's name.
 
         The answer is kept until a parameter changes, or the client has introduced itself.
         """
@@ -142,13 +183,13 @@ class AdmissionControl:
         return known[2]
 
     def prefers(self, names: Sequence[str], connection: ConnectionState) -> bool:
-        """Whether an operation is exempt from tickets, by its command's name or by its client's."""
+        """Return whether an operation is exempt from tickets, by its command's name or by its client's."""
         if not self._exempt_commands.isdisjoint(names):
             return True
         return bool(self._preferred_names.prefixes) and self._preferred_names.match(connection.metadata)
 
     def bypasses_establishment(self, peer: str) -> bool:
-        """Whether a peer, `address:port`, connects without asking."""
+        """Return whether a peer, `address:port`, connects without asking."""
         return peer in self._bypassing_addresses
 
     # What is shown.
@@ -207,23 +248,15 @@ def _refusal(profile: Profile, parameters: ServerParameters) -> CommandError:
 _EXCEEDED: Final = ErrorCode.INGRESS_REQUEST_RATE_LIMIT_EXCEEDED
 
 
-def _rejection(refusal: CommandError) -> dict[str, Any]:
-    return {
-        "ok": 0.0,
-        "errmsg": refusal.message,
-        "code": int(refusal.code),
-        "codeName": refusal.code_name,
-        **refusal.extra,
-    }
-
-
 def execution_parameters(own: ServerParameters) -> ExecutionParameters:
     """Read what execution control is set to."""
     prefix = "executionControl"
     return ExecutionParameters(
         algorithm=own[f"{prefix}ConcurrencyAdjustmentAlgorithm"],
-        fixed=Pools(own[f"{prefix}ConcurrentReadTransactions"], own[f"{prefix}ConcurrentWriteTransactions"]),
-        max_queue_depth=Pools(own[f"{prefix}ReadMaxQueueDepth"], own[f"{prefix}WriteMaxQueueDepth"]),
+        fixed=TicketCounts(
+            own[f"{prefix}ConcurrentReadTransactions"], own[f"{prefix}ConcurrentWriteTransactions"]
+        ),
+        max_queue_depth=TicketCounts(own[f"{prefix}ReadMaxQueueDepth"], own[f"{prefix}WriteMaxQueueDepth"]),
         probing=ProbingParameters(
             initial_concurrency=own["throughputProbingInitialConcurrency"],
             min_concurrency=own["throughputProbingMinConcurrency"],

@@ -1,4 +1,4 @@
-"""How many operations may be in the storage engine at a time (`Execution Control`).
+"""The limit on operations in the storage engine at a time (`Execution Control`).
 
 Reads and writes have a pool of tickets each. Their sizes are fixed, or found by throughput probing.
 """
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.admission.throughput_probing import (
     Observation,
-    Pools,
     ProbingParameters,
     ThroughputProbing,
+    TicketCounts,
 )
 from fakeserver.admission.tickets import UNLIMITED, Priority, TicketHolder
 
 if TYPE_CHECKING:
-    from fakeserver.admission.invocations import Pool
+    from fakeserver.admission.invocations import TicketPool
     from fakeserver.admission.tickets import Ticket
 
 FIXED: Final = "fixedConcurrentTransactions"
@@ -28,14 +28,14 @@ class ExecutionParameters:
     """The server parameters of execution control. `interval` is the seconds between two probes."""
 
     algorithm: str = "throughputProbing"
-    fixed: Pools = field(default_factory=lambda: Pools(128, 128))
-    max_queue_depth: Pools = field(default_factory=lambda: Pools(UNLIMITED, UNLIMITED))
+    fixed: TicketCounts = field(default_factory=lambda: TicketCounts(128, 128))
+    max_queue_depth: TicketCounts = field(default_factory=lambda: TicketCounts(UNLIMITED, UNLIMITED))
     probing: ProbingParameters = field(default_factory=ProbingParameters)
     interval: float = 0.1
 
 
 _CYCLE: Final = 2
-"""How many probes there are of a trial: one that sets it off, one that ends it."""
+"""The probes of a trial: one that sets it off, one that ends it."""
 
 
 class ExecutionControl:
@@ -54,7 +54,7 @@ class ExecutionControl:
         self.write = TicketHolder(tickets.write, max_queue_depth=parameters.max_queue_depth.write)
         self._began = now
         self._probes = 0
-        """How many there were since it began: instants are multiples, which do not depend on who asks."""
+        """Probes since `_began`: their instants are multiples of the interval, whoever asks and whenever."""
         self._finished = 0
 
     def __repr__(self) -> str:
@@ -94,12 +94,12 @@ class ExecutionControl:
         if self._is_fixed:
             self._resize(parameters.fixed, now)
 
-    def acquire(self, pool: Pool, now: float, priority: Priority = Priority.NORMAL) -> Ticket:
+    def acquire(self, pool: TicketPool, now: float, priority: Priority = Priority.NORMAL) -> Ticket:
         """Take a ticket of a pool, or queue for one. Raises `Overflow`."""
         self.catch_up(now)
         return self.holder(pool).acquire(now, priority)
 
-    def use_at_once(self, pool: Pool, now: float, *, exempt: bool = False) -> bool:
+    def use_at_once(self, pool: TicketPool, now: float, *, exempt: bool = False) -> bool:
         """Take a ticket and give it back in the same instant, if there is one to be had without waiting."""
         self.catch_up(now)
         holder = self.read if pool == "read" else self.write
@@ -108,12 +108,12 @@ class ExecutionControl:
             return True
         return holder.use_at_once()
 
-    def release(self, pool: Pool, ticket: Ticket, now: float) -> None:
+    def release(self, pool: TicketPool, ticket: Ticket, now: float) -> None:
         """Give a ticket back; whoever waited longest has it then, and its bell rings."""
         self.catch_up(now)
         self.holder(pool).release(ticket, now)
 
-    def holder(self, pool: Pool) -> TicketHolder:
+    def holder(self, pool: TicketPool) -> TicketHolder:
         """Return the tickets for reads or for writes."""
         return self.read if pool == "read" else self.write
 
@@ -122,6 +122,7 @@ class ExecutionControl:
         if now < self._began + (self._probes + 1) * self.parameters.interval:
             return
         if self._is_fixed:
+            # Counted all the same, so that probing goes on at the next multiple and not in the past.
             self._probes = int((now - self._began) / self.parameters.interval)
             return
         while now >= self.next_probe:
@@ -131,7 +132,8 @@ class ExecutionControl:
                 if now >= self.next_probe:
                     self._probe()
             if quiet and before == self._settled():
-                # While nothing is done, every trial is like the last one.
+                # While nothing is done, every trial is like the last one: a server that was quiet for a day
+                # counts 864,000 probes without making them.
                 left = int((now - self.next_probe) / self.parameters.interval) // _CYCLE
                 self.probing.repeat(max(left, 0))
                 self._probes += max(left, 0) * _CYCLE
@@ -144,13 +146,14 @@ class ExecutionControl:
         self._probes += 1
         finished = self.read.finished + self.write.finished
         done, self._finished = finished - self._finished, finished
-        peak = Pools(self.read.peak, self.write.peak)
+        peak = TicketCounts(self.read.peak, self.write.peak)
         if self.probing.is_stable:
+            # Exhaustion is judged by the peak since the last stable probe, the trial's interval included.
             self.read.reset_peak()
             self.write.reset_peak()
         self._resize(self.probing.probe(Observation(done, self.parameters.interval, peak)), at)
 
-    def _resize(self, tickets: Pools, now: float) -> None:
+    def _resize(self, tickets: TicketCounts, now: float) -> None:
         self.read.resize(tickets.read, now)
         self.write.resize(tickets.write, now)
 

@@ -1,4 +1,4 @@
-"""Who need not ask the limiters: addresses by CIDR range, applications and drivers by the start of a name."""
+"""Exemptions from the limiters: addresses by CIDR range, applications and drivers by the start of a name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class AddressRanges:
     names: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
-        """Whether anybody can be in them."""
+        """Return whether anybody can be in them."""
         return bool(self.networks or self.names)
 
     @classmethod
@@ -32,17 +32,19 @@ class AddressRanges:
             try:
                 networks.append(ip_network(each, strict=False))
             except ValueError:
+                # As on a server: an entry that is no range is kept as the name of a socket, and no error.
                 names.add(each)
         return cls(tuple(networks), frozenset(names))
 
     def __contains__(self, peer: str) -> bool:
-        """Whether a peer, `address:port`, is in one of the ranges."""
+        """Return whether a peer, `address:port`, is in one of the ranges."""
         if not self.networks:
             return peer in self.names
         try:
             address = ip_address(peer.rpartition(":")[0].split("%")[0])
         except ValueError:
             return peer in self.names
+        # A listener for both families sees an IPv4 client as `::ffff:a.b.c.d`; IPv4 ranges match it.
         mapped = getattr(address, "ipv4_mapped", None) or address
         return any(mapped.version == network.version and mapped in network for network in self.networks)
 
@@ -54,7 +56,7 @@ class ApplicationNames:
     prefixes: tuple[str, ...] = ()
 
     def match(self, metadata: Mapping[str, Any] | None) -> bool:
-        """Whether the `client` document of a handshake names one of them. Case matters."""
+        """Return whether the `client` document of a handshake names one of them. Case matters."""
         if metadata is None or not self.prefixes:
             return False
         names = [_name_in(metadata, part) for part in ("application", "driver")]

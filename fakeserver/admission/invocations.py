@@ -1,4 +1,4 @@
-"""What an invocation of a command has to ask for before it runs.
+"""The tickets that an invocation of a command needs before it runs.
 
 A command's name is not enough: an aggregation writes if its last stage does, mapReduce unless its output is
 inline, some finds are replication's.
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Pool: TypeAlias = Literal["read", "write"]
+TicketPool: TypeAlias = Literal["read", "write"]
 """The tickets of the storage engine that an operation needs."""
 
 RELEASING: Final = frozenset({"abortTransaction", "commitTransaction", "killCursors"})
@@ -25,7 +25,7 @@ _NEVER_QUEUED: Final = "$currentOp"
 """The stage that shows what keeps a server busy, which is asked for when it is."""
 
 
-def pool_of(kind: str, name: str, command: Mapping[str, Any]) -> Pool | None:
+def pool_of(kind: str, name: str, command: Mapping[str, Any]) -> TicketPool | None:
     """Return the pool of tickets that a command takes one of, None for a command that touches no data."""
     if kind == "write" or (name in MAY_WRITE and writes(name, command)):
         return "write"
@@ -33,15 +33,15 @@ def pool_of(kind: str, name: str, command: Mapping[str, Any]) -> Pool | None:
 
 
 def needs_primary(kind: str, name: str, command: Mapping[str, Any]) -> bool:
-    """Say whether a command runs on a primary only.
+    """Return whether a command runs on a primary only.
 
-    An aggregation whose last stage writes reads wherever it is told to; mapReduce with an output does not.
+    An aggregation whose last stage writes reads by its read preference; mapReduce with an output does not.
     """
     return kind == "write" or (name == "mapReduce" and writes(name, command))
 
 
 def writes(name: str, command: Mapping[str, Any]) -> bool:
-    """Say whether a command that reads stores what it finds: `$out`, `$merge`, mapReduce's `out`."""
+    """Return whether a command that reads stores what it finds: `$out`, `$merge`, mapReduce's `out`."""
     if name == "mapReduce":
         out = command.get("out")
         return not (isinstance(out, dict) and "inline" in out)
@@ -53,7 +53,7 @@ def writes(name: str, command: Mapping[str, Any]) -> bool:
 
 
 def is_subject(kind: str, name: str, command: Mapping[str, Any]) -> bool:
-    """Say whether a command needs an ingress ticket: most that read or write data do.
+    """Return whether a command needs an ingress ticket: most that read or write data do.
 
     A find or getMore with a `term` is replication's, which an overloaded set must not wait for.
     """
@@ -65,12 +65,12 @@ def is_subject(kind: str, name: str, command: Mapping[str, Any]) -> bool:
 
 
 def is_replication(name: str, command: Mapping[str, Any]) -> bool:
-    """Say whether a member of the set asks for operations to apply."""
+    """Return whether a member of the set asks for operations to apply."""
     return name in {"find", "getMore"} and command.get("term") is not None
 
 
 def _has_stage(pipeline: Any, name: str) -> bool:
-    """Say whether a stage is in a pipeline, or in one within it (`$facet`, `$lookup`, `$unionWith`)."""
+    """Return whether a stage is in a pipeline, or in one within it (`$facet`, `$lookup`, `$unionWith`)."""
     if not isinstance(pipeline, list):
         return False
     return any(isinstance(stage, dict) and (name in stage or _within(stage, name)) for stage in pipeline)

@@ -1,4 +1,4 @@
-"""The averages that the server shows: recent samples weigh more."""
+"""The moving averages of `serverStatus`: recent samples weigh more."""
 
 from __future__ import annotations
 

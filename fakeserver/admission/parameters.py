@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError
-from fakeserver.idl import Field, Fields
-from fakeserver.parameter import INT32_MAX, Kind, Parameter
+from fakeserver.idl.fields import Field, Fields
 from fakeserver.profile import WIRE_70, WIRE_82, WIRE_90
+from fakeserver.settings.declaration import INT32_MAX, Kind, Parameter
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ _RETRIES: Final = (
     Parameter("shardRetryTokenReturnRate", "double", 0.1, minimum=0, maximum=1, since=WIRE_82),
     Parameter("overloadAwareServerSelectionEnabled", "bool", default=False, since=WIRE_82),
 )
-"""What a mongos does about shards that are overloaded."""
+"""Retries of a mongos against overloaded shards."""
 
 _INGRESS: Final = (
     Parameter("ingressAdmissionControlEnabled", "bool", default=True, since=WIRE_82),

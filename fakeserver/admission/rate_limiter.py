@@ -1,4 +1,31 @@
-"""What the limiters of connections and of requests are built on (`RateLimiter`)."""
+"""The component that limits connections and requests a second (`RateLimiter`).
+
+The model: a token bucket, a bounded queue in front of it, and counters.
+
+* `try_acquire` admits or rejects at once. `acquire` may also admit on credit: it borrows a token that has
+  not accrued yet and returns the instant at which it will have (`Reserved`). Nobody refills anything and
+  nobody is woken: the shell sleeps until that instant, and then calls `mature`.
+* Waiters are served in the order of arrival without a list of them: each loan moves the bucket's zero time,
+  so the next loan matures later. The queue is a number, `added_to_queue - removed_from_queue`.
+* A reservation is settled exactly once, by `mature` (admitted), `interrupt` (killed, timed out, client
+  gone), `drop` (the request failed before its wait began) or `release` (the limiter was switched off). All
+  but `mature` give the token back, so that those behind are not charged for somebody who left; their own
+  instants stay, as on a server, whose sleepers are not woken to sleep less.
+
+The accounting: `attempted = successful + rejected + queued + interrupted + dropped + released`, so
+while nobody waits or has left early `attempted = successful + rejected`, which the server's own tests rely
+on. Exempt requests are counted apart and never attempted.
+
+Bounds and peculiarities of a real server that are kept:
+
+* A queue depth of 0 is no queue: `acquire` decides as `try_acquire` does. A full queue does so, too, which
+  nearly always means a rejection, but can admit in the instant in which a token accrues.
+* Waits are cut to whole milliseconds, and one that is cut to 0 is none.
+* A burst below one token never admits at once. With a queue, the server's borrowing call reports "cannot be
+  satisfied", which its caller reads as a wait of 0: everybody is admitted and nothing is charged. Rate 1,
+  burst 0.000005 and depth 0 is therefore the recipe to reject everything.
+* Changing the rate or the burst forgives debts (`TokenBucket.reconfigure`).
+"""
 
 from __future__ import annotations
 
@@ -15,10 +42,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MOST_TOKENS: Final = float(2**63 - 1)
-"""What is shown of a bucket without bounds."""
+"""The balance that `serverStatus` shows for a bucket without bounds."""
 _HANG_SECONDS: Final = 3600.0
 _MILLISECOND: Final = 1000
 _ROUNDING: Final = 1e-6
+"""Added before a wait is cut to milliseconds: 0.25 s computed as 0.2499999 is 250 ms."""
 
 
 class Immediate(Enum):
@@ -42,7 +70,7 @@ REJECTED: Final = Immediate.REJECTED
 
 
 class RateLimiter:
-    """A token bucket with a queue and with counters. It decides; whoever waits tells it how that ended.
+    """A token bucket with a queue and with counters. It decides; the shell waits and settles.
 
     `rate` is tokens a second, `burst_seconds` how many seconds' worth of them may be saved up,
     `max_queue_depth` how many may wait for a token that has not accrued yet.
@@ -56,14 +84,19 @@ class RateLimiter:
         self.hangs = False
         """While set, everybody who may queue has an hour to wait (fail point `hangInRateLimiter`)."""
         self.attempted = 0
+        """Everybody who asked, counted on arrival: a waiter is attempted and not yet successful."""
         self.successful = 0
+        """Admitted at once, or at the end of a wait."""
         self.rejected = 0
         self.exempted = 0
+        """Admitted without asking, and those whose wait ended because the limiter was switched off."""
         self.added_to_queue = 0
         self.removed_from_queue = 0
+        """Waits that ended, however they did."""
         self.interrupted_in_queue = 0
+        """Waits that ended early, and after they had begun."""
         self.average_time_queued = MovingAverage()
-        """In seconds."""
+        """Seconds from reservation to admission; an immediate admission counts as 0 once somebody waited."""
         self._bucket = TokenBucket(rate=rate, burst=rate * burst_seconds, now=now)
 
     def __repr__(self) -> str:
@@ -71,12 +104,16 @@ class RateLimiter:
 
     @property
     def queued(self) -> int:
-        """How many wait for their token."""
+        """Reservations that nobody has settled."""
         return self.added_to_queue - self.removed_from_queue
 
     def reconfigure(self, now: float, *, rate: float, burst_seconds: float) -> None:
-        """Change the rate or the burst. Those who wait keep the instants that they were told."""
+        """Change the rate or the burst. Those who wait keep the instants of their reservations."""
         self._bucket.reconfigure(now, rate=rate, burst=rate * burst_seconds)
+
+    def fill(self, now: float) -> None:
+        """Have every token at hand, as at the start; counters go on."""
+        self._bucket.fill(now)
 
     def admit_freely(self) -> None:
         """Admit somebody where there is nothing to decide: the bucket is without bounds."""
@@ -114,15 +151,12 @@ class RateLimiter:
         return Reserved(now, ready_at)
 
     def _borrow(self, now: float) -> float:
-        """Return when the token is there, in whole milliseconds from now.
-
-        A bucket that never holds a whole token lets everybody through here, and that at once: what a server
-        does, which reads the missing answer as no wait.
-        """
+        """Return the instant at which the token has accrued, whole milliseconds from now."""
         if self.hangs:
             return now + _HANG_SECONDS
         matures = self._bucket.borrow(now)
         if matures is None:
+            # The burst is below one token. A server reads "cannot be satisfied" as a wait of 0.
             return now
         return now + int((matures - now) * _MILLISECOND + _ROUNDING) / _MILLISECOND
 
@@ -132,7 +166,7 @@ class RateLimiter:
         self._succeed(reservation.ready_at - reservation.since)
 
     def interrupt(self) -> None:
-        """End a wait that was interrupted, by whatever: the token goes back."""
+        """End a wait early, for whatever reason: the token goes back."""
         self.removed_from_queue += 1
         self.interrupted_in_queue += 1
         self._bucket.give_back()
@@ -150,6 +184,7 @@ class RateLimiter:
 
     def _succeed(self, waited: float) -> None:
         self.successful += 1
+        # Until somebody waits the average stays absent from `serverStatus`, or at 0, which more zeros leave.
         if waited or self.average_time_queued.value != 0.0:
             self.average_time_queued.add(waited)
 

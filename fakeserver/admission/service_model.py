@@ -1,4 +1,4 @@
-"""How long a command takes on a server that can be overloaded: something for the limiters to defend.
+"""The time that a command takes on a server that can be overloaded: a load for the limiters to defend.
 
 Up to a limit of concurrent commands the time is constant, beyond it it grows exponentially, as a database's
 does when requests contend for the same few resources; or there is a number of workers, each busy with one
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceParameters:
-    """What the model is set to; times are seconds.
+    """The settings of the model; times are seconds.
 
     `base` is a command's time on an idle server (0: the model is off), multiplied by its weight.
     Beyond `concurrency_limit` at a time, a command takes `base · factor^((concurrency - limit) / k)`, at

@@ -1,6 +1,6 @@
-"""What a mongos does about a shard that is overloaded: it tries again, later, and not without end.
+"""Retries of a mongos against an overloaded shard: later each time, and within a budget.
 
-Pure: an attempt that failed is told to `ShardClient.failed`, which answers with the delay before the next.
+Pure: `ShardClient.failed` takes a failed attempt and answers with the delay before the next.
 """
 
 from __future__ import annotations
@@ -30,9 +30,11 @@ class ShardOperation:
     """One operation that is sent to a shard, and how its attempts went."""
 
     retries: int = 0
+    """Attempts after the first, for whatever reason: `max_attempts` bounds them."""
     overloads: int = 0
+    """Retries because of an overload: they alone lengthen the backoff."""
     was_overloaded: bool = False
-    """How the last attempt ended."""
+    """Whether the last attempt met an overload."""
     hint: float | None = None
     """The shard's `baseBackoffMS`, in seconds, where it gave one."""
     avoided: list[str] = field(default_factory=list)
@@ -76,13 +78,14 @@ class ShardClient:
         retryable: bool,
         target: str,
         hint: float | None = None,
-        dice: float = 1.0,
+        jitter: float = 1.0,
     ) -> float | None:
         """Return the seconds until the operation is tried again, None to give it up.
 
-        `target` is the server that refused it, `hint` its `baseBackoffMS` in seconds, `dice` a number from 0
-        to 1 that the delay is scaled with.
+        `target` is the server that refused it, `hint` its `baseBackoffMS` in seconds, `jitter` a number from
+        0 to 1 that scales the delay.
         """
+        # Paid before the other conditions are looked at: an overload costs a token even if no retry follows.
         affords = self._afford(operation, overloaded=overloaded)
         if not affords or operation.retries >= self.parameters.max_attempts or not retryable:
             operation.over = True
@@ -93,7 +96,7 @@ class ShardClient:
             operation.hint = hint
             if target not in operation.avoided:
                 operation.avoided.append(target)
-        delay = self._delay(operation, dice)
+        delay = self._delay(operation, jitter)
         if overloaded:
             self._retries += 1
             self._backoff_ms += round(delay * _WHOLE)
@@ -102,7 +105,10 @@ class ShardClient:
     def _afford(self, operation: ShardOperation, *, overloaded: bool) -> bool:
         """Pay for a retry from the budget; an operation that met no overload need not, and gives back."""
         if not overloaded:
-            self._give_back(operation)
+            # The shard let it through: a part of a token, and the whole one that its last overload cost.
+            returned = self.parameters.return_rate + operation.was_overloaded
+            operation.was_overloaded = False
+            self.balance = min(self.balance + returned, max(self.parameters.capacity, self.balance))
             return True
         self._overloads += 1
         self._overloaded_operations += operation.overloads == 0 and not operation.was_overloaded
@@ -112,19 +118,15 @@ class ShardClient:
         self.balance -= 1
         return True
 
-    def _give_back(self, operation: ShardOperation) -> None:
-        returned = self.parameters.return_rate + operation.was_overloaded
-        operation.was_overloaded = False
-        self.balance = min(self.balance + returned, max(self.parameters.capacity, self.balance))
-
-    def _delay(self, operation: ShardOperation, dice: float) -> float:
+    def _delay(self, operation: ShardOperation, jitter: float) -> float:
         """Return a backoff: it doubles with each overload, from the shard's own base if it named one."""
         if not operation.overloads:
             return 0.0
+        # The first retry waits twice the base, as the exponent counts overloads and not retries before it.
         own = self.parameters
         base = own.base_backoff if operation.hint is None else operation.hint
         longest = min(base * 2**operation.overloads, own.max_backoff)
-        return int(longest * dice * _WHOLE) / _WHOLE
+        return int(longest * jitter * _WHOLE) / _WHOLE
 
     def retargeted(self) -> None:
         """Count a retry that went to another server because of an overload."""

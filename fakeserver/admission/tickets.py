@@ -1,4 +1,26 @@
-"""Tickets: how many operations may be at work at a time, and who waits for one (`TicketHolder`)."""
+"""Tickets: a bound on the operations at work at a time, with a queue for the others (`TicketHolder`).
+
+The model: a pool of `size` tickets, of which `out` are handed out. An operation is a `Ticket` that waits
+(`started` is None), works, or is done. `acquire` hands one out or queues for it; `release`, `cancel` and
+`resize` end that, and ring the bells of those who are served by it. A real server parks a thread for each
+waiter; here the shell parks a request on its ticket's bell, and the decision stays without one.
+
+The order is first come, first served, and strictly so: a newcomer queues even if a ticket is free while
+somebody waits (`if self.out < self.size and not self._queue`). A server's semaphore lets a newcomer overtake
+a waiter that has not woken up yet; that is a race, which a run that is to repeat cannot have.
+
+The bounds:
+
+* `max_queue_depth` bounds those who wait, not those at work. Beyond it `acquire` raises `Overflow`: the
+  server's only rejection by tickets (433), since an unbounded queue answers nobody in time.
+* A pool may shrink below what is out. No ticket is taken from an operation at work, because it cannot be
+  stopped half done; `available` is negative until enough have come back, and is shown as 0.
+* Exempt operations take no ticket and never wait, but are counted: killing what blocks a server, and
+  replication, must not wait behind what blocks it (`Admission Priority`).
+
+Two pairs of methods do the same without a `Ticket`, for commands that neither wait nor take time and are
+most of all: `use_at_once` (taken and returned in one instant) and `take` / `give_back`.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +33,14 @@ from bson import Int64
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fakeserver.waiting import Bell
+    from fakeserver.waiting.bell import Bell
 
 UNLIMITED: Final = 2**31 - 1
 """A queue's depth that nobody set."""
 
 
 class Priority(Enum):
-    """How urgent an operation is (`Admission Priority`)."""
+    """The urgency of an operation (`Admission Priority`)."""
 
     NORMAL = "normal"
     EXEMPT = "exempt"
@@ -30,21 +52,22 @@ class Overflow(Exception):  # noqa: N818 - what happened to the queue
 
 
 class Ticket:
-    """An operation's place: it waits, works, or is done with."""
+    """One operation's claim on a ticket: it waits, works, or is done."""
 
     __slots__ = ("arrived", "bell", "priority", "started")
 
     def __init__(self, priority: Priority, arrived: float) -> None:
         self.priority = priority
         self.arrived = arrived
+        """The instant of `acquire`."""
         self.started: float | None = None
-        """When it was handed out, None while it is waited for."""
+        """The instant at which it was handed out, None while it is waited for."""
         self.bell: Bell | None = None
-        """What rings when it is handed out, where somebody listens."""
+        """Rings when it is handed out, if the shell has set it."""
 
     @property
     def waited(self) -> float:
-        """How long it was waited for, in seconds, once it has been handed out."""
+        """Seconds from arrival to start; 0 while it is waited for."""
         return 0.0 if self.started is None else self.started - self.arrived
 
     def __repr__(self) -> str:
@@ -53,17 +76,22 @@ class Ticket:
 
 
 class QueueStats:
-    """What is counted of the operations of one priority. Times are seconds."""
+    """Counters of the operations of one priority. Times are seconds."""
 
     def __init__(self) -> None:
         self.added_to_queue = 0
         self.removed_from_queue = 0
+        """Operations that left the queue with a ticket, or gave up."""
         self.canceled = 0
+        """Operations that gave up."""
         self.started = 0
         self.finished = 0
         self.new_admissions = 0
+        """Operations that asked and were not refused, counted on arrival."""
         self.time_queued = 0.0
+        """Time of all waits that have ended."""
         self.time_processing = 0.0
+        """Time from start to finish, of all operations that have finished."""
 
     def pass_by(self) -> None:
         """Count an operation that neither waits nor takes time."""
@@ -97,10 +125,13 @@ class TicketHolder:
     def __init__(self, size: int, *, max_queue_depth: int = UNLIMITED) -> None:
         self.size = size
         self.max_queue_depth = max_queue_depth
+        """Operations that may wait at a time; those at work are not among them."""
         self.out = 0
+        """Tickets that are handed out; more than `size` after the pool shrank."""
         self.peak = 0
-        """The most tickets that were out at a time since `reset_peak`."""
+        """The most tickets that were out at a time since `reset_peak`. Throughput probing reads it."""
         self._queue: deque[Ticket] = deque()
+        """Those who wait, in the order of arrival."""
         self._normal = QueueStats()
         self._exempt = QueueStats()
 
@@ -109,7 +140,7 @@ class TicketHolder:
 
     @property
     def available(self) -> int:
-        """How many tickets are left; below zero while a pool that shrank waits for some to come back."""
+        """Tickets that are left; below zero while a pool that shrank waits for some to come back."""
         return self.size - self.out
 
     @property
@@ -118,12 +149,12 @@ class TicketHolder:
 
     @property
     def finished(self) -> int:
-        """How many operations have given their ticket back."""
+        """Operations that have given their ticket back."""
         return self._normal.finished
 
     @property
     def moved(self) -> int:
-        """How often a ticket was handed out or given back."""
+        """Times that a ticket was handed out or given back."""
         return self._normal.started + self._normal.finished
 
     def pass_by(self) -> None:
@@ -138,9 +169,6 @@ class TicketHolder:
         self._normal.pass_by()
         return True
 
-    def _stats_of(self, ticket: Ticket) -> QueueStats:
-        return self._normal if ticket.priority is Priority.NORMAL else self._exempt
-
     def acquire(self, now: float, priority: Priority = Priority.NORMAL) -> Ticket:
         """Hand a ticket out, or queue for one. Raises `Overflow`."""
         ticket = Ticket(priority, now)
@@ -153,7 +181,7 @@ class TicketHolder:
         else:
             self._normal.added_to_queue += 1
             self._queue.append(ticket)
-        self._stats_of(ticket).new_admissions += 1
+        (self._normal if ticket.priority is Priority.NORMAL else self._exempt).new_admissions += 1
         return ticket
 
     def take(self) -> bool:
@@ -212,6 +240,7 @@ class TicketHolder:
         }
 
     def _serve(self, now: float) -> Sequence[Ticket]:
+        """Hand free tickets to those who wait longest, so that none is free while somebody waits."""
         if not self._queue or self.available <= 0:
             return ()
         served: list[Ticket] = []

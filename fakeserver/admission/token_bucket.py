@@ -1,4 +1,4 @@
-"""The token bucket that nothing refills: what it holds is computed when somebody asks (`RateLimiter`)."""
+"""The token bucket that nothing refills: its balance is computed at each request (`RateLimiter`)."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ class TokenBucket:
         balance = self.balance(now)
         if balance < 1:
             return False
+        # The zero time is set anew and not moved on: what accrued beyond the burst is lost.
         self._zero = now - (balance - 1) / self._rate
         return True
 
@@ -54,12 +55,17 @@ class TokenBucket:
         self._zero = now - (self.balance(now) - 1) / self._rate
         return max(self._zero, now)
 
+    def fill(self, now: float) -> None:
+        """Hold as many tokens as it may."""
+        self._zero = now - self._burst / self._rate
+
     def give_back(self) -> None:
         """Put back a token that was taken or borrowed."""
         self._zero -= 1 / self._rate
 
     def reconfigure(self, now: float, *, rate: float, burst: float) -> None:
         """Change rate and burst. What it held stays, up to the new burst; a debt is forgiven."""
+        # A server computes the new zero time from the tokens available, which are never below zero.
         kept = min(self.available(now), burst)
         self._rate = rate
         self._burst = burst

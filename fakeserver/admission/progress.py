@@ -1,0 +1,76 @@
+"""The progress of one request through admission control: its tickets, its waits, and how long they took."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from fakeserver.admission.controls import AdmissionControl
+    from fakeserver.admission.invocations import TicketPool
+    from fakeserver.admission.rate_limiter import Reserved
+    from fakeserver.admission.tickets import Priority, Ticket
+
+
+ADMITTED: Final = "admitted"
+QUEUED: Final = "queued"
+REJECTED: Final = "rejected"
+
+REQUEST_RATE: Final = "requestRateLimiter"
+CONNECTION_RATE: Final = "connectionRateLimiter"
+INGRESS_TICKETS: Final = "ingressTickets"
+FLOW_CONTROL: Final = "flowControl"
+EXECUTION_TICKETS: Final = "executionTickets"
+
+
+class Progress:
+    """How far one request has come. Class attributes hold until a stage sets another value.
+
+    Instants are seconds of the node's clock, sums of waiting are seconds.
+    """
+
+    control: AdmissionControl | None = None
+    """The control of the shard's primary, for what a mongos passes on; None for the node's own."""
+    verdict: str = ADMITTED
+    """The decision so far: `admitted`, `queued` or `rejected`."""
+    queue: str = ""
+    """The mechanism that queued or rejected the request."""
+    priority: Priority | None = None
+    """The urgency of the request, once somebody has decided it; a rule may decide it."""
+
+    reservation: Reserved | None = None
+    """The token on credit, from the rate limiter until it has matured."""
+    queued_since: float | None = None
+    """The beginning of the wait for that token."""
+
+    ingress_since: float | None = None
+    """The instant of the ingress ticket, where there was no wait for it."""
+    ingress_ticket: Ticket | None = None
+    ingress_admissions: int = 0
+    ingress_queued: float = 0.0
+
+    throttled_since: float | None = None
+    """The instant from which flow control holds the request back."""
+    flow_acquired: int = 0
+    flow_waits: int = 0
+    flow_queued: float = 0.0
+
+    pool: TicketPool = "read"
+    """The pool that `execution_ticket` is of."""
+    execution_ticket: Ticket | None = None
+    execution_admissions: int = 0
+    execution_queued: float = 0.0
+    done_at: float | None = None
+    """The instant at which the service-time model has the command done."""
+
+    @property
+    def waits_for(self) -> str:
+        """The mechanism that it waits for, "" for none."""
+        if self.queued_since is not None:
+            return REQUEST_RATE
+        for name, ticket in (
+            (INGRESS_TICKETS, self.ingress_ticket),
+            (EXECUTION_TICKETS, self.execution_ticket),
+        ):
+            if ticket is not None and ticket.started is None:
+                return name
+        return FLOW_CONTROL if self.throttled_since is not None else ""
