@@ -1,0 +1,442 @@
+"""One client's connection: bytes in, requests through the pipeline, bytes out.
+
+A server reads each connection on a thread of its own, one request after the other. Here one event loop serves
+all of them, so what would be a thread's position in its loop is kept as state:
+
+    idle    the receive buffer holds no whole message
+    busy    the buffer is left alone, because a request of this connection
+              - is paused in the pipeline, for an instant or a bell (`_waiting`, `_pause`),
+              - gave way to others in the middle of its run (`_waiting`, `_worker`),
+              - has run, and a fail point holds its reply back (`_pause`),
+              - is the next one of an exhaust stream, whose last reply has just been sent,
+            or because the connection has had its turn, and more requests have arrived (`_deferred`)
+    closed  for good
+
+The hot path is synchronous: a request that need not wait is answered inside `data_received`, without a task.
+Requests behind a busy one stay in the buffer. The connection is read on up to a bound all the same, since it
+is the only way to notice that the client has left: from there TCP's own flow control holds the client back.
+
+An exhaust stream is one message of the client and many requests: each successful reply carries moreToCome and
+is followed by a request that nobody sent, which passes all stages anew, limiter and fail points included. It
+answers the reply before it (`OP_MSG: exhaustAllowed`).
+
+`close` sends what was written first, `abort` does not. Both give up the request that is under way: one that
+is paused leaves its stages and returns its tickets and tokens, one that gave way ends with ClientDisconnect
+where it stands. A client that shut down its sending side after unacknowledged writes is the exception: what
+it sent is executed before the connection ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from bson.errors import BSONError
+
+from fakeserver.deployment.establishment import Establishment
+from fakeserver.deployment.events import ConnectionAccepted, ConnectionClosed
+from fakeserver.errors import CommandError
+from fakeserver.request.context import LEGACY, RequestContext, unsendable
+from fakeserver.request.pipeline import RESPOND, Disconnect, Silence
+from fakeserver.settings.failpoints import (
+    DELAY_OR_FAIL_SEND,
+    DO_NOT_SET_MORE_TO_COME,
+    FROM_LOAD_BALANCER_PORT,
+)
+from fakeserver.waiting.interrupts import Worker
+from fakeserver.waiting.pause import Await, Delay, Pause
+from mongowire.codes import Category, ErrorCode, is_in
+from mongowire.connection import Signal, WireConnection
+from mongowire.errors import LocalProtocolError, RemoteProtocolError
+from mongowire.messages import CHECKSUM_PRESENT, EXHAUST_ALLOWED, OpCode, OpMsg
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fakeserver.access.connection_state import ConnectionState
+    from fakeserver.deployment.node import Node
+    from fakeserver.request.pipeline import Action
+    from mongowire.connection import Envelope
+
+_REQUESTS: Final = frozenset(
+    {
+        *(OpCode.MSG, OpCode.QUERY, OpCode.GET_MORE, OpCode.INSERT, OpCode.UPDATE, OpCode.DELETE),
+        OpCode.KILL_CURSORS,
+    }
+)
+_LEFT: Final = "peer"
+_READ_AHEAD_BYTES: Final = 1 << 20
+"""The bytes that are read behind a request that is under way, before reading stops."""
+
+
+class Connection(asyncio.Protocol):
+    """The protocol of one accepted connection."""
+
+    def __init__(self, node: Node, *, balanced: bool = False) -> None:
+        self.node = node
+        self._balanced = balanced
+        self.wire = WireConnection(patient=True)
+        self.transport: asyncio.Transport
+        self.state: ConnectionState
+        self._busy = False
+        """Requests that arrive stay in the receive buffer."""
+        self._now = 0.0
+        """The instant of the request's arrival, or of its last continuation."""
+        self._turns = node.cluster.turns
+        self._waiting: RequestContext | None = None
+        """The request that is paused or has given way."""
+        self._worker: Worker | None = None
+        """The stack on which that request gave way, None for one that is paused."""
+        self._deferred = False
+        """The connection has had its turn, and stands in the queue for the next one."""
+        self._leaving = False
+        """The client has shut down its side and expects no reply; what it sent is still executed."""
+        self._pause: Pause | None = None
+        """The wait of the paused request, or of the reply that a fail point delays."""
+        self._next: RequestContext | None = None
+        """The request that an exhaust stream runs next."""
+        self._writable = True
+        """The transport takes more bytes; while it does not, no request is begun."""
+        self._reading = True
+        """The transport delivers bytes."""
+        self._unread = 0
+        """The bytes that arrived while the connection was busy."""
+        self._closed = False
+        self._establishment = Establishment(node, node.gate, self.go_on)
+        self._due: Callable[[], None] | None = None
+        """The continuation whose time came while the node was silent."""
+        self.held: Callable[[], None] | None = None
+        """The work of a TLS layer in front of this, put off while the node is silent."""
+
+    # What asyncio calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        peer = transport.get_extra_info("peername")
+        self.state = self.node.admit(self, f"{peer[0]}:{peer[1]}" if peer else "anonymous")
+        self.state.balanced = self._balanced or self.node.fail_points.is_on(FROM_LOAD_BALANCER_PORT)
+        self.node.record(ConnectionAccepted(self.state.id, self.state.peer))
+        if self.node.refuses:
+            # The socket was accepted before the listener closed; asyncio reports it only now.
+            self.abort("the server stops")
+            return
+        refusal = self._establishment.begin(self.state.peer, self.state.id)
+        if refusal is not None:
+            self.close(refusal)
+
+    @property
+    def listens(self) -> bool:
+        """Whether what the client sends is looked at: the node answers, and the connection is established."""
+        return self.node.ready and not self._establishment.waits
+
+    def secured(self, certificate_subject: str | None) -> None:
+        """Take note that TLS is in place, and of the subject of the client's certificate."""
+        self.state.secure = True
+        self.node.counters.completed("TLSHandshake", self.node.clock.now() - self.state.accepted)
+        self.state.certificate_subject = certificate_subject
+
+    def data_received(self, data: bytes) -> None:
+        if self._closed:
+            return
+        self.node.counters.bytes_in += len(data)
+        self.wire.receive_data(data)
+        self.serve()
+        if self._busy or not self.listens:
+            # Not at once: only while it reads does the transport notice that the client has left.
+            self._unread += len(data)
+            if self._unread > _READ_AHEAD_BYTES:
+                self._set_reading(on=False)
+
+    def eof_received(self) -> bool | None:
+        # A client that wants no replies may leave once it has sent its writes; a server executes them. One
+        # that waits for a reply has given up, and its request is interrupted (`ClientDisconnect`).
+        self._leaving = self._deferred or (
+            self._waiting is not None and self._worker is not None and self._waiting.response.silent
+        )
+        return self._leaving
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        self._abandon(_LEFT)
+        self.node.forget(self)
+
+    def pause_writing(self) -> None:
+        self._writable = False
+        self._set_reading(on=False)
+
+    def resume_writing(self) -> None:
+        self._writable = True
+        self._set_reading(on=True)
+        self.serve()
+
+    # The loop over requests.
+
+    def serve(self) -> None:
+        """Run the requests that have arrived, until one must wait or the client must read first."""
+        until = math.inf
+        while not self._busy and self._writable and not self._closed and self.listens:
+            if self._next is not None:
+                request, self._next = self._next, None
+                self._run(request)
+                continue
+            if self.wire.idle:
+                return
+            if self._now >= until:
+                # Many small requests take as long as a large one: other connections must have their turn.
+                self._busy = self._deferred = True
+                self._turns.enqueue(self._take_turn)
+                return
+            if self.node.auth:
+                # Strangers may send small messages only, and each command may authenticate the client.
+                self.wire.max_message_size = self.state.identity.largest_message(self.node.parameters)
+            try:
+                envelope = self.wire.next_message()
+            except RemoteProtocolError as error:
+                self.node.log_protocol_error(self.state, str(error))
+                self.close(str(error))
+                return
+            if isinstance(envelope, Signal):
+                return
+            self._start(envelope)
+            until = min(until, self._now + self.node.parameters.yield_period)
+
+    def _take_turn(self) -> None:
+        self._busy = self._deferred = False
+        self._catch_up()
+
+    def _start(self, envelope: Envelope) -> None:
+        node = self.node
+        node.counters.requests += 1
+        if envelope.op_code not in _REQUESTS:
+            # A server drops such a message without a reply, and the connection lives on.
+            node.log_protocol_error(self.state, f"unknown operation code {envelope.op_code}")
+            return
+        self._run(RequestContext(node, self.state, envelope, node.clock.now()))
+
+    def _run(self, request: RequestContext) -> None:
+        self._now = request.arrived
+        self._follow(request, self._turns.run(self.node.pipeline.run, request, request.arrived))
+
+    def _follow(self, request: RequestContext, action: Action | Worker) -> None:
+        if isinstance(action, Await | Delay):
+            self._busy = True
+            self._waiting = request
+            request.record_wait()
+            self._pause = Pause(self.node, self.resume, action)
+            return
+        if isinstance(action, Worker):
+            self._busy = True
+            self._waiting, self._worker = request, action
+            self._turns.enqueue(self.resume)
+            return
+        # The context refers to the request: a cycle that would be left to the garbage collector.
+        request.execution.context = None
+        if action is RESPOND:
+            if self.node.fail_points.active:
+                self._send(request)
+            else:
+                self._finish(request)
+        elif isinstance(action, Disconnect):
+            request.record_end(self._now, "disconnect")
+            self.close(action.reason)
+        elif isinstance(action, Silence):
+            request.record_end(self._now, "silence")
+
+    def resume(self) -> None:
+        """Go on with the request that waited; then with those behind it."""
+        request = self._waiting
+        if request is None:
+            return
+        if not self.node.ready:
+            # A stopped process runs nothing, whatever time it is.
+            self._due = self.resume
+            return
+        worker, self._worker = self._worker, None
+        self._waiting = self._pause = None
+        self._busy = False
+        now = self._now = self.node.clock.now()
+        if worker is not None:
+            self._follow(request, self._turns.resume(worker, now))
+        else:
+            self._follow(request, self._turns.run(self.node.pipeline.resume, request, now))
+        self._catch_up()
+
+    def go_on(self) -> None:
+        """Deal with what came while the node was silent, or the connection not yet established."""
+        held, self.held = self.held, None
+        if held is not None:
+            held()
+        due, self._due = self._due, None
+        if due is not None:
+            due()
+        self._catch_up()
+
+    @property
+    def waiting(self) -> RequestContext | None:
+        """The request that waits, if one does."""
+        return self._waiting
+
+    def interrupt(self, request: RequestContext, error: CommandError) -> None:
+        """End a request with an error; one that waits no more is left alone."""
+        if request is not self._waiting:
+            return
+        if self._worker is not None:
+            # It stands in the middle of its run, and ends when it is its turn again.
+            request.interrupt(error)
+            return
+        if self._pause is not None:
+            self._pause.cancel()
+        self._waiting = self._pause = None
+        self._busy = False
+        self._now = self.node.clock.now()
+        # The handler that waits is not entered again, so nobody else would abort its transaction.
+        context = request.execution.context
+        if context is not None and context.transaction is not None and request.has_autocommit:
+            self.node.transactions.abort(context.transaction)
+        self._follow(request, self.node.pipeline.interrupt(request, error))
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        if not self._busy:
+            self._unread = 0
+            self._set_reading(on=self._writable)
+            self.serve()
+            if self._leaving and not self._busy:
+                self.close(_LEFT)
+
+    # Replies.
+
+    def _send(self, request: RequestContext) -> None:
+        """Answer, unless a fail point delays the reply or loses it."""
+        fail_points = self.node.fail_points
+        fault = fail_points.send_fault(self.state.app_name)
+        if fault is None:
+            self._finish(request)
+            return
+        request.record_hit(DELAY_OR_FAIL_SEND, "close" if fault.fails else "block")
+        if fault.fails:
+            request.record_end(self._now, "disconnect")
+            self.close(f"{DELAY_OR_FAIL_SEND} loses a reply")
+            return
+        self._busy = True
+        send = partial(self._send_late, request)
+        self._pause = Pause(self.node, send, Await(until=self._now + fault.delay))
+
+    def _send_late(self, request: RequestContext) -> None:
+        if self._closed:
+            return
+        if not self.node.ready:
+            self._due = partial(self._send_late, request)
+            return
+        self._pause = None
+        self._busy = False
+        self._now = self.node.clock.now()
+        self._finish(request)
+        self._catch_up()
+
+    def _finish(self, request: RequestContext) -> None:
+        if request.response.encoded is not None:
+            self._turn_away(request, request.response.encoded)
+            return
+        failure = request.response.failure
+        code = None if failure is None else int(failure.code)
+        outcome: str | int = "ok" if code is None else code
+        if code is not None and is_in(code, Category.CLOSE_CONNECTION):
+            # Codes by which a server ends a connection, and which no reply carries.
+            request.record_end(self._now, outcome)
+            self.close(f"error {code} closes the connection")
+        elif not request.response.silent:
+            self._reply(request, outcome)
+        else:
+            request.record_end(self._now, outcome)
+            if code is not None and is_in(code, Category.NOT_PRIMARY):
+                # Nothing else could tell the client that its unacknowledged writes go to the wrong member.
+                self.close("not primary, and the client waits for no reply")
+
+    def _turn_away(self, request: RequestContext, reply: bytes) -> None:
+        """Send a reply that was built beforehand: under overload a rejection must cost next to nothing."""
+        failure, envelope = request.response.failure, request.envelope
+        outcome = "ok" if failure is None else int(failure.code)
+        if request.response.silent:
+            request.record_end(self._now, outcome)
+            return
+        if envelope.op_code in LEGACY or envelope.compressor is not None or request.flags & CHECKSUM_PRESENT:
+            self._reply(request, outcome)
+            return
+        request_id = self.node.next_request_id()
+        data = self.wire.send(OpMsg(reply), request_id=request_id, response_to=request.response_to)
+        request.record_end(self._now, outcome, data)
+        self.transport.write(data)
+        self.node.counters.bytes_out += len(data)
+
+    def _reply(self, request: RequestContext, outcome: str | int) -> None:
+        following = request.continuation() if request.flags & EXHAUST_ALLOWED else None
+        request_id = self.node.next_request_id()
+        more_to_come = following is not None and not self.node.fail_points.is_on(DO_NOT_SET_MORE_TO_COME)
+        try:
+            data = request.reply_message(self.wire, request_id, more_to_come=more_to_come)
+        except (BSONError, CommandError, LocalProtocolError, OverflowError, TypeError, ValueError) as error:
+            # A command that ran, and whose reply is too large or no BSON: the client hears of an error.
+            following = None
+            request.response.failure = unsendable(error)
+            data = request.reply_message(self.wire, request_id, more_to_come=False)
+        request.record_end(self._now, outcome, data)
+        self.transport.write(data)
+        self.node.counters.bytes_out += len(data)
+        if following is not None:
+            self._stream(request, following)
+
+    def _stream(self, request: RequestContext, following: dict[str, Any]) -> None:
+        """Run an exhaust stream's next request, not at once: other connections must have their turn."""
+        self._busy = True
+        response_to = self.node.last_request_id
+
+        def go_on() -> None:
+            self._busy = False
+            if not self._closed:
+                now = self.node.clock.now()
+                self._next = request.next_iteration(following, response_to=response_to, now=now)
+                self._catch_up()
+
+        asyncio.get_running_loop().call_soon(go_on)
+
+    # The end.
+
+    def close(self, reason: str) -> None:
+        """Close, once what was written has been sent."""
+        if not self._closed:
+            self._abandon(reason)
+            self.transport.close()
+
+    def abort(self, reason: str) -> None:
+        """Close at once, unsent replies and all."""
+        self._abandon(reason)
+        self.transport.abort()
+
+    def _abandon(self, reason: str) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._establishment.give_up(client_left=reason == _LEFT)
+        if self._pause is not None:
+            self._pause.cancel()
+        if self._worker is not None:
+            worker, self._worker = self._worker, None
+            message = "operation was interrupted because a client disconnected"
+            self._turns.end(worker, CommandError(ErrorCode.CLIENT_DISCONNECT, message))
+        if self._waiting is not None and self._waiting.paused is not None:
+            self.node.pipeline.abandon(self._waiting)
+            self._waiting.record_abandonment()
+        self._waiting = self._pause = self._next = self._due = None
+        self.node.record(ConnectionClosed(self.state.id, reason))
+
+    def _set_reading(self, *, on: bool) -> None:
+        if on is self._reading or self._closed:
+            return
+        self._reading = on
+        if on:
+            self.transport.resume_reading()
+        else:
+            self.transport.pause_reading()

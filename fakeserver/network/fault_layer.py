@@ -1,0 +1,293 @@
+"""The layers that perform faults of bytes, between a connection and its network: what they share.
+
+    socket -- FirstLayer -- [TLS] -- MessageLayer -- Connection
+
+The first layer stands in front of connections that are accepted while there are faults; it knows bytes alone,
+and the phases accept and tlsHello. The message layer knows requests and replies, in plain text, and is put in
+front of an open connection when the first fault is added, and taken away when it has nothing more to do. A
+connection without faults has none of them, and pays nothing.
+
+Requests are passed on when they are whole; what is sent goes through a queue of steps as soon as one of them
+has to wait.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from fakeserver.deployment.events import FaultHit
+from fakeserver.deployment.server import Server
+from fakeserver.network.fault_registry import Place
+from fakeserver.network.fault_steps import End, Pace, Send, Wait, end_of, wait_of
+from fakeserver.network.transport import ProtocolAbove, TransportAbove
+from fakeserver.waiting.pause import Await, Pause
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from fakeserver.access.connection_state import ConnectionState
+    from fakeserver.deployment.events import Event
+    from fakeserver.network.fault_registry import FaultRegistry, Hit
+    from fakeserver.network.fault_steps import Step
+    from fakeserver.network.faults import Phase
+
+_NO_PACE: Final = Pace()
+_AT_ONCE: Final = struct.pack("ii", 1, 0)
+_MOST_WAITING: Final = 64
+_CUT: Final = "a fault closes the connection"
+_RESET: Final = "a fault resets the connection"
+
+
+class RecordingServer(Server, Protocol):
+    """A server that keeps a journal."""
+
+    def record(self, event: Event) -> None:
+        """Enter an event in the journal."""
+
+
+class Connected(Protocol):
+    """A connection behind a layer."""
+
+    state: ConnectionState
+    transport: asyncio.Transport
+
+    @property
+    def node(self) -> RecordingServer:
+        """The server."""
+
+    def close(self, reason: str) -> None:
+        """Close the connection when what was written has been sent."""
+
+    def abort(self, reason: str) -> None:
+        """Close the connection at once."""
+
+
+class Layer(ProtocolAbove):
+    """What both layers do: hold bytes back, send in steps, end a connection."""
+
+    def __init__(self, behind: asyncio.Protocol, connection: Connected, registry: FaultRegistry) -> None:
+        super().__init__(behind)
+        self.connection = connection
+        self._registry = registry
+        self._below: asyncio.Transport
+        self._steps: deque[Iterator[Step]] = deque()
+        """What is still to be sent."""
+        self._full = False
+        """So many replies wait to be sent that no request is begun."""
+        self._sending: Pause | None = None
+        """The wait of a step."""
+        self._due = 0.0
+        """The instant of the last step; those behind it are counted from there."""
+        self._holding: Pause | None = None
+        """The wait in which nothing of the client is passed on."""
+        self._eof = False
+        """The client has shut down its side while its bytes were held."""
+        self._silent = False
+        """Nothing is sent any more, and nothing is passed on."""
+        self._ended = False
+        self._pace = _NO_PACE
+        """That of everything that is sent."""
+        self._left: int | None = None
+        """The bytes that are sent before the connection is closed."""
+
+    @property
+    def _node(self) -> RecordingServer:
+        return self.connection.node
+
+    def mend(self) -> None:
+        """Forget what faults have left for the rest of the connection; one that is silent is reset."""
+        self._pace, self._left = _NO_PACE, None
+        if self._silent:
+            self.end(End.RESET)
+
+    # What goes to the client.
+
+    def send(self, data: bytes) -> None:
+        """Send what the connection has written."""
+        if self._silent or self._ended:
+            return
+        if self._steps or self._left is not None or self._pace != _NO_PACE:
+            self._enqueue(self._pace.steps(data))
+        else:
+            self._below.write(data)
+
+    def _enqueue(self, steps: Iterable[Step]) -> None:
+        self._steps.append(iter(steps))
+        if len(self._steps) > _MOST_WAITING and not self._full:
+            self._full = True
+            self.behind.pause_writing()
+        if self._sending is None:
+            self._due = self._node.clock.now()
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Perform the steps, until one has to wait."""
+        self._sending = None
+        while self._steps and self._sending is None and not self._ended:
+            step = next(self._steps[0], None)
+            if step is None:
+                self._steps.popleft()
+            elif isinstance(step, Send):
+                self._write(step.data)
+            elif isinstance(step, Wait):
+                self._due += step.seconds
+                self._sending = Pause(self._node, self._go_on, Await(until=self._due))
+            else:
+                self.end(step)
+        if not self._steps:
+            self._has_sent()
+
+    def _write(self, data: bytes) -> None:
+        if self._left is not None:
+            data = data[: self._left]
+            self._left -= len(data)
+        if data and not self._below.is_closing():
+            self._below.write(data)
+        if self._left == 0:
+            self.end(End.CLOSE)
+
+    def _has_sent(self) -> None:
+        """All steps have been performed."""
+        if self._full:
+            self._full = False
+            self.behind.resume_writing()
+
+    def close(self) -> None:
+        """Close, once everything has been sent."""
+        if self._silent and not self._ended:
+            return
+        if self._steps and not self._ended:
+            self._enqueue([End.CLOSE])
+        else:
+            self._below.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._stop()
+        self._below.abort()
+
+    def end(self, end: End) -> None:
+        """End the connection in one of the ways of faults."""
+        if end is End.SILENCE:
+            self._silent = True
+            self._steps.clear()
+            return
+        self._stop()
+        if end is End.RESET:
+            _reset_at_close(self._below)
+            self.connection.abort(_RESET)
+            self._below.abort()
+        else:
+            self.connection.close(_CUT)
+            self._below.close()
+
+    def _stop(self) -> None:
+        self._ended = True
+        self._steps.clear()
+        for pause in (self._sending, self._holding):
+            if pause is not None:
+                pause.cancel()
+
+    # What comes from the client.
+
+    def data_received(self, data: bytes) -> None:
+        if self._silent or self._ended:
+            return
+        self._receive(data)
+        if self._holding is None:
+            self._advance()
+
+    def _is_held(self) -> bool:
+        return self._holding is not None
+
+    def _is_stopped(self) -> bool:
+        """Whether nothing of the client may be passed on now, or ever again."""
+        return self._is_held() or self._silent or self._ended
+
+    def _receive(self, data: bytes) -> None:
+        raise NotImplementedError
+
+    def _advance(self) -> None:
+        raise NotImplementedError
+
+    def _hold(self, seconds: float, then: Callable[[], None]) -> None:
+        """Pass nothing on for some seconds."""
+
+        def release() -> None:
+            self._holding = None
+            then()
+            if not self._is_stopped():
+                self._advance()
+            if self._eof and not self._is_held() and not self.behind.eof_received():
+                self._below.close()
+
+        until = self._node.clock.now() + seconds
+        self._holding = Pause(self._node, release, Await(until=until))
+
+    def eof_received(self) -> bool | None:
+        if self._holding is not None:
+            self._eof = True
+            return True
+        return self.behind.eof_received()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop()
+        super().connection_lost(exc)
+
+    # Faults.
+
+    def _fires(self, phase: Phase, **seen: Any) -> list[Hit]:
+        """Return the faults that fire at a phase, and enter them in the journal."""
+        registry = self._registry
+        if phase not in registry.phases:
+            return []
+        state, node = self.connection.state, self._node
+        hits = registry.fires(phase, Place(node, state.id, state.app_name, **seen), node.clock.now())
+        for hit in hits:
+            node.record(FaultHit(hit.fault.id, state.id, phase.value, hit.fault.effect))
+        return hits
+
+    def _act(self, hits: Sequence[Hit]) -> None:
+        """Delay what comes from the client, then end the connection if a fault says so."""
+        seconds = sum(wait_of(hit.effects, self._registry) for hit in hits)
+        ends = [end for hit in hits if (end := end_of(hit.effects)) and not hit.effects.cut]
+
+        def then() -> None:
+            if ends:
+                self.end(ends[0])
+
+        if seconds:
+            self._hold(seconds, then)
+        else:
+            then()
+
+
+class FaultTransport(TransportAbove):
+    """The transport of a connection, or of TLS, behind a layer."""
+
+    def __init__(self, below: asyncio.Transport, layer: Layer) -> None:
+        super().__init__(below, layer)
+        self.layer = layer
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Send data, as the layer's faults have it."""
+        self.layer.send(bytes(data))
+
+    def close(self) -> None:
+        """Close, as the layer's faults have it."""
+        self.layer.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self.layer.abort()
+
+
+def _reset_at_close(transport: asyncio.Transport) -> None:
+    """Have TCP reset a connection: a socket that is closed says an orderly end otherwise."""
+    sock = transport.get_extra_info("socket")
+    if sock is not None and not transport.is_closing():
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)

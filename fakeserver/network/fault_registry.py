@@ -1,0 +1,214 @@
+"""The faults of bytes of one deployment: which of them fire, decided without waiting.
+
+A layer asks at each phase that its connection reaches. Faults are asked in the order in which they were
+added, and all that fire act together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fakeserver.control.errors import ControlError, unknown
+from fakeserver.deployment.replication import Role
+from fakeserver.network.faults import Fault, Phase, parse_fault
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from fakeserver.deployment.server import Server
+    from fakeserver.network.faults import Effects
+    from mongowire.ports import Rng
+
+
+class Hit(NamedTuple):
+    """A fault that fires; `offset` is the byte of the reply at which it acts."""
+
+    fault: Fault
+    offset: int = 0
+
+    @property
+    def effects(self) -> Effects:
+        """Its effects."""
+        return self.fault.effects
+
+
+class Place(NamedTuple):
+    """The connection, and the message on it, that a fault may fire on.
+
+    `command` is None where it is not known yet. `bytes_seen` are the bytes of a body that were there before,
+    and those that are there now; `named_at` are those that it took to know the command.
+    """
+
+    node: Server
+    connection: int
+    app_name: str = ""
+    command: str | None = None
+    bytes_seen: tuple[int, int] = (-1, 0)
+    named_at: int = 0
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A fault, and what has become of it: how often its filters matched, and how often it fired."""
+
+    fault: Fault
+    added: float
+    seen: int = 0
+    hits: int = 0
+
+    def is_over(self, now: float) -> bool:
+        fault = self.fault
+        spent = fault.times is not None and self.hits >= fault.times
+        return spent or (fault.seconds is not None and now >= self.added + fault.seconds)
+
+
+class FaultRegistry:
+    """The faults of a deployment, by id. `rng` decides for those with a probability, by the fault's id."""
+
+    def __init__(self, rng: Rng) -> None:
+        self._rng = rng
+        self._dice = rng.spawn("bytes")
+        """The random numbers of garbage and jitter."""
+        self._entries: dict[str, _Entry] = {}
+        self._rngs: dict[str, Rng] = {}
+        self._added = 0
+        self.phases: frozenset[Phase] = frozenset()
+        """The phases at which some fault may act."""
+
+    def __repr__(self) -> str:
+        return f"<FaultRegistry of {', '.join(self._entries) or 'nothing'}>"
+
+    @property
+    def active(self) -> bool:
+        """Whether there is any fault that may fire."""
+        return bool(self.phases)
+
+    def add(
+        self, document: Mapping[str, Any], *, now: float, nodes: Collection[str], commands: Collection[str]
+    ) -> Fault:
+        """Add a fault, and return it. Raises `ControlError`, also for a name that is taken."""
+        number = self._added + 1
+        while f"fault{number}" in self._entries:
+            number += 1
+        fault = parse_fault(document, default_id=f"fault{number}", nodes=nodes, commands=commands)
+        if fault.id in self._entries:
+            raise ControlError(
+                f"there is a fault {fault.id!r}; remove it, or choose another name", path=("name",)
+            )
+        self._added = number if "name" not in document else self._added
+        self._entries[fault.id] = _Entry(fault, now)
+        self._rngs[fault.id] = self._rng.spawn(fault.id)
+        self._settle(now)
+        return fault
+
+    def remove(self, fault_id: str) -> Fault:
+        """Remove a fault, and return it. Raises `ControlError`."""
+        entry = self._entries.pop(fault_id, None)
+        if entry is None:
+            if not self._entries:
+                raise ControlError(f"there is no fault {fault_id!r}, and no other")
+            raise unknown("fault", fault_id, self._entries)
+        self.phases = frozenset(each.fault.phase for each in self._entries.values())
+        return entry.fault
+
+    def clear(self) -> None:
+        """Remove every fault, and number the next ones from 1."""
+        self.restore((), 0.0)
+
+    def restore(self, faults: Sequence[Fault], now: float) -> None:
+        """Have these faults and no others, as if they were added just now."""
+        self._entries = {fault.id: _Entry(fault, now) for fault in faults}
+        self._rngs = {fault.id: self._rng.spawn(fault.id) for fault in faults}
+        self._dice = self._rng.spawn("bytes")
+        self._added = 0
+        self._settle(now)
+
+    def kept(self) -> tuple[Fault, ...]:
+        """Return the faults, as `restore` takes them."""
+        return tuple(entry.fault for entry in self._entries.values())
+
+    def documents(self, now: float) -> list[dict[str, Any]]:
+        """Return the faults as they were given, each with its id and how often it fired."""
+        return [
+            {
+                "id": entry.fault.id,
+                **entry.fault.document,
+                "hits": entry.hits,
+                "over": entry.is_over(now),
+            }
+            for entry in self._entries.values()
+        ]
+
+    def fires(self, phase: Phase, place: Place, now: float) -> list[Hit]:
+        """Return the faults that fire at a phase, and count them."""
+        if phase not in self.phases:
+            return []
+        hits = [
+            Hit(entry.fault, entry.fault.byte if phase is Phase.REPLY else 0)
+            for entry in self._entries.values()
+            if entry.fault.phase is phase and self._fires(entry, place, now)
+        ]
+        if any(entry.is_over(now) for entry in self._entries.values()):
+            self._settle(now)
+        return hits
+
+    def random_bytes(self, count: int) -> bytes:
+        """Return random bytes for garbage."""
+        return self._dice.randbytes(count)
+
+    def random(self) -> float:
+        """Return a random number for jitter."""
+        return self._dice.random()
+
+    def _fires(self, entry: _Entry, place: Place, now: float) -> bool:
+        fault = entry.fault
+        if entry.is_over(now) or not _is_meant(fault, place):
+            return False
+        entry.seen += 1
+        if fault.nth is not None and entry.seen != fault.nth:
+            return False
+        if fault.every is not None and entry.seen % fault.every:
+            return False
+        if fault.probability < 1 and self._rngs[fault.id].random() >= fault.probability:
+            return False
+        entry.hits += 1
+        return True
+
+    def _settle(self, now: float) -> None:
+        self.phases = frozenset(
+            entry.fault.phase for entry in self._entries.values() if not entry.is_over(now)
+        )
+
+
+def _is_meant(fault: Fault, place: Place) -> bool:
+    if fault.connection not in {None, place.connection}:
+        return False
+    if fault.app_name not in {None, place.app_name}:
+        return False
+    if fault.commands and (place.command is None or place.command not in fault.commands):
+        return False
+    if not _has_reached(fault, place):
+        return False
+    return fault.node is None or _is_named(place.node, fault.node)
+
+
+def _has_reached(fault: Fault, place: Place) -> bool:
+    """Whether a message has just come to the fault's byte; a reply shorter than that never does."""
+    before, there = place.bytes_seen
+    if fault.phase is Phase.REPLY:
+        return fault.byte <= there
+    if fault.phase is not Phase.REQUEST_BODY:
+        return True
+    at = max(fault.byte, place.named_at) if fault.commands else fault.byte
+    return before < at <= there
+
+
+def _is_named(node: Server, word: str) -> bool:
+    if word == "primary":
+        return node.is_primary and not node.is_mongos
+    if word == "secondary":
+        return node.role is Role.SECONDARY
+    if word == "mongos":
+        return node.is_mongos
+    return word in {node.name, node.address}
