@@ -1,0 +1,158 @@
+"""The samples of flow control: the set's lag, looked at once in a period."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from fakeserver.admission.flow_control import FlowSamples, LagSample
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fakeserver.deployment.server import Server
+    from fakeserver.storage.oplog import OpTime
+    from mongowire.ports import Clock
+
+_PERIOD: Final = 1.0
+"""`flowControlPollIntervalMs`, in seconds."""
+
+
+class FlowMonitor:
+    """Fills up the tickets of one member's flow control, second by second (`Flow Control`).
+
+    No timer runs. Everything that the monitor looks at (the oplog, a member's position, the primary, a
+    parameter) is changed by code that lets it catch up first, so that each period sees the state that it had.
+    """
+
+    def __init__(self, node: Server) -> None:
+        self._node = node
+        self._began = node.started_at
+        self._periods = 0
+        """The number of periods that have begun."""
+        self._samples = FlowSamples()
+        self._sustainer: OpTime | None = None
+        """The last operation of the majority in the last period; a server calls its member the sustainer."""
+        self._stuck = 0.0
+        """The seconds for which the majority has been behind and has not moved."""
+
+    @property
+    def _next_at(self) -> float:
+        return self._began + (self._periods + 1) * _PERIOD
+
+    def written(self, optime: OpTime) -> None:
+        """Record an operation that this member wrote as a primary."""
+        if self._node.is_primary:
+            flow, samples = self._node.admission.flow, self._samples
+            samples.period, samples.most = flow.parameters.sample_period, flow.parameters.max_samples
+            samples.record(optime, flow.locks_total)
+
+    def catch_up(self, now: float) -> float:
+        """Begin the periods whose time has come; return the instant of the next one."""
+        next_at = self._next_at
+        if now < next_at:
+            return next_at
+        flow, seen = self._node.admission.flow, None
+        while now >= self._next_at:
+            before, seen = (seen, flow.limit), self._begin(1)
+            # A clock that jumps an hour ahead, as one in virtual time does, must not cost 3600 steps.
+            if before == (seen, flow.limit):
+                # Nothing has happened since, so every period is like this one.
+                left = max(int(now - self._next_at), 0)
+                self._begin(left)
+        return self._next_at
+
+    def _begin(self, periods: int) -> LagSample | None:
+        """Begin `periods` periods, all alike, and return their sample."""
+        self._periods += periods
+        node, flow = self._node, self._node.admission.flow
+        shard = node.shard
+        # Only a primary has a majority to wait for; a member that becomes one begins without a history.
+        if not flow.parameters.enabled or shard is None or not node.is_primary:
+            flow.release_all()
+            self._samples.clear()
+            self._sustainer = None
+            return None
+        sustainer = shard.majority()
+        last, before, samples = self._node.oplog.last, self._sustainer, self._samples
+        # None is unknown, which flow control answers with half of the tickets that were used; 0 is a majority
+        # that does not move. Samples are kept for some operations only, so equality is asked for itself.
+        if before is None:
+            sustained = None
+        else:
+            sustained = 0 if before == sustainer else samples.between(before, sustainer)
+        seen = LagSample(
+            lag=max(last.seconds - sustainer.seconds, 0),
+            behind=samples.between(sustainer, last),
+            sustained=sustained,
+            locks_used=self._node.admission.flow.locks_used,
+            locks_per_operation=samples.locks_per_operation,
+        )
+        self._sustainer = sustainer
+        self._samples.trim(sustainer)
+        if periods:
+            flow.next_period(seen, seconds=periods * _PERIOD)
+            self._warn(periods * _PERIOD, moved=seen.sustained != 0)
+        return seen
+
+    def _warn(self, seconds: float, *, moved: bool) -> None:
+        """Warn, once, of a majority that does not move at all."""
+        flow = self._node.admission.flow
+        before = self._stuck
+        self._stuck = 0.0 if moved or not flow.is_lagged else before + seconds
+        if before < flow.parameters.warn_threshold <= self._stuck:
+            self._node.log.write(
+                "REPL",
+                22223,
+                "Flow control is engaged and the sustainer point is not moving. Please check the health of"
+                " all secondaries.",
+                severity="W",
+                context="conn",
+            )
+
+
+class Monitored(Protocol):
+    """A server that has a monitor, another one after each start."""
+
+    flow_monitor: FlowMonitor
+
+
+class MonitoredSet(Protocol):
+    """A replica set of the deployment."""
+
+    @property
+    def nodes(self) -> Sequence[Monitored]:
+        """Its members."""
+
+
+class MonitoredDeployment(Protocol):
+    """The deployment whose writes are watched."""
+
+    clock: Clock
+
+    @property
+    def shards(self) -> Sequence[MonitoredSet]:
+        """Its replica sets, none on a standalone."""
+
+
+class FlowMonitors:
+    """The monitors of all members of a deployment, which has one oplog."""
+
+    def __init__(self, deployment: MonitoredDeployment) -> None:
+        self._deployment = deployment
+        self._caught_up_until = 0.0
+
+    def catch_up(self) -> None:
+        """Have every monitor look at its set as it is, before that changes."""
+        shards = self._deployment.shards
+        if not shards:
+            return
+        now = self._deployment.clock.now()
+        if now >= self._caught_up_until:
+            monitors = [node.flow_monitor for shard in shards for node in shard.nodes]
+            self._caught_up_until = min(monitor.catch_up(now) for monitor in monitors)
+
+    def written(self, optime: OpTime) -> None:
+        """Record an operation: each monitor knows whether its member is the primary that wrote it."""
+        for shard in self._deployment.shards:
+            for node in shard.nodes:
+                node.flow_monitor.written(optime)

@@ -1,0 +1,445 @@
+"""One running server of a deployment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from fakeserver.access.connection_state import ConnectionState
+from fakeserver.access.session import is_local
+from fakeserver.deployment import ttl
+from fakeserver.deployment.counters import Counters
+from fakeserver.deployment.events import FailPointSet, ParameterSet, ServerChanged
+from fakeserver.deployment.hello import topology_version
+from fakeserver.deployment.log_lines import COUNTED, LOGGED, lines_of
+from fakeserver.deployment.log_tally import LogTally
+from fakeserver.deployment.outages import Outages
+from fakeserver.deployment.position import Position
+from fakeserver.deployment.replication import Role
+from fakeserver.deployment.shard_clients import PARAMETERS as OF_SHARDS
+from fakeserver.deployment.spec import Topology
+from fakeserver.errors import CommandError
+from fakeserver.settings.declaration import INT32_MAX, Parameter
+from fakeserver.settings.failpoints import (
+    FRACTIONAL_RATE_OVERRIDE,
+    HANG_IN_RATE_LIMITER,
+    STOP_REPL_PRODUCER,
+)
+from fakeserver.settings.server_parameters import FAIL_POINT_PREFIX
+from fakeserver.waiting.bell import Bell
+from mongowire.ids import ObjectIds, object_id
+
+if TYPE_CHECKING:
+    import asyncio
+    import ssl
+    from collections.abc import Callable, Coroutine, Mapping
+
+    from fakeserver.access.users import UserStore
+    from fakeserver.deployment.cluster import Cluster
+    from fakeserver.deployment.events import Event
+    from fakeserver.deployment.hello import MemberFacts
+    from fakeserver.deployment.journal import Journal
+    from fakeserver.deployment.parts import Parts
+    from fakeserver.deployment.position import TimeOfMember
+    from fakeserver.deployment.replication import Member
+    from fakeserver.deployment.server import OpenConnection
+    from fakeserver.deployment.server_log import ServerLog
+    from fakeserver.deployment.shard import Shard
+    from fakeserver.idl.command_table import CommandSpec
+    from fakeserver.profile import Profile
+    from fakeserver.sessions.session import SessionCatalog
+    from fakeserver.sessions.transactions import Transactions
+    from fakeserver.storage.catalog import Catalog
+    from fakeserver.storage.oplog import ClusterTime, Oplog, OpTime
+    from mongowire.ports import Clock, Listener, Rng
+
+_MAX_REQUEST_ID: Final = (1 << 31) - 1
+_RATE: Final = "ingressRequestAdmissionRatePerSec"
+_RATE_SWITCH: Final = "ingressRequestRateLimiterEnabled"
+
+
+class Node:
+    """A server: its own parameters, fail points, counters and connections; the rest is the deployment's."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        name: str,
+        parts: Parts,
+        *,
+        rng: Rng,
+        log: ServerLog,
+        is_mongos: bool = False,
+    ) -> None:
+        """Make a server that does not listen yet. Raises `CommandError` for a bad start-up parameter."""
+        self.cluster = cluster
+        self.name = name
+        self.profile: Profile = cluster.profile
+        self.clock: Clock = cluster.clock
+        self.journal: Journal = cluster.journal
+        self.oplog: Oplog = cluster.oplog
+        self.cluster_time: ClusterTime | TimeOfMember = cluster.cluster_time
+        self.sessions: SessionCatalog = cluster.sessions
+        self.catalog: Catalog = cluster.catalog
+        self.transactions: Transactions = cluster.transactions
+        self.auth = cluster.spec.auth
+        self.javascript = cluster.spec.javascript
+        """It runs scripts (mongod's `security.javascriptEnabled`)."""
+        self._parts = parts
+        self.cursors = parts.cursors
+        self.pipeline = parts.pipeline
+        self.write_lock = parts.write_lock
+        self.profiler = parts.profiler
+        self.rng = rng
+        self.log = log
+        self.tally = LogTally(self)
+        self.ready = False
+        self.stopped = False
+        self.outages = Outages(self)
+        """The state of its process and of its network."""
+        self.position: Position = Position(self)
+        """Its position in the oplog."""
+        self.is_mongos = is_mongos
+        self.shard: Shard | None = None
+        """The replica set that it is a member of."""
+        self.is_replicated = cluster.spec.topology is not Topology.SINGLE
+        """Its writes are replicated, by its own set or the sets behind it: it has a cluster time."""
+        self.is_replica_set_member = self.is_replicated and not is_mongos
+        self.tells_topology_version = self.is_replica_set_member and self.profile.awaits_topology_changes
+        self.boot()
+        self.connections: dict[int, OpenConnection] = {}
+        self.member: Member
+        self._news = Bell()
+        self.last_operation_id = 0
+        self._listener: Listener | None = None
+
+    def __repr__(self) -> str:
+        return f"<Node {self.name}>"
+
+    def boot(self) -> None:
+        """Begin a new process, without the state of the last one. Raises `CommandError`."""
+        self.started_at = self.clock.now()
+        self.counters = Counters()
+        self.tls_contexts: list[ssl.SSLContext] = []
+        """The contexts of its TLS sessions to come, one of each listener."""
+        self.cursors.clear()
+        self.last_request_id = 0
+        self._next_connection_id = 0
+        self.object_ids = ObjectIds(self.clock, self.rng)
+        self.service_id = object_id(self.clock, self.rng) if self.is_mongos else None
+        """The id of the process behind a load balancer (`Load Balancers: serviceId`)."""
+        self.backoff_rng = self.rng.spawn(f"{self.name}/backoff")
+        process = self._parts.new_process(self)
+        self.parameters = process.parameters
+        self.parameters.changed = self._parameters_changed
+        self.parameters.was_set = lambda *setting: self.record(ParameterSet(*setting))
+        self.log.level = self.parameters["logLevel"]
+        self.fail_points = process.fail_points
+        self.fail_points.was_set = lambda *setting: self.record(FailPointSet(*setting))
+        self.admission = process.admission
+        self.gate = process.gate
+        self.flow_monitor = process.flow_monitor
+        self.transaction_router = process.transaction_router
+        self.shards = process.shards
+        self.cursors.timeout = self.parameters["cursorTimeoutMillis"] / 1000
+        self._configure_fail_points_of_start()
+        self._warn_of_idle_rate()
+        table = self._parts.commands
+        if not self.parameters["enableTestCommands"]:
+            table = table.without_test_commands()
+        self.commands: Mapping[str, CommandSpec] = table.commands
+        """Its commands, by name and alias."""
+
+    # Admission control.
+
+    def _parameters_changed(self, names: frozenset[str]) -> None:
+        self.admission.reconfigure(names, self.clock.now())
+        self.cursors.timeout = self.parameters["cursorTimeoutMillis"] / 1000
+        self.log.level = self.parameters["logLevel"]
+        if names & {ttl.SLEEP, ttl.ENABLED}:
+            self.cluster.ttl.parameters_changed(self, names)
+        if self.shards is not None and names & OF_SHARDS:
+            self.shards.reconfigure()
+        if names & {_RATE, _RATE_SWITCH}:
+            self._warn_of_idle_rate()
+
+    def _warn_of_idle_rate(self) -> None:
+        """Warn of a rate that limits nothing: the limiter has a switch of its own, which is easily missed."""
+        own = self.parameters
+        if _RATE in own and own[_RATE] < INT32_MAX and not own[_RATE_SWITCH]:
+            message = f"{_RATE} has no effect while {_RATE_SWITCH} is false"
+            self.log.write("COMMAND", 0, message, severity="W", context="initandlisten")
+
+    # Access control.
+
+    @property
+    def users(self) -> UserStore:
+        """The users and roles of the deployment."""
+        return self.cluster.users
+
+    def bypasses(self, connection: ConnectionState) -> bool:
+        """Whether the localhost exception holds: the first user may be made from this machine."""
+        if len(self.users) or not self.parameters["enableLocalhostAuthBypass"]:
+            return False
+        return is_local(connection.peer)
+
+    # Its part in the deployment.
+
+    @property
+    def address(self) -> str:
+        """`host:port`, as the deployment's members advertise it."""
+        return self.member.address
+
+    @property
+    def role(self) -> Role:
+        return self.member.role
+
+    @property
+    def is_primary(self) -> bool:
+        """Whether it takes writes; a standalone does."""
+        return self.member.role is Role.PRIMARY
+
+    @property
+    def applied(self) -> OpTime:
+        """The last operation that it has."""
+        behind = self.position.applied
+        return self.oplog.last if behind is None or self.is_primary else behind
+
+    def committed_catalog(self) -> Catalog:
+        """Return the data that a majority has, as far as this member has come (`Read Concern: majority`)."""
+        if self.shard is None:
+            return self.catalog
+        # The forks of members that lag are the only earlier data there are, and the majority's last operation
+        # is always the last one of some member.
+        point = self.shard.majority()
+        if self.applied <= point:
+            return self.catalog
+        return next(other.catalog for other in self.shard.nodes if other.applied == point)
+
+    @property
+    def writes_to(self) -> Shard | None:
+        """The replica set that holds what it writes: its own, or the first behind a mongos."""
+        shards = self.cluster.shards
+        return self.shard or (shards[0] if shards else None)
+
+    def topology_version(self) -> dict[str, Any]:
+        """Return its `topologyVersion`."""
+        return topology_version(self.member.process_id, self.member.counter)
+
+    def member_facts(self) -> MemberFacts | None:
+        """Return the facts of its hello about the set, None where it is a member of none."""
+        return None if self.shard is None else self.shard.facts_of(self)
+
+    # Fail points.
+
+    def configure_fail_point(self, name: str, *, mode: Any, data: Any) -> int:
+        """Configure a fail point; return how often it was entered so far. Raises `CommandError`."""
+        entered = self.fail_points.configure(name, mode=mode, data=data)
+        self._apply_fail_point(name, data)
+        return entered
+
+    def _configure_fail_points_of_start(self) -> None:
+        """Configure the fail points among the start-up parameters, `failpoint.<name>` each.
+
+        Raises `CommandError`, which names the parameter.
+        """
+        for name, value in self.cluster.spec.parameters.items():
+            if not name.startswith(FAIL_POINT_PREFIX):
+                continue
+            setting = Parameter(name, "document", {}, at_runtime=False).parse(value)
+            point = name.removeprefix(FAIL_POINT_PREFIX)
+            try:
+                self.configure_fail_point(point, mode=setting.get("mode"), data=setting.get("data"))
+            except CommandError as error:
+                raise CommandError(error.code, f"parameter {name}: {error.message}") from None
+
+    def _apply_fail_point(self, name: str, data: Any) -> None:
+        """Apply a fail point that was configured just now; most act only when a stage asks for them."""
+        on = self.fail_points.is_configured(name)
+        if name == STOP_REPL_PRODUCER:
+            self._hold_if_stopped()
+        elif name == HANG_IN_RATE_LIMITER:
+            for limiter in (self.admission.requests, self.admission.establishment):
+                limiter.hangs = on
+        elif name == FRACTIONAL_RATE_OVERRIDE:
+            self.admission.override_rate((data or {}).get("rate") if on else None, self.clock.now())
+
+    def _hold_if_stopped(self) -> None:
+        """Apply nothing while `stopReplProducer` is on, once the server is a member of a set."""
+        if hasattr(self, "member"):
+            stopped = self.fail_points.is_configured(STOP_REPL_PRODUCER)
+            (self.position.hold if stopped else self.position.release)(STOP_REPL_PRODUCER)
+
+    # Connections.
+
+    async def listen(self, host: str, port: int) -> tuple[str, int]:
+        """Begin to accept; return the address. Raises `OSError`."""
+        network, refused = self.cluster.network, self.gate.refuse_for_want_of_files
+        self._listener = await network.listen(host, port, self.protocols(), refused=refused)
+        return self._listener.address
+
+    def protocols(self, *, balanced: bool = False) -> Callable[[], asyncio.Protocol]:
+        """Return the maker of the protocol of a connection, `balanced` for one that a balancer hands over.
+
+        Raises `OSError` for files of TLS that cannot be used.
+        """
+        return self._parts.protocols(self, balanced)
+
+    @property
+    def topology_changed(self) -> Bell:
+        """The bell that rings when its hello has changed."""
+        return self._news if self.shard is None else self.shard.replica_set.changed
+
+    def open(self) -> None:
+        """Begin to answer, also those who connected already."""
+        self.ready = True
+        self.cluster.ttl.refresh()
+        self._hold_if_stopped()
+        for connection in list(self.connections.values()):
+            connection.go_on()
+        self.admission.on_queued()
+
+    @property
+    def refuses(self) -> bool:
+        """Whether connections are reset as soon as they are made."""
+        return self.stopped or self.outages.resets
+
+    def announce(self) -> None:
+        """Change its hello: increment `topologyVersion`, and wake the hellos that await a change."""
+        self.member.counter += 1
+        self.topology_changed.ring()
+
+    def halt(self) -> None:
+        """Answer no request any more, and reset every connection."""
+        self.ready, self.stopped = False, True
+        for connection in list(self.connections.values()):
+            connection.abort("the server stops")
+
+    async def stop(self) -> None:
+        """Stop accepting, and reset every connection."""
+        self.halt()
+        self.tally.flush()
+        if self._listener is not None:
+            await self._listener.aclose()
+
+    # Outages, lag and freezes.
+
+    async def kill(self) -> None:
+        """End it at once, as SIGKILL does: connections are reset, and nothing listens.
+
+        Returns when they are gone. Raises `ValueError` if it does not run.
+        """
+        await self.outages.kill()
+
+    async def shut_down(self, *, quiesce: float = 0.0) -> None:
+        """End it in order: a primary steps down, waiting requests get 11600, connections are closed.
+
+        Before that a secondary or a mongos spends `quiesce` seconds in quiesce mode, in which each hello is
+        answered with 91. Raises `ValueError` if it does not run, or is paused.
+        """
+        await self.outages.shut_down(quiesce=quiesce)
+
+    async def start(self) -> None:
+        """Start it again, on its port: a new process, with its data and without cursors or fail points.
+
+        Raises `ValueError` if it runs, `OSError` if its port was taken meanwhile.
+        """
+        await self.outages.start()
+
+    def pause(self) -> None:
+        """Stop it as SIGSTOP does: connections are accepted, bytes are taken, nothing is answered.
+
+        Its set goes on without it. Raises `ValueError` if it does not run.
+        """
+        self.outages.pause()
+
+    def resume(self) -> None:
+        """Continue after `pause`, and answer what arrived meanwhile. Raises `ValueError` if not paused."""
+        self.outages.resume()
+
+    def slow(self, seconds: float) -> None:
+        """Delay every request by `seconds`; 0 ends that."""
+        self.outages.slow(seconds)
+
+    def lag(self, seconds: float) -> None:
+        """Apply the primary's writes `seconds` later, while it is a secondary; 0 catches up.
+
+        Raises `ValueError` if it is no member of a set.
+        """
+        shard = self._set()
+        self.position.lag(seconds)
+        shard.settle()
+        self.record(ServerChanged("lags" if seconds else "lags no more", f"{seconds:g} s" if seconds else ""))
+
+    def hold(self) -> None:
+        """Apply none of the primary's writes until `release`, while it is a secondary.
+
+        Raises `ValueError` if it is no member of a set.
+        """
+        self._set()
+        self.position.hold("asked to")
+
+    def release(self) -> None:
+        """Go on after `hold`, and catch up."""
+        self.position.release("asked to")
+        self._set().settle()
+
+    def freeze(self, seconds: float) -> None:
+        """Seek no election for `seconds`, as `replSetFreeze`; 0 ends that. A primary stays one.
+
+        Raises `ValueError` if it is no member of a set.
+        """
+        shard = self._set()
+        self.member.frozen_until = self.clock.now() + seconds
+        self.record(ServerChanged("frozen" if seconds else "no longer frozen", f"for {seconds:g} s"))
+        shard.settle()
+
+    def _set(self) -> Shard:
+        if self.shard is None:
+            raise ValueError(f"{self.name} is no member of a replica set")
+        return self.shard
+
+    # Open connections.
+
+    def admit(self, connection: OpenConnection, peer: str) -> ConnectionState:
+        """Enter a new connection, and return its state."""
+        self._next_connection_id += 1
+        self.counters.connections += 1
+        self.connections[self._next_connection_id] = connection
+        state = ConnectionState(self._next_connection_id, peer, self.clock.now())
+        attr = {"remote": peer, "connectionId": state.id, "connectionCount": len(self.connections)}
+        self.log.write("NETWORK", 22943, "Connection accepted", context="listener", level=1, attr=attr)
+        return state
+
+    def forget(self, connection: OpenConnection) -> None:
+        """Remove a connection that has ended."""
+        state = connection.state
+        self.connections.pop(state.id, None)
+        attr = {"remote": state.peer, "connectionId": state.id, "connectionCount": len(self.connections)}
+        self.log.write("NETWORK", 22944, "Connection ended", context=state.thread_name, level=1, attr=attr)
+        self.cluster.connection_ended()
+
+    def next_request_id(self) -> int:
+        """Return the next request id of a reply: one counter for all connections, which wraps around."""
+        self.last_request_id = self.last_request_id % _MAX_REQUEST_ID + 1
+        return self.last_request_id
+
+    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run a coroutine that ends with the deployment at the latest."""
+        return self.cluster.spawn(coroutine)
+
+    # Records.
+
+    def record(self, event: Event) -> None:
+        """Enter an event in the journal, and in the log where it belongs there."""
+        self.journal.append(self.clock.now(), self.name, event)
+        if isinstance(event, COUNTED):
+            self.tally.add(event)
+        elif type(event) in LOGGED:
+            for line in lines_of(event):
+                self.log.write(*line[:3], context=line.context, severity=line.severity, attr=line.attr)
+
+    def log_protocol_error(self, connection: ConnectionState, message: str) -> None:
+        """Log what a client sent and should not have."""
+        attr = {"error": message, "remote": connection.peer, "connectionId": connection.id}
+        context = connection.thread_name
+        self.log.write("NETWORK", 22988, "Error receiving request from client", context=context, attr=attr)

@@ -1,0 +1,74 @@
+"""The parts of a server, as `fakeserver.assembly` makes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from fakeserver.admission.controls import AdmissionControl
+    from fakeserver.deployment.establishment import Gate
+    from fakeserver.deployment.flow_monitor import FlowMonitor
+    from fakeserver.deployment.profiling import Profiling
+    from fakeserver.deployment.shard_clients import Shards
+    from fakeserver.idl.command_table import CommandTable
+    from fakeserver.request.pipeline import Pipeline
+    from fakeserver.sessions.cursors import CursorStore
+    from fakeserver.sessions.transaction_router import TransactionRouter
+    from fakeserver.settings.failpoints import FailPointRegistry
+    from fakeserver.settings.server_parameters import ServerParameters
+
+
+class WriteLock(Protocol):
+    """The lock against writes of `fsync`."""
+
+    count: int
+    """The number of locks that are held."""
+
+    def lock(self) -> int:
+        """Lock once more; return the number of locks."""
+
+    def unlock(self) -> int:
+        """Release one lock; return the number of those that are left."""
+
+
+class Profiler(Protocol):
+    """The recorder of operations in `system.profile`."""
+
+    profiling: Profiling
+
+    def set_level(self, db: str, level: int) -> None:
+        """Set the level for the operations of a database: 0 records none, 1 slow ones, 2 all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts that a server keeps while its processes come and go."""
+
+    commands: CommandTable
+    """Its commands, those for tests among them."""
+    cursors: CursorStore
+    pipeline: Pipeline
+    write_lock: WriteLock
+    profiler: Profiler
+    new_process: Callable[[Any], Process]
+    """Return the parts of a new process of a `Node`."""
+    protocols: Callable[[Any, bool], Callable[[], asyncio.Protocol]]
+    """Return the maker of the protocol of a connection to a `Node`; True: a load balancer hands it over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """The parts of one process: the next one has others."""
+
+    parameters: ServerParameters
+    fail_points: FailPointRegistry
+    admission: AdmissionControl
+    gate: Gate
+    flow_monitor: FlowMonitor
+    transaction_router: TransactionRouter | None
+    shards: Shards | None
+    """On a mongos, the shards as it knows them."""

@@ -1,0 +1,129 @@
+"""The log of a server, in the format of a mongod's.
+
+`attr.node` of every line names the server that speaks: the logs of all servers are one stream, and readers of
+a mongod's log leave `attr` open, while its outer fields are fixed. A line is kept as text and bounded, as by
+a mongod's `maxLogSizeKB`: what does not fit is left out of `attr`, and named in `truncated`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from bson import json_util
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+_CAPACITY: Final = 1024
+_LONGEST: Final = 10 * 1024
+"""The characters of the values in `attr`."""
+_SCALAR: Final = 8
+"""What a value costs whose size is not looked at, in characters."""
+
+
+class ServerLog:
+    """The newest lines, for `getLog`, and a `sink` that sees each as it comes.
+
+    `utc` returns seconds since the Unix epoch. Lines of a level above `level` are not written.
+    """
+
+    def __init__(
+        self,
+        utc: Callable[[], float],
+        sink: Callable[[str], None] | None = None,
+        *,
+        node: str = "",
+        level: int = 0,
+    ) -> None:
+        self._utc = utc
+        self._sink = sink
+        self._node = node
+        self._lines: deque[str] = deque(maxlen=_CAPACITY)
+        self.level = level
+        """The verbosity (`logLevel`): 0 for what an operator wants to see, 1 to 5 for debugging."""
+        self.total = 0
+
+    def write(
+        self,
+        component: str,
+        number: int,
+        message: str,
+        *,
+        context: str,
+        severity: str = "I",
+        level: int = 0,
+        attr: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Log one message; `number` is the one that a mongod gives this message.
+
+        One of `level` 1 to 5 is for debugging, and has the severity of its level.
+        """
+        if level > self.level:
+            return
+        at = datetime.fromtimestamp(self._utc(), UTC).isoformat(timespec="milliseconds")
+        line = {"t": {"$date": at}, "s": f"D{level}" if level else severity, "c": component, "id": number}
+        line |= {"svc": "S", "ctx": context, "msg": message}
+        shown, truncated = _cut(attr or {})
+        if self._node:
+            shown["node"] = self._node
+        line |= ({"attr": shown} if shown else {}) | ({"truncated": truncated} if truncated else {})
+        text = json_util.dumps(line, json_options=json_util.RELAXED_JSON_OPTIONS, default=_stand_in)
+        self._lines.append(text)
+        self.total += 1
+        if self._sink is not None:
+            self._sink(text)
+
+    @property
+    def lines(self) -> Sequence[str]:
+        """The lines kept, oldest first."""
+        return list(self._lines)
+
+
+def _stand_in(value: Any) -> Any:
+    """Return a value as Extended JSON has it, and text for what BSON has no type for."""
+    try:
+        return json_util.default(value, json_util.RELAXED_JSON_OPTIONS)
+    except TypeError:
+        return str(value)
+
+
+def _cut(attr: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the values as far as there is room for them, and the types of those that were cut."""
+    shown, truncated = {}, {}
+    room = _Room(_LONGEST)
+    for name, value in attr.items():
+        room.is_short = False
+        shown[name] = room.take(value)
+        if room.is_short:
+            truncated[name] = {"type": type(value).__name__}
+    return shown, truncated
+
+
+class _Room:
+    """The characters that are left for a line: a value is looked at no further than it is shown."""
+
+    def __init__(self, left: int) -> None:
+        self._left = left
+        self.is_short = False
+        """Something did not fit."""
+
+    def take(self, value: Any) -> Any:
+        """Return a value without what does not fit."""
+        if isinstance(value, dict):
+            return {name: self.take(each) for name, each in value.items() if self._has(len(name))}
+        if isinstance(value, list | tuple):
+            return [self.take(each) for each in value if self._has(_SCALAR)]
+        if isinstance(value, str | bytes):
+            fits = max(self._left, 0)
+            self._has(len(value))
+            return value[:fits]
+        self._has(_SCALAR)
+        return value
+
+    def _has(self, size: int) -> bool:
+        has = self._left > 0
+        self._left -= size
+        self.is_short = self.is_short or self._left < 0
+        return has

@@ -1,0 +1,283 @@
+"""The description of a deployment: frozen and printable. `fakeserver.deployment.cluster` runs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from fakeserver.profile import DEFAULT_PROFILE, Profile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fakeserver.deployment.tls_spec import TlsSpec
+
+_MAX_MEMBERS = 50
+_MAX_VOTERS = 7
+_MAX_PRIORITY = 1000
+_MAX_PORT = 65535
+_MAX_ROUTERS = 50
+_SHARD_MEMBERS = 3
+
+JOURNAL_RECORDS = 65_536
+"""The records that a journal keeps by default: some 20 MB when it is full."""
+
+JOURNAL_BYTES = 16 << 20
+"""The bytes of requests and replies that a journal keeps by default."""
+
+
+class Topology(StrEnum):
+    """The kinds of deployment."""
+
+    SINGLE = "single"
+    STANDALONE = SINGLE
+    """The server's own word for it."""
+
+    REPLICA_SET = "replicaset"
+    SHARDED = "sharded"
+    LOAD_BALANCED = "load-balanced"
+
+
+_SPELLINGS = {
+    "standalone": Topology.SINGLE,
+    "server": Topology.SINGLE,
+    "replset": Topology.REPLICA_SET,
+    "shardedcluster": Topology.SHARDED,
+    "shardedreplicaset": Topology.SHARDED,
+    **{topology.replace("-", ""): topology for topology in Topology},
+}
+"""Other words for topologies, without hyphens and underscores: those of the drivers' evergreen tools, of the
+unified test format, of the server's manual, of other runners of servers, and ours without a hyphen."""
+
+
+def topology_name(text: str) -> str:
+    """Return our spelling of a topology that may be spelled otherwise; other texts as they are."""
+    return str(_SPELLINGS.get(text.replace("-", "").replace("_", "").lower(), text))
+
+
+@dataclass(frozen=True, slots=True)
+class UserSpec:
+    """A user that a deployment is started with.
+
+    `db` is the database that it belongs to (`authSource`), `$external` for one that comes with a client
+    certificate and has no password. `roles` are names on that database (on admin, where it has no
+    such role), or documents `{role, db}`.
+    """
+
+    name: str
+    password: str | None = field(default=None, repr=False)
+    db: str = "admin"
+    roles: Sequence[str | Mapping[str, str]] = ("root",)
+    mechanisms: tuple[str, ...] = ("SCRAM-SHA-1", "SCRAM-SHA-256")
+
+    def __post_init__(self) -> None:
+        """Refuse a user that no server would store."""
+        if not self.name:
+            raise ValueError("a user's name must not be empty")
+        if (self.password is None) != (self.db == "$external"):
+            raise ValueError(f"user {self.name!r}: a password is for every database but $external")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberSpec:
+    """The configuration of one member of a replica set, as `replSetGetConfig` shows it.
+
+    `priority` is 1 unless the member is one that cannot be elected: an arbiter, hidden, without a vote, or
+    `delay` seconds behind on purpose (`secondaryDelaySecs`). A passive member is one of priority 0.
+    """
+
+    arbiter: bool = False
+    hidden: bool = False
+    priority: float | None = None
+    votes: int = 1
+    tags: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    delay: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse a member that a configuration cannot hold, with a message that names the field."""
+        if self.votes not in {0, 1}:
+            raise ValueError(f"votes must be 0 or 1, not {self.votes}")
+        if self.delay < 0:
+            raise ValueError("delay is a number of seconds and cannot be negative")
+        if self.arbiter and (self.tags or self.delay or not self.votes):
+            raise ValueError("an arbiter has a vote, and neither tags nor a delay")
+        never = self.arbiter or self.hidden or not self.votes or self.delay > 0
+        priority = (0 if never else 1) if self.priority is None else self.priority
+        if not 0 <= priority <= _MAX_PRIORITY:
+            raise ValueError(f"priority must be from 0 to {_MAX_PRIORITY}, not {priority}")
+        if never and priority:
+            raise ValueError(
+                "priority must be 0 for an arbiter, a hidden or a delayed member, and for one without a vote"
+            )
+        object.__setattr__(self, "priority", float(priority))
+        object.__setattr__(self, "tags", MappingProxyType(dict(self.tags)))
+
+    @property
+    def rank(self) -> float:
+        """The priority, never None."""
+        return self.priority or 0.0
+
+    @property
+    def is_electable(self) -> bool:
+        """Whether it may ever be primary."""
+        return self.rank > 0
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the hello of its set lists it."""
+        return not self.hidden and not self.delay
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSpec:
+    """A deployment's description.
+
+    `members` is the number of members of a set, or a `MemberSpec` for each. `host` is the name that they
+    advertise and, without a `bind_ip`, listen on; `ports` are their ports in order (empty: free ones).
+    `parameters` are server parameters as at start-up, for every member. `election_delay` is the time, in
+    seconds, for which a set is without a primary after a step-down or an outage.
+    `journal_records` is the number of records that the journal keeps: the newest; `journal_bytes` those of
+    requests and replies beside them. `journal_file` is a file that gets every record as a line of JSON.
+    `auth` switches access control on; `users` exist from the start, with or without it. `tls` is a `TlsSpec`.
+    `javascript` allows scripts, as mongod's `security.javascriptEnabled`.
+
+    A sharded cluster has `mongos` routers on `ports`, over `shards` replica sets of `members` each, on free
+    ports. A load-balanced one has two balancers besides, on `balancer_ports`: one in front of the first
+    mongos, and one in front of all.
+    """
+
+    topology: Topology = Topology.SINGLE
+    members: int | Sequence[MemberSpec] = 1
+    mongos: int = 0
+    shards: int = 0
+    set_name: str = "rs0"
+    host: str = "localhost"
+    bind_ip: str | None = None
+    profile: str = DEFAULT_PROFILE
+    parameters: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    seed: int = 0
+    ports: tuple[int, ...] = ()
+    balancer_ports: tuple[int, ...] = ()
+    compressors: tuple[str, ...] | None = None
+    election_delay: float = 0.01
+    journal_records: int = JOURNAL_RECORDS
+    journal_bytes: int = JOURNAL_BYTES
+    journal_file: str | None = None
+    auth: bool = False
+    users: tuple[UserSpec, ...] = ()
+    tls: TlsSpec | None = None
+    javascript: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse a deployment that cannot run, with a message that names the field."""
+        self._check_members()
+        self._check_routers()
+        self._check_ports()
+        if not self.set_name:
+            raise ValueError("set_name must not be empty")
+        if self.election_delay < 0:
+            raise ValueError("election_delay is a number of seconds and cannot be negative")
+        if self.journal_records < 1:
+            raise ValueError(f"journal_records must be 1 or more, not {self.journal_records}")
+        if self.journal_bytes < 0:
+            raise ValueError(f"journal_bytes must not be negative, as {self.journal_bytes} is")
+        object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
+        object.__setattr__(self, "users", tuple(self.users))
+        Profile.named(self.profile)
+
+    def _check_members(self) -> None:
+        if not isinstance(self.members, int):
+            object.__setattr__(self, "members", tuple(self.members))
+        count = self.members if isinstance(self.members, int) else len(self.members)
+        if not 1 <= count <= _MAX_MEMBERS:
+            raise ValueError(f"members must be from 1 to {_MAX_MEMBERS}, not {count}")
+        if self.topology is Topology.SINGLE and self.members != 1:
+            raise ValueError("topology single has one member; use ClusterSpec.replica_set(n)")
+        members = self.member_specs
+        if sum(member.votes for member in members) > _MAX_VOTERS:
+            raise ValueError(f"members: at most {_MAX_VOTERS} of them may have a vote")
+        if not any(member.is_electable for member in members):
+            raise ValueError("members: one of them at least must have a priority above 0")
+
+    def _check_routers(self) -> None:
+        least = 1 if self.is_sharded else 0
+        most = _MAX_ROUTERS if self.is_sharded else 0
+        for name, count in (("mongos", self.mongos), ("shards", self.shards)):
+            if not least <= count <= most:
+                raise ValueError(
+                    f"{name} must be from {least} to {most} with topology {self.topology}, not {count}"
+                )
+
+    def _check_ports(self) -> None:
+        servers = self.mongos or len(self.member_specs)
+        if self.ports and len(self.ports) != servers:
+            kind = "mongos" if self.is_sharded else "members"
+            raise ValueError(f"ports must name one port for each of the {servers} {kind}")
+        balancers = self.balancers
+        if self.balancer_ports and len(self.balancer_ports) != balancers:
+            raise ValueError(f"balancer_ports must name one port for each of the {balancers} load balancers")
+        ports = (*self.ports, *self.balancer_ports)
+        if any(not 0 <= port <= _MAX_PORT for port in ports):
+            raise ValueError(f"ports must be from 0 to {_MAX_PORT}, not {ports}")
+
+    @classmethod
+    def standalone(cls, **facts: Any) -> ClusterSpec:
+        """Describe one server that replicates nothing."""
+        return cls(topology=Topology.SINGLE, **facts)
+
+    @classmethod
+    def replica_set(cls, members: int | Sequence[MemberSpec] = 3, **facts: Any) -> ClusterSpec:
+        """Describe a replica set: a number of data-bearing members, of which seven vote, or `MemberSpec`s."""
+        return cls(topology=Topology.REPLICA_SET, members=members, **facts)
+
+    @classmethod
+    def sharded(
+        cls,
+        mongos: int = 2,
+        shards: int = 1,
+        *,
+        members: int | Sequence[MemberSpec] = _SHARD_MEMBERS,
+        **facts: Any,
+    ) -> ClusterSpec:
+        """Describe `mongos` routers over `shards` replica sets of `members` each."""
+        return cls(topology=Topology.SHARDED, mongos=mongos, shards=shards, members=members, **facts)
+
+    @classmethod
+    def load_balanced(
+        cls,
+        mongos: int = 2,
+        shards: int = 1,
+        *,
+        members: int | Sequence[MemberSpec] = _SHARD_MEMBERS,
+        **facts: Any,
+    ) -> ClusterSpec:
+        """Describe a sharded cluster whose clients come through a load balancer."""
+        return cls(topology=Topology.LOAD_BALANCED, mongos=mongos, shards=shards, members=members, **facts)
+
+    @property
+    def member_specs(self) -> tuple[MemberSpec, ...]:
+        """The members of a set, in order; where `members` is a number, the first seven vote."""
+        if isinstance(self.members, int):
+            return tuple(MemberSpec(votes=int(number < _MAX_VOTERS)) for number in range(self.members))
+        return tuple(self.members)
+
+    @property
+    def is_replica_set(self) -> bool:
+        return self.topology is Topology.REPLICA_SET
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether clients connect to mongos, directly or through a balancer."""
+        return self.topology in {Topology.SHARDED, Topology.LOAD_BALANCED}
+
+    @property
+    def balancers(self) -> int:
+        """The number of load balancers: one in front of the first mongos, one in front of all."""
+        return 2 if self.topology is Topology.LOAD_BALANCED else 0
+
+
+def join_address(host: str, port: int) -> str:
+    """Return `host:port`, an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
