@@ -1,0 +1,283 @@
+"""Verbs of the deployment: its servers, its network, its elections."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from fakeserver.control.arguments import Argument, Kind
+from fakeserver.control.errors import ControlError
+from fakeserver.control.verbs import Applies, Verb
+from fakeserver.deployment.spec import MemberSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from fakeserver.control.subject import Subject
+    from fakeserver.deployment.node import Node
+
+Document = dict[str, Any]
+
+_SERVER: Final = "the server, by its name, address or role"
+
+PRIMARY: Final = Argument("node", Kind.SERVER, _SERVER, "primary")
+SECONDARY: Final = Argument("node", Kind.SERVER, _SERVER, "secondary")
+SERVER: Final = Argument("node", Kind.SERVER, _SERVER)
+
+
+# The process of a server. What can be refused is refused at once, and connections end at once; that nothing
+# listens any more, or that something listens again, takes a turn of the loop.
+
+
+def _kill(subject: Subject, *, node: str) -> Coroutine[Any, Any, Document]:
+    target = subject.node(node)
+    target.outages.halt()
+    return _killed(subject, target)
+
+
+async def _killed(subject: Subject, target: Node) -> Document:
+    async with subject.lock(target):
+        await target.outages.gone()
+    return {"node": target.name}
+
+
+def _start(subject: Subject, *, node: str) -> Coroutine[Any, Any, Document]:
+    target = subject.node(node)
+    if not target.stopped:
+        raise ControlError(f"{target.name} runs already")
+    return started(subject, target)
+
+
+async def started(subject: Subject, target: Node) -> Document:
+    """Start a server when its last process has ended; one that runs by then is left alone."""
+    async with subject.lock(target):
+        if target.stopped:
+            await target.start()
+    return {"node": target.name}
+
+
+def _restart(subject: Subject, *, node: str, down: float) -> Coroutine[Any, Any, Document]:
+    target = subject.node(node)
+    if not target.stopped:
+        target.outages.halt()
+    return _restarted(subject, target, down)
+
+
+async def _restarted(subject: Subject, target: Node, down: float) -> Document:
+    until = subject.cluster.clock.now() + down
+    await _killed(subject, target)
+    if down:
+        await subject.cluster.clock.sleep_until(until)
+    return await started(subject, target)
+
+
+def _pause(subject: Subject, *, node: str) -> Document:
+    target = subject.node(node)
+    target.pause()
+    return {"node": target.name}
+
+
+def _resume(subject: Subject, *, node: str) -> Document:
+    target = subject.node(node)
+    target.resume()
+    return {"node": target.name}
+
+
+def _slow(subject: Subject, *, node: str, seconds: float, jitter: float) -> Document:
+    target = subject.node(node)
+    target.outages.slow(seconds, jitter)
+    return {"node": target.name, "seconds": seconds}
+
+
+def _lag(subject: Subject, *, node: str, seconds: float) -> Document:
+    target = subject.node(node)
+    target.lag(seconds)
+    return {"node": target.name, "seconds": seconds}
+
+
+# Elections.
+
+
+def _freeze(subject: Subject, *, node: str, seconds: float) -> Document:
+    target = subject.node(node)
+    target.freeze(seconds)
+    return {"node": target.name, "seconds": seconds}
+
+
+def _step_down(subject: Subject, *, seconds: float, node: str) -> Document:
+    target = subject.node(node)
+    if target.shard is None:
+        raise ControlError(f"{target.name} is no member of a replica set: it has no elections")
+    if not target.is_primary:
+        raise ControlError(f"{target.name} is {target.role.name}, and only a PRIMARY steps down")
+    target.shard.step_down(seconds=seconds)
+    return {"node": target.name}
+
+
+def _elect(subject: Subject, *, node: str) -> Document:
+    target = subject.node(node)
+    if not target.is_primary:
+        subject.cluster.elect(target)
+    return {"node": target.name}
+
+
+# Members.
+
+
+def _add_member(subject: Subject, **settings: Any) -> Coroutine[Any, Any, Document]:
+    settings["tags"] = settings["tags"] or {}
+    settings["delay"] = int(settings["delay"])
+    return _added(subject, MemberSpec(**settings))
+
+
+async def _added(subject: Subject, spec: MemberSpec) -> Document:
+    node = await subject.cluster.add_member(spec)
+    return {"node": node.name, "address": node.address}
+
+
+def _remove_member(subject: Subject, *, node: str) -> Document:
+    return {"node": subject.cluster.remove_member(subject.node(node)).name}
+
+
+# The network.
+
+
+def _partition(subject: Subject, *, groups: list[list[str]], reset: bool) -> Document:
+    subject.cluster.partition(*groups, reset=reset)
+    return {"groups": groups}
+
+
+def _heal(subject: Subject) -> Document:
+    subject.cluster.heal()
+    return {}
+
+
+VERBS: Final = (
+    Verb("kill", "node kill", (PRIMARY,), _kill, "End a server at once, as SIGKILL does.", undone_by="start"),
+    Verb(
+        "start",
+        "node start",
+        (SERVER,),
+        _start,
+        "Start a server that was killed or shut down, on its port and with its data.",
+        undone_by="kill",
+    ),
+    Verb(
+        "restart",
+        "node restart",
+        (PRIMARY, Argument("down", Kind.DURATION, "time between its end and its start", 0.0)),
+        _restart,
+        "End a server, if it runs, and start it again on its port.",
+    ),
+    Verb(
+        "pause",
+        "node pause",
+        (PRIMARY,),
+        _pause,
+        "Stop a server as SIGSTOP does: it takes what is sent, and answers nothing.",
+        undone_by="resume",
+    ),
+    Verb(
+        "resume",
+        "node resume",
+        (SERVER,),
+        _resume,
+        "Let a paused server go on, and answer what came meanwhile.",
+        undone_by="pause",
+    ),
+    Verb(
+        "slow",
+        "node slow",
+        (
+            PRIMARY,
+            Argument("seconds", Kind.DURATION, "time that is added to each request; 0 ends it", 1.0),
+            Argument("jitter", Kind.DURATION, "most that a request takes less or more than that", 0.0),
+        ),
+        _slow,
+        "Delay every request to a server.",
+        undone_by="slow",
+    ),
+    Verb(
+        "lag",
+        "node lag",
+        (
+            SECONDARY,
+            Argument("seconds", Kind.DURATION, "time by which it is behind; 0 catches up", 10.0),
+        ),
+        _lag,
+        "Have a secondary apply the primary's writes later.",
+        applies=Applies.SETS,
+        undone_by="lag",
+    ),
+    Verb(
+        "freeze",
+        "node freeze",
+        (
+            SECONDARY,
+            Argument("seconds", Kind.DURATION, "time for which it seeks no election; 0 ends it", 60.0),
+        ),
+        _freeze,
+        "Keep a member from seeking election.",
+        applies=Applies.SETS,
+        undone_by="freeze",
+    ),
+    Verb(
+        "stepDown",
+        "node step-down",
+        (
+            Argument("seconds", Kind.DURATION, "time for which the old primary seeks no election", 60.0),
+            Argument("node", Kind.SERVER, "the primary; of several shards, of which one", "primary"),
+        ),
+        _step_down,
+        "Make the primary a secondary; another member is elected.",
+        applies=Applies.SETS,
+        undone_by="elect",
+    ),
+    Verb(
+        "elect",
+        "node elect",
+        (SERVER,),
+        _elect,
+        "Make a member the primary of a new term.",
+        applies=Applies.SETS,
+        undone_by="elect",
+    ),
+    Verb(
+        "addMember",
+        "node add-member",
+        (
+            Argument("priority", Kind.NUMBER, "its priority in elections, by default 1", None),
+            Argument("votes", Kind.COUNT, "its votes: 0 or 1", 1),
+            Argument("hidden", Kind.FLAG, "clients do not see it", default=False),
+            Argument("arbiter", Kind.FLAG, "it votes, and holds no data", default=False),
+            Argument("tags", Kind.DOCUMENT, "its tags", None),
+            Argument("delay", Kind.DURATION, "time by which it follows on purpose, in whole seconds", 0.0),
+        ),
+        _add_member,
+        "Start another server, and make it a member of the replica set.",
+        applies=Applies.REPLICA_SET,
+        undone_by="removeMember",
+    ),
+    Verb(
+        "removeMember",
+        "node remove-member",
+        (SERVER,),
+        _remove_member,
+        "Remove a member from its replica set; it runs on, as REMOVED.",
+        applies=Applies.SETS,
+        undone_by="reset",
+    ),
+    Verb(
+        "partition",
+        "network partition",
+        (
+            Argument("groups", Kind.GROUPS, "the servers that reach one another, `clients` among them"),
+            Argument(
+                "reset", Kind.FLAG, "clients that are cut off are reset, not left waiting", default=False
+            ),
+        ),
+        _partition,
+        "Divide the network; servers that no group names are one more group.",
+        undone_by="heal",
+    ),
+    Verb("heal", "network heal", (), _heal, "End the partition."),
+)

@@ -1,0 +1,192 @@
+"""The grammar of triggers: instants, numbers of requests, and conditions on what is measured.
+
+at: 5s                            an instant, from the start of the scenario
+after: 100 requests               when so many have been answered since the start
+after: 3 insert requests          the same, of one command
+when: connections > 50            when a condition becomes true, for the first time
+when: requests/s >= 200 and primary == node1
+every: 2s | 100 requests          again and again
+for: 10s | 50 requests            how long an effect lasts
+until: 30s | 500 requests | connections < 10
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from fakeserver.control.arguments import duration
+from fakeserver.control.errors import ControlError, unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from fakeserver.control.scenario.readings import Readings
+
+NO_PRIMARY: Final = "none"
+"""What `primary` is compared with while there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """Seconds: from the start of the scenario, or, of a period, from its beginning."""
+
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.seconds:g}s"
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """A number of requests that have been answered; of one command, where it is named."""
+
+    count: int
+    command: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.count} {self.command} requests".replace("  ", " ")
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A quantity, an operator and a value."""
+
+    quantity: str
+    operator: str
+    value: float | str
+
+    def __str__(self) -> str:
+        value = self.value if isinstance(self.value, str) else f"{self.value:g}"
+        return f"{self.quantity} {self.operator} {value}"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Comparisons that must all be true at once."""
+
+    comparisons: tuple[Comparison, ...]
+
+    def __str__(self) -> str:
+        return " and ".join(map(str, self.comparisons))
+
+    def holds(self, readings: Readings) -> bool:
+        """Return whether it is true of what is measured now."""
+        return all(_holds(each, readings) for each in self.comparisons)
+
+    @property
+    def quantities(self) -> frozenset[str]:
+        """What must be measured for it."""
+        return frozenset(each.quantity for each in self.comparisons)
+
+
+Trigger: TypeAlias = Instant | Requests | Condition
+
+QUANTITIES: Final[Mapping[str, str]] = {
+    "connections": "connections that are open, of all servers",
+    "requests": "requests answered since the start",
+    "errors": "of these, those answered with an error, or not at all",
+    "rejections": "of these, those that admission control rejected",
+    "requests/s": "requests answered in the last second",
+    "errors/s": "of these, those answered with an error, or not at all",
+    "rejections/s": "of these, those that admission control rejected",
+    "queued": "requests that wait in admission control now",
+    "primary": "the name of the primary (`node1`), or `none`",
+}
+"""The quantities of conditions, with a line of help for each."""
+
+POLLED: Final = frozenset(name for name in QUANTITIES if name.endswith("/s") or name == "queued")
+"""Quantities that change while nothing is recorded."""
+
+_SYNONYMS: Final = {"open connections": "connections", "requests per second": "requests/s"}
+_OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+_COMPARISON: Final = re.compile(r"(?P<quantity>[A-Za-z/ ]+?)\s*(?P<operator>[<>=!]+)\s*(?P<value>\S+)")
+_REQUESTS: Final = re.compile(r"(?P<count>\d+)(?:\s+(?P<command>\w+))?\s+requests?")
+
+
+def instant(value: Any) -> Instant:
+    """Return an instant. Raises `ControlError`."""
+    return Instant(duration(value))
+
+
+def requests(value: Any, commands: Collection[str]) -> Requests:
+    """Return a number of requests, of one of these commands where it names one. Raises `ControlError`."""
+    found = _REQUESTS.fullmatch(value.strip()) if isinstance(value, str) else None
+    if found is None:
+        raise ControlError(
+            f"{value!r} is no number of requests; write '100 requests', or '3 insert requests'"
+        )
+    command = found["command"] or ""
+    if command and command not in commands:
+        raise unknown("command", command, commands)
+    if not int(found["count"]):
+        raise ControlError("0 requests have been answered before the start; write 'at: 0s'")
+    return Requests(int(found["count"]), command)
+
+
+def condition(value: Any, servers: Collection[str]) -> Condition:
+    """Return a condition; `servers` are the names that the primary may have. Raises `ControlError`."""
+    if not isinstance(value, str) or not value.strip():
+        raise ControlError(f"{value!r} is no condition; write one like 'connections > 50'")
+    return Condition(tuple(_comparison(part.strip(), servers) for part in re.split(r"\s+and\s+", value)))
+
+
+def period(value: Any, commands: Collection[str]) -> Instant | Requests:
+    """Return a duration or a number of requests. Raises `ControlError`."""
+    found = requests(value, commands) if _says_requests(value) else instant(value)
+    if found == Instant(0):
+        raise ControlError("the duration is 0")
+    return found
+
+
+def end(value: Any, commands: Collection[str], servers: Collection[str]) -> Trigger:
+    """Return the trigger of `until`, which may be of any kind. Raises `ControlError`."""
+    if isinstance(value, str) and re.search("[<>=]", value):
+        return condition(value, servers)
+    return period(value, commands)
+
+
+def _says_requests(value: Any) -> bool:
+    return isinstance(value, str) and value.strip().split(" ")[-1].startswith("req")
+
+
+def _comparison(text: str, servers: Collection[str]) -> Comparison:
+    found = _COMPARISON.fullmatch(text)
+    if found is None:
+        raise ControlError(f"{text!r} is no comparison; write one like 'connections > 50'")
+    quantity = _SYNONYMS.get(found["quantity"], found["quantity"])
+    if quantity not in QUANTITIES:
+        raise unknown("quantity", quantity, QUANTITIES)
+    sign = found["operator"]
+    if sign not in _OPERATORS:
+        raise ControlError(f"unknown operator {sign!r}; known are {', '.join(_OPERATORS)}")
+    if quantity == "primary":
+        return _primary(sign, found["value"], servers)
+    try:
+        return Comparison(quantity, sign, float(found["value"]))
+    except ValueError:
+        raise ControlError(f"{quantity} is compared with a number, not with {found['value']!r}") from None
+
+
+def _primary(sign: str, value: str, servers: Collection[str]) -> Comparison:
+    if sign not in {"==", "!="}:
+        raise ControlError(f"the primary is compared with == or !=, not with {sign}")
+    if value != NO_PRIMARY and value not in servers:
+        raise unknown("server", value, [*servers, NO_PRIMARY])
+    return Comparison("primary", sign, value)
+
+
+def _holds(comparison: Comparison, readings: Readings) -> bool:
+    measured: Any = readings.of(comparison.quantity)
+    if comparison.quantity == "primary":
+        measured = measured or NO_PRIMARY
+    return _OPERATORS[comparison.operator](measured, comparison.value)

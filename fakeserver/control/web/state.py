@@ -1,0 +1,185 @@
+"""The deployment as it is now, as a document: `GET /state`, and what the page draws.
+
+Everything is read from the objects that serve requests; nothing is kept, but for the count of requests.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+from fakeserver.control.control import Control
+from fakeserver.control.scenario.player import Player
+
+if TYPE_CHECKING:
+    from fakeserver.admission.rate_limiter import RateLimiter
+    from fakeserver.admission.tickets import TicketHolder
+    from fakeserver.control.web.tally import Tally
+    from fakeserver.deployment.cluster import Cluster
+    from fakeserver.deployment.node import Node
+    from fakeserver.deployment.shard import Shard
+
+_CLIENTS: Final = 40
+"""The connections of a server that are listed, at most: the newest."""
+_OWN: Final = ("topology", "uri", "servers")
+"""What this module shows in more detail than the verb `state`, whose other entries are parts."""
+
+
+_ALGORITHM: Final = "executionControlConcurrencyAdjustmentAlgorithm"
+_FIXED: Final = "fixedConcurrentTransactions"
+_LISTS: Final = {"rules": "listRules", "faults": "listFaults"}
+"""The lists of the document, and the verbs that answer with them."""
+
+
+class Watch:
+    """Looks at one deployment."""
+
+    def __init__(self, cluster: Cluster, tally: Tally) -> None:
+        self._cluster = cluster
+        self._tally = tally
+
+    def state(self) -> dict[str, Any]:
+        """Return the state of the deployment; rules, faults and the like by the names of the verb `state`."""
+        cluster, now = self._cluster, self._cluster.clock.now()
+        self._tally.catch_up()
+        parts = cluster.control.perform("state")
+        lists = {name: cluster.control.perform(verb)[name] for name, verb in _LISTS.items()}
+        return {
+            "topology": str(cluster.spec.topology),
+            "release": cluster.profile.version,
+            "uri": cluster.uri,
+            "seed": cluster.spec.seed,
+            "now": now,
+            "partitioned": len({node.member.island for node in cluster.servers}) > 1,
+            "sets": [_set(shard) for shard in cluster.shards],
+            "balancers": [balancer.address for balancer in cluster.balancers],
+            "servers": [server(node, now) for node in cluster.servers],
+            "verdicts": self._tally.verdicts(),
+            "journal": {"lastSeq": cluster.journal.last_seq, "dropped": cluster.journal.dropped},
+            **{name: held for name, held in parts.items() if name not in _OWN},
+            **lists,
+            **self._scenario(),
+        }
+
+    def _scenario(self) -> dict[str, Any]:
+        """Return what plays, where a scenario does; its steps are the part `timeline`."""
+        control = self._cluster.control
+        player = control.subject.parts.get(Player.name) if isinstance(control, Control) else None
+        if not isinstance(player, Player) or player.scenario is None:
+            return {}
+        return {"scenario": {"description": player.scenario.description, "elapsed": player.elapsed}}
+
+
+def server(node: Node, now: float) -> dict[str, Any]:
+    """Return the state of one server."""
+    member, spec = node.member, node.member.spec
+    return {
+        "name": node.name,
+        "address": node.address,
+        "kind": "mongos" if node.is_mongos else "mongod",
+        "set": node.shard.name if node.shard is not None else None,
+        "role": "MONGOS" if node.is_mongos else "STANDALONE" if node.shard is None else member.role.name,
+        "process": _process(node),
+        "island": member.island,
+        "priority": spec.rank,
+        "votes": spec.votes,
+        "tags": dict(spec.tags),
+        "frozenSeconds": max(0.0, member.frozen_until - now) if math.isfinite(member.frozen_until) else 0.0,
+        "lagSeconds": node.position.delay,
+        "isBehind": node.position.applied is not None,
+        "slowSeconds": node.outages.delay,
+        "connections": len(node.connections),
+        "clients": _clients(node, now),
+        "requests": node.counters.requests,
+        "bytesIn": node.counters.bytes_in,
+        "bytesOut": node.counters.bytes_out,
+        "limits": _limits(node, now),
+        "tickets": _tickets(node),
+        "fixedTickets": node.parameters.get(_ALGORITHM) is not None and node.parameters[_ALGORITHM] == _FIXED,
+        "failPoints": [
+            {"name": point.name, "mode": point.setting, "entered": point.times_entered}
+            for point in node.fail_points.active.values()
+        ],
+    }
+
+
+def _process(node: Node) -> str:
+    """Return `running`, `stopped`, `paused`, or `unreachable` for one that is cut off from clients."""
+    if node.stopped:
+        return "stopped"
+    if node.outages.is_paused:
+        return "paused"
+    return "unreachable" if node.outages.is_cut_off else "running"
+
+
+def _set(shard: Shard) -> dict[str, Any]:
+    primary = shard.primary
+    return {
+        "name": shard.name,
+        "term": shard.replica_set.term,
+        "primary": None if primary is None else primary.name,
+        "members": [node.name for node in shard.nodes],
+    }
+
+
+def _clients(node: Node, now: float) -> list[dict[str, Any]]:
+    """Return the newest connections of a server."""
+    listed = list(node.connections.values())[-_CLIENTS:]
+    return [
+        {
+            "id": each.state.id,
+            "peer": each.state.peer,
+            "appName": each.state.app_name,
+            "driver": _driver(each.state.metadata),
+            "seconds": now - each.state.accepted,
+        }
+        for each in listed
+    ]
+
+
+def _driver(metadata: Any) -> str:
+    driver = (metadata or {}).get("driver", {})
+    return " ".join(str(driver[field]) for field in ("name", "version") if field in driver)
+
+
+def _limits(node: Node, now: float) -> dict[str, Any]:
+    own, control = node.parameters, node.admission
+    requests = {
+        "on": control.limits_requests,
+        "rate": control.fractional_rate or own["ingressRequestAdmissionRatePerSec"],
+        "burstSeconds": own["ingressRequestAdmissionBurstCapacitySecs"],
+    }
+    connections = {
+        "on": control.limits_connections,
+        "rate": own["ingressConnectionEstablishmentRatePerSec"],
+        "burstSeconds": own["ingressConnectionEstablishmentBurstCapacitySecs"],
+    }
+    return {
+        "requests": requests | _limiter(control.requests, now),
+        "connections": connections | _limiter(control.establishment, now),
+    }
+
+
+def _limiter(limiter: RateLimiter, now: float) -> dict[str, Any]:
+    """Return what a limiter holds and has decided; `tokens` is null where there is no bound."""
+    return {
+        "tokens": None if limiter.is_unbounded else limiter.available(now),
+        "queued": limiter.queued,
+        "maxQueueDepth": limiter.max_queue_depth,
+        "admitted": limiter.successful,
+        "rejected": limiter.rejected,
+        "exempted": limiter.exempted,
+    }
+
+
+def _tickets(node: Node) -> dict[str, Any]:
+    """Return the tickets of a mongod's storage engine, and those of its entrance where it has them."""
+    control = node.admission
+    pools = {} if node.is_mongos else {"read": control.execution.read, "write": control.execution.write}
+    if control.limits_ingress:
+        pools["ingress"] = control.ingress
+    return {name: _pool(pool) for name, pool in pools.items()}
+
+
+def _pool(pool: TicketHolder) -> dict[str, int]:
+    return {"out": pool.out, "total": pool.size, "queued": pool.queued}
