@@ -1,12 +1,13 @@
-"""Which release a server plays: what it reports, and the rules that differ between releases."""
+"""The release that a server imitates: its version, and the rules that differ between releases."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Profile:
     """One release. Rules that changed follow from the wire version, which counts releases."""
 
@@ -61,7 +62,7 @@ class Profile:
         """A transaction may hold what makes a collection or an index (since 4.4)."""
         return self.max_wire_version >= WIRE_44
 
-    @property
+    @cached_property  # asked for each document that is inserted
     def stores_dollar_fields(self) -> bool:
         """Names of fields may begin with a dollar sign (since 5.0)."""
         return self.max_wire_version >= WIRE_50
@@ -107,4 +108,4 @@ PROFILES: Final = {
 """The profiles by name, newest first."""
 
 DEFAULT_PROFILE: Final = "8.2"
-"""The release that servers play unless they are told otherwise."""
+"""The release of servers by default."""

@@ -1,29 +1,105 @@
-"""The pytest fixture `fakeserver`: a fake MongoDB deployment for one test.
+"""The pytest fixtures `fakeserver`, `fakeserver_session` and `fakeserver_factory`: fake MongoDB deployments.
 
-It is there as soon as the package is installed, works in synchronous and asynchronous tests (the servers run
-in a thread with an event loop of their own), and listens on free ports, so tests may run in parallel.
+They are available as soon as the package is installed, work in synchronous and asynchronous tests (servers
+run in a thread with an event loop of their own), and listen on free ports, so tests may run in parallel.
+
+A test has its own deployment, or shares one with the tests of its module or its run that describe theirs
+alike (`--fakeserver-scope`). A shared deployment is brought back to its beginning after each test, and is
+replaced where that fails. The marker is checked before anything of its test starts: a mistake is the error of
+that test, in one line.
 """
 
 from __future__ import annotations
 
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator, Mapping
+    from pathlib import Path
 
-    from fakeserver.background import BackgroundCluster
-    from fakeserver.spec import ClusterSpec
+    from fakeserver.deployment.background import BackgroundCluster
+    from fakeserver.deployment.description import Description
+    from fakeserver.deployment.spec import ClusterSpec
 
 _OPTIONS: Final = {
-    "topology": ("the kind of deployment: single, replicaset, sharded or load-balanced", "replicaset"),
-    "members": ("how many members a replica set has", "3"),
-    "mongos": ("how many mongos a sharded cluster has", "2"),
-    "profile": ("the version of MongoDB that the servers speak as", "8.2"),
-    "seed": ("the seed of the servers' dice", "0"),
+    "topology": ("kind of deployment: single, replicaset, sharded or load-balanced", "replicaset"),
+    "members": ("number of members of a replica set", "3"),
+    "mongos": ("number of mongos of a sharded cluster", "2"),
+    "profile": ("MongoDB release that the servers imitate", "8.2"),
+    "seed": ("seed for every random choice of the servers", "0"),
+    "unmet": ("a test whose fault or expectation was never met: fail or ignore", "fail"),
+    "scope": ("tests that share a deployment, reset after each: function, module or session", "function"),
 }
-_JOURNAL_TAIL: Final = 40
+_SCOPES: Final = ("function", "module", "session")
+_SESSION: Final = "fakeserver_session"
+_JOURNAL_TAIL: Final = 60
+
+
+class _Use:
+    """A deployment that a test uses."""
+
+    def __init__(self, cluster: BackgroundCluster) -> None:
+        self.cluster = cluster
+
+    def timeline(self) -> str:
+        """Return the end of the journal, a line for each event; a reset has cleared it."""
+        return self.cluster.journal.to_text(_JOURNAL_TAIL)
+
+    def unmet(self) -> list[str]:
+        """Return a line for each fault and expectation that was never met."""
+        from fakeserver.control.unmet import unmet  # noqa: PLC0415 - tests without servers pay nothing
+
+        try:
+            return self.cluster.call(lambda: unmet(self.cluster.cluster))
+        except RuntimeError:  # the test has stopped it
+            return []
+
+
+class _Shared:
+    """Running deployments that tests share one after the other."""
+
+    def __init__(self) -> None:
+        self._running: list[tuple[ClusterSpec, _Use]] = []
+
+    def lend(self, described: Description) -> _Use:
+        """Return the deployment of this spec, started if there is none."""
+        for known, use in self._running:
+            if known == described.spec:
+                return use
+        use = _Use(_started(described))
+        self._running.append((described.spec, use))
+        return use
+
+    def reset(self, use: _Use) -> None:
+        """Bring a deployment back to its beginning; one that cannot be is stopped, and not lent again."""
+        place = next((number for number, (_, each) in enumerate(self._running) if each is use), None)
+        if place is None:
+            return
+        spec, _ = self._running.pop(place)
+        cluster = use.cluster
+        try:
+            cluster.call(cluster.cluster.fail_point_uses.forget)
+            cluster.control.reset()
+        except (ValueError, RuntimeError):
+            cluster.stop()
+        else:
+            self._running.append((spec, use))
+
+    def stop(self) -> None:
+        """Stop all."""
+        while self._running:
+            self._running.pop()[1].cluster.stop()
+
+
+_USES: Final = pytest.StashKey[dict[str, tuple[_Use, "_Shared | None"]]]()
+"""The deployments of a test by a name for a reader, each with those that it is shared among."""
+_OF_SESSION: Final = pytest.StashKey[tuple["_Shared", "Description"]]()
+
+
+# Options and marker.
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -35,71 +111,183 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker."""
+    """Register the marker, and check the scope."""
     config.addinivalue_line(
         "markers",
-        "fakeserver(topology, members, mongos, profile, seed, parameters): the deployment of this test",
+        "fakeserver(topology, members, profile, seed, parameters, scenario, …): the deployment of this test",
     )
+    scope = _option(config, "scope")
+    if scope not in _SCOPES:
+        raise pytest.UsageError(f"fakeserver_scope: {scope!r} is none of {', '.join(_SCOPES)}")
+
+
+def _option(config: pytest.Config, name: str) -> str:
+    return str(config.getoption(f"--fakeserver-{name}") or config.getini(f"fakeserver_{name}"))
+
+
+def _described(
+    config: pytest.Config, values: Mapping[str, Any], where: str, folder: Path | None = None
+) -> Description:
+    """Return what the options describe, with `values` over them. Raises `UsageError`."""
+    from fakeserver.control.errors import ControlError  # noqa: PLC0415 - tests without servers pay nothing
+    from fakeserver.deployment.description import describe  # noqa: PLC0415
+
+    options = {name: _option(config, name) for name in _OPTIONS if name != "scope"}
+    try:
+        return describe(values, options, folder=folder)
+    except ControlError as error:
+        is_option = error.path and error.path[0] in options and error.path[0] not in values
+        raise pytest.UsageError(f"fakeserver_{error}" if is_option else f"{where}: {error}") from None
+
+
+def _described_by_marker(item: pytest.Item) -> Description:
+    """Return the deployment of a test: by the nearest marker that says something, else by the options."""
+    where = "fakeserver marker"
+    values: dict[str, Any] = {}
+    for marker in reversed(list(item.iter_markers("fakeserver"))):
+        if marker.args:
+            raise pytest.UsageError(
+                f"{where}: {marker.args[0]!r} has no name; write every argument as name=value"
+            )
+        values |= marker.kwargs
+    return _described(item.config, values, where, item.path.parent)
+
+
+# Fixtures.
+
+
+@pytest.fixture(scope="session")
+def _fakeservers_of_session() -> Iterator[_Shared]:
+    yield from _sharing()
+
+
+@pytest.fixture(scope="module")
+def _fakeservers_of_module() -> Iterator[_Shared]:
+    yield from _sharing()
+
+
+def _sharing() -> Iterator[_Shared]:
+    shared = _Shared()
+    try:
+        yield shared
+    finally:
+        shared.stop()
 
 
 @pytest.fixture
 def fakeserver(request: pytest.FixtureRequest) -> Iterator[BackgroundCluster]:
-    """Run a fake MongoDB deployment for this test alone; connect to its `uri`."""
-    from fakeserver.background import BackgroundCluster  # noqa: PLC0415 - tests without servers pay nothing
+    """Return a fake MongoDB deployment for this test; connect to its `uri`."""
+    described, scope = _described_by_marker(request.node), _option(request.config, "scope")
+    if scope == "function" or described.scenario is not None:  # a timeline begins with its deployment
+        with _running(described) as cluster:
+            _note(request.node, "fakeserver", _Use(cluster))
+            yield cluster
+        return
+    shared: _Shared = request.getfixturevalue(f"_fakeservers_of_{scope}")
+    use = shared.lend(described)
+    _note(request.node, "fakeserver", use, shared)
+    yield use.cluster
 
-    with BackgroundCluster(_spec(request)) as cluster:
+
+@pytest.fixture(scope="session")
+def fakeserver_session(request: pytest.FixtureRequest, _fakeservers_of_session: _Shared) -> BackgroundCluster:
+    """Return the one deployment of the run, as the options describe it; it is reset after each test."""
+    described = _described(request.config, {}, _SESSION)
+    request.config.stash[_OF_SESSION] = (_fakeservers_of_session, described)
+    return _fakeservers_of_session.lend(described).cluster
+
+
+@pytest.fixture
+def fakeserver_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., BackgroundCluster]]:
+    """Start deployments: call it with the arguments of the marker; all are stopped after the test."""
+    with ExitStack() as stack:
+
+        def make(**values: Any) -> BackgroundCluster:
+            folder = request.path.parent
+            described = _described(request.config, values, "fakeserver_factory", folder)
+            cluster = stack.enter_context(_running(described))
+            uses = request.node.stash.setdefault(_USES, {})
+            _note(request.node, f"deployment {len(uses) + 1}", _Use(cluster))
+            return cluster
+
+        yield make
+
+
+def _started(described: Description) -> BackgroundCluster:
+    from fakeserver.deployment.background import BackgroundCluster  # noqa: PLC0415 - see above
+    from fakeserver.errors import CommandError  # noqa: PLC0415
+
+    try:
+        return BackgroundCluster(described.started).start()
+    except (CommandError, ValueError, OSError) as error:
+        raise pytest.UsageError(f"fakeserver cannot start: {error}") from None
+
+
+@contextmanager
+def _running(described: Description) -> Iterator[BackgroundCluster]:
+    cluster = _started(described)
+    try:
         yield cluster
+    finally:
+        cluster.stop()
+
+
+def _note(item: pytest.Item, name: str, use: _Use, shared: _Shared | None = None) -> None:
+    item.stash.setdefault(_USES, {})[name] = (use, shared)
+
+
+# What a test did.
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Check the marker, in front of every fixture, and of tests without the fixture too."""
+    if item.get_closest_marker("fakeserver") is not None:
+        _described_by_marker(item)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Fail a test that passed although a fault or an expectation of it was never met."""
+    _note_session(item)
+    result = yield
+    lines = [line for use, _ in item.stash.get(_USES, {}).values() for line in use.unmet()]
+    if lines and _described_by_marker(item).unmet == "fail":
+        listed = "".join(f"\n  {line}" for line in lines)
+        pytest.fail(f"never met, so nothing was tested (unmet='ignore' allows it):{listed}", pytrace=False)
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """Reset the deployments that others use after this test."""
+    try:
+        return (yield)
+    finally:
+        for use, shared in item.stash.get(_USES, {}).values():
+            if shared is not None:
+                shared.reset(use)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show the end of the servers' journal with a test that failed."""
+    """Show the end of the servers' journal with a test that failed, and a wrong use without a traceback."""
     report = yield
-    cluster: BackgroundCluster | None = getattr(item, "funcargs", {}).get("fakeserver")
-    if call.when == "call" and report.failed and cluster is not None and hasattr(cluster, "journal"):
-        lines = cluster.journal.to_json_lines().splitlines()
-        report.sections.append(("fakeserver journal", "\n".join(lines[-_JOURNAL_TAIL:])))
+    error = None if call.excinfo is None else call.excinfo.value
+    if isinstance(error, pytest.UsageError) and str(error).startswith("fakeserver"):
+        report.longrepr = str(error)
+    elif report.failed and call.when != "teardown":
+        _note_session(item)
+        for name, (use, _) in item.stash.get(_USES, {}).items():
+            title = "fakeserver journal" if name == "fakeserver" else f"fakeserver journal of {name}"
+            report.sections.append((title, use.timeline() or "nothing happened"))
     return report
 
 
-def _spec(request: pytest.FixtureRequest) -> ClusterSpec:
-    from fakeserver.spec import ClusterSpec  # noqa: PLC0415 - see above
-
-    wishes = _wishes(request)
-    topology, members = wishes.pop("topology"), _number("members", wishes.pop("members"))
-    mongos = _number("mongos", wishes.pop("mongos"))
-    facts = {**wishes, "seed": _number("seed", wishes["seed"])}
-    try:
-        if topology == "single":
-            return ClusterSpec.standalone(**facts)
-        if topology == "replicaset":
-            return ClusterSpec.replica_set(members, **facts)
-        if topology == "sharded":
-            return ClusterSpec.sharded(mongos, members=members, **facts)
-        if topology == "load-balanced":
-            return ClusterSpec.load_balanced(mongos, members=members, **facts)
-    except (TypeError, ValueError) as error:
-        raise pytest.UsageError(f"fakeserver: {error}") from error
-    raise pytest.UsageError(
-        f"fakeserver topology: '{topology}' is none of single, replicaset, sharded and load-balanced"
-    )
-
-
-def _wishes(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """Return the ini file's values, under those of the command line, under those of the test's marker."""
-    config = request.config
-    wishes: dict[str, Any] = {
-        name: config.getoption(f"--fakeserver-{name}") or config.getini(f"fakeserver_{name}")
-        for name in _OPTIONS
-    }
-    marker = request.node.get_closest_marker("fakeserver")
-    return wishes | (marker.kwargs if marker else {})
-
-
-def _number(name: str, value: Any) -> int:
-    try:
-        return int(value)
-    except ValueError as error:
-        raise pytest.UsageError(f"fakeserver {name}: '{value}' is not a number") from error
+def _note_session(item: pytest.Item) -> None:
+    """Note that a test uses the deployment of the run, which no fixture of the test itself can."""
+    if _SESSION in getattr(item, "fixturenames", ()) and _OF_SESSION in item.config.stash:
+        shared, described = item.config.stash[_OF_SESSION]
+        _note(item, _SESSION, shared.lend(described), shared)

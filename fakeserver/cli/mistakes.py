@@ -1,0 +1,65 @@
+"""Mistakes on the command line, told in one line with their cure, and the exit codes of the server."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+BAD_INPUT: Final = 2
+"""A file or a value cannot be used."""
+USAGE: Final = 4
+"""The command line is wrong."""
+CANNOT_START: Final = 48
+"""The exit code of a mongod that cannot listen."""
+
+_MESSAGE_MAX: Final = 600
+_CHOICE: Final = re.compile(r"(argument [^:]+): invalid choice: (.+) \(choose from (.+)\)", re.DOTALL)
+
+
+class Parser(argparse.ArgumentParser):
+    """Reports an error in one line with its cure; argparse would print all options before it."""
+
+    def parse_args(  # type: ignore[override]  # the namespace is argparse's own
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> argparse.Namespace:
+        """Return the options. An unknown one ends the process, with the one that was meant."""
+        options, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            self.error(self._unknown(unknown[0]))
+        return options
+
+    def error(self, message: str) -> NoReturn:
+        """Print a mistake and end the process."""
+        message = _CHOICE.sub(_choice, message)
+        self.exit(USAGE, f"Error: {cut(message)}\n'{self.prog} --help' lists arguments and options.\n")
+
+    def _unknown(self, word: str) -> str:
+        if not word.startswith("-"):
+            return f"unexpected argument {word!r}: a server takes options only"
+        name = word.partition("=")[0]
+        known = [option for action in self.shown() for option in action.option_strings]
+        by_lower = {option.lower(): option for option in known}
+        close = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+        return f"no such option: {name}" + (f"; did you mean {by_lower[close[0]]}?" if close else "")
+
+    def shown(self) -> list[Any]:
+        """Return the options that the help lists."""
+        return [action for action in self._actions if action.help != argparse.SUPPRESS]
+
+
+def cut(message: str) -> str:
+    """Return a message, cut to a length that can be read: it may quote a long argument."""
+    return message if len(message) <= _MESSAGE_MAX else f"{message[:_MESSAGE_MAX]}…"
+
+
+def _choice(found: re.Match[str]) -> str:
+    argument, word, choices = found.groups()
+    known = [choice.strip().strip("'") for choice in choices.split(",")]
+    close = get_close_matches(word.strip("'"), known, n=1, cutoff=0.6)
+    cure = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
+    return f"{argument}: unknown value {word}; {cure}"

@@ -1,0 +1,215 @@
+"""A served deployment: it runs until a signal ends it, or whoever holds its control."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import signal
+import sys
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import fakeserver
+from fakeserver.cli.environment import variables
+from fakeserver.cli.log_output import to_stderr
+from fakeserver.control.listener import ControlListener
+from fakeserver.control.registry import Entry, Registry
+from fakeserver.deployment.garbage import collect_when_idle
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+    from pathlib import Path
+    from types import FrameType
+
+    from fakeserver.control.scenario.model import Scenario
+    from fakeserver.deployment.cluster import Cluster
+    from fakeserver.deployment.spec import ClusterSpec
+
+CONTROLS: Final = ("unix", "tcp", "none")
+_TOKEN_BYTES: Final = 24
+_LOOK_SECONDS: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What a deployment is served with.
+
+    `control` is the kind of its control listener, None for a Unix socket where the system and the registry's
+    folder allow one. `id` is its id in the registry, "" for a fresh one; `log` the file of its log.
+    """
+
+    control: str | None = None
+    id: str = ""
+    log: Callable[[str], None] = to_stderr
+    log_file: str = ""
+    ignored: Sequence[str] = ()
+    ui: int | None = None
+    """The port of the live page, None for no page."""
+    unix_folder: str = ""
+    """The folder for Unix sockets of the servers, "" for none."""
+
+
+async def serve(spec: ClusterSpec | Scenario, serving: Serving) -> None:
+    """Run a deployment until a signal arrives, which may be before the first server listens.
+
+    The connection string is printed when clients can write. Raises `OSError` when a port is taken, and
+    `CommandError` for a parameter that a server would refuse.
+    """
+    stop = _stop_signal()
+    async with _controlled(spec, serving, stop) as cluster:
+        cluster.spawn(collect_when_idle(cluster))
+        while not _is_writable(cluster) and not stop.is_set():
+            await cluster.clock.sleep_until(cluster.clock.now() + _LOOK_SECONDS)
+        sys.stdout.write(cluster.uri + "\n")
+        sys.stdout.flush()
+        await stop.wait()
+
+
+def _is_writable(cluster: Cluster) -> bool:
+    return cluster.primary is not None and all(shard.primary is not None for shard in cluster.shards)
+
+
+@asynccontextmanager
+async def _controlled(
+    spec: ClusterSpec | Scenario, serving: Serving, stop: asyncio.Event
+) -> AsyncIterator[Cluster]:
+    """Run a deployment with its control listener, which is the last to close: who ends it sees the end."""
+    door: _Door | None = None
+    try:
+        async with fakeserver.start(spec, log_sink=serving.log) as cluster:
+            _announce(cluster, serving.ignored)
+            await _listen_on_unix_sockets(cluster, serving.unix_folder)
+            if serving.ui is not None:
+                await _serve_ui(cluster, serving.ui)
+            if serving.control != "none":
+                door = await _open_door(cluster, serving, stop)
+            yield cluster
+    finally:
+        if door is not None:
+            await door.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Door:
+    """The control listener of a deployment, and its entry in the registry."""
+
+    listener: ControlListener
+    registry: Registry
+    id: str
+
+    async def close(self) -> None:
+        self.registry.remove(self.id)
+        await self.listener.aclose()
+
+
+async def _open_door(cluster: Cluster, serving: Serving, stop: asyncio.Event) -> _Door | None:
+    """Open the control listener and enter the deployment into the registry.
+
+    Raises `OSError`; where no control was asked for, that is a line of the log, and None is returned.
+    """
+    registry = Registry()
+    topology = str(cluster.spec.topology)
+    name = serving.id or registry.fresh_id(topology)
+    token = secrets.token_urlsafe(_TOKEN_BYTES)
+    about: dict[str, Any] = {"id": name, "pid": os.getpid(), "uri": cluster.uri, "topology": topology}
+    about["variables"] = variables(cluster)
+    listener = ControlListener(cluster, token, about=about, shut_down=stop.set)
+    try:
+        registry.prepare()
+        await _listen(listener, registry.socket_file(name), serving.control)
+        started = datetime.fromtimestamp(cluster.clock.utc(), UTC).isoformat(timespec="seconds")
+        registry.write(
+            Entry(
+                name, os.getpid(), cluster.uri, topology, listener.address, token, serving.log_file, started
+            )
+        )
+    except OSError as error:
+        await listener.aclose()
+        if serving.control is not None or serving.id:
+            raise
+        message = "No control listener: this server is not in the registry of running servers"
+        cluster.nodes[0].log.write(
+            "CONTROL", _NO_CONTROL, message, severity="W", context="initandlisten", attr={"error": str(error)}
+        )
+        return None
+    attr = {"id": name, "address": listener.address}
+    cluster.nodes[0].log.write(
+        "CONTROL", _CONTROL_LISTENS, "Control listener", context="initandlisten", attr=attr
+    )
+    return _Door(listener, registry, name)
+
+
+_CONTROL_LISTENS: Final = 9000001
+_NO_CONTROL: Final = 9000002
+
+
+async def _listen(listener: ControlListener, path: Path | None, control: str | None) -> None:
+    """Listen as asked; where nothing was, on a Unix socket if there can be one. Raises `OSError`."""
+    can_unix = os.name == "posix" and path is not None
+    if control == "unix" and not can_unix:
+        raise OSError("a Unix socket for the control is not possible here, or its path is too long; use tcp")
+    if path is not None and can_unix and control != "tcp":
+        await listener.listen_unix(path)
+    else:
+        await listener.listen_tcp()
+
+
+async def _listen_on_unix_sockets(cluster: Cluster, folder: str) -> None:
+    """Have the servers that clients connect to listen on Unix sockets as well. Raises `OSError`."""
+    for node in cluster.nodes if folder else ():
+        path = f"{folder}/mongodb-{node.address.rpartition(':')[2]}.sock"
+        server = await asyncio.get_running_loop().create_unix_server(node.protocols(), path)
+        attr = {"address": path}
+        node.log.write("NETWORK", 23015, "Listening on", context="listener", attr=attr)
+        cluster.spawn(_closed_at_the_end(server, path))
+
+
+async def _closed_at_the_end(server: asyncio.Server, path: str) -> None:
+    try:
+        await asyncio.get_running_loop().create_future()
+    finally:
+        server.close()
+        with suppress(OSError):
+            os.unlink(path)  # noqa: PTH108 - no path is made for it
+
+
+async def _serve_ui(cluster: Cluster, port: int) -> None:
+    """Serve the live page, and log its address. Raises `ControlError`, `OSError`."""
+    served = await cluster.serve_ui(port)
+    attr = {"url": served.page}
+    cluster.nodes[0].log.write("CONTROL", 0, "Live page", context="initandlisten", attr=attr)
+
+
+def _announce(cluster: Cluster, ignored: Sequence[str]) -> None:
+    node = cluster.nodes[0]
+    for option in ignored:
+        attr = {"option": option}
+        node.log.write(
+            "CONTROL", 20698, "Option has no effect here", severity="W", context="initandlisten", attr=attr
+        )
+    if not cluster.spec.auth:
+        message = "Access control is not enabled for the database"
+        node.log.write("CONTROL", 22120, message, severity="W", context="initandlisten")
+    if node.parameters["enableTestCommands"]:
+        message = "Test commands are enabled: any client can make this server fail"
+        node.log.write("CONTROL", 22121, message, severity="W", context="initandlisten")
+
+
+def _stop_signal() -> asyncio.Event:
+    """Return an event that is set by SIGINT and SIGTERM.
+
+    The handlers stay until the process ends: a second signal must not break what the first one asked for.
+    """
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+
+    def set_stop(_number: int, _frame: FrameType | None) -> None:
+        with suppress(RuntimeError):  # the loop is closed: the process is ending
+            loop.call_soon_threadsafe(stop.set)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, set_stop)
+    return stop
