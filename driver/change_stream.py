@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import TracebackType
 
-    from driver.client import AsyncClient
     from driver.operations.base import Target
     from driver.policy.deadline import Deadline
     from driver.session import ClientSession
+    from driver.views import ViewedClient
 
 
 class ChangeStream:
@@ -33,7 +33,7 @@ class ChangeStream:
 
     def __init__(
         self,
-        client: AsyncClient,
+        client: ViewedClient,
         target: Target,
         pipeline: Sequence[Mapping[str, Any]],
         options: Mapping[str, Any],
@@ -62,7 +62,7 @@ class ChangeStream:
     @classmethod
     async def open(
         cls,
-        client: AsyncClient,
+        client: ViewedClient,
         target: Target,
         pipeline: Sequence[Mapping[str, Any]],
         options: Mapping[str, Any],
@@ -135,6 +135,7 @@ class ChangeStream:
     async def _recover(self, error: DriverError, deadline: Deadline) -> dict[str, Any] | None:
         """Answer an error of the cursor: with a new one now, or in the next call, or with the end."""
         if error.timed_out:
+            # The call's time is up, the stream is not: the next call opens the new cursor.
             self._interrupted = True
             raise error
         if not is_resumable(error, self._wire_version):
@@ -184,6 +185,8 @@ class ChangeStream:
         cursor = self._cursor
         if cursor is None:
             return event
+        # The token of the batch is as far as the server has read: further than the token of the last event,
+        # but only with that event handed out has the application seen as much.
         latest = None if cursor.buffered else cursor.post_batch_resume_token
         if event is None:
             self._point.passed(latest)

@@ -9,10 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from driver import editions, wiring
-from driver.audience import Audience, Shield
 from driver.auth.authenticator import Authenticator
 from driver.change_stream import ChangeStream
 from driver.closing import end_sessions
+from driver.cmap.connection import RequestIds
 from driver.cmap.handshake import Handshake
 from driver.cmap.metadata import Metadata
 from driver.cmap.pool import PoolPorts
@@ -21,14 +21,14 @@ from driver.errors import ClientClosedError, InvalidArgumentError
 from driver.execute import Executor
 from driver.log.client_log import ClientLog
 from driver.log.components import configure_once, document_length
+from driver.monitoring import Audience, Shield
 from driver.operations import admin
 from driver.operations.base import Target
 from driver.operations.client_bulk import client_bulk_write
 from driver.operations.models import InsertOne, with_id
-from driver.operations.timeouts import seconds_of, timeout_of
+from driver.operations.options import seconds_of, timeout_of
 from driver.options import ClientOptions
 from driver.policy.deadline import Timeout
-from driver.request_ids import RequestIds
 from driver.sdam.topology import Topology
 from driver.session import ClientSession, ClusterClock, ServerSessionPool, SessionOptions
 from driver.tracing.options import TracingOptions
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from driver.cmap.metadata import DriverInfo
     from driver.concerns import Concerns, ReadConcern, ReadPreference, WriteConcern
     from driver.editions import Edition
-    from driver.errors import DriverError
     from driver.events import Listener
     from driver.operations.base import Operation
     from driver.operations.models import WriteModel
@@ -65,7 +64,7 @@ class AsyncClient:
     """A client of one deployment. It connects when first used, and must be closed.
 
     `options` has URI names and wins over the connection string. Raises ConfigurationError. The ports are the
-    system's unless given; `listeners` are called with each event, at once, and what they raise is reported
+    system's unless passed; `listeners` are called with each event, at once, and what they raise is reported
     and goes no further. A `server_api` is declared with every command (Versioned API); `driver_info` names a
     library that wraps this driver. Documents in log messages are cut off after `log_document_length`
     characters, 1000 unless the environment says otherwise (Logging). Without `tracing` the environment
@@ -81,8 +80,6 @@ class AsyncClient:
     of the child, resets itself: it closes the child's copies of the connections, forgets the server sessions
     and discovers the deployment anew, and the parent's go on. Nothing else has to be called. Sessions,
     cursors and change streams of the parent cannot be used in the child.
-
-    Obeys CMAP-5, CMAP-34, CMAP-107.
     """
 
     def __init__(
@@ -112,10 +109,12 @@ class AsyncClient:
         self.cluster_clock = ClusterClock()
         self._listeners = tuple(listeners)
         self._request_ids = RequestIds()
-        self._network = self._secured(network or TcpNetwork())
+        self._network: Network = network or TcpNetwork()
+        if self.options.tls is not None:
+            self._network = TlsNetwork(self._network, self.options.tls.context())
         self._closed = False
         self._ancestors: list[Topology] = []
-        configure_once()
+        configure_once()  # the environment may ask for log messages
         self._tracing = (tracing or TracingOptions.of_environment(os.environ)).tracing()
         self._log_document_length = (
             document_length(os.environ) if log_document_length is None else log_document_length
@@ -127,12 +126,15 @@ class AsyncClient:
         self.sessions = ServerSessionPool(self.clock, self.rng.spawn("sessions"))
         self.transaction_rng = self.rng.spawn("transactions")
         ids = self.rng.spawn("ids")
-        self._authenticator = self._new_authenticator()
+        credential = self.options.credential
+        self._authenticator = (
+            None if credential is None else Authenticator(credential, self.rng.spawn("authentication"))
+        )
         topology_id = object_id(self.clock, ids)
         self._ids = ObjectIds(self.clock, ids)
         shield = Shield()
         self._log = ClientLog(topology_id, self._log_document_length, shield)
-        self._audience = Audience(self._listeners, self._log, shield)
+        self._audience = Audience(self._listeners, self._log.take, shield)
         self._topology = self._new_topology(topology_id)
         self._executor = self._new_executor()
 
@@ -140,8 +142,6 @@ class AsyncClient:
         """CMAP: Forking. Does nothing but in a child process, where it must come before anything else.
 
         The parent's topology is kept: its tasks belong to a loop that will not run here, and would complain.
-
-        Obeys CMAP-31, CMAP-98.
         """
         if self._topology.inherited:
             self._topology.abandon()
@@ -165,7 +165,7 @@ class AsyncClient:
         write_concern: WriteConcern | None = None,
         timeout_ms: int | None = None,
     ) -> Database:
-        """Return a view of a database; what is not given is inherited. A `timeout_ms` of 0 is no limit."""
+        """Return a view of a database; what is left out is inherited. A `timeout_ms` of 0 is no limit."""
         timeout = seconds_of(timeout_ms)
         concerns = self.concerns.overridden(read_preference, read_concern, write_concern, timeout)
         return Database(self, name, concerns)
@@ -190,6 +190,7 @@ class AsyncClient:
             return
         self._reset_after_fork()
         self._closed = True
+        # Marked as closed before, so that nobody starts a session any more.
         try:
             await end_sessions(self._executor, self.sessions, Timeout(self.options.timeout))
         finally:
@@ -342,12 +343,12 @@ class AsyncClient:
         *,
         deadline: Deadline | None = None,
     ) -> Reply:
-        """Run an operation in the given session, or in an implicit one, as part of a longer one or not."""
+        """Run an operation in the session, or an implicit one; `deadline` is that of a longer operation."""
         async with self.session_for(session) as used:
             return await self._executor.execute(operation, used, deadline=deadline)
 
     def new_id(self) -> ObjectId:
-        """Return a new ObjectId of this client's clock and dice."""
+        """Return a new ObjectId of this client's clock and random numbers."""
         self._reset_after_fork()
         return self._ids.new()
 
@@ -362,11 +363,6 @@ class AsyncClient:
         return None if self._tracing is None else self._tracing.transaction()
 
     # --- making ---
-
-    def _secured(self, network: Network) -> Network:
-        """Return the network itself, or TLS over it. Raises ConfigurationError."""
-        tls = self.options.tls
-        return network if tls is None else TlsNetwork(network, tls.context())
 
     def _handshake(self, *, monitoring: bool) -> Handshake:
         return Handshake(
@@ -383,26 +379,27 @@ class AsyncClient:
             api_fields=self._api_fields,
         )
 
-    def _new_authenticator(self) -> Authenticator | None:
-        credential = self.options.credential
-        return None if credential is None else Authenticator(credential, self.rng.spawn("authentication"))
-
     def _new_topology(self, topology_id: ObjectId) -> Topology:
         options = self.options
         monitor_ports = wiring.monitor_ports(
             options,
             self.clock,
             self._handshake(monitoring=True),
-            publish=self._audience.tell,
-            report=self._on_check,
+            publish=self._audience.publish,
+            report=lambda described: self._topology.on_check(described),  # noqa: PLW0108 - it is made below
         )
         ports = wiring.topology_ports(
             options,
             self.clock,
             self.rng.spawn("selection"),
-            publish=self._audience.tell,
+            publish=self._audience.publish,
             for_pools=PoolPorts(
-                self.clock, self._handshake(monitoring=False), self._audience.tell, self._on_error
+                self.clock,
+                self._handshake(monitoring=False),
+                self._audience.publish,
+                lambda address, error, generation: self._topology.on_error(
+                    address, error, generation, service_id=error.service_id
+                ),
             ),
             for_monitors=monitor_ports,
         )
@@ -410,7 +407,12 @@ class AsyncClient:
 
     def _new_executor(self) -> Executor:
         options = self.options
-        return self._executor_kind()(
+        kind: Callable[..., Executor] = Executor
+        if self._tracing is not None:
+            from driver.tracing.executor import TracedExecutor  # noqa: PLC0415 - it needs OpenTelemetry
+
+            kind = partial(TracedExecutor, tracing=self._tracing)
+        return kind(
             topology=self._topology,
             options=options,
             edition=self.edition,
@@ -420,21 +422,8 @@ class AsyncClient:
             rng=self.rng.spawn("jitter"),
             request_ids=self._request_ids,
             cluster_clock=self.cluster_clock,
-            publish=self._audience.tell,
+            publish=self._audience.publish,
             observed=self._audience.listens,
             api_fields=self._api_fields,
             log=self._log,
         )
-
-    def _executor_kind(self) -> Callable[..., Executor]:
-        if self._tracing is None:
-            return Executor
-        from driver.tracing.executor import TracedExecutor  # noqa: PLC0415 - it needs OpenTelemetry
-
-        return partial(TracedExecutor, tracing=self._tracing)
-
-    def _on_check(self, described: Any) -> None:
-        self._topology.on_check(described)
-
-    def _on_error(self, address: str, error: DriverError, generation: int) -> None:
-        self._topology.on_error(address, error, generation, service_id=error.service_id)

@@ -25,6 +25,7 @@ async def end_sessions(executor: Executor, pool: ServerSessionPool, within: Time
     It is a courtesy: errors are ignored, nothing is tried again, and after `LIMIT` the rest is left out.
     """
     sessions = pool.drain()
+    # To select a server would wait for discovery, only to say goodbye.
     if not executor.topology.description.known_servers:
         return
     with suppress(DriverError, TimeoutError):

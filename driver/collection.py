@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from driver.change_stream import ChangeStream
 from driver.concerns import Concerns, WriteConcern
+from driver.cursor import Cursor, Paging
 from driver.errors import DriverError, ServerError
 from driver.operations import admin, bulk, reads, search_indexes, writes
 from driver.operations.base import Target
@@ -26,7 +27,6 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from driver.cursor import Cursor
     from driver.database import Database
     from driver.operations.base import Operation
     from driver.operations.models import WriteModel
@@ -76,8 +76,8 @@ class Collection:
     ) -> Cursor:
         """Return a cursor over the documents that match."""
         operation = reads.find(self._target, filter_ or {}, options)
-        paging = self.database.paging(options, self.concerns.read_preference)
-        return await self.database.open_cursor(operation, session, paging)
+        paging = Paging.of(options, self.concerns.read_preference)
+        return await Cursor.open(self._client, operation, session, paging)
 
     async def find_one(
         self, filter_: Document | None = None, *, session: ClientSession | None = None, **options: Any
@@ -93,8 +93,8 @@ class Collection:
     ) -> Cursor:
         """Return a cursor over what the pipeline yields."""
         operation = reads.aggregate(self._target, pipeline, options)
-        paging = self.database.paging(options, self.concerns.read_preference)
-        return await self.database.open_cursor(operation, session, paging)
+        paging = Paging.of(options, self.concerns.read_preference)
+        return await Cursor.open(self._client, operation, session, paging)
 
     async def watch(
         self, pipeline: Sequence[Document] = (), *, session: ClientSession | None = None, **options: Any
@@ -283,7 +283,9 @@ class Collection:
     async def list_indexes(self, *, session: ClientSession | None = None, **options: Any) -> Cursor:
         """Return a cursor over a document for each index (Enumerate Indexes)."""
         operation = admin.list_indexes(self._target, options)
-        return await self.database.open_cursor(operation, session, self.database.paging(options))
+        return await Cursor.open(
+            self._client, operation, session, Paging.of(options, self.database.concerns.read_preference)
+        )
 
     async def list_index_names(self, *, session: ClientSession | None = None, **options: Any) -> list[str]:
         """Return the name of each index."""
@@ -395,6 +397,6 @@ def _ignoring_missing_namespace() -> Iterator[None]:
 
 def _split(method: str, options: Document) -> tuple[dict[str, Any], dict[str, Any]]:
     """Split a method's options into those of the statement and those of the command."""
-    given = checked(method, options)
-    of_model = {MODEL_FIELDS[name]: given.pop(name) for name in list(given) if name in MODEL_FIELDS}
-    return of_model, given
+    fields = checked(method, options)
+    of_model = {MODEL_FIELDS[name]: fields.pop(name) for name in list(fields) if name in MODEL_FIELDS}
+    return of_model, fields

@@ -140,7 +140,7 @@ class Concerns:
         write_concern: WriteConcern | None = None,
         timeout: float | None = None,
     ) -> Concerns:
-        """Return what a child has: what it was given, else what its parent has."""
+        """Return what a child has: its own, else what its parent has."""
         return Concerns(
             read_preference or self.read_preference,
             read_concern or self.read_concern,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from driver.cmap.lease import Use
+from driver.cmap.member import Use
 from driver.errors import DriverError, NetworkError, ServerError
 from driver.operations.cursors import get_more, kill_cursors
-from driver.operations.timeouts import NON_TAILABLE, TimeoutMode, timeout_of
+from driver.operations.options import timeout_of
+from driver.operations.timeouts import NON_TAILABLE, TimeoutMode, mode_of
 from driver.policy.deadline import earlier
 from mongowire.codes import ErrorCode
 
@@ -19,9 +21,11 @@ if TYPE_CHECKING:
 
     from driver.concerns import ReadPreference
     from driver.execute import Executor
+    from driver.operations.base import Operation
     from driver.policy.deadline import Deadline
     from driver.run import Reply
     from driver.session import ClientSession
+    from driver.views import ViewedClient
 
 CLOSED_BY_SERVER = frozenset({ErrorCode.CURSOR_NOT_FOUND, ErrorCode.CURSOR_KILLED})
 
@@ -40,6 +44,20 @@ class Paging:
     comment: Any = None
     cursor_type: str = NON_TAILABLE
     timeout_mode: TimeoutMode = TimeoutMode.LIFETIME
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any], read_preference: ReadPreference | None) -> Paging:
+        """Return how a cursor asks for more, from the options of its query."""
+        cursor_type = options.get("cursorType") or NON_TAILABLE
+        return cls(
+            read_preference,
+            options.get("batchSize"),
+            abs(options.get("limit") or 0),
+            options.get("maxAwaitTimeMS"),
+            options.get("comment"),
+            cursor_type=cursor_type,
+            timeout_mode=mode_of(options.get("timeoutMode"), cursor_type),
+        )
 
     @property
     def tailable(self) -> bool:
@@ -80,6 +98,23 @@ class Cursor:
         self._batch: deque[dict[str, Any]] = deque(cursor["firstBatch"])
         self._received = len(self._batch)
         self._release_when_done()
+
+    @classmethod
+    async def open(
+        cls, client: ViewedClient, operation: Operation, session: ClientSession | None, paging: Paging
+    ) -> Self:
+        """Run an operation whose reply holds a cursor; an implicit session lives as long as the cursor."""
+        if session is not None:
+            async with client.session_for(session) as used:
+                reply = await client.executor.execute(operation, used, opens_cursor=True)
+                return cls(client.executor, reply, used, paging)
+        implicit = client.implicit_session()
+        try:
+            reply = await client.executor.execute(operation, implicit, opens_cursor=True)
+            return cls(client.executor, reply, implicit, paging)
+        except BaseException:
+            implicit.end()
+            raise
 
     @property
     def alive(self) -> bool:
@@ -139,14 +174,17 @@ class Cursor:
     async def aclose(self, *, timeout_ms: int | None = None, deadline: Deadline | None = None) -> None:
         """Forget the documents, and the cursor on the server. Errors of that are nobody's business.
 
-        timeoutMS begins anew, whether it is given here or was given to what opened the cursor, unless this is
-        part of a call with a `deadline`.
+        timeoutMS begins anew, whether it is passed here or was passed to what opened the cursor, unless this
+        is part of a call with a `deadline`.
         """
         timeout = timeout_of(deadline or timeout_ms, self._deadline.timeout)
         self._batch.clear()
         cursor_id, self.id = self.id, 0
         if cursor_id:
-            await self._kill(cursor_id, timeout.start(self._executor.clock.now()))
+            deadline = timeout.start(self._executor.clock.now())
+            operation = kill_cursors(self.database, self.collection, cursor_id, address=self.address)
+            with suppress(DriverError):
+                await self._executor.execute(operation, self.session, lease=self._lease, deadline=deadline)
         self._release_when_done()
 
     async def __aenter__(self) -> Self:
@@ -175,9 +213,7 @@ class Cursor:
         except DriverError as error:
             await self._after_error(error)
             raise
-        self._take(reply["cursor"])
-
-    def _take(self, cursor: Mapping[str, Any]) -> None:
+        cursor = reply["cursor"]
         self.id = int(cursor["id"])
         self.post_batch_resume_token = cursor.get("postBatchResumeToken")
         self._batch.extend(cursor["nextBatch"])
@@ -191,6 +227,7 @@ class Cursor:
         for it after a time-out: the caller gets control back.
         """
         if error.timed_out:
+            # The batch may have been sent and lost, so that the next one would leave a gap.
             self._timed_out = True
             return
         gone = isinstance(error, NetworkError) or (
@@ -203,17 +240,12 @@ class Cursor:
 
     def _next_batch_size(self) -> int | None:
         limit = self._paging.limit
+        # Find, getMore and killCursors: with a limit, the last batch is asked for no larger than what is
+        # left.
         if not limit:
             return self._paging.batch_size or None
         left = limit - self._received
         return min(left, self._paging.batch_size) if self._paging.batch_size else left
-
-    async def _kill(self, cursor_id: int, deadline: Deadline) -> None:
-        operation = kill_cursors(self.database, self.collection, cursor_id, address=self.address)
-        try:
-            await self._executor.execute(operation, self.session, lease=self._lease, deadline=deadline)
-        except DriverError:
-            return
 
     def _release_when_done(self) -> None:
         if self.id == 0 and self._lease is not None:

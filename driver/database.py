@@ -11,21 +11,21 @@ from driver.concerns import ReadPreference
 from driver.cursor import Cursor, Paging
 from driver.operations import admin, reads
 from driver.operations.base import Target
-from driver.operations.timeouts import NON_TAILABLE, mode_of, opening, seconds_of, timeout_of
+from driver.operations.options import seconds_of, timeout_of
+from driver.operations.timeouts import mode_of, opening
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from driver.client import AsyncClient
     from driver.concerns import Concerns, ReadConcern, WriteConcern
-    from driver.operations.base import Operation
     from driver.session import ClientSession
+    from driver.views import ViewedClient
 
 
 class Database:
     """Made by `AsyncClient.database`. Options of methods have the names of the specifications."""
 
-    def __init__(self, client: AsyncClient, name: str, concerns: Concerns) -> None:
+    def __init__(self, client: ViewedClient, name: str, concerns: Concerns) -> None:
         self.client = client
         self.name = name
         self.concerns = concerns
@@ -39,7 +39,7 @@ class Database:
         write_concern: WriteConcern | None = None,
         timeout_ms: int | None = None,
     ) -> Collection:
-        """Return a view of a collection; what is not given is inherited. A `timeout_ms` of 0 is no limit."""
+        """Return a view of a collection; what is left out is inherited. A `timeout_ms` of 0 is no limit."""
         timeout = seconds_of(timeout_ms)
         concerns = self.concerns.overridden(read_preference, read_concern, write_concern, timeout)
         return Collection(self, name, concerns)
@@ -77,14 +77,16 @@ class Database:
             max_await_time_ms=chosen.max_await_time_ms,
         )
         mode = mode_of(timeout_mode, chosen.cursor_type)
-        return await self.open_cursor(operation, session, replace(chosen, timeout_mode=mode))
+        return await Cursor.open(self.client, operation, session, replace(chosen, timeout_mode=mode))
 
     async def aggregate(
         self, pipeline: Sequence[Mapping[str, Any]], *, session: ClientSession | None = None, **options: Any
     ) -> Cursor:
         """Run a pipeline that begins without a collection."""
         operation = reads.aggregate(self._target(1), pipeline, options)
-        return await self.open_cursor(operation, session, self.paging(options))
+        return await Cursor.open(
+            self.client, operation, session, Paging.of(options, self.concerns.read_preference)
+        )
 
     async def watch(
         self,
@@ -122,44 +124,15 @@ class Database:
     async def list_collections(self, *, session: ClientSession | None = None, **options: Any) -> Cursor:
         """Return a cursor over a document for each collection (Enumerate Collections)."""
         operation = admin.list_collections(self._target(1), options, name_only=False)
-        return await self.open_cursor(operation, session, self.paging(options, ReadPreference()))
+        return await Cursor.open(self.client, operation, session, Paging.of(options, ReadPreference()))
 
     async def list_collection_names(
         self, *, session: ClientSession | None = None, **options: Any
     ) -> list[str]:
         """Return the name of each collection."""
         operation = admin.list_collections(self._target(1), options, name_only=True)
-        cursor = await self.open_cursor(operation, session, self.paging(options, ReadPreference()))
+        cursor = await Cursor.open(self.client, operation, session, Paging.of(options, ReadPreference()))
         return [described["name"] for described in await cursor.to_list()]
-
-    async def open_cursor(
-        self, operation: Operation, session: ClientSession | None, paging: Paging
-    ) -> Cursor:
-        """Run an operation whose reply holds a cursor; an implicit session lives as long as the cursor."""
-        if session is not None:
-            async with self.client.session_for(session) as used:
-                reply = await self.client.executor.execute(operation, used, opens_cursor=True)
-                return Cursor(self.client.executor, reply, used, paging)
-        implicit = self.client.implicit_session()
-        try:
-            reply = await self.client.executor.execute(operation, implicit, opens_cursor=True)
-            return Cursor(self.client.executor, reply, implicit, paging)
-        except BaseException:
-            implicit.end()
-            raise
-
-    def paging(self, options: Mapping[str, Any], read_preference: ReadPreference | None = None) -> Paging:
-        """Return how a cursor asks for more, from the options of its query."""
-        cursor_type = options.get("cursorType") or NON_TAILABLE
-        return Paging(
-            read_preference or self.concerns.read_preference,
-            options.get("batchSize"),
-            abs(options.get("limit") or 0),
-            options.get("maxAwaitTimeMS"),
-            options.get("comment"),
-            cursor_type=cursor_type,
-            timeout_mode=mode_of(options.get("timeoutMode"), cursor_type),
-        )
 
     def _target(self, collection: str | int) -> Target:
         return Target(self.name, collection, self.concerns)

@@ -49,8 +49,6 @@ class DriverError(Exception):
     `attempted` says whether the caller may infer that a command reached a server, `authenticating` that the
     error came while a new connection was authenticated, to the service `service_id` of a load balancer,
     `timed_out` that timeoutMS ended the operation.
-
-    Obeys RW-49.
     """
 
     attempted = False
@@ -106,7 +104,7 @@ class InvalidReplyError(DriverError):
 def reading_handshake(address: str) -> Iterator[None]:
     """Turn what a reply of the wrong shape leads to into an InvalidReplyError.
 
-    Pools and monitors read such replies in tasks of their own, in which nobody else would hear of it.
+    Pools and monitors read such replies in tasks of their own, where an exception would be lost.
     """
     try:
         yield
@@ -177,7 +175,7 @@ class AuthenticationError(DriverError):
 
 
 class PoolError(DriverError):
-    """CMAP: Connection Pool Errors. No command was sent. Obeys CMAP-146, CMAP-147."""
+    """CMAP: Connection Pool Errors. No command was sent."""
 
 
 class PoolClosedError(PoolError):
@@ -188,7 +186,7 @@ class PoolClosedError(PoolError):
 
 
 class PoolClearedError(PoolError):
-    """The pool was cleared; retryable, and it marks no server Unknown. Obeys CMAP-67, CMAP-82, CMAP-156."""
+    """The pool was cleared; retryable, and it marks no server Unknown."""
 
     def __init__(
         self, address: str, cause: BaseException | None = None, *, message: str | None = None
@@ -355,7 +353,7 @@ class RevisionNotFoundError(GridFSError):
 
 
 class CorruptGridFSFileError(GridFSError):
-    """A chunk is missing, or has not the size that the file's document tells."""
+    """A chunk is missing, or has not the size that the file's document says."""
 
 
 class GridFSStreamClosedError(GridFSError):
@@ -372,8 +370,6 @@ def actionable(error: DriverError) -> DriverError:
     """Replace the message of code 20 "Transaction numbers …" by one that says what to do.
 
     Retryable Writes: Supported Server Versions.
-
-    Obeys RW-8, RW-9, RW-50.
     """
     if (
         isinstance(error, ServerError)
@@ -385,7 +381,7 @@ def actionable(error: DriverError) -> DriverError:
 
 
 def is_timeout(error: DriverError) -> bool:
-    """Return whether an error tells of time that ran out (Error Transformations): here, or on the server."""
+    """Return whether an error means that time ran out (Error Transformations): here, or on the server."""
     if isinstance(error, ServerError):
         return error.code == ErrorCode.MAX_TIME_MS_EXPIRED
     kinds = NetworkTimeoutError | WaitQueueTimeoutError | ServerSelectionTimeoutError
@@ -403,5 +399,5 @@ def is_overload(error: DriverError) -> bool:
 
 
 def is_retryable_overload(error: DriverError) -> bool:
-    """Return whether it is a Retryable Overload Error (CB-29): any command may be sent again, later."""
+    """Return whether it is a Retryable Overload Error: any command may be sent again, later."""
     return is_overload(error) and error.has_label(Label.RETRYABLE)

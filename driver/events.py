@@ -1,4 +1,4 @@
-"""What a client tells its listeners: frozen records under the names of the specifications.
+"""What listeners of a client get: frozen records under the names of the specifications.
 
 `kind` is the name in the unified test format. Durations are in seconds; `connection_id` of a command event
 is the server's address, as in Command Logging and Monitoring, and of a pool event the connection's number.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DriverEvent:
-    """The root of all events. Obeys CMAP-109."""
+    """The root of all events."""
 
     kind: ClassVar[str] = ""
 
@@ -129,7 +129,7 @@ class ConnectionCreatedEvent(ConnectionEvent):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionReadyEvent(ConnectionEvent):
-    """A connection finished its handshake. Obeys CMAP-110."""
+    """A connection finished its handshake."""
 
     kind: ClassVar[str] = "connectionReadyEvent"
     duration: float
@@ -163,7 +163,7 @@ class ConnectionCheckOutFailedEvent(PoolEvent):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionCheckedOutEvent(ConnectionEvent):
-    """An operation got a connection. Obeys CMAP-113."""
+    """An operation got a connection."""
 
     kind: ClassVar[str] = "connectionCheckedOutEvent"
     duration: float

@@ -1,7 +1,13 @@
 """The one loop: select a server, check a connection out, send, decide, wait, and again.
 
-Every command of every operation goes through `Executor.execute`. What may be sent again is decided by
-`RetryPolicy`; which error is raised by `worse`; what an error means for discovery by the topology.
+Every command of every operation goes through `Executor.execute`. What is decided is decided elsewhere,
+without waiting: which server by `sdam.selection`, whether to try again by `RetryPolicy`, which error is
+raised by `worse`, what an error means for discovery by `sdam.error_handling`. This shell joins them.
+
+The order within an attempt is the specifications'. A server comes first, as what is sent depends on it. The
+message comes after the check-out, so that it carries the newest cluster time, and a server session is taken
+no earlier than it is needed. Discovery hears of an error before the connection goes back, so that its pool is
+cleared before it could lend the connection again. Only then is the retry decided.
 """
 
 from __future__ import annotations
@@ -11,7 +17,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from driver import message
-from driver.cmap.lease import Lease, Use
+from driver.cmap.member import Use
+from driver.cmap.pool import Lease
 from driver.errors import (
     DriverError,
     InvalidArgumentError,
@@ -28,7 +35,7 @@ from driver.errors import (
 from driver.monitoring import Monitored, Unobserved
 from driver.operations.base import Kind, Operation
 from driver.policy.classification import is_retryable_read, label_write_error
-from driver.policy.deadline import after, earlier
+from driver.policy.deadline import after
 from driver.policy.retry import Failure, GiveUp, RetryState, deposit_of_failure, deposit_of_success, worse
 from driver.run import Reply, RetryImpossibleError, Run
 from driver.sdam.description import ServerType, TopologyType
@@ -39,21 +46,22 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
-    from driver.cmap.connection import Connection
+    from driver.cmap.connection import Connection, RequestIds
     from driver.editions import Edition
     from driver.events import Listener
     from driver.log.client_log import ClientLog
     from driver.monitoring import Observer
     from driver.options import ClientOptions
+    from driver.policy.backpressure import NoBudget, TokenBucket
     from driver.policy.deadline import Deadline, Timeout
     from driver.policy.retry import RetryPolicy
-    from driver.policy.token_bucket import NoBudget, TokenBucket
-    from driver.request_ids import RequestIds
     from driver.sdam.topology import Server, Topology
     from driver.session import ClientSession, ClusterClock
-    from driver.transaction import Transaction
     from mongowire.messages import OpMsg
     from mongowire.ports import Clock, Rng
+
+PINNING_TYPES = (TopologyType.LOAD_BALANCED, TopologyType.SHARDED)
+"""Where a transaction stays with one mongos: no other knows which shards are part of it."""
 
 
 @dataclass(slots=True)
@@ -67,11 +75,14 @@ class Executor:
     budget: TokenBucket | NoBudget
     clock: Clock
     rng: Rng
+    """For the jitter of backoffs, and for nothing else."""
     request_ids: RequestIds
     cluster_clock: ClusterClock
     publish: Listener
     observed: bool
+    """Whether there is a listener, for whom messages are decoded again."""
     api_fields: Mapping[str, Any]
+    """What Versioned API adds to every command."""
     log: ClientLog
 
     async def execute(
@@ -86,11 +97,9 @@ class Executor:
     ) -> Reply:
         """Run an operation to its reply. Raises DriverError: of several, the one that `worse` keeps.
 
-        It runs on the connection of a `lease`, if one is given. A caller that says `opens_cursor` gets the
+        It runs on the connection of a `lease`, if one is passed. A caller that says `opens_cursor` gets the
         lease of the connection that the cursor is pinned to, and lets go of it. A `deadline` is that of a
         longer operation, which this one is a part of; otherwise the operation's timeout begins now.
-
-        Obeys RW-44.
         """
         if deadline is None:
             deadline = self.deadline_of(operation.timeout, session)
@@ -117,24 +126,16 @@ class Executor:
         return nullcontext()
 
     def deadline_of(self, timeout: Timeout, session: ClientSession | None) -> Deadline:
-        """Return when an operation that begins now must be done (Validation and Overrides).
-
-        Within withTransaction that is when all of it must be. Raises InvalidArgumentError for an operation
-        that has a timeoutMS of its own there.
-        """
-        within = None if session is None else session.deadline
-        if within is None or not within.is_set:
-            return timeout.start(self.clock.now())
-        if timeout.own:
-            raise InvalidArgumentError("timeoutMS cannot be set on operations within withTransaction")
-        return earlier(within, timeout.shared)
+        """Return when an operation that begins now must be done. Raises what `Timeout.start` does."""
+        return timeout.start(self.clock.now(), within=None if session is None else session.deadline)
 
     # --- one attempt ---
 
     async def _attempt(self, run: Run) -> Reply:
-        """Select, check out, send; the connection goes back at the end of the block. Obeys CMAP-106."""
+        """Select, check out, send; the connection goes back at the end of the block."""
         server = await self._select(run)
         self._prepare(run)
+        # Who waits for a connection counts too: a server whose pool is exhausted is not the less loaded one.
         server.operations += 1
         try:
             with await self._lease(run, server) as lease:
@@ -142,43 +143,10 @@ class Executor:
         finally:
             server.operations -= 1
 
-    async def _lease(self, run: Run, server: Server) -> Lease:
-        """Return a connection: the one that the operation is pinned to, or one from the pool.
-
-        Of what is behind a load balancer, only the connection's own handshake tells. Raises NetworkError for
-        a pinned connection that was lost.
-        """
-        pinned = run.pinned_to
-        if pinned is not None:
-            if not pinned.connection.healthy:
-                raise NetworkError(
-                    f"{server.address}: the pinned connection was lost", address=server.address
-                )
-            lease = pinned.hold(Use.OPERATION)
-        else:
-            by = run.select_by if run.deadline.is_set else None
-            lease = Lease(server.pool, await server.pool.check_out(deadline=by))
-        if self._balanced:
-            run.server = replace(lease.connection.description, type=ServerType.LOAD_BALANCER)
-        if run.within and run.transaction is not None and self._pins:
-            run.transaction.pin(server.address, lease if self._balanced else None)
-        return lease
-
-    @property
-    def _balanced(self) -> bool:
-        return self.topology.description.type is TopologyType.LOAD_BALANCED
-
-    @property
-    def _pins(self) -> bool:
-        """Whether transactions stay with one server."""
-        return self.topology.description.type in (TopologyType.LOAD_BALANCED, TopologyType.SHARDED)
-
     async def _select(self, run: Run) -> Server:
         """Select a server, away from those that failed.
 
         With timeoutMS, the connection must be there by the same instant as the server (Server Selection).
-
-        Obeys RW-38, RW-45, RW-46, CB-3.
         """
         run.server = None
         timeout = after(self.clock.now(), self.options.server_selection_timeout)
@@ -196,12 +164,12 @@ class Executor:
         """Decide, with the first server, whether this is a retryable write (Retryable Writes: Executing).
 
         Raises RetryImpossibleError when the server of a retry does not support what the first did.
-
-        Obeys RW-10, RW-11, RW-16, RW-22, RW-33, RW-39, RW-40, RW-47, RW-60.
         """
         assert run.server is not None
         supported = run.server.supports_retryable_writes
         if run.command is None:
+            # For good: a retry that became a plain write could be applied a second time, and one that became
+            # a retryable write would carry a number that the first attempt did not have.
             run.command = run.operation.prepare(run.server)
             run.retries_writes = run.operation.ends_transaction or (
                 self.options.retry_writes
@@ -213,18 +181,45 @@ class Executor:
         elif run.retries_writes and not supported:
             raise RetryImpossibleError(f"{run.server.address} does not support retryable writes")
 
+    async def _lease(self, run: Run, server: Server) -> Lease:
+        """Return a connection: the one that the operation is pinned to, or one from the pool.
+
+        Raises NetworkError for a pinned connection that was lost.
+        """
+        pinned = run.pinned_to
+        if pinned is None:
+            # Only timeoutMS limits establishing too: serverSelectionTimeoutMS ends with the selection, and
+            # connectTimeoutMS and waitQueueTimeoutMS take over.
+            by = run.select_by if run.deadline.is_set else None
+            lease = Lease(server.pool, await server.pool.check_out(deadline=by))
+        elif pinned.connection.healthy:
+            lease = pinned.hold(Use.OPERATION)
+        else:
+            # Another connection may lead to another mongos, which knows nothing of the cursor.
+            raise NetworkError(f"{server.address}: the pinned connection was lost", address=server.address)
+        kind = self.topology.description.type
+        if kind is TopologyType.LOAD_BALANCED:
+            # Nobody monitors what is behind a load balancer: only the connection's handshake tells of it.
+            run.server = replace(lease.connection.description, type=ServerType.LOAD_BALANCER)
+        if run.within and run.transaction is not None and kind in PINNING_TYPES:
+            run.transaction.pin(server.address, lease if self._balanced else None)
+        return lease
+
+    @property
+    def _balanced(self) -> bool:
+        return self.topology.description.type is TopologyType.LOAD_BALANCED
+
     async def _converse(self, run: Run, lease: Lease) -> Reply:
         """Send the command and take the reply in; what an error tells of the server is acted upon here.
 
         The connection is still checked out: pools are cleared before it goes back.
-
-        Obeys RW-43, RW-48.
         """
         connection = lease.connection
         try:
             document = await self._exchange(run, connection)
         except DriverError as error:
             if isinstance(error, NetworkError | PoolClearedError) and run.session is not None:
+                # The command may still run in this session; another one in it would have to wait for that.
                 run.session.mark_dirty()
             self.topology.on_error(
                 connection.address, error, connection.generation, service_id=connection.service_id
@@ -235,7 +230,7 @@ class Executor:
         return Reply(document, connection.address, version, cursor, run.deadline)
 
     async def _exchange(self, run: Run, connection: Connection) -> dict[str, Any]:
-        """Send the command and return its reply, between events. Obeys RW-54, RW-55, RW-56, CB-20, CB-21."""
+        """Send the command and return its reply, between events."""
         max_time_ms = self._max_time_ms(run)
         request = self._message(run, max_time_ms)
         if run.transaction is not None:
@@ -244,11 +239,12 @@ class Executor:
         monitored = self._monitored(run, request, request_id, connection)
         try:
             reply = await self._round_trip(run, request, request_id, connection)
-            self._observe(run, reply)
-            self._raise_error(reply, connection.address)
+            self._take_in(run, reply, connection.address)
         except BaseException as error:
+            # A task that is cancelled here has published a start, which needs its end like any other.
             monitored.fail(error if isinstance(error, Exception) else NetworkError("cancelled"))
             raise
+        # A reply with a write concern error has `ok: 1`: for monitoring the command has succeeded.
         monitored.succeed(reply)
         if run.operation.raises_write_concern_error and "writeConcernError" in reply:
             raise WriteConcernError.of_reply(reply, connection.address)
@@ -268,6 +264,7 @@ class Executor:
     def _max_time_ms(self, run: Run) -> int | None:
         """Return the time that the server has (Command Execution). Raises OperationTimeoutError for none."""
         assert run.server is not None
+        # The shortest of the recent round trips, so that no command is held back that could have made it.
         now, way = self.clock.now(), run.server.min_round_trip_time
         if not run.deadline.allows_round_trip(now, way):
             left = max(0.0, run.deadline.at - now) * 1000
@@ -279,36 +276,27 @@ class Executor:
         return run.deadline.max_time_ms(now, way)
 
     def _message(self, run: Run, max_time_ms: int | None) -> OpMsg:
-        """Make the message of one attempt; the transaction number is drawn once. Obeys RW-35, RW-51, CB-5."""
-        assert run.command is not None
-        assert run.server is not None
+        """Make the message of one attempt; the transaction number is drawn once, by the first."""
         session = self._session_to_send(run)
-        if run.transaction is not None and session is not None:
-            self._join_transaction(run, run.transaction)
-        if run.retries_writes and run.transaction_number is None and session is not None:
+        if session is not None and run.transaction is not None:
+            run.transaction_number = run.transaction.number
+            if run.starts_transaction is None:
+                # Decided by the first attempt: its retry must start the transaction too, which the server may
+                # never have heard of.
+                run.starts_transaction = run.transaction.state is TransactionState.STARTING
+        elif session is not None and run.retries_writes and run.transaction_number is None:
             run.transaction_number = session.server_session.next_transaction_number()
+        if session is not None:
+            session.mark_used(self.clock.now())
         return message.assemble(
-            run.operation,
-            run.command,
+            run,
             session=session,
-            transaction_number=run.transaction_number,
             cluster_time=self.cluster_clock.latest,
-            server=run.server,
             topology=self.topology.description,
             edition=self.edition,
             api_fields=self.api_fields,
-            transaction=run.transaction,
-            starts=bool(run.starts_transaction),
-            timed=run.deadline.is_set,
             max_time_ms=max_time_ms,
         )
-
-    @staticmethod
-    def _join_transaction(run: Run, transaction: Transaction) -> None:
-        """Decide what the command says of its transaction; a retry starts it as the first did. Obeys CB-4."""
-        run.transaction_number = transaction.number
-        if run.starts_transaction is None:
-            run.starts_transaction = transaction.state is TransactionState.STARTING
 
     def _session_to_send(self, run: Run) -> ClientSession | None:
         """Return the session that the command carries (Sessions: Sending the session ID to the server)."""
@@ -318,6 +306,7 @@ class Executor:
         description = self.topology.description
         supported = self._balanced or description.logical_session_timeout_minutes is not None
         if session.implicit:
+            # Nobody asked for it: it is left out where it would be refused, rather than raising an error.
             return session if supported and run.operation.acknowledged else None
         if not supported:
             raise InvalidArgumentError("Sessions are not supported by this MongoDB deployment")
@@ -337,35 +326,38 @@ class Executor:
             publish=self.publish,
         )
 
-    def _observe(self, run: Run, reply: dict[str, Any]) -> None:
-        """Take the times out of every reply, errors too."""
+    def _take_in(self, run: Run, reply: dict[str, Any], address: str) -> None:
+        """Take the times out of every reply, errors too. Raises ServerError for one that is an error."""
         self.cluster_clock.advance(reply.get("$clusterTime"))
         if run.session is not None:
             run.session.observe(reply)
         if run.transaction is not None and "recoveryToken" in reply:
             run.transaction.recovery_token = reply["recoveryToken"]
-
-    def _raise_error(self, reply: dict[str, Any], address: str) -> None:
         if reply.get("ok") != 1:
             raise ServerError.of_reply(reply, address)
 
     # --- after an error ---
 
     async def _recover(self, run: Run, error: DriverError) -> None:
-        """Wait until another try, or raise the error that tells most. Obeys CB-33, CB-34, CB-40."""
-        self._label(run, error)
-        self._unpin(run, error)
+        """Wait until another try, or raise the error that tells most."""
+        self._label(run, error)  # first, as all that follows goes by labels
+        transaction, ends, starts = run.transaction, run.operation.ends_transaction, run.starts_transaction
+        if transaction is not None and transaction.unpins(error, ends=ends, starts=bool(starts)):
+            transaction.unpin()
         run.error = worse(run.error, actionable(error))
         failure = self._failure(run, error)
         self.budget.deposit(deposit_of_failure(run.state, failure))
+        # Drawn only where it counts, so that other errors leave the sequence of a seeded client alone.
+        jitter = self.rng.random() if failure.overloaded and failure.retryable else 0.0
         decision = self.policy.decide(
-            run.state, failure, now=self.clock.now(), deadline=run.deadline.at, jitter=self._jitter(failure)
+            run.state, failure, now=self.clock.now(), deadline=run.deadline.at, jitter=jitter
         )
         if isinstance(decision, GiveUp):
             self._raise(run, run.error, late=decision.late or is_timeout(error))
         if not self.budget.consume(decision.cost):
             self._raise(run, run.error, late=False)
         run.state = decision.state
+        # A commit that was refused for overload was not tried: it needs no majority to be certain.
         if run.operation.on_retry is not None and run.command is not None and not failure.overloaded:
             run.command = run.operation.on_retry(run.command)
         if decision.backoff:
@@ -373,33 +365,23 @@ class Executor:
 
     def _raise(self, run: Run, error: DriverError, *, late: bool) -> NoReturn:
         """Raise an error; with timeoutMS, one that ended the operation for lack of time is a timeout."""
+        # What a server says of itself is not made a timeout merely because it came late.
         expired = run.deadline.expired(self.clock.now()) and not isinstance(error, ServerError)
         if run.deadline.is_set and (late or expired) and not error.timed_out:
             raise OperationTimeoutError.of(error)
         raise error
 
     def _label(self, run: Run, error: DriverError) -> None:
-        """Add the labels that are the driver's to add. Obeys RW-23."""
+        """Add the labels that are the driver's to add."""
         if run.within:
+            # A write in a transaction is not retried by itself, but with the whole transaction.
             label_within(error)
             return
-        if run.operation.ends_transaction and run.server is not None:
-            label_write_error(error, run.server)
-            return
+        # Commits and aborts are retried whatever retryWrites says, other writes only with it.
         is_write = run.operation.kind is Kind.WRITE and run.operation.acknowledged
-        if is_write and self.options.retry_writes and run.server is not None:
+        retried = run.operation.ends_transaction or (is_write and self.options.retry_writes)
+        if retried and run.server is not None:
             label_write_error(error, run.server)
-
-    @staticmethod
-    def _unpin(run: Run, error: DriverError) -> None:
-        transaction, ends = run.transaction, run.operation.ends_transaction
-        if transaction is not None and transaction.unpins(
-            error, ends=ends, starts=bool(run.starts_transaction)
-        ):
-            transaction.unpin()
-
-    def _jitter(self, failure: Failure) -> float:
-        return self.rng.random() if failure.overloaded and failure.retryable else 0.0
 
     def _failure(self, run: Run, error: DriverError) -> Failure:
         return Failure(
@@ -411,26 +393,22 @@ class Executor:
         )
 
     def _is_retryable(self, run: Run, error: DriverError) -> bool:
-        """Return whether any of the three policies allows another attempt after this error.
-
-        Obeys RW-17, RW-24, RW-41, RW-42.
-        """
+        """Return whether any of the three policies allows another attempt after this error."""
         operation = run.operation
         if not operation.acknowledged or operation.once:
             return False
+        # Retryable Writes goes by the label alone: who may add it has been asked before.
         if run.retries_writes and error.has_label(Label.RETRYABLE_WRITE):
             return True
-        if (
-            operation.retryable_read
-            and not run.within
-            and self.options.retry_reads
-            and is_retryable_read(error)
-        ):
+        # Retryable Reads goes by the kind of the error. A read in a transaction is no retryable read, as
+        # another server, or the same one after a failover, does not know the transaction's snapshot.
+        reads = operation.retryable_read and not run.within and self.options.retry_reads
+        if reads and is_retryable_read(error):
             return True
         return is_retryable_overload(error) and self._retries_overload(operation)
 
     def _retries_overload(self, operation: Operation) -> bool:
-        """Overload retry policy, rule 2.4: runCommand needs both options (CB-1, CB-32). See docs/adr/0011."""
+        """Overload retry policy, rule 2.4: runCommand needs both options. See docs/adr/0011."""
         if operation.ends_transaction:
             return True
         match operation.kind:
@@ -438,7 +416,7 @@ class Executor:
                 return self.options.retry_reads
             case Kind.WRITE:
                 return self.options.retry_writes
-            case Kind.GENERIC:
+            case Kind.GENERIC:  # nobody looks into it, so it may be either
                 return self.options.retry_reads and self.options.retry_writes
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from driver.concerns import PRIMARY_PREFERRED, ReadMode
 from driver.operations.base import Kind, MaxTime
-from driver.operations.releases import leave_out, refuse_snapshot
+from driver.operations.releases import refuse_snapshot
 from driver.sdam.description import MEMBER_TYPES, ServerType, TopologyDescription, TopologyType
 from driver.session import newer
 from mongowire.messages import OpMsg
@@ -14,47 +14,48 @@ from mongowire.messages import OpMsg
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bson import Int64
-
     from driver.editions import Edition
-    from driver.operations.base import Command, Operation
+    from driver.operations.base import Operation
+    from driver.run import Run
     from driver.sdam.description import ServerDescription
     from driver.session import ClientSession
     from driver.transaction import Transaction
 
 
+RAW_DATA_WIRE_VERSION = 27
+"""Servers from 8.2 on know rawData."""
+
+COMMENT_WIRE_VERSION = 9
+"""Servers from 4.4 on take a comment with a getMore."""
+
+
 def assemble(
-    operation: Operation,
-    command: Command,
+    run: Run,
     *,
     session: ClientSession | None,
-    transaction_number: Int64 | None,
     cluster_time: Mapping[str, Any] | None,
-    server: ServerDescription,
     topology: TopologyDescription,
     edition: Edition,
     api_fields: Mapping[str, Any],
-    transaction: Transaction | None = None,
-    starts: bool = False,
-    timed: bool = False,
-    max_time_ms: int | None = None,
+    max_time_ms: int | None,
 ) -> OpMsg:
     """Return the message. It is made anew for each attempt, so that a retry gossips what was learnt.
 
-    `starts` says that the command is the first of its transaction, `timed` that timeoutMS is set, which
-    leaves the server `max_time_ms`. Raises InvalidArgumentError for a server that is too old.
-
-    Obeys RW-52.
+    Raises InvalidArgumentError for a server that is too old.
     """
+    operation, command, server = run.operation, run.command, run.server
+    assert command is not None
+    assert server is not None
     if operation.refuse is not None:
         operation.refuse(server)
     document = dict(command.document)
     if operation.kind is not Kind.GENERIC:
-        leave_out(document, operation.name, server)
-    if timed:
+        _leave_out(document, operation.name, server)
+    if run.deadline.is_set:
         _limit(document, operation, max_time_ms)
-    if transaction is not None and session is not None:
-        read_concern = _in_transaction(document, operation, session, transaction, starts=starts)
+    if run.transaction is not None and session is not None:
+        starts = bool(run.starts_transaction)
+        read_concern = _in_transaction(document, operation, session, run.transaction, starts=starts)
     else:
         read_concern = _read_concern(operation, session, edition, server)
     if read_concern:
@@ -62,36 +63,45 @@ def assemble(
     if session is not None:
         document["lsid"] = session.lsid
         cluster_time = newer(cluster_time, session.cluster_time)
-    if transaction_number is not None:
-        document["txnNumber"] = transaction_number
+    if run.transaction_number is not None:
+        document["txnNumber"] = run.transaction_number
+    # A standalone has no cluster time, and refuses one that the client has from another deployment's member.
     if cluster_time is not None and server.type is not ServerType.STANDALONE:
         document["$clusterTime"] = cluster_time
+    # What follows wins over fields of the same names in a command of the user's.
     document.update(api_fields)
     document["$db"] = operation.database
     document.update(_read_preference(operation, server, topology))
     return OpMsg.of(document, sequences=command.sequences, more_to_come=not operation.acknowledged)
 
 
+def _leave_out(document: dict[str, Any], name: str, server: ServerDescription) -> None:
+    """Take options out of a command, in place, that a server is too old for and that change no result.
+
+    CRUD: rawData is for servers from 8.2 on. Find, getMore and killCursors: the comment of a cursor goes with
+    its getMore from 4.4 on.
+    """
+    if server.max_wire_version < RAW_DATA_WIRE_VERSION:
+        document.pop("rawData", None)
+    if name == "getMore" and server.max_wire_version < COMMENT_WIRE_VERSION:
+        document.pop("comment", None)
+
+
 def _limit(document: dict[str, Any], operation: Operation, max_time_ms: int | None) -> None:
-    """Put what timeoutMS says in the place of the older options (Client Side Operations Timeout).
+    """Replace the older options by what timeoutMS says (Client Side Operations Timeout).
 
     A command of the user's own stays as it is, except that it gets a maxTimeMS.
     """
-    if operation.kind is not Kind.GENERIC:
-        _drop_older_limits(document, operation)
+    if operation.kind is not Kind.GENERIC and operation.max_time is not MaxTime.AWAITED:
+        document.pop("maxTimeMS", None)
+    if operation.kind is not Kind.GENERIC and "writeConcern" in document:
+        concern = {name: value for name, value in document["writeConcern"].items() if name != "wtimeout"}
+        del document["writeConcern"]
+        document |= {"writeConcern": concern} if concern else {}
     if max_time_ms is None or operation.max_time is MaxTime.NONE:
         return
     awaited = document.get("maxTimeMS", max_time_ms) if operation.max_time is MaxTime.AWAITED else max_time_ms
     document["maxTimeMS"] = min(awaited, max_time_ms)
-
-
-def _drop_older_limits(document: dict[str, Any], operation: Operation) -> None:
-    if operation.max_time is not MaxTime.AWAITED:
-        document.pop("maxTimeMS", None)
-    if "writeConcern" in document:
-        concern = {name: value for name, value in document["writeConcern"].items() if name != "wtimeout"}
-        del document["writeConcern"]
-        document |= {"writeConcern": concern} if concern else {}
 
 
 def _in_transaction(
@@ -111,6 +121,7 @@ def _in_transaction(
     document["autocommit"] = False
     if operation.kind is not Kind.GENERIC and not operation.ends_transaction:
         document.pop("writeConcern", None)
+    # The server reads all of a transaction as its first command asked, and refuses to be asked again.
     if not starts:
         return {}
     concern = transaction.options.read_concern
@@ -150,6 +161,7 @@ def _read_preference(
     if preference is None or server.type is ServerType.STANDALONE:
         return {}
     if preference.mode is ReadMode.PRIMARY:
+        # The user named this member, which may be a secondary: it must not refuse for want of a preference.
         if topology.type is TopologyType.SINGLE and server.type in MEMBER_TYPES:
             return {"$readPreference": PRIMARY_PREFERRED.to_document()}
         return {}

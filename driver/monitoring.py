@@ -1,20 +1,31 @@
-"""Command monitoring: every started command is followed by its success or its failure, secrets left out."""
+"""Who hears of events, and the events of a command: its start, then its success or its failure.
+
+Listeners and the log hear of each event at once (Command Logging and Monitoring), often between two effects
+of a pool or a topology. An exception there would leave connections checked out for ever, or end a monitor:
+so those of users' code go no further than `Shield`.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from driver import events
 from driver.errors import ServerError
+from driver.log.components import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from driver.cmap.connection import Connection
-    from driver.events import Listener
+    from driver.events import DriverEvent, Listener
     from mongowire.messages import OpMsg
     from mongowire.ports import Clock
+
+_LOGGER = logging.getLogger(ROOT)
 
 SENSITIVE = frozenset(
     name.lower()
@@ -98,6 +109,7 @@ class Monitored:
         )
 
     def _shown(self, error: Exception) -> Exception:
+        # Its text may repeat the command; codes and labels never do.
         if not self.sensitive or not isinstance(error, ServerError):
             return error
         kept = {
@@ -109,13 +121,13 @@ class Monitored:
 
 
 class Observer(Protocol):
-    """Who is told how a command ended that was started."""
+    """Whoever has to know how a command ended."""
 
     def succeed(self, reply: Mapping[str, Any]) -> None:
-        """Hear that the server replied with `ok: 1`."""
+        """Take note of a reply with `ok: 1`."""
 
     def fail(self, error: Exception) -> None:
-        """Hear that it did not."""
+        """Take note of an error, from the server or on the way."""
 
 
 class Unobserved:
@@ -126,3 +138,66 @@ class Unobserved:
 
     def fail(self, error: Exception) -> None:
         """Say nothing."""
+
+
+# --- listeners and log ---
+
+
+class Shield:
+    """Calls users' code, and lets no Exception out; other BaseExceptions end more than a call.
+
+    The first exception of each is logged, and passed to the exception handler of the running event loop. Code
+    that fails with every event would fill the log otherwise.
+    """
+
+    def __init__(self) -> None:
+        self._failed: set[str] = set()
+
+    def call(self, name: str, function: Callable[..., object], *arguments: Any) -> None:
+        """Call a function; `name` identifies it."""
+        try:
+            function(*arguments)
+        except Exception as error:  # noqa: BLE001 - users' code may raise anything
+            if name not in self._failed:
+                self._failed.add(name)
+                with suppress(Exception):  # where log messages go, it may be the log that fails
+                    _report(name, error)
+
+
+def _report(name: str, error: Exception) -> None:
+    message = f"{name} of a client raised an exception, which is ignored, as those that follow are"
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        loop = None
+    if loop is None or loop.get_exception_handler() is not None:
+        with suppress(Exception):
+            _LOGGER.error(message, exc_info=error)
+    if loop is not None:  # without a handler of its own it logs, and once is enough
+        loop.call_exception_handler({"message": message, "exception": error})
+
+
+class Audience:
+    """Everybody who hears of a client's events: each listener, then the log."""
+
+    def __init__(self, listeners: Sequence[Listener], log: Listener, shield: Shield) -> None:
+        self._listeners = tuple(
+            (
+                f"listener {number} ({getattr(listener, '__qualname__', type(listener).__qualname__)})",
+                listener,
+            )
+            for number, listener in enumerate(listeners, 1)
+        )
+        self._log = log
+        self._shield = shield
+
+    @property
+    def listens(self) -> bool:
+        """Whether there is a listener."""
+        return bool(self._listeners)
+
+    def publish(self, event: DriverEvent) -> None:
+        """Pass an event on, at once."""
+        for name, listener in self._listeners:
+            self._shield.call(name, listener, event)
+        self._shield.call("the log", self._log, event)

@@ -40,7 +40,7 @@ def integer(value: Any) -> int:
 
 
 def at_least(minimum: int) -> Validator:
-    """Return a reader of whole numbers that are not smaller than `minimum`. Obeys CMAP-7, CMAP-9, CMAP-11."""
+    """Return a reader of whole numbers that are not smaller than `minimum`."""
 
     def read(value: Any) -> int:
         number = integer(value)
@@ -64,7 +64,7 @@ def between(minimum: int, maximum: int) -> Validator:
 
 
 def milliseconds(value: Any) -> float:
-    """Return seconds, from whole milliseconds that are not negative. Obeys CMAP-10, CMAP-13."""
+    """Return seconds, from whole milliseconds that are not negative."""
     return float(at_least(0)(value)) / 1000
 
 

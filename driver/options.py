@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ClientOptions:
-    """Everything that a client was told; see URI Options for each name. Obeys CMAP-14, RW-3, RW-5, RW-6."""
+    """Everything that a client is configured with; see URI Options for each name."""
 
     seeds: tuple[str, ...] = ("localhost:27017",)
     app_name: str | None = None
@@ -69,20 +69,18 @@ class ClientOptions:
 
         `overrides` has URI names too and wins over the string. Raises ConfigurationError, but not yet for
         what this driver lacks: see `refuse_unsupported`.
-
-        Obeys CMAP-16, CMAP-17, RW-2.
         """
-        parsed, given, warnings = read_options(uri, overrides or {})
+        parsed, chosen, warnings = read_options(uri, overrides or {})
         _refuse_impossible_concern(parsed, overrides or {})
-        fields = {FIELDS[name]: value for name, value in given.items() if name in FIELDS}
-        concerns = _concerns(given)
+        fields = {FIELDS[name]: value for name, value in chosen.items() if name in FIELDS}
+        concerns = _concerns(chosen)
         return (
             cls(
                 seeds=parsed.hosts,
                 default_database=parsed.database,
                 srv=parsed.srv,
-                credential=credential_of(parsed, given),
-                tls=TlsOptions.of(given),
+                credential=credential_of(parsed, chosen),
+                tls=TlsOptions.of(chosen),
                 concerns=concerns,
                 **fields,
             ),
@@ -105,9 +103,11 @@ def read_options(
     a user as its mechanism needs is for `ClientOptions` to say.
     """
     parsed = parse_uri(uri)
-    given, warnings = _validated(parsed, overrides)
-    _refuse_contradictions(parsed, given)
-    return parsed, given, (*parsed.warnings, *warnings)
+    chosen, warnings = _validated(parsed, overrides)
+    for message, applies in CONTRADICTIONS:
+        if applies(parsed, chosen):
+            raise ConfigurationError(message)
+    return parsed, chosen, (*parsed.warnings, *warnings)
 
 
 OPTIONS: dict[str, tuple[values.Validator, str | None]] = {
@@ -172,15 +172,15 @@ def _validated(parsed: ParsedURI, overrides: Mapping[str, Any]) -> tuple[dict[st
     """Return the usable options by canonical name, and a warning for each that was left out."""
     raw, warnings = _collected(parsed)
     raw.update({_canonical(name): value for name, value in overrides.items()})
-    given: dict[str, Any] = {}
+    chosen: dict[str, Any] = {}
     for name, value in raw.items():
         try:
-            given[name] = OPTIONS[name][0](value)
+            chosen[name] = OPTIONS[name][0](value)
         except ValueError as error:
             warnings.append(f"option {name} is ignored: {error}")
-    if "ssl" in given:
-        given.setdefault("tls", given["ssl"])
-    return given, warnings
+    if "ssl" in chosen:
+        chosen.setdefault("tls", chosen["ssl"])
+    return chosen, warnings
 
 
 def _refuse_impossible_concern(parsed: ParsedURI, overrides: Mapping[str, Any]) -> None:
@@ -205,14 +205,16 @@ def _canonical(name: str) -> str:
 def _collected(parsed: ParsedURI) -> tuple[dict[str, Any], list[str]]:
     raw: dict[str, Any] = {}
     warnings: list[str] = []
-    for given_name, value in parsed.options:
-        name = CANONICAL.get(given_name.lower())
+    for written, value in parsed.options:
+        name = CANONICAL.get(written.lower())
         if name is None:
-            warnings.append(f"option {given_name} is ignored: this driver knows no such option")
+            warnings.append(f"option {written} is ignored: this driver knows no such option")
         elif name in REPEATABLE:
             raw.setdefault(name, []).append(value)
         elif name in raw and name in NO_REPETITION:
             raise ConfigurationError(f"option {name} appears more than once")
+        # The first value wins for all others. Of these two a client that took the wrong one would be
+        # insecure.
         elif name in raw and name in {"tls", "ssl"}:
             if raw[name] != value:
                 raise ConfigurationError(f"option {name} appears with different values")
@@ -223,13 +225,13 @@ def _collected(parsed: ParsedURI) -> tuple[dict[str, Any], list[str]]:
     return raw, warnings
 
 
-def _concerns(given: Mapping[str, Any]) -> Concerns:
-    mode = ReadMode(given.get("readPreference", ReadMode.PRIMARY.value))
+def _concerns(chosen: Mapping[str, Any]) -> Concerns:
+    mode = ReadMode(chosen.get("readPreference", ReadMode.PRIMARY.value))
     return Concerns(
-        ReadPreference(mode, given.get("readPreferenceTags", ()), given.get("maxStalenessSeconds")),
-        ReadConcern(given.get("readConcernLevel")),
-        WriteConcern(given.get("w"), given.get("journal"), given.get("wTimeoutMS")),
-        given.get("timeoutMS"),
+        ReadPreference(mode, chosen.get("readPreferenceTags", ()), chosen.get("maxStalenessSeconds")),
+        ReadConcern(chosen.get("readConcernLevel")),
+        WriteConcern(chosen.get("w"), chosen.get("journal"), chosen.get("wTimeoutMS")),
+        chosen.get("timeoutMS"),
     )
 
 
@@ -240,72 +242,67 @@ _PROXY = frozenset({"proxyPort", "proxyUsername", "proxyPassword"})
 CONTRADICTIONS: tuple[tuple[str, Check], ...] = (
     (
         "directConnection=true cannot be used with several hosts",
-        lambda uri, given: given.get("directConnection") and len(uri.hosts) > 1,
+        lambda uri, chosen: chosen.get("directConnection") and len(uri.hosts) > 1,
     ),
     (
         "directConnection=true cannot be used with SRV",
-        lambda uri, given: given.get("directConnection") and uri.srv,
+        lambda uri, chosen: chosen.get("directConnection") and uri.srv,
     ),
     (
         "loadBalanced=true cannot be used with several hosts",
-        lambda uri, given: given.get("loadBalanced") and len(uri.hosts) > 1,
+        lambda uri, chosen: chosen.get("loadBalanced") and len(uri.hosts) > 1,
     ),
     (
         "loadBalanced=true cannot be used with directConnection=true",
-        lambda _uri, given: given.get("loadBalanced") and given.get("directConnection"),
+        lambda _uri, chosen: chosen.get("loadBalanced") and chosen.get("directConnection"),
     ),
     (
         "loadBalanced=true cannot be used with replicaSet",
-        lambda _uri, given: given.get("loadBalanced") and "replicaSet" in given,
+        lambda _uri, chosen: chosen.get("loadBalanced") and "replicaSet" in chosen,
     ),
     (
         "srvServiceName and srvMaxHosts need a mongodb+srv connection string",
-        lambda uri, given: not uri.srv and ("srvServiceName" in given or "srvMaxHosts" in given),
+        lambda uri, chosen: not uri.srv and ("srvServiceName" in chosen or "srvMaxHosts" in chosen),
     ),
     (
         "srvMaxHosts cannot be used with replicaSet or loadBalanced=true",
-        lambda _uri, given: given.get("srvMaxHosts") and ("replicaSet" in given or given.get("loadBalanced")),
+        lambda _uri, chosen: (
+            chosen.get("srvMaxHosts") and ("replicaSet" in chosen or chosen.get("loadBalanced"))
+        ),
     ),
     (
         "minPoolSize cannot be larger than maxPoolSize",
-        lambda _uri, given: 0 < given.get("maxPoolSize", 100) < given.get("minPoolSize", 0),
+        lambda _uri, chosen: 0 < chosen.get("maxPoolSize", 100) < chosen.get("minPoolSize", 0),
     ),
     (
         "w=0 cannot be used with journal=true",
-        lambda _uri, given: given.get("w") == 0 and given.get("journal"),
+        lambda _uri, chosen: chosen.get("w") == 0 and chosen.get("journal"),
     ),
     (
         "tls and ssl have different values",
-        lambda _uri, given: "ssl" in given and given["ssl"] != given["tls"],
+        lambda _uri, chosen: "ssl" in chosen and chosen["ssl"] != chosen["tls"],
     ),
     (
         f"tlsInsecure cannot be used with {', '.join(sorted(_RELAXATIONS))}",
-        lambda _uri, given: "tlsInsecure" in given and _RELAXATIONS & given.keys(),
+        lambda _uri, chosen: "tlsInsecure" in chosen and _RELAXATIONS & chosen.keys(),
     ),
     (
         f"tlsAllowInvalidCertificates cannot be used with {' or '.join(sorted(_REVOCATION))}",
-        lambda _uri, given: "tlsAllowInvalidCertificates" in given and _REVOCATION & given.keys(),
+        lambda _uri, chosen: "tlsAllowInvalidCertificates" in chosen and _REVOCATION & chosen.keys(),
     ),
     (
         "tlsDisableOCSPEndpointCheck cannot be used with tlsDisableCertificateRevocationCheck",
-        lambda _uri, given: given.keys() >= _REVOCATION,
+        lambda _uri, chosen: chosen.keys() >= _REVOCATION,
     ),
     (
         "proxyPort, proxyUsername and proxyPassword need proxyHost",
-        lambda _uri, given: "proxyHost" not in given and _PROXY & given.keys(),
+        lambda _uri, chosen: "proxyHost" not in chosen and _PROXY & chosen.keys(),
     ),
     (
         "proxyUsername and proxyPassword need each other",
-        lambda _uri, given: ("proxyUsername" in given) != ("proxyPassword" in given),
+        lambda _uri, chosen: ("proxyUsername" in chosen) != ("proxyPassword" in chosen),
     ),
 )
-
-
-def _refuse_contradictions(parsed: ParsedURI, given: Mapping[str, Any]) -> None:
-    """Raise ConfigurationError for options that cannot be had together. Obeys CMAP-153."""
-    for message, applies in CONTRADICTIONS:
-        if applies(parsed, given):
-            raise ConfigurationError(message)
 
 
 UNSUPPORTED: tuple[tuple[str, Callable[[ClientOptions], object]], ...] = (

@@ -27,7 +27,7 @@ class InsertManyResult:
 
 @dataclass(frozen=True, slots=True)
 class UpdateResult:
-    """What matched, what changed, and the `_id` of an upsert; `upserted` tells whether there was one."""
+    """What matched, what changed, and the `_id` of an upsert; `upserted` says whether there was one."""
 
     matched_count: int = 0
     modified_count: int = 0

@@ -12,7 +12,7 @@ from driver.sdam.selection import Selector
 if TYPE_CHECKING:
     from bson import Int64
 
-    from driver.cmap.lease import Lease
+    from driver.cmap.pool import Lease
     from driver.operations.base import Command, Operation
     from driver.policy.deadline import Deadline
     from driver.policy.retry import RetryState
@@ -48,27 +48,34 @@ class Reply:
 
 @dataclass(slots=True)
 class Run:
-    """One operation on its way: what stays the same over its attempts, and what they have come to.
-
-    `retries_writes` is decided when the first server is selected and never changes. `select_by` is when the
-    attempt under way must have a server and a connection.
-    """
+    """One operation on its way: what stays the same over its attempts, and what they have come to."""
 
     operation: Operation
     session: ClientSession | None
     operation_id: int
+    """What the events of all its attempts share."""
     deadline: Deadline
     state: RetryState
     command: Command | None = None
+    """What is sent, from the selection of the first server on."""
     server: ServerDescription | None = None
+    """The server of the attempt under way; None until one is selected."""
     retries_writes: bool = False
+    """Whether it is a retryable write: decided when the first server is selected, and for good."""
     transaction_number: Int64 | None = None
+    """The `txnNumber` of all attempts: the transaction's, or one that a retryable write has drawn."""
     error: DriverError | None = None
+    """Of the errors of its attempts, the one that its caller would get."""
     transaction: Transaction | None = None
+    """The transaction that it is part of, or ends."""
     starts_transaction: bool | None = None
+    """Whether it is the first command of its transaction, None until it is made."""
     lease: Lease | None = None
+    """The connection that its cursor is pinned to."""
     opens_cursor: bool = False
+    """Whether its caller wants the lease of the cursor that it opens."""
     select_by: float = NEVER
+    """When the attempt under way must have a server and, with timeoutMS, a connection."""
 
     @property
     def within(self) -> bool:

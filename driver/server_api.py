@@ -35,9 +35,9 @@ class ServerApi:
 
     def fields(self) -> dict[str, Any]:
         """Return what commands carry (Versioned API: Sending Declared API Version to the Server)."""
-        given = {
+        fields = {
             "apiVersion": self.version,
             "apiStrict": self.strict,
             "apiDeprecationErrors": self.deprecation_errors,
         }
-        return {name: value for name, value in given.items() if value is not None}
+        return {name: value for name, value in fields.items() if value is not None}

@@ -1,16 +1,34 @@
-"""Sessions: server sessions in a pool, client sessions over them, and the cluster time that they gossip."""
+"""Sessions: server sessions in a pool, client sessions over them, and the times that they gossip.
+
+A **server session** is an id, which the server remembers for logicalSessionTimeoutMinutes after its last use,
+and a counter of transaction numbers. Both belong together: the server knows a write that is sent again by the
+two, and takes no number that is not above all it has seen with the id. So the counter stays with the id when
+the pool lends it to the next client session.
+
+A **client session** is what an application holds, or what one operation has without asking (an implicit one).
+It takes a server session when it first sends something, and not while it waits for a connection: of a
+thousand operations that wait for ten connections, ten need one. When it ends, the server session goes back,
+to the end from which the next one is taken: the others rest, and may expire. One that expires within a minute
+is neither lent nor taken back, as it might be gone when the command arrives; nor is one that is dirty, in
+which a command may still run after its connection was lost.
+
+**Times** travel with replies and commands. `$clusterTime` is how far the deployment has come, and goes to
+whatever server is asked next; the newer one of session and client counts. `operationTime` is the time of what
+this session has done, and with causal consistency its reads ask to see at least that.
+"""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from bson import Int64, Timestamp
 
 from driver.convenience import Convenience
 from driver.errors import ClientClosedError, DriverError, InvalidArgumentError
-from driver.operations.timeouts import timeout_of
+from driver.operations.options import timeout_of
 from driver.transaction import Transaction, TransactionOptions, label_commit
 from mongowire.ids import uuid
 
@@ -20,29 +38,30 @@ if TYPE_CHECKING:
 
     from bson import Binary
 
-    from driver.client import AsyncClient
-    from driver.concerns import ReadConcern, ReadPreference, WriteConcern
+    from driver.concerns import Concerns, ReadConcern, ReadPreference, WriteConcern
+    from driver.editions import Edition
     from driver.operations.base import Operation
+    from driver.options import ClientOptions
     from driver.policy.deadline import Deadline, Timeout
     from mongowire.ports import Clock, Rng
 
 T = TypeVar("T")
 
 EXPIRY_MARGIN = 60.0
-"""Seconds before its expiry at which a server session is no longer reused."""
+"""Seconds before its expiry at which a server session is no longer reused: a command takes time to arrive."""
 
 
 @dataclass(slots=True)
 class ServerSession:
-    """Sessions: Server Session. The transaction number stays with it from one client session to the next.
-
-    Obeys RW-31.
-    """
+    """Sessions: Server Session. The transaction number stays with it from one client session to the next."""
 
     id: Binary
     last_use: float
+    """The instant of its last command, or of its making, on the client's clock."""
     transaction_number: int = 0
+    """The number that was drawn last; the first one is 1."""
     dirty: bool = False
+    """Whether a network error left in doubt whether a command still runs in it."""
 
     @property
     def lsid(self) -> dict[str, Binary]:
@@ -50,16 +69,13 @@ class ServerSession:
         return {"id": self.id}
 
     def next_transaction_number(self) -> Int64:
-        """Return a txnNumber larger than any before (Retryable Writes: Generating Transaction IDs).
-
-        Obeys RW-32, RW-36.
-        """
+        """Return a txnNumber larger than any before (Retryable Writes: Generating Transaction IDs)."""
         self.transaction_number += 1
         return Int64(self.transaction_number)
 
     def expires_soon(self, now: float, timeout_minutes: float | None) -> bool:
         """Return whether less than a minute is left; without a timeout it never expires."""
-        if timeout_minutes is None:
+        if timeout_minutes is None:  # not known, or behind a load balancer, where it never is
             return False
         return now - self.last_use >= timeout_minutes * 60 - EXPIRY_MARGIN
 
@@ -75,6 +91,7 @@ class ServerSessionPool:
     def acquire(self, timeout_minutes: float | None) -> ServerSession:
         """Return the session used last, or a new one; those that expire soon are dropped on the way."""
         now = self._clock.now()
+        # From the end, where the one used last is; what has rested for longer stays, and may expire.
         while self._sessions:
             session = self._sessions.pop()
             if not session.expires_soon(now, timeout_minutes):
@@ -84,6 +101,7 @@ class ServerSessionPool:
     def release(self, session: ServerSession, timeout_minutes: float | None) -> None:
         """Take a session back unless it is dirty or expires soon; drop the oldest ones that do."""
         now = self._clock.now()
+        # The front holds those that have rested for the longest: behind one that is fresh, all are.
         while self._sessions and self._sessions[0].expires_soon(now, timeout_minutes):
             del self._sessions[0]
         if not session.dirty and not session.expires_soon(now, timeout_minutes):
@@ -131,30 +149,58 @@ class SessionOptions:
         return not self.snapshot if self.causal_consistency is None else self.causal_consistency
 
 
+class SessionClient(Protocol):
+    """What a session uses of the client that started it."""
+
+    clock: Clock
+    edition: Edition
+    options: ClientOptions
+    sessions: ServerSessionPool
+    transaction_rng: Rng
+
+    @property
+    def concerns(self) -> Concerns:
+        """What the transactions of the session inherit."""
+
+    @property
+    def session_timeout_minutes(self) -> int | None:
+        """How long the deployment keeps sessions."""
+
+    def transaction_span(self) -> Any:
+        """Return the span of a transaction that begins, or None without tracing."""
+
+    async def run(
+        self, operation: Operation, session: ClientSession | None = None, *, deadline: Deadline | None = None
+    ) -> object:
+        """Run an operation in a session, within a deadline. Raises DriverError."""
+
+
 @dataclass(slots=True)
 class ClientSession:
-    """Sessions: ClientSession. An implicit one belongs to a single operation.
+    """Sessions: ClientSession. An implicit one belongs to a single operation."""
 
-    `deadline` is that of the withTransaction under way, and nobody else's to change.
-    Its server session is taken when a connection has been checked out, so that operations that wait for
-    connections hold no sessions.
-    """
-
-    client: AsyncClient
+    client: SessionClient
     options: SessionOptions = field(default_factory=SessionOptions)
     implicit: bool = False
     cluster_time: Mapping[str, Any] | None = None
+    """The newest `$clusterTime` of its replies, or one that its user knows from another session."""
     operation_time: Timestamp | None = None
+    """The newest `operationTime` of its replies: what its next read has to see."""
     snapshot_time: Timestamp | None = None
+    """The time that all its reads see, once the first of them has fixed it."""
     ended: bool = False
     transaction: Transaction = field(default_factory=Transaction)
     deadline: Deadline | None = None
+    """That of the withTransaction under way, which sets it and takes it back."""
     _server_session: ServerSession | None = None
+    """Taken when it is first needed, which is after a check-out."""
     _pool: ServerSessionPool | None = None
+    """Where the server session came from: after a fork, another one than the client's."""
 
     @property
     def server_session(self) -> ServerSession:
         """The server session, taken from the pool when first asked for."""
+        # Its server session may be another's by now: two who use one number would answer for each other.
         if self.ended:
             raise ClientClosedError("the session has ended")
         if self._server_session is None:
@@ -177,6 +223,10 @@ class ClientSession:
         """Whether a network error left the server session in doubt: it will not be pooled again."""
         return self._server_session is not None and self._server_session.dirty
 
+    def mark_used(self, now: float) -> None:
+        """Sessions: Server Session: the server counts its timeout from the last command that it saw."""
+        self.server_session.last_use = now
+
     def mark_dirty(self) -> None:
         """Sessions: Server Session Pool: after a network error the session may still run a command."""
         if self._server_session is not None:
@@ -196,9 +246,10 @@ class ClientSession:
             self.operation_time = operation_time
 
     def observe(self, reply: Mapping[str, Any]) -> None:
-        """Take the times out of a reply, also of one that is an error."""
+        """Take the times out of a reply, also of one that is an error: it may have waited for a write."""
         self.advance_cluster_time(reply.get("$clusterTime"))
         self.advance_operation_time(reply.get("operationTime"))
+        # Find and aggregate report the time of their snapshot in the cursor, distinct beside its values.
         if self.options.snapshot and self.snapshot_time is None:
             cursor = reply.get("cursor")
             at = cursor.get("atClusterTime") if isinstance(cursor, dict) else reply.get("atClusterTime")
@@ -213,6 +264,8 @@ class ClientSession:
 
     def transaction_of(self, operation: Operation) -> Transaction | None:
         """Return the transaction that an operation belongs to; one that has ended is forgotten."""
+        if self.implicit:  # nobody can start one in it
+            return None
         if operation.ends_transaction or self.transaction.active:
             return self.transaction
         self.transaction.reset()
@@ -228,17 +281,17 @@ class ClientSession:
     ) -> None:
         """Begin a transaction with the session's next command (Transactions: startTransaction).
 
-        What is not given comes from the session's default options, then from the client. Raises
+        What is left out comes from the session's default options, then from the client. Raises
         InvalidArgumentError.
         """
         if self.options.snapshot:
             raise InvalidArgumentError("Transactions are not supported in snapshot sessions")
-        given = TransactionOptions(read_concern, write_concern, read_preference, max_commit_time_ms)
+        own = TransactionOptions(read_concern, write_concern, read_preference, max_commit_time_ms)
         inherited = self.options.default_transaction_options.or_else(
             TransactionOptions.of(self.client.concerns)
         )
-        self.transaction.check_start(given.or_else(inherited))
-        self.transaction.start(given.or_else(inherited), self.server_session.next_transaction_number())
+        self.transaction.check_start(own.or_else(inherited))
+        self.transaction.start(own.or_else(inherited), self.server_session.next_transaction_number())
         self.transaction.span = self.client.transaction_span()
 
     def timeout(self, timeout_ms: int | None = None) -> Timeout:
@@ -251,7 +304,7 @@ class ClientSession:
 
         Raises DriverError, labelled UnknownTransactionCommitResult where the commit may have been applied.
         """
-        deadline = self.client.executor.deadline_of(self.timeout(timeout_ms), self)
+        deadline = self.timeout(timeout_ms).start(self.client.clock.now(), within=self.deadline)
         sends = self.transaction.prepare_commit()
         try:
             if sends:
@@ -260,6 +313,7 @@ class ClientSession:
             label_commit(error)
             raise
         finally:
+            # Also after an error: what follows is another call of commitTransaction, or a new transaction.
             self.transaction.end_span()
 
     async def abort_transaction(
@@ -267,9 +321,10 @@ class ClientSession:
     ) -> None:
         """Abort (Transactions: abortTransaction); what the server says to it is ignored."""
         if deadline is None:
-            deadline = self.client.executor.deadline_of(self.timeout(timeout_ms), self)
+            deadline = self.timeout(timeout_ms).start(self.client.clock.now(), within=self.deadline)
         sends = self.transaction.prepare_abort()
         try:
+            # A transaction that could not be aborted expires on the server; its program has given it up.
             with suppress(DriverError):
                 if sends:
                     await self.client.run(self.transaction.abort_operation(), self, deadline=deadline)
@@ -293,15 +348,24 @@ class ClientSession:
         With timeoutMS, all that the callback does with this session must be done by then, and a timeoutMS
         of one of its operations is an error; operations without the session know nothing of it.
         """
-        return await Convenience(self, self.client, self.timeout(timeout_ms)).run(callback, options)
+        convenience = Convenience(
+            session=self,
+            begin=partial(self.start_transaction, **options),
+            timeout=self.timeout(timeout_ms),
+            clock=self.client.clock,
+            rng=self.client.transaction_rng,
+            edition=self.client.edition,
+        )
+        return await convenience.run(callback)
 
     def end(self) -> None:
         """Give the server session back to the pool. Ending twice is allowed; a transaction is left open."""
         if self.ended:
             return
         self.ended = True
-        self.transaction.end_span()
-        self.transaction.unpin()
+        if not self.implicit:
+            self.transaction.end_span()
+            self.transaction.unpin()
         if self._server_session is not None and self._pool is not None:
             self._pool.release(self._server_session, self.client.session_timeout_minutes)
 

@@ -23,17 +23,17 @@ class TlsOptions:
     allow_invalid_hostnames: bool = False
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> TlsOptions | None:
+    def of(cls, options: Mapping[str, Any]) -> TlsOptions | None:
         """Return the options, None unless `tls` (or its older name `ssl`) is true."""
-        if not given.get("tls"):
+        if not options.get("tls"):
             return None
-        insecure = bool(given.get("tlsInsecure"))
+        insecure = bool(options.get("tlsInsecure"))
         return cls(
-            given.get("tlsCAFile"),
-            given.get("tlsCertificateKeyFile"),
-            given.get("tlsCertificateKeyFilePassword"),
-            allow_invalid_certificates=insecure or bool(given.get("tlsAllowInvalidCertificates")),
-            allow_invalid_hostnames=insecure or bool(given.get("tlsAllowInvalidHostnames")),
+            options.get("tlsCAFile"),
+            options.get("tlsCertificateKeyFile"),
+            options.get("tlsCertificateKeyFilePassword"),
+            allow_invalid_certificates=insecure or bool(options.get("tlsAllowInvalidCertificates")),
+            allow_invalid_hostnames=insecure or bool(options.get("tlsAllowInvalidHostnames")),
         )
 
     def context(self) -> ssl.SSLContext:
@@ -45,6 +45,8 @@ class TlsOptions:
                 context.load_cert_chain(self.certificate_key_file, password=password)
         except OSError as error:
             raise ConfigurationError(f"the files of TLS cannot be used: {error}") from error
+        # Names are checked against a certificate, so that without one there is nothing to check; and ssl
+        # wants this one switched off first.
         if self.allow_invalid_hostnames or self.allow_invalid_certificates:
             context.check_hostname = False
         if self.allow_invalid_certificates:

@@ -1,5 +1,28 @@
 """Transactions: what a session knows of its transaction, and what that does to commands and errors.
 
+                        start                 first command sent
+    NONE, COMMITTED, ──────────> STARTING ──────────────────────────> IN_PROGRESS
+    ABORTED                         │                                     │
+                                    └──── commit ──> COMMITTED <── commit ┤
+                                    └──── abort ───> ABORTED <──── abort ─┘
+
+A client says nothing to the server when a transaction starts: its first command does, by `startTransaction`.
+So a transaction that ends in STARTING is not known there, and no command ends it.
+
+COMMITTED and ABORTED last until the session does something else, because commitTransaction may be called
+again: its reply may have been lost, and the same number makes sure that it is applied once. Any other
+operation makes the session forget the transaction (NONE).
+
+**Pinning.** A mongos keeps in memory which shards take part, so that all commands go to the one that had the
+first. It is left after an error that leaves nothing to go back to (TransientTransactionError), and for the
+retry of a commit or an abort, which another mongos can carry out from the `recoveryToken`. Behind a load
+balancer, where nobody chooses a mongos, it is a connection that is kept. A replica set needs no pinning:
+there is one primary, and a new one does not know the transaction.
+
+**Errors.** What a command meets on its way to the server ends the transaction, but not the program's work:
+the label TransientTransactionError says that it may begin again from its start. What a commit meets so may
+have been applied or not; UnknownTransactionCommitResult says that the commit alone may be sent again.
+
 All of it decides and nothing waits; `ClientSession` runs the commands that end a transaction.
 """
 
@@ -9,7 +32,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from driver.cmap.lease import Use
+from driver.cmap.member import Use
 from driver.concerns import PRIMARY, ReadConcern, ReadMode, ReadPreference, WriteConcern
 from driver.errors import (
     InvalidArgumentError,
@@ -20,29 +43,33 @@ from driver.errors import (
     WriteConcernError,
     is_overload,
 )
-from driver.operations.base import Command, Kind, Operation, first_name, fixed
+from driver.operations.base import Command, Kind, Operation, first_name
 from mongowire.codes import ErrorCode, Label
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from bson import Int64
 
-    from driver.cmap.lease import Lease
+    from driver.cmap.pool import Lease
     from driver.concerns import Concerns
     from driver.errors import DriverError
 
 MAJORITY_TIMEOUT_MS = 10_000
-"""The wtimeout of a commit that is sent again and has none of its own."""
+"""The wtimeout of a commit that is sent again and has none of its own: a majority may never come."""
 
 WITH_TRANSACTION_TIMEOUT = 120.0
+"""Seconds after which withTransaction begins nothing anew, unless timeoutMS says otherwise."""
+
 FIRST_BACKOFF = 0.005
 MAX_BACKOFF = 0.5
 BACKOFF_GROWTH = 1.5
+"""Milder than after overload: what is waited for here is the end of another transaction."""
 
 _CERTAIN_WRITE_CONCERN_FAILURES = frozenset(
     {ErrorCode.UNKNOWN_REPL_WRITE_CONCERN, ErrorCode.UNSATISFIABLE_WRITE_CONCERN}
 )
+"""Write concerns that no repetition will satisfy. The commit is applied, and its outcome known."""
 
 
 class TransactionState(Enum):
@@ -82,21 +109,22 @@ class TransactionOptions:
 
 @dataclass(slots=True)
 class Transaction:
-    """The transaction of a session, also after its end until the session does something else.
-
-    `number` is its transaction number, `known` whether a command of it was sent. `pinned` is the address of
-    the mongos that it is bound to, `lease` the connection, behind a load balancer; a replica set binds it to
-    neither. `recovery_token` is what another mongos needs to finish it.
-    """
+    """The transaction of a session, also after its end until the session does something else."""
 
     state: TransactionState = TransactionState.NONE
     options: TransactionOptions = field(default_factory=TransactionOptions)
     number: Int64 | None = None
+    """Its transaction number, which every command of it carries."""
     known: bool = False
+    """Whether a command of it was sent, so that the server may know of it."""
     pinned: str | None = None
+    """The address of the mongos that it is bound to; none in a replica set."""
     lease: Lease | None = None
+    """The connection that it is bound to behind a load balancer."""
     recovery_token: Mapping[str, Any] | None = None
+    """What another mongos needs to finish it: the newest of its replies."""
     commits: int = 0
+    """How often commitTransaction was called; from the second time on it asks for a majority."""
     span: Any = None
     """What tracing knows it as."""
 
@@ -140,7 +168,7 @@ class Transaction:
 
     def pin(self, address: str, lease: Lease | None = None) -> None:
         """Bind it to a mongos, and behind a load balancer to a connection (Transactions: Mongos Pinning)."""
-        if self.pinned is None:
+        if self.pinned is None:  # by its first command; a later one went where that did
             self.pinned = address
             self.lease = None if lease is None else lease.hold(Use.TRANSACTION)
 
@@ -158,7 +186,7 @@ class Transaction:
         """
         if error.has_label(Label.TRANSIENT_TRANSACTION):
             return True
-        if ends:
+        if ends:  # the recovery token lets any mongos carry it out
             return error.has_label(Label.RETRYABLE_WRITE)
         return starts and is_overload(error)
 
@@ -169,9 +197,12 @@ class Transaction:
         """
         if operation.read_preference is None:
             return replace(operation, acknowledged=True)
+        # Concerns of collections do not count in a transaction, as it has its own. runCommand inherits none:
+        # a preference that it has was passed to this very call, and is refused rather than ignored.
         preference = self.options.read_preference or PRIMARY
         if operation.kind is Kind.GENERIC and operation.read_preference.mode is not ReadMode.PRIMARY:
             preference = operation.read_preference
+        # A cursor's next batch is asked for where the cursor is, whatever was preferred then.
         if operation.address is None and preference.mode is not ReadMode.PRIMARY:
             raise InvalidArgumentError(
                 f"read preference in a transaction must be primary, not {preference.mode.value}"
@@ -182,6 +213,7 @@ class Transaction:
 
     def prepare_commit(self) -> bool:
         """Enter COMMITTED, and say whether there is a command to send. Raises InvalidArgumentError."""
+        # COMMITTED is allowed: the reply to the first commit may have been lost.
         if self.state is TransactionState.NONE:
             raise InvalidArgumentError("no transaction started")
         if self.state is TransactionState.ABORTED:
@@ -201,44 +233,44 @@ class Transaction:
         return self.known
 
     def commit_operation(self) -> Operation:
-        """Return a commit; from the second on with a majority, as the first may have been lost or not."""
-        concern = self.options.write_concern or WriteConcern()
-        document = {"commitTransaction": 1, **self._common(concern)}
-        if self.options.max_commit_time_ms is not None:
-            document["maxTimeMS"] = self.options.max_commit_time_ms
+        """Return a commit; from the second on with a majority, as the first may have been lost or not.
+
+        A first commit that was applied and rolled back since, in a failover, must not be confirmed by the
+        second: with a majority, only what stays is.
+        """
+        limit = self.options.max_commit_time_ms
+        command = self._ending("commitTransaction", {} if limit is None else {"maxTimeMS": limit})
         first = self.commits == 0
         self.commits += 1
-        command = Command(document, retryable=True)
-        return _ending(command if first else with_majority(command), with_majority)
+        return _operation(command if first else with_majority(command), on_retry=with_majority)
 
     def abort_operation(self) -> Operation:
         """Return an abort."""
-        document = {"abortTransaction": 1, **self._common(self.options.write_concern or WriteConcern())}
-        return _ending(Command(document, retryable=True), _as_it_is)
+        return _operation(self._ending("abortTransaction", {}))
 
-    def _common(self, concern: WriteConcern) -> dict[str, Any]:
-        given = concern.to_document()
-        fields: dict[str, Any] = {"writeConcern": given} if given else {}
+    def _ending(self, name: str, more: Mapping[str, Any]) -> Command:
+        document: dict[str, Any] = {name: 1}
+        if concern := (self.options.write_concern or WriteConcern()).to_document():
+            document["writeConcern"] = concern
         if self.recovery_token is not None:
-            fields["recoveryToken"] = self.recovery_token
-        return fields
+            document["recoveryToken"] = self.recovery_token
+        return Command({**document, **more}, retryable=True)
 
 
-def _ending(command: Command, on_retry: Any) -> Operation:
-    return replace(
-        Operation("admin", Kind.WRITE, fixed({}), name=first_name(command.document)),
-        prepare=lambda _server: command,
+def _operation(command: Command, on_retry: Callable[[Command], Command] | None = None) -> Operation:
+    return Operation(
+        "admin",
+        Kind.WRITE,
+        lambda _server: command,
+        name=first_name(command.document),
         ends_transaction=True,
         on_retry=on_retry,
     )
 
 
-def _as_it_is(command: Command) -> Command:
-    return command
-
-
 def with_majority(command: Command) -> Command:
     """Return a commit that is sent again (Transactions: Majority write concern when retrying a commit)."""
+    # A wtimeout of the user's is kept, a weaker `w` is not.
     concern = {"wtimeout": MAJORITY_TIMEOUT_MS, **command.document.get("writeConcern", {}), "w": "majority"}
     return replace(command, document={**command.document, "writeConcern": concern})
 
@@ -260,9 +292,9 @@ def leaves_commit_unknown(error: DriverError) -> bool:
     if error.timed_out or isinstance(error, NetworkError | PoolClearedError | ServerSelectionError):
         return True
     if isinstance(error, WriteConcernError):
+        # Applied, but perhaps not for good: a wait for members that timed out may succeed the next time.
         return error.code not in _CERTAIN_WRITE_CONCERN_FAILURES
-    timed_out = isinstance(error, ServerError) and error.code == ErrorCode.MAX_TIME_MS_EXPIRED
-    return timed_out or error.has_label(Label.RETRYABLE_WRITE)
+    return is_max_time_expired(error) or error.has_label(Label.RETRYABLE_WRITE)
 
 
 def is_max_time_expired(error: DriverError) -> bool:
@@ -275,5 +307,5 @@ def backoff_before(attempt: int, jitter: float, first_exponent: int) -> float:
 
     Convenient API for Transactions: Sequence of Actions, step 2.
     """
-    exponent = min(attempt - 1 + first_exponent, 64)
+    exponent = min(attempt - 1 + first_exponent, 64)  # a float holds it, and the maximum is long reached
     return jitter * min(FIRST_BACKOFF * BACKOFF_GROWTH**exponent, MAX_BACKOFF)

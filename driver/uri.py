@@ -36,7 +36,8 @@ def parse_uri(uri: str) -> ParsedURI:
     """Return the parts of a connection string. Raises ConfigurationError, which says what is wrong."""
     srv, rest = _without_scheme(uri)
     rest, question, query = rest.partition("?")
-    authority, _, namespace = _split_path(rest)
+    # A raw slash in a password or in the path of a socket leaves a host that is none, which is refused below.
+    authority, _, namespace = rest.partition("/")
     user_info, at, host_list = authority.rpartition("@")
     username, password = _user_info(user_info) if at else (None, None)
     database, collection = _namespace(namespace)
@@ -54,11 +55,6 @@ def _without_scheme(uri: str) -> tuple[bool, str]:
     raise ConfigurationError(
         f"a connection string begins with mongodb:// or mongodb+srv://, not {uri[:14]!r}"
     )
-
-
-def _split_path(rest: str) -> tuple[str, str, str]:
-    """Split authority and database; a raw slash in a password or a socket path is an error seen later."""
-    return rest.partition("/")
 
 
 def _user_info(text: str) -> tuple[str, str | None]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from driver.cmap.options import PoolOptions
 from driver.cmap.pool import Pool
+from driver.policy.backpressure import NoBudget, TokenBucket
 from driver.policy.retry import RetryPolicy
-from driver.policy.token_bucket import NoBudget, TokenBucket
 from driver.sdam import transitions
 from driver.sdam.monitor import Monitor, MonitorPorts
 from driver.sdam.selection import Window
@@ -38,7 +38,7 @@ def initial_topology(options: ClientOptions) -> TopologyDescription:
 
 def handshake_timeout(options: ClientOptions, *, monitoring: bool) -> float:
     """Return the seconds for a handshake's command. Monitors know neither of the two options."""
-    if monitoring:
+    if monitoring:  # Server Monitoring has neither timeoutMS nor socketTimeoutMS hold for monitors
         return options.connect_timeout
     if options.timeout is not None:
         return options.timeout
@@ -60,7 +60,7 @@ def population_timeout(options: ClientOptions) -> float:
 
 
 def pool_options(options: ClientOptions) -> PoolOptions:
-    """Return what each server's pool is set to (CMAP: Connection Pool Options). Obeys CMAP-2, CMAP-15."""
+    """Return what each server's pool is set to (CMAP: Connection Pool Options)."""
     return PoolOptions(
         max_size=options.max_pool_size,
         min_size=options.min_pool_size,
@@ -122,8 +122,5 @@ def retry_policy(options: ClientOptions, edition: Edition) -> RetryPolicy:
 
 
 def retry_budget(options: ClientOptions, edition: Edition) -> TokenBucket | NoBudget:
-    """Return what pays for retries: with adaptiveRetries a token bucket of the client's own.
-
-    Obeys CB-7, CB-14, CB-15, CB-16.
-    """
+    """Return what pays for retries: with adaptiveRetries a token bucket of the client's own."""
     return TokenBucket() if options.adaptive_retries and edition.has_token_bucket else NoBudget()

@@ -81,7 +81,10 @@ class Attempt:
                 await run(EXTERNAL, self._authenticate())
             return
         if speculated is None:
-            mechanism = self._credential.mechanism or _negotiated(hello)
+            # The guess of the handshake was wrong, or the server takes none. What the user has is known now:
+            # SCRAM-SHA-256 where it is offered, else SCRAM-SHA-1 (Authentication: Defaults).
+            offered = hello.get("saslSupportedMechs", ())
+            mechanism = self._credential.mechanism or (SHA_256 if SHA_256 in offered else SHA_1)
             self._scram = self._authenticator.conversation(mechanism)
             speculated = await run(self._credential.source, self._start(self._scram))
         try:
@@ -113,8 +116,3 @@ class Attempt:
     def _authenticate(self) -> dict[str, Any]:
         user = {} if self._credential.username is None else {"user": self._credential.username}
         return {"authenticate": 1, "mechanism": X509, **user}
-
-
-def _negotiated(hello: Mapping[str, Any]) -> str:
-    """Return SCRAM-SHA-256 where the user has it, else SCRAM-SHA-1 (Authentication: Defaults)."""
-    return SHA_256 if SHA_256 in hello.get("saslSupportedMechs", ()) else SHA_1

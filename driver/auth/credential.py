@@ -86,12 +86,12 @@ MECHANISMS: Final[Mapping[str | None, Mechanism]] = {
 }
 
 
-def credential_of(parsed: ParsedURI, given: Mapping[str, Any]) -> Credential | None:
+def credential_of(parsed: ParsedURI, options: Mapping[str, Any]) -> Credential | None:
     """Return the user that a connection string and its options name, if they name one.
 
     Raises ConfigurationError for what the mechanism does not take, and for one that does not exist.
     """
-    name, source = given.get("authMechanism"), given.get("authSource")
+    name, source = options.get("authMechanism"), options.get("authSource")
     if dict(parsed.options).get("authSource") == "":
         raise ConfigurationError("authSource is empty; leave it out for the default")
     if name is None and parsed.username is None:
@@ -100,7 +100,7 @@ def credential_of(parsed: ParsedURI, given: Mapping[str, Any]) -> Credential | N
         known = ", ".join(filter(None, MECHANISMS))
         raise ConfigurationError(f"{name} is no mechanism of authentication; those are {known}")
     mechanism = MECHANISMS[name]
-    properties = {**mechanism.defaults, **given.get("authMechanismProperties", {})}
+    properties = {**mechanism.defaults, **options.get("authMechanismProperties", {})}
     credential = Credential(
         parsed.username, _source(mechanism, parsed, source, name), name, parsed.password, properties
     )

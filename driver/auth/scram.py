@@ -1,4 +1,4 @@
-"""The client's side of SCRAM (Authentication: SCRAM-SHA-1, SCRAM-SHA-256; RFC 5802). Pure: no I/O, no dice.
+"""The client's side of SCRAM (Authentication: SCRAM-SHA-1, SCRAM-SHA-256; RFC 5802), pure and without I/O.
 
 A conversation takes the server's messages and returns the next of the client; it raises `ScramError` for a
 server that does not prove that it knows the password too.
@@ -80,8 +80,10 @@ class ScramClient:
             nonce, salt, iterations = fields["r"], b64decode(fields["s"]), int(fields["i"])
         except (KeyError, ValueError) as error:
             raise ScramError("the server's first message is malformed") from error
+        # Fewer would make the password cheap to guess for a false server that asks for the proof.
         if iterations < MIN_ITERATIONS:
             raise ScramError(f"the server asks for {iterations} iterations, fewer than {MIN_ITERATIONS}")
+        # Ours at the front shows that it is no replay, something behind it that the server has added its own.
         if not nonce.startswith(self._nonce) or nonce == self._nonce:
             raise ScramError("the server's nonce does not continue ours")
         keys = self._cache.keys(self.mechanism, self._secret, salt, iterations)

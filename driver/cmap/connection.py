@@ -6,6 +6,7 @@ import asyncio
 import socket
 import ssl
 from contextlib import contextmanager
+from itertools import count
 from math import isinf
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,8 @@ READ_SIZE = 1 << 18
 A_LONG_TIME = 1e9
 """Seconds that stand for no limit where a finite instant is needed."""
 
+MAX_REQUEST_ID = 2**31 - 1
+
 
 class NameResolutionError(NetworkError):
     """The host name could not be resolved: not a sign of overload."""
@@ -44,8 +47,6 @@ class Connection:
 
     `healthy` is false while a request is under way and stays so when its reply was lost: such a connection
     must not be used again.
-
-    Obeys CMAP-18, CMAP-19, CMAP-21, CMAP-24.
     """
 
     def __init__(self, address: str, stream: Stream, *, number: int = 0, generation: int = 0) -> None:
@@ -109,10 +110,7 @@ class Connection:
     async def round_trip(
         self, message: OpMsg | OpQuery, request_id: int, *, deadline: float
     ) -> dict[str, Any]:
-        """Send a request and return the reply's document. Raises NetworkError and NetworkTimeoutError.
-
-        Obeys CMAP-22, CMAP-23.
-        """
+        """Send a request and return the reply's document. Raises NetworkError and NetworkTimeoutError."""
         await self.send(message, request_id, deadline=deadline)
         document, _ = await self.receive(request_id, deadline=deadline)
         return document
@@ -126,6 +124,7 @@ class Connection:
             data = self._wire.send(message, request_id=request_id, compressor=compressor)
         except LocalProtocolError as error:
             raise InvalidArgumentError(str(error), address=self.address) from error
+        # From here on half a request may be on its way, and nothing sensible can follow it.
         self.healthy = False
         async with self._limit(deadline):
             with self._mapped():
@@ -139,6 +138,7 @@ class Connection:
             with self._mapped():
                 envelope = await self._next_envelope()
                 document = envelope.parse().decode()
+        # A reply to something else would hand one operation the documents of another.
         if response_to is not None and envelope.response_to != response_to:
             raise NetworkError(
                 f"{self.address}: expected the reply to {response_to}, got the one to {envelope.response_to}",
@@ -148,7 +148,7 @@ class Connection:
         return document, envelope.more_to_come
 
     async def aclose(self, *, abort: bool = False) -> None:
-        """Close the socket. Closing twice is allowed. Obeys CMAP-20."""
+        """Close the socket. Closing twice is allowed."""
         self.healthy = False
         await self._stream.aclose(abort=abort)
 
@@ -158,7 +158,7 @@ class Connection:
         self._stream.abandon()
 
     async def interrupt(self, reason: Callable[[], DriverError]) -> None:
-        """Cancel what is under way: it fails with the error that `reason` makes. Obeys CMAP-89, CMAP-90."""
+        """Cancel what is under way: it fails with the error that `reason` makes."""
         self._interruption = reason
         await self.aclose(abort=True)
 
@@ -180,6 +180,7 @@ class Connection:
         try:
             yield
         except (OSError, ProtocolError) as error:
+            # The socket was closed on purpose: the error says why, not how it was noticed.
             if self._interruption is not None:
                 raise self._interruption() from error
             raise NetworkError(f"{self.address}: {error}", address=self.address) from error
@@ -205,3 +206,22 @@ class _Limit:
             await self._timeout.__aexit__(kind, error, trace)
         except TimeoutError as expired:
             raise NetworkTimeoutError(f"{self._address}: timed out", address=self._address) from expired
+
+
+class RequestIds:
+    """Ids of messages (int32, starting anew after the largest) and of operations (int64), counted per client.
+
+    Counted and not random, so that a run can be repeated.
+    """
+
+    def __init__(self) -> None:
+        self._requests = count(1)
+        self._operations = count(1)
+
+    def next_request(self) -> int:
+        """Return a requestId that no recent message had."""
+        return (next(self._requests) - 1) % MAX_REQUEST_ID + 1
+
+    def next_operation(self) -> int:
+        """Return an operationId, which links the events of one operation over all its attempts."""
+        return next(self._operations)

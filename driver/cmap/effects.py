@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Tell the listeners."""
+    """Publish an event."""
 
     event: events.PoolEvent
 

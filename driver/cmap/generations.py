@@ -19,36 +19,33 @@ class Service:
 
 @dataclass(slots=True)
 class Generations:
-    """CMAP: Load Balancer Mode: from serviceId to generation and connection count, beside the pool's own.
-
-    Obeys CMAP-94.
-    """
+    """CMAP: Load Balancer Mode: from serviceId to generation and connection count, beside the pool's own."""
 
     current: int = 0
     services: dict[ObjectId, Service] = field(default_factory=dict)
 
-    def of(self, service_id: ObjectId | None) -> int:
+    def of(self, service_id: ObjectId) -> int:
         """Return the generation that a connection of this service must have to be fresh."""
-        if service_id is None:
-            return self.current
+        # A service without connections is not known, and its next connection begins at 0 again: there is no
+        # older one left that could be taken for fresh.
         service = self.services.get(service_id)
         return service.generation if service else 0
 
     def advance(self, service_id: ObjectId | None = None) -> None:
-        """Make every connection stale, or every connection of one service. Obeys CMAP-91."""
+        """Make every connection stale, or every connection of one service."""
         if service_id is None:
             self.current += 1
         elif service_id in self.services:
             self.services[service_id].generation += 1
 
     def join(self, service_id: ObjectId) -> int:
-        """Count a connection of a service, and return its generation. Obeys CMAP-96."""
+        """Count a connection of a service, and return its generation."""
         service = self.services.setdefault(service_id, Service())
         service.connections += 1
         return service.generation
 
     def forget(self, service_id: ObjectId | None) -> None:
-        """Count a connection no more: a service without connections is removed. Obeys CMAP-95."""
+        """Count a connection no more: a service without connections is removed."""
         if service_id is None or service_id not in self.services:
             return
         service = self.services[service_id]

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from driver.auth.authenticator import Attempt, Authenticator
+    from driver.cmap.connection import RequestIds
     from driver.cmap.metadata import Metadata
     from driver.editions import Edition
-    from driver.request_ids import RequestIds
     from mongowire.ports import Clock, Network
 
 
@@ -61,10 +61,7 @@ class Handshake:
         return self.load_balanced or bool(self.api_fields)
 
     def document(self) -> dict[str, Any]:
-        """Return the hello command of a new connection; a legacy one asks whether `hello` is understood.
-
-        Obeys CB-18.
-        """
+        """Return the hello command of a new connection; a legacy one asks whether `hello` is understood."""
         name = {"hello": 1} if self._speaks_hello else {"isMaster": 1, "helloOk": True}
         balanced = {"loadBalanced": True} if self.load_balanced else {}
         return {
@@ -82,6 +79,8 @@ class Handshake:
         It carries the first step of an attempt to authenticate.
         """
         document = self.document() | ({} if attempt is None else attempt.in_hello())
+        # Before the first reply nobody knows whether the server understands OP_MSG; all take a hello as
+        # OP_QUERY.
         if self._speaks_hello or self.edition.handshakes_by_op_msg:
             return OpMsg.of({**document, "$db": "admin"})
         return OpQuery.of("admin", document)
@@ -93,20 +92,21 @@ class Handshake:
 
         Raises NetworkError, which an edition with backpressure labels as overload unless it came during
         authentication, ServerError, AuthenticationError, InvalidReplyError and ConfigurationError.
-
-        Obeys CB-27.
         """
         try:
             return await self._established(address, number, generation, deadline)
         except NetworkError as error:
             error.establishing, error.attempted = True, False
+            # A server that closes new connections, or leaves them unanswered, is taken for overloaded. Not
+            # where another reason is known: a wrong name or certificate, or credentials that it has looked
+            # at.
             unlabelled = error.authenticating or isinstance(error, (CertificateError, NameResolutionError))
             if self.edition.overloaded_establishment and not unlabelled:
                 error.add_label(Label.SYSTEM_OVERLOADED)
                 error.add_label(Label.RETRYABLE)
             raise
         except (InvalidReplyError, ServerError) as error:
-            error.attempted = False
+            error.attempted = False  # the operation's command was not sent
             raise
 
     async def open(
@@ -126,10 +126,11 @@ class Handshake:
         """Exchange the handshake on an open connection, and return the reply.
 
         Raises ServerError, InvalidReplyError, and ConfigurationError for a server that knows nothing of the
-        load balancer that the client was told of.
+        load balancer that the client was configured for.
         """
         by = self._command_deadline(deadline)
         request_id = self.request_ids.next_request()
+        # Never compressed: compressors are agreed upon in this very reply, and credentials are not to be.
         await connection.send(self.message(attempt), request_id, deadline=by, compressed=False)
         reply, _ = await connection.receive(request_id, deadline=by)
         if reply.get("ok") != 1:
@@ -152,6 +153,7 @@ class Handshake:
         try:
             attempt = None if self.authenticator is None else self.authenticator.attempt()
             hello = await self.greet(connection, attempt, deadline=deadline)
+            # An arbiter holds no data, and so no users.
             if attempt is not None and not hello.get("arbiterOnly"):
                 await self._authenticate(connection, attempt, hello, deadline)
         except BaseException:

@@ -1,15 +1,17 @@
-"""What a pool knows of one connection, and of one caller that waits for one."""
+"""What a pool knows of one of its connections."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
-
-from driver.cmap.lease import Use
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bson import ObjectId
+
+    from driver.cmap.wait_queue import Waiter
 
 
 class Phase(Enum):
@@ -20,32 +22,39 @@ class Phase(Enum):
     IN_USE = "in use"
 
 
+class Use(Enum):
+    """What holds a connection: the command under way, or what it is pinned to."""
+
+    OPERATION = "other operations"
+    CURSOR = "cursors"
+    TRANSACTION = "transactions"
+
+
+_REPORTED: Final = (Use.CURSOR, Use.TRANSACTION, Use.OPERATION)
+
+
+def counted(uses: Sequence[Use], max_size: int) -> str:
+    """Return what connections are used for, in words (CMAP: Connection Pool Errors, of time-outs)."""
+    counts = [f"connections in use by {use.value}: {uses.count(use)}" for use in _REPORTED]
+    return ", ".join([f"maxPoolSize: {max_size}", *counts])
+
+
 @dataclass(slots=True)
 class Member:
-    """What the pool knows of one connection.
-
-    `waiter` is whom a pending connection is established for; a clear has `interrupted` one that is in use.
-    """
+    """What the pool knows of one connection. Instants are in seconds of the client's clock."""
 
     id: int
     generation: int
+    """That of the pool when it was created; behind a load balancer its service's, once that is known."""
     created: float
     phase: Phase = Phase.PENDING
     available_since: float = 0.0
+    """When it became available the last time: maxIdleTimeMS counts from here."""
     service_id: ObjectId | None = None
-    waiter: int | None = None
+    """The service behind a load balancer, which the handshake's reply names."""
+    waiter: Waiter | None = None
+    """Whom a pending connection is established for; None for the pool's own account."""
     use: Use = Use.OPERATION
+    """What it is used for while it is in use."""
     interrupted: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Waiter:
-    """A request for a connection: when it came, and when it gives up.
-
-    `connect_by` is when a connection that is made for it must be established, None for the client's options.
-    """
-
-    id: int
-    started: float
-    deadline: float
-    connect_by: float | None = None
+    """Whether a clear has interrupted it while it was in use."""

@@ -96,14 +96,12 @@ def fitted(document: dict[str, Any]) -> dict[str, Any]:
     if _size(document) > MAX_METADATA_SIZE:
         document = {**document, "os": {"type": document["os"]["type"]}}
     if _size(document) > MAX_METADATA_SIZE:
-        document = {**document, "platform": _shortened(document)}
+        platform = document["platform"].encode()
+        excess = _size(document) - MAX_METADATA_SIZE
+        # Cut by bytes, as these are what counts; half a character at the end is left out.
+        kept = platform[: max(0, len(platform) - excess)].decode(errors="ignore")
+        document = {**document, "platform": kept}
     return document
-
-
-def _shortened(document: dict[str, Any]) -> str:
-    text: str = document["platform"]
-    excess = _size(document) - MAX_METADATA_SIZE
-    return text.encode()[: max(0, len(text.encode()) - excess)].decode(errors="ignore")
 
 
 def _size(document: dict[str, Any]) -> int:

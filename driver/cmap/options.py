@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PoolOptions:
-    """Connection Pool Options (CMAP-6, CMAP-151). Times are in seconds; 0 is no limit."""
+    """Connection Pool Options. Times are in seconds; 0 is no limit."""
 
     max_size: int = 100
     min_size: int = 0

@@ -9,15 +9,17 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from driver.cmap.effects import Close, Establish, Grant, Interrupt, Publish, Refuse
+from driver.cmap.member import Use
 from driver.cmap.state import PoolMode, PoolState
 from driver.errors import ClientClosedError, DriverError, PoolClearedError, PoolError
 from driver.policy.deadline import after
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+    from types import TracebackType
 
     from bson import ObjectId
 
@@ -44,24 +46,29 @@ class PoolPorts:
 
 
 class Pool:
-    """CMAP: Connection Pool. Must be created, used and closed within one running event loop.
-
-    Obeys CMAP-1, CMAP-3, CMAP-4, CMAP-32, CMAP-99.
-    """
+    """CMAP: Connection Pool. Must be created, used and closed within one running event loop."""
 
     def __init__(self, address: str, options: PoolOptions, ports: PoolPorts) -> None:
         self.address = address
         self.state = PoolState(address, options)
         self._ports = ports
         self._connections: dict[int, Connection] = {}
+        """Every established connection, by number: available and in use."""
         self._waiters: dict[int, asyncio.Future[Connection]] = {}
+        """What callers wait on, by the number of their request."""
         self._numbers = count(1)
+        """For requests; connections are numbered by the state."""
         self._establishing: dict[int, asyncio.Task[None]] = {}
+        """The tasks of pending connections, by number."""
         self._tasks: set[asyncio.Task[None]] = set()
+        """All tasks that closing the pool for good waits for."""
         self._wake = asyncio.Event()
+        """Set when the background has something to do before the instant that it waits for."""
         self._background: asyncio.Task[None] | None = None
         self._next_tick = -inf
+        """The instant that the background waits for, in the past while it works."""
         self._asked: deque[Effect] = deque()
+        """Effects that are still to be performed."""
         self._performing = False
         self._perform(self.state.create())
 
@@ -79,8 +86,6 @@ class Pool:
         """CMAP: Checking Out a Connection. Raises PoolError, and what failed while establishing one.
 
         A `deadline` is for waiting and for establishing; without one, waitQueueTimeoutMS is for waiting.
-
-        Obeys CMAP-12, CMAP-57, CMAP-58.
         """
         waiter, now = next(self._numbers), self._now()
         future: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
@@ -90,7 +95,10 @@ class Pool:
         try:
             return await future
         except asyncio.CancelledError:
-            self._withdraw(waiter, future)
+            if future.done() and not future.cancelled() and future.exception() is None:
+                self.check_in(future.result())  # served just before it was cancelled
+            else:
+                self._perform(self.state.cancel(waiter, self._now()))
             raise
         finally:
             self._waiters.pop(waiter, None)
@@ -108,23 +116,13 @@ class Pool:
             self.check_in(connection)
 
     def check_in(self, connection: Connection, error: Exception | None = None) -> None:
-        """CMAP: Checking In a Connection. Raises PoolError for one that was not lent by this pool.
-
-        Obeys CMAP-74, CMAP-75.
-        """
+        """CMAP: Checking In a Connection. Raises PoolError for one that was not lent by this pool."""
         if self._connections.get(connection.id) is not connection:  # another pool's may have the same number
             raise PoolError(f"{connection.address}: the connection is not of this pool", address=self.address)
         errored = not connection.healthy
         self._perform(
             self.state.check_in(connection.id, self._now(), errored=errored, error=error if errored else None)
         )
-
-    def _withdraw(self, waiter: int, future: asyncio.Future[Connection]) -> None:
-        """Let a caller go that was cancelled while it waited, perhaps just after it was served."""
-        if future.done() and not future.cancelled() and future.exception() is None:
-            self.check_in(future.result())
-        else:
-            self._perform(self.state.cancel(waiter, self._now()))
 
     # --- for monitors and errors ---
 
@@ -142,10 +140,7 @@ class Pool:
         interrupt_in_use: bool = False,
         service_id: ObjectId | None = None,
     ) -> None:
-        """CMAP: Clearing a Connection Pool; a background run follows at once.
-
-        Obeys CMAP-36, CMAP-78, CMAP-87, CMAP-102.
-        """
+        """CMAP: Clearing a Connection Pool; a background run follows at once."""
         self._perform(
             self.state.clear(
                 self._now(), cause=cause, interrupt_in_use=interrupt_in_use, service_id=service_id
@@ -154,11 +149,11 @@ class Pool:
         self._wake.set()
 
     def close(self) -> None:
-        """CMAP: Closing a Connection Pool. What is in use is closed when it is checked in. Obeys CMAP-35."""
+        """CMAP: Closing a Connection Pool. What is in use is closed when it is checked in."""
         self._perform(self.state.close(self._now()))
         if self._background is not None:
             self._background.cancel()
-            self._tasks.add(self._background)
+            self._tasks.add(self._background)  # so that closing for good waits for its end
             self._background = None
 
     async def aclose(self) -> None:
@@ -188,21 +183,15 @@ class Pool:
     # --- background ---
 
     async def _run(self) -> None:
-        """CMAP: Background Thread: run when something changed and at the state's next deadline.
-
-        Obeys CMAP-51, CMAP-100, CMAP-101.
-        """
+        """CMAP: Background Thread: run when something changed and at the state's next deadline."""
         while True:
             self._next_tick = -inf
             self._perform(self.state.tick(self._now()))
             self._wake.clear()
-            await self._next_run()
-
-    async def _next_run(self) -> None:
-        self._next_tick = deadline = self.state.next_deadline(self._now())
-        with suppress(TimeoutError):
-            async with asyncio.timeout_at(None if deadline == inf else deadline):
-                await self._wake.wait()
+            self._next_tick = deadline = self.state.next_deadline(self._now())
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(None if deadline == inf else deadline):
+                    await self._wake.wait()
 
     # --- effects ---
 
@@ -213,10 +202,10 @@ class Pool:
         """Do what the state asks for, in its order; no other coroutine comes between, as nothing is awaited.
 
         What an effect makes the state ask for comes after all that it has asked for before.
-
-        Obeys CMAP-30, CMAP-33, CMAP-108.
         """
         self._asked.extend(effects)
+        # A listener may check a connection out or in while it is called: what that asks for waits its turn,
+        # so that events come in the order in which things have happened.
         if self._performing:
             return
         self._performing = True
@@ -225,11 +214,12 @@ class Pool:
                 self._perform_one(self._asked.popleft())
         finally:
             self._performing = False
+        # Woken only for what comes earlier than the instant it waits for: it would do nothing otherwise.
         if self.state.next_deadline(self._now()) < self._next_tick:
             self._wake.set()
 
     def _perform_one(self, effect: Effect) -> None:
-        """Do what one effect says; what takes time goes into a task. Obeys CMAP-86."""
+        """Do what one effect says; what takes time goes into a task."""
         match effect:
             case Publish(event):
                 self._ports.publish(event)
@@ -246,7 +236,7 @@ class Pool:
 
     def _grant(self, waiter: int, connection: Connection) -> None:
         future = self._waiters[waiter]
-        if future.done():  # cancelled, and not yet withdrawn
+        if future.done():  # its caller was cancelled in this very turn of the loop
             self.check_in(connection)
         else:
             future.set_result(connection)
@@ -260,19 +250,17 @@ class Pool:
         self._spawn(connection.interrupt(partial(kind.interrupted, self.address)))
 
     def _close(self, number: int) -> None:
-        """CMAP: Closing a Connection: the socket, which nobody waits for. Obeys CMAP-48."""
+        """CMAP: Closing a Connection: the socket, which nobody waits for."""
         connection = self._connections.pop(number, None)
         if connection is not None:
+            # What was in the middle of a request is cut off: nobody reads the end of its reply.
             self._spawn(connection.aclose(abort=not connection.healthy))
         task = self._establishing.pop(number, None)
         if task is not None and task is not asyncio.current_task():
             task.cancel()
 
     async def _establish(self, asked: Establish) -> None:
-        """CMAP: Establishing a Connection, in a task of its own; discovery hears of a failure first.
-
-        Obeys CMAP-26, CMAP-53, CMAP-69, CMAP-72.
-        """
+        """CMAP: Establishing a Connection, in a task of its own; discovery hears of a failure first."""
         number, generation = asked.connection_id, asked.generation
         populating = self._ports.populating if asked.populates else None
         try:
@@ -280,8 +268,10 @@ class Pool:
                 self.address, number=number, generation=generation, deadline=asked.deadline
             )
         except DriverError as error:
-            of_service = error.service_id is not None
-            at = self.state.generations.of(error.service_id) if of_service else generation
+            service = error.service_id
+            at = generation if service is None else self.state.generation_for(service)
+            # Discovery first: it clears the pool, so that the waiter's retry does not find it ready and
+            # connect once more to the same server.
             self._ports.on_error(self.address, error, at)
             self._perform(self.state.failed(number, self._now(), error))
             return
@@ -297,3 +287,53 @@ class Pool:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+class Lease:
+    """A connection and those who hold it; when the last one lets go, it is checked in.
+
+    Behind a load balancer a transaction and its cursors hold the one that their first command was sent on.
+    They take turns: like a session, a lease is not for concurrent use. As a context manager it is held by the
+    command under way, which lets go of it at the end of the block (`CMAP: withConnection`); unlike with
+    `Pool.connection`, another holder may outlive the block.
+    """
+
+    __slots__ = ("_holders", "_pool", "connection", "error")
+
+    def __init__(self, pool: Pool, connection: Connection) -> None:
+        """Take over a connection that was checked out, for a command."""
+        self.connection = connection
+        self.error: Exception | None = None
+        """What the command failed with that was last sent on it."""
+        self._pool = pool
+        self._holders = [Use.OPERATION]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        """Let the command go, and keep in mind what it failed with."""
+        if error is not None:
+            self.error = error if isinstance(error, Exception) else None
+        self.release(Use.OPERATION)
+
+    def hold(self, use: Use) -> Lease:
+        """Hold it for one more, who lets go of it with `release`."""
+        self._holders.append(use)
+        self._report_use()
+        return self
+
+    def release(self, use: Use) -> None:
+        """Let go of it: check it in, if nobody else holds it."""
+        self._holders.remove(use)
+        if self._holders:
+            self._report_use()
+        else:
+            self._pool.check_in(self.connection, self.error)
+
+    def _report_use(self) -> None:
+        """Report to the pool what the connection is used for: errors of its wait queue count the uses."""
+        pinned = [use for use in (Use.TRANSACTION, Use.CURSOR) if use in self._holders]
+        self._pool.state.note_use(self.connection.id, pinned[0] if pinned else Use.OPERATION)

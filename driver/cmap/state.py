@@ -2,26 +2,45 @@
 
     PAUSED ──ready──> READY ──clear──> PAUSED          any ──close──> CLOSED
 
-A connection is PENDING while it is being established, AVAILABLE in the pool, IN_USE by an operation; one
-that was closed is forgotten. A waiter is in the wait queue until it is bound to a connection: an available
-one is granted at once, a pending one when it is established.
+**Modes.** A pool begins PAUSED: connections to a server that nobody has reached yet would only wait for
+timeouts. A monitor's successful check makes it READY. An error that condemns its connections clears it, which
+pauses it until the next successful check. CLOSED is for ever.
+
+**Connections** are PENDING while they are established, then AVAILABLE or IN_USE. All three count toward
+maxPoolSize, a pending one because it is about to be one of the others. At most maxConnecting are pending,
+because a handshake is what costs a server most; callers beyond that wait, and often get a connection back
+sooner than they would have made one.
+
+**Waiters** are served in their order: by the connection used last, else by a new one while both limits allow,
+else later. Who waits for a connection that is being established for it has left the queue, and with it
+waitQueueTimeoutMS: from there on what limits connecting holds.
+
+**Generations.** A clear closes nothing itself. It counts the generation up, so that every connection made
+before is stale, and each is closed where it is met: by a check-out or the background run if available, on its
+return if in use, on its completion if pending. So a clear costs the same for ten connections and for ten
+thousand. With `interrupt_in_use` it does not wait for those in use: a monitor has met a network timeout, and
+an operation on the same network may hang in the system's retransmissions for a quarter of an hour.
+
+**Effects** are performed in the order in which they are returned. An event comes before the deed that it
+tells of, so that listeners never hear of a connection's use before its check-out, and a pool's own count
+changes before any socket is closed, so that nobody waits for a teardown.
+
+The specification is CMAP, Connection Monitoring and Pooling; the names in docstrings are its sections.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from enum import Enum
-from heapq import heappop, heappush
 from math import inf
 from typing import TYPE_CHECKING
 
 from driver import events
 from driver.cmap.effects import Close, Establish, Grant, Interrupt, Publish, Refuse
 from driver.cmap.generations import Generations
-from driver.cmap.lease import Use, counted
-from driver.cmap.member import Member, Phase, Waiter
+from driver.cmap.member import Member, Phase, Use, counted
 from driver.cmap.options import PoolOptions
+from driver.cmap.wait_queue import Waiter, WaitQueue
 from driver.errors import PoolClearedError, PoolClosedError, PoolError, WaitQueueTimeoutError
 
 if TYPE_CHECKING:
@@ -36,7 +55,7 @@ POPULATION_PAUSE = 1.0
 
 
 class PoolMode(Enum):
-    """CMAP: Connection Pool, `state`. Obeys CMAP-37."""
+    """CMAP: Connection Pool, `state`."""
 
     PAUSED = "paused"
     READY = "ready"
@@ -45,21 +64,24 @@ class PoolMode(Enum):
 
 @dataclass(slots=True)
 class PoolState:
-    """One pool (CMAP-40). Each method takes the instant `now` and returns effects in the order to perform."""
+    """CMAP: Connection Pool. Each method takes the instant `now` and returns effects in their order."""
 
     address: str
     options: PoolOptions = field(default_factory=PoolOptions)
     mode: PoolMode = PoolMode.PAUSED
     generations: Generations = field(default_factory=Generations)
     cause: Exception | None = None
+    """The error that the pool was cleared for, which check-outs from the paused pool report."""
     _members: dict[int, Member] = field(default_factory=dict)
+    """Every connection that counts, by number, in the order of creation."""
     _available: list[Member] = field(default_factory=list)
-    _queue: OrderedDict[int, Waiter] = field(default_factory=OrderedDict)
-    _bound: dict[int, Waiter] = field(default_factory=dict)
-    _deadlines: list[tuple[float, int]] = field(default_factory=list)
-    """When waiters give up, as a heap. Who has left the queue is dropped on coming to the top."""
+    """A stack: the connection used last is used next, so that those at the bottom may become idle."""
+    _queue: WaitQueue = field(default_factory=WaitQueue)
+    """Callers that no connection is established for yet."""
     _last_id: int = 0
+    """The number of the connection created last; the first one has 1."""
     _populate_after: float = -inf
+    """When the background may connect again: some time after it failed, or at any time."""
 
     # --- what can be seen ---
 
@@ -67,37 +89,41 @@ class PoolState:
         return (
             f"<PoolState {self.address} {self.mode.value} generation={self.generations.current} "
             f"total={self.total} available={self.available} pending={self.pending} "
-            f"waiting={len(self._queue)}>"
+            f"waiting={len(self._queue.waiters)}>"
         )
 
     @property
     def total(self) -> int:
-        """totalConnectionCount: pending, available and in use."""
+        """CMAP: Connection Pool, totalConnectionCount: pending, available and in use."""
         return len(self._members)
 
     @property
     def available(self) -> int:
-        """AvailableConnectionCount. Obeys CMAP-50."""
+        """CMAP: Connection Pool, availableConnectionCount."""
         return len(self._available)
 
     @property
     def pending(self) -> int:
-        """PendingConnectionCount, which maxConnecting limits."""
-        return sum(member.phase is Phase.PENDING for member in self._members.values())
+        """CMAP: Connection Pool, pendingConnectionCount, which maxConnecting limits."""
+        return len(self._in_phase(Phase.PENDING))
 
     @property
     def in_use(self) -> int:
         """The number of connections that are checked out."""
-        return sum(member.phase is Phase.IN_USE for member in self._members.values())
+        return len(self._in_phase(Phase.IN_USE))
 
     @property
     def waiting(self) -> tuple[int, ...]:
         """The wait queue, first to come first."""
-        return tuple(self._queue)
+        return tuple(self._queue.waiters)
 
     def members(self) -> tuple[Member, ...]:
         """Return every connection that counts, in the order of creation."""
         return tuple(self._members.values())
+
+    def generation_for(self, service_id: ObjectId | None) -> int:
+        """Return the generation of fresh connections: the pool's, or that of a service."""
+        return self.generations.current if service_id is None else self.generations.of(service_id)
 
     def generation_of(self, connection_id: int) -> int:
         """Return the generation of a connection: behind a load balancer that of its service."""
@@ -114,12 +140,11 @@ class PoolState:
         """Return what connections are used for, as a load balanced pool's time-outs report it."""
         if not self.options.load_balanced:
             return ""
-        in_use = [member.use for member in self._members.values() if member.phase is Phase.IN_USE]
-        return counted(in_use, self.options.max_size)
+        return counted([member.use for member in self._in_phase(Phase.IN_USE)], self.options.max_size)
 
     def next_deadline(self, now: float) -> float:
         """Return when `tick` has something to do: `now` if it has already, infinity if never."""
-        deadline = self._first_deadline()
+        deadline = self._queue.next_deadline()
         if self._may_populate():
             deadline = min(deadline, max(now, self._populate_after))
         if self.options.max_idle and self._available:
@@ -134,9 +159,10 @@ class PoolState:
         return [Publish(events.PoolCreatedEvent(self.address, self.options.non_default()))]
 
     def ready(self) -> Sequence[Effect]:
-        """CMAP: Marking a Connection Pool as Ready (CMAP-45, CMAP-46, CMAP-157, CMAP-158). A tick follows."""
+        """CMAP: Marking a Connection Pool as Ready. A `tick` follows, which populates it."""
         if self.mode is not PoolMode.PAUSED:
             return []
+        # A server that was just reached is worth an attempt, whatever came of the last one.
         self.mode, self.cause, self._populate_after = PoolMode.READY, None, -inf
         return [Publish(events.PoolReadyEvent(self.address))]
 
@@ -150,37 +176,56 @@ class PoolState:
     ) -> Sequence[Effect]:
         """CMAP: Clearing a Connection Pool. The caller lets a `tick` follow, which closes what is stale.
 
-        `interrupt_in_use` is interruptInUseConnections. Obeys CMAP-77, CMAP-79, CMAP-80, CMAP-81,
-        CMAP-83, CMAP-84, CMAP-85, CMAP-157, CMAP-161, CMAP-162.
+        `interrupt_in_use` is interruptInUseConnections.
         """
         if self.mode is PoolMode.CLOSED:
             return []
         if self.options.load_balanced:
-            return self._clear_service(service_id)
+            # CMAP: Clearing a load balanced pool: one service of many has failed. The pool is not paused and
+            # its queue waits on, as the next connection may lead to any service. An error that came before
+            # the handshake's reply tells of no service, and so of nothing to clear.
+            if service_id is None:
+                return []
+            self.generations.advance(service_id)
+            return [Publish(events.PoolClearedEvent(self.address, service_id))]
         self.generations.advance()
+        # The generation counts up in a paused pool too, so that further errors of the same connections are
+        # stale and clear no more. But its queue is empty, and listeners have heard of the first clear.
         if self.mode is PoolMode.PAUSED:
             return []
         self.mode, self.cause = PoolMode.PAUSED, cause
         effects: list[Effect] = [Publish(events.PoolClearedEvent(self.address, None, interrupt_in_use))]
         if interrupt_in_use:
             effects += self._interrupt(now)
-        for waiter in list(self._queue.values()):
-            effects += self._refuse(waiter, now, PoolClearedError(self.address, cause), "connectionError")
+        # The queue is emptied now rather than by timeouts: its operations can be retried on another server.
+        for waiter in list(self._queue.waiters.values()):
+            effects += self._refuse(waiter, now, PoolClearedError(self.address, cause))
+        return effects
+
+    def _interrupt(self, now: float) -> list[Effect]:
+        """Interrupt what the clear made stale, in use or being established."""
+        effects: list[Effect] = []
+        for member in [member for member in self._members.values() if self._is_stale(member)]:
+            if member.phase is Phase.IN_USE:
+                member.interrupted = True
+                effects.append(Interrupt(member.id))
+            elif member.phase is Phase.PENDING:
+                # Its caller waits on the same silent server as those whose connections are in use.
+                effects += self._abandon(member, now, "stale", PoolClearedError.interrupted(self.address))
         return effects
 
     def close(self, now: float) -> Sequence[Effect]:
-        """CMAP: Closing a Connection Pool (CMAP-42). What is in use is closed when it is checked in."""
+        """CMAP: Closing a Connection Pool. What is in use is closed when it is checked in."""
         if self.mode is PoolMode.CLOSED:
             return []
         self.mode = PoolMode.CLOSED
         effects: list[Effect] = []
         for member in list(self._available):
             effects += self._drop(member, "poolClosed")
-        for member in self._pending_members():
-            effects += self._drop(member, "poolClosed")
-            effects += self._refuse_bound(member, now, PoolClosedError(self.address), "poolClosed")
-        for waiter in list(self._queue.values()):
-            effects += self._refuse(waiter, now, PoolClosedError(self.address), "poolClosed")
+        for member in self._in_phase(Phase.PENDING):
+            effects += self._abandon(member, now, "poolClosed", PoolClosedError(self.address))
+        for waiter in list(self._queue.waiters.values()):
+            effects += self._refuse(waiter, now, PoolClosedError(self.address))
         return [*effects, Publish(events.PoolClosedEvent(self.address))]
 
     # --- checking out and in ---
@@ -188,44 +233,69 @@ class PoolState:
     def check_out(
         self, waiter_id: int, now: float, *, deadline: float = inf, connect_by: float | None = None
     ) -> Sequence[Effect]:
-        """CMAP: Checking Out a Connection: enter the wait queue. Obeys CMAP-44, CMAP-66."""
+        """CMAP: Checking Out a Connection: enter the wait queue, and be served if that is possible now."""
         waiter = Waiter(waiter_id, now, deadline, connect_by)
-        self._queue[waiter_id] = waiter
         started = Publish(events.ConnectionCheckOutStartedEvent(self.address))
         if self.mode is PoolMode.CLOSED:
-            return [started, *self._refuse(waiter, now, PoolClosedError(self.address), "poolClosed")]
+            return [started, *self._refuse(waiter, now, PoolClosedError(self.address))]
         if self.mode is PoolMode.PAUSED:
-            cleared = PoolClearedError(self.address, self.cause)
-            return [started, *self._refuse(waiter, now, cleared, "connectionError")]
-        effects = [started, *self._serve(now)]
-        if deadline < inf and waiter_id in self._queue:
-            heappush(self._deadlines, (deadline, waiter_id))
+            return [started, *self._refuse(waiter, now, PoolClearedError(self.address, self.cause))]
+        self._queue.enter(waiter)
+        return [started, *self._serve(now)]
+
+    def _serve(self, now: float) -> list[Effect]:
+        """CMAP: Checking Out a Connection: serve waiters in their order until one has to wait.
+
+        Whatever leaves a connection or room behind ends with this: nobody else wakes the queue.
+        """
+        effects: list[Effect] = []
+        waiters = self._queue.waiters
+        while waiters and self.mode is PoolMode.READY:
+            waiter = next(iter(waiters.values()))
+            if self._available:
+                member = self._available[-1]
+                reason = self._perished(member, now)
+                if reason is None:
+                    self._available.pop()
+                    effects += self._grant(waiter, member, now)
+                else:
+                    effects += self._drop(member, reason)  # and look again: the next one may be fresh
+            elif self._may_connect():
+                effects += self._connect(now, waiter)
+            else:
+                break
         return effects
 
     def cancel(self, waiter_id: int, now: float) -> Sequence[Effect]:
-        """Let a waiter go away. A connection being established for it will be anybody's."""
-        waiter = self._queue.get(waiter_id) or self._bound.get(waiter_id)
+        """Let a waiter go away."""
+        waiter = self._queue.leave(waiter_id)
+        for member in self._in_phase(Phase.PENDING):
+            if member.waiter is not None and member.waiter.id == waiter_id:
+                # The handshake goes on: whoever waits by then takes the connection, or the pool keeps it.
+                waiter, member.waiter = member.waiter, None
         if waiter is None:
             return []
-        for member in self._pending_members():
-            if member.waiter == waiter_id:
-                member.waiter = None
-        self._leave(waiter)
-        return [self._check_out_failed(waiter, now, "connectionError", None)]
+        took = now - waiter.started
+        return [Publish(events.ConnectionCheckOutFailedEvent(self.address, "connectionError", took, None))]
 
     def check_in(
         self, connection_id: int, now: float, *, errored: bool = False, error: Exception | None = None
     ) -> Sequence[Effect]:
-        """CMAP: Checking In a Connection (CMAP-63, CMAP-71, CMAP-160). Raises PoolError for one not lent."""
+        """CMAP: Checking In a Connection. Raises PoolError for one that was not checked out."""
         member = self._members.get(connection_id)
         if member is None or member.phase is not Phase.IN_USE:
             raise PoolError(
                 f"Connection {connection_id} was not checked out of this pool", address=self.address
             )
         effects: list[Effect] = [Publish(events.ConnectionCheckedInEvent(self.address, connection_id))]
-        reason = self._reason_to_close(member, errored=errored)
-        if reason is not None:
-            effects += self._drop(member, reason, error)
+        if self.mode is PoolMode.CLOSED:
+            effects += self._drop(member, "poolClosed", error)
+        elif errored and not member.interrupted:
+            effects += self._drop(member, "error", error)
+        elif self._is_stale(member):
+            # One that a clear has interrupted is broken because of that: it is stale, as is a pending one
+            # that the same clear met.
+            effects += self._drop(member, "stale", error)
         else:
             self._make_available(member, now)
         return [*effects, *self._serve(now)]
@@ -235,41 +305,44 @@ class PoolState:
     def established(
         self, connection_id: int, now: float, *, service_id: ObjectId | None = None
     ) -> Sequence[Effect]:
-        """CMAP: Establishing a Connection, with success (CMAP-56, CMAP-68). A stale one is closed."""
+        """CMAP: Establishing a Connection, with success. A stale one is closed."""
         member = self._members.get(connection_id)
-        if member is None:
+        if member is None:  # closed or interrupted in the meantime
             return []
-        self._join_service(member, service_id)
+        if service_id is not None:
+            # CMAP: Load Balancer Mode: only now is it known which service's generation counts.
+            member.service_id, member.generation = service_id, self.generations.join(service_id)
         if self._is_stale(member):
-            return [*self._abandon_stale(member, now), *self._serve(now)]
-        effects: list[Effect] = [
-            Publish(events.ConnectionReadyEvent(self.address, connection_id, now - member.created))
-        ]
-        waiter = self._bound.get(member.waiter) if member.waiter is not None else None
-        if waiter is None:
+            # The pool was cleared while it was established. Its waiter was not in the queue then, and gets
+            # the error that those in the queue got.
+            cleared = PoolClearedError(self.address, self.cause)
+            return [*self._abandon(member, now, "stale", cleared), *self._serve(now)]
+        took = now - member.created
+        effects: list[Effect] = [Publish(events.ConnectionReadyEvent(self.address, connection_id, took))]
+        if member.waiter is None:
             self._make_available(member, now)
         else:
-            effects += self._grant(waiter, member, now)
+            effects += self._grant(member.waiter, member, now)
         return [*effects, *self._serve(now)]
 
     def failed(self, connection_id: int, now: float, error: Exception) -> Sequence[Effect]:
         """CMAP: Establishing a Connection, when it failed: the waiter gets the error itself."""
         member = self._members.get(connection_id)
-        if member is None:
+        if member is None:  # closed or interrupted in the meantime
             return []
         if member.waiter is None:
+            # Nobody waits for it, so that nothing but this pause keeps the background from connecting in a
+            # loop to a server that refuses.
             self._populate_after = now + POPULATION_PAUSE
-        effects = self._drop(member, "error", error)
-        effects += self._refuse_bound(member, now, error, "connectionError")
-        return [*effects, *self._serve(now)]
+        return [*self._abandon(member, now, "error", error), *self._serve(now)]
 
     # --- background ---
 
     def tick(self, now: float) -> Sequence[Effect]:
-        """One run of the Background Thread (CMAP-103, CMAP-104). Waiters time out here (CMAP-29)."""
+        """CMAP: Background Thread: one run, which does what can be done now. Waiters time out here too."""
         effects: list[Effect] = []
-        for waiter in [waiter for waiter in self._queue.values() if waiter.deadline <= now]:
-            effects += self._refuse(waiter, now, WaitQueueTimeoutError(self.address, self.uses()), "timeout")
+        for waiter in self._queue.expired(now):
+            effects += self._refuse(waiter, now, WaitQueueTimeoutError(self.address, self.uses()))
         for member in list(self._available):
             reason = self._perished(member, now)
             if reason is not None:
@@ -279,61 +352,32 @@ class PoolState:
         return effects
 
     def _may_populate(self) -> bool:
-        """CMAP: Populating the Pool up to minPoolSize. Obeys CMAP-8, CMAP-41, CMAP-52, CMAP-54, CMAP-55.
+        """CMAP: Populating the Pool with a Connection: up to minPoolSize, in a ready pool only.
 
         One connection after the other: of maxConnecting the background takes a single one, and the others are
-        left to threads, each of which may have what the background has made first.
+        left to callers, each of which may have what the background has made first.
         """
         lacks = self.mode is PoolMode.READY and self.total < self.options.min_size
-        return lacks and self._may_connect() and all(m.waiter is not None for m in self._pending_members())
+        return (
+            lacks
+            and self._may_connect()
+            and all(member.waiter is not None for member in self._in_phase(Phase.PENDING))
+        )
 
     def _may_connect(self) -> bool:
-        """Return whether maxPoolSize and maxConnecting leave room (CMAP-38, CMAP-39, CMAP-152)."""
+        """CMAP: Connection Pool: whether maxPoolSize (0 is no limit) and maxConnecting leave room."""
         capped = self.options.max_size and self.total >= self.options.max_size
         return not capped and self.pending < self.options.max_connecting
 
-    # --- the wait queue ---
-
-    def _first_deadline(self) -> float:
-        """Return when the first waiter gives up, without a look at all the others."""
-        while self._deadlines and self._deadlines[0][1] not in self._queue:
-            heappop(self._deadlines)
-        return self._deadlines[0][0] if self._deadlines else inf
-
-    def _serve(self, now: float) -> list[Effect]:
-        """Serve waiters in their order until one has to wait (CMAP-27, CMAP-61, CMAP-62, CMAP-64)."""
-        effects: list[Effect] = []
-        while self._queue and self.mode is PoolMode.READY:
-            waiter = next(iter(self._queue.values()))
-            member = self._take_available(now, effects)
-            if member is not None:
-                effects += self._grant(waiter, member, now)
-            elif self._may_connect():
-                effects += self._connect(now, waiter)
-            else:
-                break
-        return effects
-
-    def _take_available(self, now: float, effects: list[Effect]) -> Member | None:
-        """Return the connection used last, closing perished ones on the way (CMAP-59, CMAP-60, CMAP-155)."""
-        while self._available:
-            member = self._available[-1]
-            reason = self._perished(member, now)
-            if reason is None:
-                self._available.pop()
-                return member
-            effects += self._drop(member, reason)
-        return None
+    # --- what becomes of connections and waiters ---
 
     def _connect(self, now: float, waiter: Waiter | None) -> list[Effect]:
-        """CMAP: Creating a Connection, for a waiter or for the pool. Obeys CMAP-25, CMAP-159."""
+        """CMAP: Creating a Connection, for a waiter, who leaves the queue, or for the pool."""
         self._last_id += 1
-        member = Member(self._last_id, self.generations.current, now)
+        member = Member(self._last_id, self.generations.current, now, waiter=waiter)
         self._members[member.id] = member
         if waiter is not None:
-            member.waiter = waiter.id
-            del self._queue[waiter.id]
-            self._bound[waiter.id] = waiter
+            self._queue.leave(waiter.id)
         connect_by = None if waiter is None else waiter.connect_by
         return [
             Publish(events.ConnectionCreatedEvent(self.address, member.id)),
@@ -341,64 +385,33 @@ class PoolState:
         ]
 
     def _grant(self, waiter: Waiter, member: Member, now: float) -> list[Effect]:
-        """Lend an established connection. Obeys CMAP-70."""
-        self._leave(waiter)
+        """CMAP: Checking Out a Connection: hand over an established connection, which is in use from now."""
+        self._queue.leave(waiter.id)
         member.phase, member.waiter, member.use = Phase.IN_USE, None, Use.OPERATION
         checked_out = events.ConnectionCheckedOutEvent(self.address, member.id, now - waiter.started)
         return [Publish(checked_out), Grant(waiter.id, member.id)]
 
-    def _refuse(self, waiter: Waiter, now: float, error: Exception, reason: str) -> list[Effect]:
-        self._leave(waiter)
-        return [self._check_out_failed(waiter, now, reason, error), Refuse(waiter.id, error)]
-
-    def _refuse_bound(self, member: Member, now: float, error: Exception, reason: str) -> list[Effect]:
-        waiter = self._bound.get(member.waiter) if member.waiter is not None else None
-        return [] if waiter is None else self._refuse(waiter, now, error, reason)
-
-    def _leave(self, waiter: Waiter) -> None:
-        self._queue.pop(waiter.id, None)
-        self._bound.pop(waiter.id, None)
-
-    def _check_out_failed(self, waiter: Waiter, now: float, reason: str, error: Exception | None) -> Publish:
-        return Publish(
-            events.ConnectionCheckOutFailedEvent(self.address, reason, now - waiter.started, error)
-        )
-
-    # --- connections ---
-
-    def _pending_members(self) -> list[Member]:
-        return [member for member in self._members.values() if member.phase is Phase.PENDING]
+    def _refuse(self, waiter: Waiter, now: float, error: Exception) -> list[Effect]:
+        """CMAP: ConnectionCheckOutFailedEvent, and the error for the caller."""
+        self._queue.leave(waiter.id)
+        match error:
+            case WaitQueueTimeoutError():
+                reason = "timeout"
+            case PoolClosedError():
+                reason = "poolClosed"
+            case _:  # a cleared pool is a connection error too: the operation may be retried as after one
+                reason = "connectionError"
+        took = now - waiter.started
+        failed = events.ConnectionCheckOutFailedEvent(self.address, reason, took, error)
+        return [Publish(failed), Refuse(waiter.id, error)]
 
     def _make_available(self, member: Member, now: float) -> None:
-        """CMAP: Marking a Connection as Available. Obeys CMAP-49."""
+        """CMAP: Marking a Connection as Available."""
         member.phase, member.available_since, member.waiter = Phase.AVAILABLE, now, None
         self._available.append(member)
 
-    def _is_stale(self, member: Member) -> bool:
-        return member.generation != self.generations.of(member.service_id)
-
-    def _perished(self, member: Member, now: float) -> str | None:
-        """CMAP: Perishable (CMAP-152, CMAP-154): why to close it, if so: stale, or maxIdleTimeMS is over."""
-        if self._is_stale(member):
-            return "stale"
-        idle = self.options.max_idle
-        # The same sum as in `next_deadline`: a difference may be rounded to just below the limit.
-        return "idle" if idle and now >= member.available_since + idle else None
-
-    def _reason_to_close(self, member: Member, *, errored: bool) -> str | None:
-        """Return why a connection that comes back must be closed, or None. Obeys CMAP-43, CMAP-76, CMAP-155.
-
-        One that a clear has interrupted is broken because of that: it is stale, as one that the same clear
-        met while it was established.
-        """
-        if self.mode is PoolMode.CLOSED:
-            return "poolClosed"
-        if errored and not member.interrupted:
-            return "error"
-        return "stale" if self._is_stale(member) else None
-
     def _drop(self, member: Member, reason: str, error: Exception | None = None) -> list[Effect]:
-        """CMAP: Closing a Connection. Obeys CMAP-47."""
+        """CMAP: Closing a Connection: it counts no longer, and its socket is closed after that."""
         del self._members[member.id]
         if member.phase is Phase.AVAILABLE:
             self._available.remove(member)
@@ -406,35 +419,21 @@ class PoolState:
         closed = events.ConnectionClosedEvent(self.address, member.id, reason, error)
         return [Publish(closed), Close(member.id)]
 
-    def _abandon_stale(self, member: Member, now: float) -> list[Effect]:
-        effects = self._drop(member, "stale")
-        cleared = PoolClearedError(self.address, self.cause)
-        return effects + self._refuse_bound(member, now, cleared, "connectionError")
+    def _abandon(self, member: Member, now: float, reason: str, error: Exception) -> list[Effect]:
+        """Drop a connection that was being established, and refuse the waiter that it was for."""
+        effects = self._drop(member, reason, error if reason == "error" else None)
+        return effects if member.waiter is None else effects + self._refuse(member.waiter, now, error)
 
-    def _interrupt(self, now: float) -> list[Effect]:
-        """Interrupt what the clear made stale, in use or being established (CMAP-88)."""
-        effects: list[Effect] = []
-        for member in [member for member in self._members.values() if self._is_stale(member)]:
-            if member.phase is Phase.IN_USE:
-                member.interrupted = True
-                effects.append(Interrupt(member.id))
-            elif member.phase is Phase.PENDING:
-                effects += self._drop(member, "stale")
-                interrupted = PoolClearedError.interrupted(self.address)
-                effects += self._refuse_bound(member, now, interrupted, "connectionError")
-        return effects
+    def _in_phase(self, phase: Phase) -> list[Member]:
+        return [member for member in self._members.values() if member.phase is phase]
 
-    # --- load balancers ---
+    def _is_stale(self, member: Member) -> bool:
+        return member.generation != self.generation_for(member.service_id)
 
-    def _join_service(self, member: Member, service_id: ObjectId | None) -> None:
-        """CMAP: Load Balancer Mode: after the handshake the generation is the service's."""
-        if service_id is not None:
-            member.service_id = service_id
-            member.generation = self.generations.join(service_id)
-
-    def _clear_service(self, service_id: ObjectId | None) -> list[Effect]:
-        """CMAP: Clearing a load balanced pool: no pause, and the wait queue stays (CMAP-92, CMAP-93)."""
-        if service_id is None:
-            return []
-        self.generations.advance(service_id)
-        return [Publish(events.PoolClearedEvent(self.address, service_id))]
+    def _perished(self, member: Member, now: float) -> str | None:
+        """CMAP: Connection: why an available one has perished: it is stale, or maxIdleTimeMS is over."""
+        if self._is_stale(member):
+            return "stale"
+        idle = self.options.max_idle
+        # The same sum as in `next_deadline`: a difference may be rounded to just below the limit.
+        return "idle" if idle and now >= member.available_since + idle else None

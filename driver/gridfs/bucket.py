@@ -26,8 +26,8 @@ Source: TypeAlias = bytes | Readable
 class GridFSBucket:
     """The files in `<bucket_name>.files` and `<bucket_name>.chunks` of a database.
 
-    A filename may have several files, its revisions; the upload date tells their order. Concerns and read
-    preference are the database's unless given. There is no MD5 of files, and GridFS takes no part in
+    A filename may have several files, its revisions; the upload date is their order. Concerns and read
+    preference are the database's unless passed. There is no MD5 of files, and GridFS takes no part in
     transactions. Raises InvalidArgumentError for a chunk size below 1.
 
     A `timeout_ms` is for all that an operation does: for a stream, from when it is opened until it is closed;
@@ -63,9 +63,9 @@ class GridFSBucket:
         self, file_id: Any, filename: str, options: UploadOptions | None = None
     ) -> UploadStream:
         """Return a stream to write a new file of this id to."""
-        given = options or UploadOptions()
-        size = self._chunk_size if given.chunk_size_bytes is None else _checked_size(given.chunk_size_bytes)
-        return UploadStream(self._store.timed(given.timeout_ms), file_id, filename, size, given)
+        chosen = options or UploadOptions()
+        size = self._chunk_size if chosen.chunk_size_bytes is None else _checked_size(chosen.chunk_size_bytes)
+        return UploadStream(self._store.timed(chosen.timeout_ms), file_id, filename, size, chosen)
 
     async def upload_from_stream(
         self, filename: str, source: Source, options: UploadOptions | None = None

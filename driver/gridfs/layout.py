@@ -23,7 +23,7 @@ class Layout:
 
     @classmethod
     def of_file(cls, file: Mapping[str, Any]) -> Layout:
-        """Return the layout that a files collection document tells. Raises CorruptGridFSFileError."""
+        """Return the layout that a files collection document describes. Raises CorruptGridFSFileError."""
         try:
             length, chunk_size = int(file["length"]), int(file["chunkSize"])
         except (KeyError, TypeError, ValueError):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from driver.concerns import PRIMARY
 from driver.errors import GridFSFileNotFoundError, OperationTimeoutError, ServerError
-from driver.operations.timeouts import timeout_of
+from driver.operations.options import timeout_of
 from driver.policy.deadline import NEVER, UNSET
 from mongowire.codes import ErrorCode
 
@@ -61,7 +61,7 @@ class Store:
 
     @property
     def limit(self) -> dict[str, Any]:
-        """The timeoutMS that every command of a timed copy is given."""
+        """The timeoutMS of every command of a timed copy."""
         return {"timeoutMS": self.deadline} if self.deadline.is_set else {}
 
     def timed(self, timeout_ms: int | None) -> Store:
@@ -163,7 +163,9 @@ class Store:
         async with self._alone():
             if self._indexes.created:
                 return
-            if await self._is_empty():
+            # Asked of the primary: a secondary that lags would have the indexes built on a full collection.
+            files = self._database.collection(self._files.name, read_preference=PRIMARY)
+            if await files.find_one({}, projection={"_id": 1}, **self.limit) is None:
                 await self._ensure_index(self._files, FILES_INDEX)
                 await self._ensure_index(self._chunks, CHUNKS_INDEX, unique=True)
             self._indexes.created = True
@@ -176,10 +178,6 @@ class Store:
             yield
         finally:
             self._indexes.lock.release()
-
-    async def _is_empty(self) -> bool:
-        files = self._database.collection(self._files.name, read_preference=PRIMARY)
-        return await files.find_one({}, projection={"_id": 1}, **self.limit) is None
 
     async def _ensure_index(self, collection: Collection, keys: Document, **options: Any) -> None:
         """Create an index unless it is there; 1 and 1.0 are the same direction."""

@@ -32,8 +32,8 @@ class Readable(Protocol):
 class UploadOptions:
     """GridFS: GridFSUploadOptions. What is None is left out of the file's document.
 
-    `chunk_size_bytes` is the bucket's unless given. `content_type` and `aliases` are deprecated; `metadata`
-    is the place for both. `timeout_ms` is for the whole upload, from when its stream is opened.
+    `chunk_size_bytes` is the bucket's unless set. `content_type` and `aliases` are deprecated; `metadata`
+    is for both. `timeout_ms` is for the whole upload, from when its stream is opened.
     """
 
     chunk_size_bytes: int | None = None
@@ -84,7 +84,11 @@ class UploadStream:
 
     async def copy_from(self, source: Readable) -> None:
         """Read a source to its end, which must come in time. Raises what both sides raise."""
-        while data := await self._read(source):
+        while True:
+            async with self._store.in_time("an upload's source was read"):
+                data = await source.read(self.chunk_size)
+            if not data:
+                return
             await self.write(data)
 
     async def aclose(self) -> None:
@@ -117,12 +121,8 @@ class UploadStream:
         if error is None:
             await self.aclose()
         elif self._state is _State.OPEN:
-            with suppress(DriverError):  # the block's own error tells more
+            with suppress(DriverError):  # the block's own error says more
                 await self.abort()
-
-    async def _read(self, source: Readable) -> bytes:
-        async with self._store.in_time("an upload's source was read"):
-            return await source.read(self.chunk_size)
 
     async def _flush(self) -> None:
         data = bytes(self._buffer[: self.chunk_size])

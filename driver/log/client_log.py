@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from bson import ObjectId
 
-    from driver.audience import Shield
+    from driver.monitoring import Shield
 
     Fields = Callable[[Any, int], dict[str, Any]]
 
@@ -39,14 +39,12 @@ class ClientLog:
         return _COMMAND.isEnabledFor(logging.DEBUG)
 
     def take(self, event: events.DriverEvent) -> None:
-        """Log an event, if its specification has a message for it: pool events as they are published.
-
-        Obeys CMAP-115, CMAP-116, CMAP-117, CMAP-118.
-        """
+        """Log an event, if its specification has a message for it: pool events as they are published."""
         found = _MESSAGES.get(type(event))
         if found is None:
             return
         logger, message, fields = found
+        # Asked before anything is formatted: most programs listen to none of it.
         if logger.isEnabledFor(logging.DEBUG):
             data = {"message": message, **fields(event, self._limit)}
             if logger is _TOPOLOGY:
@@ -68,13 +66,13 @@ _SELECTION: Final = Component.SERVER_SELECTION.logger
 
 
 def _at(address: str) -> dict[str, Any]:
-    """Return the fields of every message. Obeys CMAP-120, CMAP-121."""
+    """Return the fields of every message."""
     host, port = split_address(address)
     return {"serverHost": host, "serverPort": port}
 
 
 def _milliseconds(seconds: float) -> float:
-    """Return a duration in the unit of its name, as a float. Obeys CMAP-119."""
+    """Return a duration in the unit of its name, as a float."""
     return round(seconds * 1000, 3)
 
 
@@ -128,41 +126,41 @@ _CHECK_OUT_FAILED: Final = {
 
 
 def _pool(event: events.PoolEvent, _limit: int) -> dict[str, Any]:
-    """Return the fields of a pool's message. Obeys CMAP-124, CMAP-128, CMAP-137."""
+    """Return the fields of a pool's message."""
     return _at(event.address)
 
 
 def _pool_created(event: events.PoolCreatedEvent, _limit: int) -> dict[str, Any]:
-    """Return the options too, which a pool has from its user or by default. Obeys CMAP-122."""
+    """Return the options too, which a pool has from its user or by default."""
     return {**_at(event.address), **PoolOptions().named(), **event.options}
 
 
 def _pool_cleared(event: events.PoolClearedEvent, _limit: int) -> dict[str, Any]:
-    """Return the service too, behind a load balancer. Obeys CMAP-126."""
+    """Return the service too, behind a load balancer."""
     return {**_at(event.address), "serviceId": _hex(event.service_id)}
 
 
 def _connection(event: events.ConnectionEvent, _limit: int) -> dict[str, Any]:
-    """Return the fields of a connection's message. Obeys CMAP-130, CMAP-144."""
+    """Return the fields of a connection's message."""
     return {"driverConnectionId": event.connection_id, **_at(event.address)}
 
 
 def _timed_connection(
     event: events.ConnectionReadyEvent | events.ConnectionCheckedOutEvent, limit: int
 ) -> dict[str, Any]:
-    """Return how long it took, too. Obeys CMAP-132, CMAP-142."""
+    """Return how long it took, too."""
     return {**_connection(event, limit), "durationMS": _milliseconds(event.duration)}
 
 
 def _connection_closed(event: events.ConnectionClosedEvent, limit: int) -> dict[str, Any]:
-    """Return the reason too, in the specified words. Obeys CMAP-134, CMAP-135."""
+    """Return the reason too, in the specified words."""
     shown = event.error if event.reason == "error" else None
     error = None if shown is None else error_text(shown, limit)
     return {**_connection(event, limit), "reason": _CLOSED[event.reason], "error": error}
 
 
 def _check_out_failed(event: events.ConnectionCheckOutFailedEvent, limit: int) -> dict[str, Any]:
-    """Return the reason, in the specified words, and how long it took. Obeys CMAP-139, CMAP-140."""
+    """Return the reason, in the specified words, and how long it took."""
     shown = event.error if event.reason == "connectionError" else None
     return {
         **_at(event.address),

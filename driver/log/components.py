@@ -75,8 +75,8 @@ def levels(environment: Mapping[str, str]) -> dict[Component, int]:
 
 def document_length(environment: Mapping[str, str]) -> int:
     """Return after how many characters documents are cut off (Logging: Configurable Max Document Length)."""
-    given = environment.get(DOCUMENT_LENGTH, "")
-    return int(given) if given.isdecimal() else DEFAULT_DOCUMENT_LENGTH
+    text = environment.get(DOCUMENT_LENGTH, "")
+    return int(text) if text.isdecimal() else DEFAULT_DOCUMENT_LENGTH
 
 
 def handler(environment: Mapping[str, str]) -> logging.Handler:

@@ -27,11 +27,7 @@ class LogMessage:
     data: Mapping[str, Any]
 
     def __str__(self) -> str:
-        """Return the sentence (Logging: Structured versus Unstructured Logging), without what is absent.
-
-        Obeys CMAP-123, CMAP-125, CMAP-127, CMAP-129, CMAP-131, CMAP-133, CMAP-136, CMAP-138, CMAP-141,
-        CMAP-143, CMAP-145.
-        """
+        """Return the sentence (Logging: Structured versus Unstructured Logging), without what is absent."""
         parts = SENTENCES[self.data["message"]]
         return "".join(part.format_map(self.data) for part, names in parts if names <= self.data.keys())
 

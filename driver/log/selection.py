@@ -14,7 +14,7 @@ from driver.uri import split_address
 if TYPE_CHECKING:
     from bson import ObjectId
 
-    from driver.audience import Shield
+    from driver.monitoring import Shield
     from driver.sdam.description import TopologyDescription
     from driver.sdam.selection import Selector
 

@@ -27,9 +27,7 @@ def run_command(
     """Return the user's runCommand as it is (Run Command): not inspected, no concerns, no transaction id.
 
     The read preference is not inherited: without one the command goes to a writable server. Where timeoutMS
-    has a limit, the maxTimeMS made of it takes the place of one in the command.
-
-    Obeys RW-34, RW-59.
+    has a limit, the maxTimeMS made of it replaces one in the command.
     """
     return Operation(
         database,
@@ -49,22 +47,22 @@ def list_databases(target: Target, options: Document) -> Operation:
 
 def list_collections(target: Target, options: Document, *, name_only: bool) -> Operation:
     """Return a `listCollections`; names only cost the server no locks."""
-    given = checked("listCollections", options)
-    names, mode = {"nameOnly": True} if name_only else {}, given.pop("timeoutMode", None)
-    command = {"listCollections": 1, **_cursor_field(given), **names, **given}
+    fields = checked("listCollections", options)
+    names, mode = {"nameOnly": True} if name_only else {}, fields.pop("timeoutMode", None)
+    command = {"listCollections": 1, **_cursor_field(fields), **names, **fields}
     return opening(_listing(target, command), mode=mode)
 
 
 def list_indexes(target: Target, options: Document) -> Operation:
     """Return a `listIndexes`."""
-    given = checked("listIndexes", options)
-    mode = given.pop("timeoutMode", None)
-    command = {"listIndexes": target.collection, **_cursor_field(given), **given}
+    fields = checked("listIndexes", options)
+    mode = fields.pop("timeoutMode", None)
+    command = {"listIndexes": target.collection, **_cursor_field(fields), **fields}
     return opening(_listing(target, command), mode=mode)
 
 
-def _cursor_field(given: dict[str, Any]) -> dict[str, Any]:
-    batch_size = given.pop("batchSize", None)
+def _cursor_field(fields: dict[str, Any]) -> dict[str, Any]:
+    batch_size = fields.pop("batchSize", None)
     return {"cursor": {} if batch_size is None else {"batchSize": batch_size}}
 
 
@@ -78,10 +76,10 @@ def create_index(target: Target, keys: Document, index: Document, options: Docum
     """Return a `createIndexes` of one index, and the name that it gets."""
     name = index.get("name") or "_".join(f"{field}_{direction}" for field, direction in keys.items())
     specification = {"key": dict(keys), **index, "name": name}
-    given = checked("createIndexes", options)
-    command = {"createIndexes": target.collection, "indexes": [specification], **given}
+    fields = checked("createIndexes", options)
+    command = {"createIndexes": target.collection, "indexes": [specification], **fields}
     operation = write(target, command, retryable=False)
-    refuse = refuse_commit_quorum if "commitQuorum" in given else None
+    refuse = refuse_commit_quorum if "commitQuorum" in fields else None
     return replace(operation, refuse=refuse), str(name)
 
 

@@ -75,7 +75,7 @@ class MaxTime(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What one message says. `retryable` is true for supported writes in this very shape. Obeys RW-21."""
+    """What one message says. `retryable` is true for supported writes in this very shape."""
 
     document: Mapping[str, Any]
     sequences: tuple[DocumentSequence, ...] = ()
@@ -86,14 +86,13 @@ class Command:
 class Operation:
     """What the executor needs to know. `prepare` makes the command once, for the first server.
 
-    `name` is the command's, and `collection` what it is about, as log messages and spans tell them before
-    there is a command.
-    `retryable_read` is true for reads that Retryable Reads supports. A `read_concern` of None is for commands
-    that take none; a `read_preference` of None for those that go to a writable server.
+    `name` is the command's, and `collection` what it is about, as log messages and spans show them before
+    there is a command. `retryable_read` is true for reads that Retryable Reads supports. A `read_concern` of
+    None is for commands that take none; a `read_preference` of None for those that go to a writable server.
     Those that end a transaction are retried whatever the options say; `on_retry` changes their command.
-    `refuse` raises InvalidArgumentError for a server that is too old for what is asked.
-    `timeout` is what timeoutMS says, `max_time` what the server hears of it. One that is sent `once` is never
-    tried again: nobody waits for it.
+    `refuse` raises InvalidArgumentError for a server that is too old for what is asked. `timeout` is what
+    timeoutMS says, `max_time` what the server learns of it. One that is sent `once` is never tried again:
+    nobody waits for it.
     """
 
     database: str
@@ -135,7 +134,7 @@ def _has_old_server(topology: TopologyDescription) -> bool:
     """Whether a server is known to be old; what is behind a load balancer is not, and is 5.0 at the least."""
     return any(
         server.max_wire_version < SECONDARY_WRITES_WIRE_VERSION
-        for server in topology.data_bearing
+        for server in topology.data_bearing  # one is enough: the aggregation may reach any of them
         if server.type is not ServerType.LOAD_BALANCER
     )
 
@@ -161,5 +160,5 @@ def collection_of(command: Mapping[str, Any]) -> str | None:
 
 
 def without_none(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the document without the options that were not given."""
+    """Return the document without the options that are None."""
     return {name: value for name, value in document.items() if value is not None}

@@ -22,8 +22,6 @@ def runs(models: Sequence[WriteModel], *, ordered: bool) -> Iterator[list[tuple[
 
     An ordered bulk write keeps the order, so a run ends where the kind changes; an unordered one has at most
     three runs. Whether a model is retryable plays no part.
-
-    Obeys RW-14.
     """
     indexed = list(enumerate(models))
     if not ordered:
@@ -38,6 +36,7 @@ def fitting(sizes: Sequence[int], limits: Limits, *, body_size: int = 0) -> int:
 
     `body_size` is the size of the command without them.
     """
+    # Beyond this size a server does not answer: it closes the connection.
     room = limits.max_message_size - ROOM_FOR_THE_BODY - body_size
     taken = 0
     for size in sizes[: limits.max_write_batch_size]:

@@ -12,9 +12,8 @@ from driver.errors import BulkWriteError, DriverError, InvalidArgumentError
 from driver.operations.base import Command, Kind, Operation
 from driver.operations.batches import fitting, runs
 from driver.operations.models import InsertOne, has_hint, statement
-from driver.operations.options import checked
+from driver.operations.options import checked, without_timeout
 from driver.operations.releases import refuse_unheard_hint
-from driver.operations.timeouts import without_timeout
 from driver.operations.writes import STATEMENTS, check_size, concern_failure
 from driver.results import BulkWriteResult
 from mongowire.messages import DocumentSequence
@@ -70,22 +69,19 @@ class Tally:
         if "writeConcernError" in reply:
             self.write_concern_errors.append(reply["writeConcernError"])
         self.labels += reply.get("errorLabels", ())
-        self._merge_counts(batch, reply, len(upserted))
-
-    def _merge_counts(self, batch: Batch, reply: Mapping[str, Any], upserts: int) -> None:
         n = reply.get("n", 0)
         match batch.verb:
             case "insert":
                 self.count("inserted_count", n)
                 self.inserted_ids.update(batch.inserted_ids(self.write_errors))
             case "update":
-                self.count("matched_count", n - upserts)
+                self.count("matched_count", n - len(upserted))
                 self.count("modified_count", reply.get("nModified", 0))
             case "delete":
                 self.count("deleted_count", n)
 
     def error(self, cause: DriverError | None) -> BulkWriteError:
-        """Return the error that tells all that went wrong, with what went right as its partial result."""
+        """Return the error that reports all that went wrong, with what went right as its partial result."""
         labels = (*self.labels, *(cause.labels if cause is not None else ()))
         return BulkWriteError(
             self._message(cause),
@@ -123,10 +119,7 @@ class Batch:
         return any(has_hint(model) for _, model in self._run)
 
     def prepare(self, server: ServerDescription) -> Command:
-        """Take what fits, and return the command: retryable if none of it may hit many documents.
-
-        Obeys RW-13, RW-20, RW-37, RW-58.
-        """
+        """Take what fits, and return the command: retryable if none of it may hit many documents."""
         head_size = len(bson.encode(self._head))
         encoded = [
             bson.encode(statement(model)) for _, model in self._run[: server.limits.max_write_batch_size]
@@ -135,6 +128,8 @@ class Batch:
         self.taken = self._run[:size]
         for document in encoded[:size]:
             check_size(document, server)
+        # Judged by what is in this command: a bulk write may hold an updateMany, and its other commands be
+        # retried.
         sequence = DocumentSequence(STATEMENTS[self.verb], tuple(encoded[:size]))
         return Command(self._head, (sequence,), retryable=not any(model.multi for _, model in self.taken))
 
@@ -151,10 +146,7 @@ class Batch:
 
 @dataclass(slots=True)
 class BulkWrite:
-    """A bulk write on its way. All its commands share an operation id and a deadline, however many.
-
-    Obeys RW-57.
-    """
+    """A bulk write on its way. All its commands share an operation id and a deadline, however many."""
 
     executor: Executor
     target: Target
@@ -168,26 +160,24 @@ class BulkWrite:
     async def run(self, models: Sequence[WriteModel]) -> BulkWriteResult:
         """Send command after command. Raises BulkWriteError."""
         for same_kind in runs(models, ordered=self.ordered):
-            await self._run_of_one_kind(same_kind)
+            left: Sequence[tuple[int, WriteModel]] = same_kind
+            head = self._head(left[0][1].verb)
+            while left:
+                batch = Batch(left, head, ordered=self.ordered)
+                await self._send(batch)
+                if self.ordered and self.tally.write_errors:
+                    raise self.tally.error(None)
+                left = left[len(batch.taken) :]
         if self.tally.write_errors or self.tally.write_concern_errors:
             raise self.tally.error(None)
         return self.tally.result()
-
-    async def _run_of_one_kind(self, left: Sequence[tuple[int, WriteModel]]) -> None:
-        head = self._head(left[0][1].verb)
-        while left:
-            batch = Batch(left, head, ordered=self.ordered)
-            await self._send(batch)
-            if self.ordered and self.tally.write_errors:
-                raise self.tally.error(None)
-            left = left[len(batch.taken) :]
 
     def _head(self, verb: str) -> dict[str, Any]:
         common = {"ordered": self.ordered, **self.options}
         return {verb: self.target.collection, **common, **self.target.write_concern_field()}
 
     async def _send(self, batch: Batch) -> None:
-        """Send one command; a top-level error ends it all, a write concern error does not. Obeys RW-63."""
+        """Send one command; a top-level error ends it all, a write concern error does not."""
         acknowledged = self.target.acknowledged
         unheard = batch.hints and not acknowledged
         operation = Operation(
@@ -206,6 +196,7 @@ class BulkWrite:
         except InvalidArgumentError:
             raise
         except DriverError as error:
+            # What a write concern error reports was applied: it is counted, and the next command follows.
             failure = concern_failure(error)
             if failure is None:
                 raise self.tally.error(error) from error
@@ -223,15 +214,15 @@ async def bulk_write(
     method: str = "bulkWrite",
 ) -> BulkWriteResult:
     """Run a bulk write. Raises BulkWriteError, and InvalidArgumentError before anything is sent."""
-    given, timeout = without_timeout(checked(method, options), target.concerns.timeout)
-    ordered = given.pop("ordered", True)
+    fields, timeout = without_timeout(checked(method, options), target.concerns.timeout)
+    ordered = fields.pop("ordered", True)
     _refuse_bad(models)
     deadline = executor.deadline_of(timeout, session)
     write = BulkWrite(
         executor=executor,
         target=target,
         session=session,
-        options=given,
+        options=fields,
         ordered=ordered,
         tally=Tally(target.acknowledged, timed=deadline.is_set),
         operation_id=executor.request_ids.next_operation(),

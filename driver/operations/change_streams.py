@@ -28,7 +28,7 @@ _STARTS: Final = frozenset({"resumeAfter", "startAfter", "startAtOperationTime"}
 
 @dataclass(slots=True)
 class ResumePoint:
-    """The place in the stream after what the application has seen.
+    """The position in the stream after what the application has seen.
 
     `options` are the application's. `token` is the newest resume token, `operation_time` the time of the
     first reply of a server that gave none; `delivered` says that an event was handed out.
@@ -47,6 +47,7 @@ class ResumePoint:
             self.token = latest
         elif self.token is None:
             self.token = self.options.get("startAfter") or self.options.get("resumeAfter")
+        # With events at hand there will be a token as soon as the first is handed out.
         if cursor["firstBatch"]:
             return
         starts_now = self.token is None and self.options.get("startAtOperationTime") is None
@@ -71,6 +72,8 @@ class ResumePoint:
 
     def start(self) -> dict[str, Any]:
         """Return how the next aggregate says where to begin (`Change Streams: Resume Process`)."""
+        # startAfter may point at an invalidate event, which resumeAfter refuses. Once an event was delivered
+        # the token is that event's, and resumeAfter takes it.
         if self.token is not None:
             started = self.options.get("startAfter") is not None and not self.delivered
             return {"startAfter" if started else "resumeAfter": self.token}
@@ -81,17 +84,17 @@ class ResumePoint:
 
 def watch(target: Target, pipeline: Sequence[Document], point: ResumePoint, *, everything: bool) -> Operation:
     """Return the `aggregate` that opens a stream at a point; of the whole deployment, if `everything`."""
-    given = checked("watch", point.options)
-    stage = {name: value for name, value in given.items() if name not in _OF_COMMAND | _STARTS}
+    fields = checked("watch", point.options)
+    stage = {name: value for name, value in fields.items() if name not in _OF_COMMAND | _STARTS}
     stage |= point.start()
     if everything:
         stage["allChangesForCluster"] = True
     command: dict[str, Any] = {
         "aggregate": target.collection,
         "pipeline": [{"$changeStream": stage}, *pipeline],
-        "cursor": {name: given[name] for name in ("batchSize",) if name in given},
+        "cursor": {name: fields[name] for name in ("batchSize",) if name in fields},
     }
-    command |= {name: given[name] for name in ("collation", "comment", "timeoutMS") if name in given}
+    command |= {name: fields[name] for name in ("collation", "comment", "timeoutMS") if name in fields}
     operation = read(target, command)
-    check_await_time(operation.timeout, given.get("maxAwaitTimeMS"))
+    check_await_time(operation.timeout, fields.get("maxAwaitTimeMS"))
     return operation

@@ -12,8 +12,7 @@ from driver.errors import ClientBulkWriteError, DriverError, InvalidArgumentErro
 from driver.operations.base import Command, Kind, Operation
 from driver.operations.batches import fitting
 from driver.operations.models import DeleteOne, InsertOne, operation
-from driver.operations.options import checked
-from driver.operations.timeouts import without_timeout
+from driver.operations.options import checked, without_timeout
 from driver.operations.writes import concern_failure
 from driver.results import BulkWriteResult, DeleteResult, InsertOneResult, UpdateResult
 from driver.run import Reply
@@ -77,7 +76,13 @@ class ClientTally:
             case DeleteOne():
                 self.deletes[index] = DeleteResult(item.get("n", 0))
             case _:
-                self.updates[index] = _update_result(item)
+                upserted = "upserted" in item
+                self.updates[index] = UpdateResult(
+                    item.get("n", 0),
+                    item.get("nModified", 0),
+                    item["upserted"].get("_id") if upserted else None,
+                    upserted=upserted,
+                )
 
     def result(self) -> BulkWriteResult:
         """Return what was done so far."""
@@ -97,7 +102,7 @@ class ClientTally:
         return self.result() if done and self.acknowledged else None
 
     def error(self, cause: DriverError | None) -> ClientBulkWriteError:
-        """Return the error that tells all that went wrong."""
+        """Return the error that reports all that went wrong."""
         labels = (*self.labels, *(cause.labels if cause is not None else ()))
         causes = f"{len(self.write_errors)} writes failed" if cause is None else str(cause)
         return ClientBulkWriteError(
@@ -110,12 +115,6 @@ class ClientTally:
             address=None if cause is None else cause.address,
             timed=self.timed,
         )
-
-
-def _update_result(item: Mapping[str, Any]) -> UpdateResult:
-    upserted = "upserted" in item
-    upserted_id = item["upserted"].get("_id") if upserted else None
-    return UpdateResult(item.get("n", 0), item.get("nModified", 0), upserted_id, upserted=upserted)
 
 
 class ClientBatch:
@@ -189,8 +188,16 @@ class ClientBulkWrite:
     async def _send(self, batch: ClientBatch, offset: int) -> None:
         reply = await self._reply(batch)
         self.tally.merge(reply.document)
-        if self.tally.acknowledged:
-            await self._read_results(reply, offset)
+        if not self.tally.acknowledged:
+            return
+        # The results of single models are in a cursor, which is read to its end; one that fails ends it all,
+        # as nobody could say which models have succeeded.
+        try:
+            async with Cursor(self.executor, reply, self.session, keeps_session=False) as results:
+                async for item in results:
+                    self.tally.merge_item(item, offset)
+        except DriverError as error:
+            raise self.tally.error(error) from error
 
     async def _reply(self, batch: ClientBatch) -> Reply:
         acknowledged = self.tally.acknowledged
@@ -211,15 +218,6 @@ class ClientBulkWrite:
                 raise self.tally.error(error) from error
             return Reply(dict(failure.response), str(failure.address), deadline=self.deadline)
 
-    async def _read_results(self, reply: Reply, offset: int) -> None:
-        """Read the cursor of results to its end; one that fails ends the bulk write."""
-        try:
-            async with Cursor(self.executor, reply, self.session, keeps_session=False) as results:
-                async for item in results:
-                    self.tally.merge_item(item, offset)
-        except DriverError as error:
-            raise self.tally.error(error) from error
-
 
 async def client_bulk_write(
     executor: Executor,
@@ -230,11 +228,11 @@ async def client_bulk_write(
     session: ClientSession,
 ) -> BulkWriteResult:
     """Run a client bulk write. Raises ClientBulkWriteError, InvalidArgumentError before anything is sent."""
-    given, timeout = without_timeout(checked("clientBulkWrite", options), target.concerns.timeout)
-    ordered, verbose = given.pop("ordered", True), given.pop("verboseResults", False)
+    fields, timeout = without_timeout(checked("clientBulkWrite", options), target.concerns.timeout)
+    ordered, verbose = fields.pop("ordered", True), fields.pop("verboseResults", False)
     _refuse_bad(models, ordered=ordered, verbose=verbose, acknowledged=target.acknowledged)
     deadline = executor.deadline_of(timeout, session)
-    head = {"bulkWrite": 1, "errorsOnly": not verbose, "ordered": ordered, **given}
+    head = {"bulkWrite": 1, "errorsOnly": not verbose, "ordered": ordered, **fields}
     write = ClientBulkWrite(
         executor=executor,
         session=session,

@@ -40,8 +40,8 @@ class _Filtered(Model):
     hint: Any = None
 
     def shared(self) -> dict[str, Any]:
-        given = {"collation": self.collation, "hint": self.hint}
-        return {name: value for name, value in given.items() if value is not None}
+        fields = {"collation": self.collation, "hint": self.hint}
+        return {name: value for name, value in fields.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +85,8 @@ class UpdateOne(_Changing):
         return self.update
 
     def extra(self) -> dict[str, Any]:
-        given = {"arrayFilters": self.array_filters, "sort": self.sort}
-        return {name: value for name, value in given.items() if value is not None}
+        fields = {"arrayFilters": self.array_filters, "sort": self.sort}
+        return {name: value for name, value in fields.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,12 +151,9 @@ def statement(model: WriteModel) -> dict[str, Any]:
         case DeleteOne():
             return {"q": model.filter, "limit": 0 if model.multi else 1, **model.shared()}
         case UpdateOne() | ReplaceOne():
-            return {"q": model.filter, "u": model.change, **_flags(model), **model.extra(), **model.shared()}
-
-
-def _flags(model: UpdateOne | ReplaceOne) -> dict[str, bool]:
-    multi = {"multi": True} if model.multi else {}
-    return multi if model.upsert is None else {**multi, "upsert": model.upsert}
+            flags = {"multi": True} if model.multi else {}
+            flags |= {} if model.upsert is None else {"upsert": model.upsert}
+            return {"q": model.filter, "u": model.change, **flags, **model.extra(), **model.shared()}
 
 
 def operation(model: WriteModel, namespace_index: int) -> dict[str, Any]:

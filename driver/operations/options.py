@@ -1,10 +1,14 @@
-"""The options of each method, by the names of the CRUD specification; anything else is refused."""
+"""The options of each method, by the names of the CRUD specification; anything else is refused.
+
+All take timeoutMS, which no server sees: `without_timeout` splits it off (Client Side Operations Timeout).
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from driver.errors import InvalidArgumentError
+from driver.policy.deadline import Deadline, Timeout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,9 +89,35 @@ ALLOWED = {method: names | {"timeoutMS"} for method, names in _ALLOWED.items()}
 
 
 def checked(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that were given. Raises InvalidArgumentError for one that is unknown."""
+    """Return the options that are set. Raises InvalidArgumentError for one that is unknown."""
     unknown = [name for name in options if name not in ALLOWED[method]]
     if unknown:
         allowed = ", ".join(sorted(ALLOWED[method]))
         raise InvalidArgumentError(f"{method} takes no option {unknown[0]!r}; it takes {allowed}")
     return {name: value for name, value in options.items() if value is not None}
+
+
+def seconds_of(timeout_ms: Any) -> float | None:
+    """Return a timeoutMS in seconds, None for none. Raises InvalidArgumentError."""
+    if timeout_ms is None:
+        return None
+    if isinstance(timeout_ms, bool) or not isinstance(timeout_ms, int | float) or timeout_ms < 0:
+        raise InvalidArgumentError(f"timeoutMS is a number of milliseconds from 0 on, not {timeout_ms!r}")
+    return timeout_ms / 1000
+
+
+def timeout_of(timeout: Any, inherited: float | None) -> Timeout:
+    """Return what holds for an operation: its own timeoutMS, else what it inherits.
+
+    Its own may be a Deadline that several operations share. Raises InvalidArgumentError.
+    """
+    if isinstance(timeout, Deadline):
+        return Timeout(timeout.timeout, shared=timeout)
+    own = seconds_of(timeout)
+    return Timeout(inherited) if own is None else Timeout(own, own=True)
+
+
+def without_timeout(options: Mapping[str, Any], inherited: float | None) -> tuple[dict[str, Any], Timeout]:
+    """Split timeoutMS off the options of a command, as no server sees it. Raises InvalidArgumentError."""
+    rest = dict(options)
+    return rest, timeout_of(rest.pop("timeoutMS", None), inherited)

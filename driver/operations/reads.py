@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from driver.operations.base import Kind, Operation, collection_of, first_name, fixed
-from driver.operations.options import checked
-from driver.operations.timeouts import NON_TAILABLE, opening, without_timeout
+from driver.operations.options import checked, without_timeout
+from driver.operations.timeouts import NON_TAILABLE, opening
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,16 +42,17 @@ def read(target: Target, command: Document, *, takes_read_concern: bool = True) 
 
 def find(target: Target, filter_: Document, options: Document) -> Operation:
     """Return a `find`. A negative limit asks for a single batch."""
-    given = checked("find", options)
-    awaited, mode = given.pop("maxAwaitTimeMS", None), given.pop("timeoutMode", None)
-    cursor_type = given.pop("cursorType", NON_TAILABLE)
-    given.update(CURSOR_TYPES[cursor_type])
-    limit = given.get("limit", 0)
+    fields = checked("find", options)
+    awaited, mode = fields.pop("maxAwaitTimeMS", None), fields.pop("timeoutMode", None)
+    cursor_type = fields.pop("cursorType", NON_TAILABLE)
+    fields.update(CURSOR_TYPES[cursor_type])
+    limit = fields.get("limit", 0)
+    # Drivers of old gave a negative limit this meaning, and the server takes none.
     if limit < 0:
-        given.update(limit=-limit, singleBatch=True)
-    elif limit and given.get("batchSize") == limit:
-        given["batchSize"] = limit + 1  # so that the server closes the cursor with the first batch
-    operation = read(target, {"find": target.collection, "filter": filter_, **given})
+        fields.update(limit=-limit, singleBatch=True)
+    elif limit and fields.get("batchSize") == limit:
+        fields["batchSize"] = limit + 1  # so that the server closes the cursor with the first batch
+    operation = read(target, {"find": target.collection, "filter": filter_, **fields})
     return opening(operation, mode=mode, cursor_type=cursor_type, max_await_time_ms=awaited)
 
 
@@ -70,12 +71,13 @@ def aggregate(target: Target, pipeline: Sequence[Document], options: Document) -
 
     One with a write stage is a write that is never retried as one (Retryable Writes: Unsupported).
     """
-    given = checked("aggregate", options)
-    awaited, mode = given.pop("maxAwaitTimeMS", None), given.pop("timeoutMode", None)
-    batch_size = given.pop("batchSize", None)
+    fields = checked("aggregate", options)
+    awaited, mode = fields.pop("maxAwaitTimeMS", None), fields.pop("timeoutMode", None)
+    batch_size = fields.pop("batchSize", None)
     writes = has_write_stage(pipeline)
+    # A batch size of 0 asks for a cursor before anything has run; with a write stage nothing ever would.
     cursor = {} if batch_size is None or (writes and batch_size == 0) else {"batchSize": batch_size}
-    command = {"aggregate": target.collection, "pipeline": list(pipeline), "cursor": cursor, **given}
+    command = {"aggregate": target.collection, "pipeline": list(pipeline), "cursor": cursor, **fields}
     operation = _writing(target, command) if writes else read(target, command)
     return opening(operation, mode=mode, max_await_time_ms=awaited, writes=writes)
 
@@ -98,11 +100,11 @@ def _writing(target: Target, command: Document) -> Operation:
 
 def count_documents(target: Target, filter_: Document, options: Document) -> Operation:
     """Return the aggregation that counts what matches (CRUD: Count API Details)."""
-    given = checked("countDocuments", options)
+    fields = checked("countDocuments", options)
     pipeline: list[Document] = [{"$match": filter_}]
-    pipeline += [{f"${name}": given.pop(name)} for name in ("skip", "limit") if name in given]
+    pipeline += [{f"${name}": fields.pop(name)} for name in ("skip", "limit") if name in fields]
     pipeline.append({"$group": {"_id": 1, "n": {"$sum": 1}}})
-    return read(target, {"aggregate": target.collection, "pipeline": pipeline, "cursor": {}, **given})
+    return read(target, {"aggregate": target.collection, "pipeline": pipeline, "cursor": {}, **fields})
 
 
 def estimated_document_count(target: Target, options: Document) -> Operation:
@@ -117,8 +119,8 @@ def count(target: Target, filter_: Document, options: Document) -> Operation:
 
 def distinct(target: Target, field: str, filter_: Document, options: Document) -> Operation:
     """Return a `distinct`."""
-    given = checked("distinct", options)
-    return read(target, {"distinct": target.collection, "key": field, "query": filter_, **given})
+    fields = checked("distinct", options)
+    return read(target, {"distinct": target.collection, "key": field, "query": filter_, **fields})
 
 
 def map_reduce(target: Target, map_: Any, reduce: Any, options: Document) -> Operation:

@@ -1,8 +1,8 @@
-"""What is not asked of older servers: options that they do not know, or that they would refuse unheard."""
+"""What a client refuses because a server is too old: options that it would ignore, or refuse unheard."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from driver.errors import InvalidArgumentError
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 WIRE_42: Final = 8
 WIRE_44: Final = 9
 WIRE_50: Final = 13
-WIRE_82: Final = 27
 
 _HINTS: Final[Mapping[str, tuple[int, str]]] = {
     "update": (WIRE_42, "4.2"),
@@ -22,18 +21,6 @@ _HINTS: Final[Mapping[str, tuple[int, str]]] = {
     "findAndModify": (WIRE_44, "4.4"),
 }
 """Since when the commands that write take a hint."""
-
-
-def leave_out(document: dict[str, Any], name: str, server: ServerDescription) -> None:
-    """Take options out of a command, in place, that a server is too old for and that change no result.
-
-    CRUD: rawData is for servers from 8.2 on. Find, getMore and killCursors: the comment of a cursor goes with
-    its getMore from 4.4 on.
-    """
-    if server.max_wire_version < WIRE_82:
-        document.pop("rawData", None)
-    if name == "getMore" and server.max_wire_version < WIRE_44:
-        document.pop("comment", None)
 
 
 def refuse_unheard_hint(name: str, server: ServerDescription) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from driver.operations.base import Kind, Operation, collection_of, first_name, fixed
-from driver.operations.timeouts import timeout_of
+from driver.operations.options import timeout_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,22 +1,17 @@
-"""timeoutMS and timeoutMode of one operation: what is taken, what is refused, and what a cursor makes of it.
-
-Client Side Operations Timeout: timeoutMS, Cursors.
-"""
+"""timeoutMode: what timeoutMS means for a cursor (Client Side Operations Timeout: Cursors)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from driver.errors import InvalidArgumentError
 from driver.operations.base import MaxTime
-from driver.policy.deadline import Deadline, Timeout
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from driver.operations.base import Operation
+    from driver.policy.deadline import Timeout
 
 NON_TAILABLE = "nonTailable"
 
@@ -26,32 +21,6 @@ class TimeoutMode(Enum):
 
     LIFETIME = "cursorLifetime"
     ITERATION = "iteration"
-
-
-def seconds_of(timeout_ms: Any) -> float | None:
-    """Return a timeoutMS in seconds, None for none. Raises InvalidArgumentError."""
-    if timeout_ms is None:
-        return None
-    if isinstance(timeout_ms, bool) or not isinstance(timeout_ms, int | float) or timeout_ms < 0:
-        raise InvalidArgumentError(f"timeoutMS is a number of milliseconds from 0 on, not {timeout_ms!r}")
-    return timeout_ms / 1000
-
-
-def timeout_of(given: Any, inherited: float | None) -> Timeout:
-    """Return what holds for an operation: its own timeoutMS, else what it inherits.
-
-    Its own may be a Deadline that several operations share. Raises InvalidArgumentError.
-    """
-    if isinstance(given, Deadline):
-        return Timeout(given.timeout, shared=given)
-    own = seconds_of(given)
-    return Timeout(inherited) if own is None else Timeout(own, own=True)
-
-
-def without_timeout(options: Mapping[str, Any], inherited: float | None) -> tuple[dict[str, Any], Timeout]:
-    """Split timeoutMS off the options of a command, as no server sees it. Raises InvalidArgumentError."""
-    rest = dict(options)
-    return rest, timeout_of(rest.pop("timeoutMS", None), inherited)
 
 
 def mode_of(mode: str | None, cursor_type: str = NON_TAILABLE) -> TimeoutMode:
@@ -76,7 +45,7 @@ def opening(
     max_await_time_ms: int | None = None,
     writes: bool = False,
 ) -> Operation:
-    """Return an operation that opens a cursor, with what the server is told of its time.
+    """Return an operation that opens a cursor, with what the server learns of its time.
 
     Raises InvalidArgumentError for a combination that the specification refuses.
     """

@@ -15,9 +15,8 @@ from driver.errors import (
 )
 from driver.operations.base import Command, Kind, Operation, collection_of, first_name, fixed
 from driver.operations.models import check_replacement, check_update, has_hint, statement
-from driver.operations.options import checked
+from driver.operations.options import checked, without_timeout
 from driver.operations.releases import refuse_unheard_hint
-from driver.operations.timeouts import without_timeout
 from driver.results import DeleteResult, UpdateResult
 from mongowire.messages import DocumentSequence
 
@@ -39,8 +38,8 @@ MARGIN_OF_STATEMENTS = 16 * 1024
 
 def write(target: Target, command: Document, *, retryable: bool) -> Operation:
     """Return an operation that writes; `retryable` says that Retryable Writes supports it in this shape."""
-    given, timeout = without_timeout(command, target.concerns.timeout)
-    document = {**given, **target.write_concern_field()}
+    fields, timeout = without_timeout(command, target.concerns.timeout)
+    document = {**fields, **target.write_concern_field()}
     return Operation(
         target.database,
         Kind.WRITE,
@@ -53,12 +52,9 @@ def write(target: Target, command: Document, *, retryable: bool) -> Operation:
 
 
 def single(target: Target, model: WriteModel, options: Document) -> Operation:
-    """Return the command of one insert, update or delete: retryable unless it may hit many documents.
-
-    Obeys RW-18, RW-19.
-    """
-    given, timeout = without_timeout(options, target.concerns.timeout)
-    document = {model.verb: target.collection, "ordered": True, **given, **target.write_concern_field()}
+    """Return the command of one insert, update or delete: retryable unless it may hit many documents."""
+    fields, timeout = without_timeout(options, target.concerns.timeout)
+    document = {model.verb: target.collection, "ordered": True, **fields, **target.write_concern_field()}
     sequence = DocumentSequence.of(STATEMENTS[model.verb], [statement(model)])
 
     def prepare(server: ServerDescription) -> Command:
@@ -87,10 +83,7 @@ def check_size(encoded: bytes, server: ServerDescription) -> None:
 
 
 def refused(reply: Reply) -> None:
-    """Raise the first write error of a reply as WriteError, or as OperationTimeoutError.
-
-    Obeys RW-12.
-    """
+    """Raise the first write error of a reply as WriteError, or as OperationTimeoutError."""
     if reply.document.get("writeErrors"):
         error = WriteError.of_reply(reply.document, reply.address)
         raise under_timeout(error, timed=reply.deadline.is_set)
@@ -98,6 +91,7 @@ def refused(reply: Reply) -> None:
 
 def more_telling(error: DriverError) -> DriverError:
     """Return what to raise for a reply that holds a write concern error: a write error comes first."""
+    # What was refused cannot be made safer by a write concern.
     if isinstance(error, WriteConcernError) and error.response.get("writeErrors"):
         return WriteError.of_reply(error.response, error.address)
     return error
@@ -134,16 +128,16 @@ def find_and_modify(
     target: Target, filter_: Document, change: Document, options: Document, *, method: str
 ) -> Operation:
     """Return a `findAndModify`; `change` is `{remove: true}` or `{update: …}`. Always retryable."""
-    given = checked(method, options)
+    fields = checked(method, options)
     if method == "findOneAndUpdate":
         check_update(change["update"])
     elif method == "findOneAndReplace":
         check_replacement(change["update"])
-    if "returnDocument" in given:
-        given["returnDocument"] = str(given["returnDocument"]).lower() == "after"
-    named = {FIND_AND_MODIFY_NAMES.get(name, name): value for name, value in given.items()}
+    if "returnDocument" in fields:
+        fields["returnDocument"] = str(fields["returnDocument"]).lower() == "after"
+    named = {FIND_AND_MODIFY_NAMES.get(name, name): value for name, value in fields.items()}
     command = {"findAndModify": target.collection, "query": filter_, **change, **named}
     operation = write(target, command, retryable=True)
-    if target.acknowledged or "hint" not in given:
+    if target.acknowledged or "hint" not in fields:
         return operation
     return replace(operation, refuse=partial(refuse_unheard_hint, "findAndModify"))

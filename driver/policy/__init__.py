@@ -1,1 +1,1 @@
-"""Pure decisions about sending a command again: they take the time and the dice, and wait for nothing."""
+"""Pure decisions about sending a command again: time and jitter are arguments, and nothing waits."""

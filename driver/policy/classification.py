@@ -1,4 +1,9 @@
-"""Which errors may be retried by which policy, and the labels that a driver adds itself."""
+"""Which errors may be retried by which policy, and the labels that a driver adds itself.
+
+Servers from 4.4 on label their errors, as they know best whether a command may be sent again. What is left to
+the driver is what a server cannot label: errors of the connection, and the replies of older servers, which
+are known by their codes.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +50,7 @@ _ROUTERS = frozenset({ServerType.MONGOS, ServerType.LOAD_BALANCER})
 """What is a mongos for a driver: behind a load balancer there is nothing else."""
 
 RETRYABLE_READ_CODES = RETRYABLE_WRITE_CODES | {ErrorCode.READ_CONCERN_MAJORITY_NOT_AVAILABLE_YET}
-"""Retryable Reads: Retryable Error."""
-
+"""Retryable Reads: Retryable Error: a member that is behind will have caught up soon."""
 
 STALE_SHARD_VERSION = 63
 """A code that newer servers do not have."""
@@ -89,6 +93,7 @@ def is_resumable(error: DriverError, wire_version: int) -> bool:
     """
     if not isinstance(error, ServerError):
         return isinstance(error, NetworkError | PoolError | ServerSelectionError)
+    # No server labels it, though nothing is easier to mend: the server forgot the cursor, not the changes.
     if error.code == ErrorCode.CURSOR_NOT_FOUND:
         return True
     if wire_version >= LABELLING_WIRE_VERSION:
@@ -100,25 +105,24 @@ def deserves_write_label(error: DriverError, server: ServerDescription) -> bool:
     """Return whether the driver labels this error of a write RetryableWriteError.
 
     Retryable Writes: RetryableWriteError Labels. The caller has checked that retryWrites is enabled.
-
-    Obeys RW-25, RW-26, RW-27, RW-28.
     """
     if isinstance(error, NetworkError):
+        # While establishing, nothing is known of the server yet; the retry will see what it supports.
         return error.establishing or server.supports_retryable_writes
     if isinstance(error, PoolClearedError):
-        return True
+        return True  # nothing was sent
     if not isinstance(error, ServerError) or server.max_wire_version >= LABELLING_WIRE_VERSION:
         return False
     return server.supports_retryable_writes and _has_retryable_code(error, server)
 
 
 def _has_retryable_code(error: ServerError, server: ServerDescription) -> bool:
-    """Codes in writeErrors never count, that of a writeConcernError from a mongos neither.
-
-    Obeys RW-29, RW-30.
-    """
+    """Codes in writeErrors never count, that of a writeConcernError from a mongos neither."""
+    # A write error is of one document; the command was carried out.
     if isinstance(error, WriteError):
         return False
+    # A mongos has retried by itself what its shards refused. What it reports of a write concern is that of a
+    # shard, and says nothing of whether the mongos can be asked again.
     if isinstance(error, WriteConcernError) and server.type in _ROUTERS:
         return False
     return error.code in RETRYABLE_WRITE_CODES

@@ -12,13 +12,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
+from driver.errors import InvalidArgumentError
+
 NEVER = inf
 MAX_TIME_MS_LIMIT = 2**31 - 1
 """The largest maxTimeMS that servers accept."""
 
 
 def after(now: float, timeout: float | None) -> float:
-    """Return the instant `timeout` seconds from `now`; None and 0 are no limit (CMAP-152)."""
+    """Return the instant `timeout` seconds from `now`; None and 0 are no limit."""
     return now + timeout if timeout else NEVER
 
 
@@ -61,6 +63,7 @@ class Deadline:
         """
         if self.at == NEVER:
             return None
+        # Rounded down: the server should give up before the client does, so that its error comes in time.
         milliseconds = int((self.at - now - round_trip_time) * 1000)
         return min(max(1, milliseconds), MAX_TIME_MS_LIMIT)
 
@@ -80,9 +83,17 @@ class Timeout:
     own: bool = False
     shared: Deadline | None = None
 
-    def start(self, now: float) -> Deadline:
-        """Return the deadline of an operation that begins now."""
-        return self.shared if self.shared is not None else Deadline.starting(now, self.seconds)
+    def start(self, now: float, *, within: Deadline | None = None) -> Deadline:
+        """Return when an operation that begins now must be done (Validation and Overrides).
+
+        `within` is the deadline of the withTransaction that the operation is part of: if it is set, it is the
+        operation's too. Raises InvalidArgumentError for an operation that has a timeoutMS of its own there.
+        """
+        if within is None or not within.is_set:
+            return self.shared if self.shared is not None else Deadline.starting(now, self.seconds)
+        if self.own:
+            raise InvalidArgumentError("timeoutMS cannot be set on operations within withTransaction")
+        return earlier(within, self.shared)
 
 
 NO_TIMEOUT = Timeout()

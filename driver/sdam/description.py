@@ -26,7 +26,7 @@ class ServerType(Enum):
 
     STANDALONE = "Standalone"
     MONGOS = "Mongos"
-    POSSIBLE_PRIMARY = "PossiblePrimary"
+    POSSIBLE_PRIMARY = "PossiblePrimary"  # of single-threaded clients, and of the public tests of all
     RS_PRIMARY = "RSPrimary"
     RS_SECONDARY = "RSSecondary"
     RS_ARBITER = "RSArbiter"
@@ -85,6 +85,8 @@ def is_fresher(new: TopologyVersion | None, than: TopologyVersion | None, *, or_
 
     SDAM: topologyVersion Comparison.
     """
+    # Counters begin anew with the process. Of two processes nobody can say which is the newer one, and to
+    # believe the newer message is the lesser mistake: a check will put it right.
     if new is None or than is None or new.process_id != than.process_id:
         return True
     return new.counter > than.counter or (or_equal and new.counter == than.counter)
@@ -152,16 +154,9 @@ class ServerDescription:
         return tuple(dict.fromkeys((*self.hosts, *self.passives, *self.arbiters)))
 
     @property
-    def supports_sessions(self) -> bool:
-        """Whether it takes `lsid` (Sessions: How to Check Whether a Deployment Supports Sessions)."""
-        return self.type is ServerType.LOAD_BALANCER or self.logical_session_timeout_minutes is not None
-
-    @property
     def supports_retryable_writes(self) -> bool:
-        """Retryable Writes: Supported Server Versions: wire version, logicalSessionTimeoutMinutes, type.
-
-        Obeys RW-7.
-        """
+        """Retryable Writes: Supported Server Versions: wire version, logicalSessionTimeoutMinutes, type."""
+        # Load Balancers: what supports them is new enough for retryable writes, though it names no timeout.
         if self.type is ServerType.LOAD_BALANCER:
             return True
         return (
@@ -171,7 +166,7 @@ class ServerDescription:
         )
 
     def same_as(self, other: ServerDescription) -> bool:
-        """Return whether nothing changed that listeners are told of (SDAM Monitoring: equality)."""
+        """Return whether nothing changed that events report (SDAM Monitoring: equality)."""
         return _compared(self) == _compared(other)
 
     def unknown(self, error: Exception | None, *, now: float) -> ServerDescription:
@@ -251,12 +246,9 @@ def server_type(hello: Mapping[str, Any]) -> ServerType:
         return ServerType.MONGOS
     if hello.get("isreplicaset"):
         return ServerType.RS_GHOST
-    if hello.get("setName"):
-        return _member_type(hello)
-    return ServerType.STANDALONE
-
-
-def _member_type(hello: Mapping[str, Any]) -> ServerType:
+    if not hello.get("setName"):
+        return ServerType.STANDALONE
+    # Hidden before all else: such a member may be a secondary too, and is not for applications.
     if hello.get("hidden"):
         return ServerType.RS_OTHER
     if hello.get("isWritablePrimary") or hello.get("ismaster"):
@@ -298,11 +290,6 @@ class TopologyDescription:
         present = [timeout for timeout in timeouts if timeout is not None]
         return min(present) if present and len(present) == len(timeouts) else None
 
-    @property
-    def gossips_cluster_time(self) -> bool:
-        """Whether commands carry `$clusterTime`: not to a standalone."""
-        return any(server.type is not ServerType.STANDALONE for server in self.known_servers)
-
     def compatibility_error(self) -> str | None:
         """Return why this driver cannot speak with a server of the deployment, or None.
 
@@ -332,7 +319,7 @@ class TopologyDescription:
         return replace(self, servers={a: s for a, s in self.servers.items() if a != address})
 
     def same_as(self, other: TopologyDescription) -> bool:
-        """Return whether nothing changed that listeners are told of."""
+        """Return whether nothing changed that events report."""
         return (
             (self.type, self.set_name, self.max_set_version, self.max_election_id)
             == (other.type, other.set_name, other.max_set_version, other.max_election_id)

@@ -1,4 +1,4 @@
-"""What an error of an application's operation tells about its server (SDAM: Error Handling).
+"""What an error of an application's operation says about its server (SDAM: Error Handling).
 
 Pure: the caller applies the `Reaction`.
 """
@@ -34,11 +34,12 @@ NODE_IS_RECOVERING = frozenset(
 SHUTTING_DOWN = frozenset({ErrorCode.INTERRUPTED_AT_SHUTDOWN, ErrorCode.SHUTDOWN_IN_PROGRESS})
 STATE_CHANGES = NOT_WRITABLE_PRIMARY | NODE_IS_RECOVERING
 PRE_42_WIRE_VERSION = 7
+"""Servers up to 4.0 close all connections when they step down; newer ones keep them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reaction:
-    """What to do: mark the server Unknown, clear its pool, cancel or request a check."""
+    """What to do: mark the server Unknown, clear its pool, cancel the check under way or request one."""
 
     mark_unknown: bool = False
     clear_pool: bool = False
@@ -58,6 +59,7 @@ def is_state_change(error: DriverError) -> bool:
         return False
     if error.code is not None:
         return error.code in STATE_CHANGES
+    # A reply without a code is known by its words; with one, the words do not count.
     return "not master" in error.message or "node is recovering" in error.message
 
 
@@ -66,6 +68,7 @@ def is_stale(error: DriverError, server: ServerDescription, *, generation: int, 
 
     SDAM: isStaleError.
     """
+    # The pool was cleared since, by an error of the same outage: once is enough.
     if generation < current:
         return True
     version: TopologyVersion | None = error_topology_version(error)
@@ -79,26 +82,30 @@ def reaction(error: DriverError, server: ServerDescription, *, load_balanced: bo
     """
     if isinstance(error, NetworkError):
         return _network_reaction(error, load_balanced=load_balanced)
-    if error.authenticating and not is_state_change(error):
-        return Reaction(mark_unknown=True, clear_pool=True)
     if is_state_change(error):
         assert isinstance(error, ServerError)
-        return _state_change_reaction(error, server)
+        # A server that shuts down closes its connections; one that only steps down goes on with them, and its
+        # pool is worth keeping. The check finds out who is primary now.
+        clears = error.code in SHUTTING_DOWN or server.max_wire_version <= PRE_42_WIRE_VERSION
+        return Reaction(mark_unknown=True, clear_pool=clears, request_check=True)
+    if error.authenticating:
+        # What one connection may not do no other one may: all of them authenticate alike.
+        return Reaction(mark_unknown=True, clear_pool=True)
     return NOTHING
 
 
 def _network_reaction(error: NetworkError, *, load_balanced: bool) -> Reaction:
     if error.establishing:
+        # To clear the pool would have its waiters retry elsewhere, and a check ask for one more connection:
+        # both make an overload worse.
         if is_overload(error):
             return NOTHING
         return Reaction(mark_unknown=True, clear_pool=True, cancel_check=True)
     if isinstance(error, NetworkTimeoutError):
+        # A command that is slow says nothing of its server, which other commands may well reach.
         return NOTHING
     if load_balanced:
+        # The balancer itself is never Unknown: nobody would check it. The service's connections are stale.
         return Reaction(clear_pool=True)
+    # The monitor's own connection is probably lost as well: a check that waits on it is cut short.
     return Reaction(mark_unknown=True, clear_pool=True, cancel_check=True)
-
-
-def _state_change_reaction(error: ServerError, server: ServerDescription) -> Reaction:
-    clears = error.code in SHUTTING_DOWN or server.max_wire_version <= PRE_42_WIRE_VERSION
-    return Reaction(mark_unknown=True, clear_pool=clears, request_check=True)

@@ -1,7 +1,15 @@
 """Monitors: one task per server that asks `hello` again and again, by polling or by streaming.
 
 Server Monitoring. A check begins at once when it is requested, but at the earliest `MIN_HEARTBEAT` after the
-last one.
+last one: many operations that fail together request one check.
+
+A server that says a topologyVersion can stream: it keeps the request and answers when something changes, or
+after heartbeatFrequencyMS, again and again. So a client hears of an election at once, and the server answers
+no more often than with polling. A streamed reply does not show how long the way is, as the server waits
+before it; that is what the `Pinger` is for.
+
+A monitor has a connection of its own, because one from the pool would have to wait behind operations, of
+whose failure it is to find the reason. It does not authenticate: what `hello` says is for anybody.
 """
 
 from __future__ import annotations
@@ -33,6 +41,7 @@ if TYPE_CHECKING:
     from mongowire.ports import Clock
 
 MIN_HEARTBEAT = 0.5
+"""Server Monitoring: minHeartbeatFrequencyMS, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +58,7 @@ class MonitorPorts:
 
 
 class Monitor:
-    """Server Monitoring: Multi-threaded or asynchronous monitoring. Obeys CMAP-150."""
+    """Server Monitoring: Multi-threaded or asynchronous monitoring."""
 
     def __init__(self, address: str, ports: MonitorPorts) -> None:
         self._address = address
@@ -59,11 +68,15 @@ class Monitor:
         self._pinger = Pinger(address, ports, self._times)
         self._connection: Connection | None = None
         self._number = 0
+        """The number of the connection, for events: how many there were."""
         self._more_to_come = False
+        """Whether the server streams: another reply follows without a request."""
         self._cancelled = False
+        """Whether the check under way was cancelled, so that its failure is no news."""
         self._requested = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
+        """What closes the connection of a check that was cancelled."""
 
     def open(self) -> None:
         """Start checking."""
@@ -103,18 +116,19 @@ class Monitor:
             self._requested.clear()
             description = await self._check(previous)
             if self._cancelled:
+                # Its failure was made here. It is not reported, since the operation's error has been; and the
+                # next check does not stream from a version that the server may have forgotten.
                 self._cancelled = False
                 self._description = replace(description, topology_version=None)
             else:
                 self._description = description
                 self._ports.report(description)
-            if not self._goes_on(previous, description):
+            # The next check follows at once while streaming. So it does when a server was just lost: it may
+            # have been the connection alone, for which the server need not stay Unknown for a whole
+            # heartbeat.
+            lost = isinstance(description.error, NetworkError) and previous.is_known
+            if not (self._more_to_come or self._streams(description) or lost):
                 await self._wait()
-
-    def _goes_on(self, previous: ServerDescription, description: ServerDescription) -> bool:
-        """Return whether the next check follows at once: streaming, or a server that was just lost."""
-        lost = isinstance(description.error, NetworkError) and previous.is_known
-        return self._more_to_come or self._streams(description) or lost
 
     def _streams(self, description: ServerDescription) -> bool:
         return (
@@ -132,7 +146,7 @@ class Monitor:
     # --- one check ---
 
     async def _check(self, previous: ServerDescription) -> ServerDescription:
-        """Server Monitoring: one check, with its events. Never raises a DriverError. Obeys CB-26."""
+        """Server Monitoring: one check, with its events. Never raises a DriverError."""
         awaited = self._more_to_come or (self._connection is not None and self._streams(previous))
         began = self._ports.clock.now()
         self._number += self._connection is None
@@ -142,7 +156,8 @@ class Monitor:
         try:
             hello = await self._hello(previous)
             now = self._ports.clock.now()
-            described = self._described(hello, now)
+            with reading_handshake(self._address):
+                described = parse_hello(self._address, hello, now=now, round_trip_time=self._times.average)
         except DriverError as error:
             return await self._failed(error, began, awaited=awaited)
         self._ports.publish(
@@ -150,7 +165,9 @@ class Monitor:
                 self._address, awaited, now - began, hello, **self._connection_ids()
             )
         )
-        return described
+        if self._streams(described):
+            self._pinger.open()
+        return replace(described, min_round_trip_time=self._times.minimum)
 
     async def _failed(self, error: DriverError, began: float, *, awaited: bool) -> ServerDescription:
         ids = self._connection_ids()
@@ -167,23 +184,13 @@ class Monitor:
         by_server = None if self._connection is None else self._connection.server_connection_id
         return {"driver_connection_id": self._number, "server_connection_id": by_server}
 
-    def _described(self, hello: dict[str, Any], now: float) -> ServerDescription:
-        with reading_handshake(self._address):
-            described = parse_hello(self._address, hello, now=now, round_trip_time=self._times.average)
-        if self._streams(described):
-            self._pinger.open()
-        return replace(described, min_round_trip_time=self._times.minimum)
-
     async def _hello(self, previous: ServerDescription) -> dict[str, Any]:
         connection = self._connection
-        if connection is None:
-            return await self._first_hello()
-        if self._more_to_come:
+        if connection is not None and self._more_to_come:
             return await self._receive(connection, None)
-        return await self._next_hello(connection, previous)
-
-    async def _first_hello(self) -> dict[str, Any]:
-        """Connect; the handshake is the check."""
+        if connection is not None:
+            return await self._next_hello(connection, previous)
+        # Of a new connection the handshake is the check.
         self._connection = connection = await self._ports.handshake.open(self._address, number=self._number)
         began = self._ports.clock.now()
         hello = await self._ports.handshake.greet(connection)
@@ -194,20 +201,21 @@ class Monitor:
         streaming = self._streams(previous)
         request_id = self._ports.handshake.request_ids.next_request()
         began = self._ports.clock.now()
-        fields = {**self._stream_fields(previous), **self._ports.handshake.api_fields}
+        fields: dict[str, Any] = dict(self._ports.handshake.api_fields)
+        if streaming and previous.topology_version is not None:
+            # The server answers when it has something newer than this, or when this time is over.
+            wait_ms = int(self._ports.heartbeat_frequency * 1000)
+            fields = {
+                "topologyVersion": previous.topology_version.to_document(),
+                "maxAwaitTimeMS": wait_ms,
+                **fields,
+            }
         message = OpMsg.of(hello_command(connection, fields), exhaust_allowed=streaming)
         await connection.send(message, request_id, deadline=self._deadline(streaming=streaming))
         hello = await self._receive(connection, request_id, streaming=streaming)
         if not streaming:
             self._times.add(self._ports.clock.now() - began)
         return hello
-
-    def _stream_fields(self, previous: ServerDescription) -> dict[str, Any]:
-        version = previous.topology_version
-        if not self._streams(previous) or version is None:
-            return {}
-        wait_ms = int(self._ports.heartbeat_frequency * 1000)
-        return {"topologyVersion": version.to_document(), "maxAwaitTimeMS": wait_ms}
 
     async def _receive(
         self, connection: Connection, request_id: int | None, *, streaming: bool = True
@@ -219,7 +227,7 @@ class Monitor:
         return hello
 
     def _deadline(self, *, streaming: bool) -> float:
-        """Return when to give up; a streaming reply may come as late as the server was told to wait."""
+        """Return when to give up; a streaming reply may come as late as the server was asked to wait."""
         timeout = self._ports.connect_timeout
         if not timeout:
             return NEVER
@@ -269,7 +277,7 @@ class Pinger:
             await self._ports.clock.sleep_until(began + self._ports.heartbeat_frequency)
 
     async def _measure(self) -> float:
-        """Return the seconds that one hello takes, without connecting. Obeys CB-26."""
+        """Return the seconds that one hello takes, without connecting."""
         clock = self._ports.clock
         if self._connection is None:
             self._connection = await self._ports.handshake.open(self._address)
@@ -293,7 +301,7 @@ class Pinger:
 
 
 async def _end_of(*tasks: asyncio.Task[None] | None) -> None:
-    """Wait until tasks have ended, cancelled or not; a caller that is cancelled meanwhile hears of it."""
+    """Wait until tasks have ended, cancelled or not; a caller that is cancelled meanwhile is cancelled."""
     if running := [task for task in tasks if task is not None]:
         await asyncio.wait(running)
 

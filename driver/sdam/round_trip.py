@@ -6,7 +6,10 @@ from collections import deque
 from dataclasses import dataclass, field
 
 ALPHA = 0.2
+"""The weight of the newest sample: one slow reply moves the average little."""
+
 SAMPLES = 10
+"""How many the minimum is taken of: long enough to have met a quick one, short enough to forget the past."""
 
 
 @dataclass(slots=True)
@@ -24,6 +27,7 @@ class RoundTripTimes:
     @property
     def minimum(self) -> float:
         """The shortest of the last ten, 0 until there are two."""
+        # One sample alone may be far too long, and would hold commands back.
         return min(self._recent) if len(self._recent) > 1 else 0.0
 
     def reset(self) -> None:

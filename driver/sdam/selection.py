@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     Servers: TypeAlias = Sequence[ServerDescription]
 
 IDLE_WRITE_PERIOD = 10.0
+"""Seconds after which an idle primary writes something, so that lag can be seen."""
+
 SMALLEST_MAX_STALENESS = 90.0
+"""Seconds; a smaller maxStalenessSeconds would shut members out by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,8 @@ def suitable(
         return [server for server in topology.known_servers if server.address == selector.address]
     preference = PRIMARY if selector.writable else selector.read_preference
     _check_max_staleness(topology, preference, window)
+    # Before tags and staleness are looked at, not after: with the preferred servers left out, the next best
+    # by the same preference is a better choice than the one that has just failed.
     if deprioritized:
         avoiding = _eligible(topology, preference, window, frozenset(deprioritized))
         if avoiding:
@@ -76,6 +81,7 @@ def _eligible(
 ) -> Servers:
     if topology.type is TopologyType.UNKNOWN:
         return ()
+    # The user named this very server: neither its role nor the read preference keeps an operation away.
     if topology.type is TopologyType.SINGLE:
         return topology.known_servers
     candidates = [server for server in topology.data_bearing if server.address not in avoided]
@@ -90,30 +96,23 @@ def _replica_set_members(candidates: Servers, preference: ReadPreference, window
     secondaries = [server for server in candidates if server.type is ServerType.RS_SECONDARY]
 
     def filtered(servers: Servers) -> Servers:
-        fresh = _not_too_stale(servers, primaries, secondaries, preference, window)
-        return _first_tag_match(fresh, preference.tag_sets)
+        limit = preference.max_staleness_seconds
+        if limit is not None and limit >= 0:
+            staleness = _staleness(primaries, secondaries, window)
+            servers = [server for server in servers if staleness(server) <= limit]
+        return _first_tag_match(servers, preference.tag_sets)
 
     match preference.mode:
         case ReadMode.PRIMARY:
             return primaries
         case ReadMode.PRIMARY_PREFERRED:
-            return primaries or filtered(secondaries)
+            return primaries or filtered(secondaries)  # tags and staleness are for secondaries
         case ReadMode.SECONDARY:
             return filtered(secondaries)
         case ReadMode.SECONDARY_PREFERRED:
             return filtered(secondaries) or primaries
         case ReadMode.NEAREST:
             return filtered([*primaries, *secondaries])
-
-
-def _not_too_stale(
-    servers: Servers, primaries: Servers, secondaries: Servers, preference: ReadPreference, window: Window
-) -> Servers:
-    limit = preference.max_staleness_seconds
-    if limit is None or limit < 0:
-        return servers
-    staleness = _staleness(primaries, secondaries, window)
-    return [server for server in servers if staleness(server) <= limit]
 
 
 def _staleness(
@@ -126,6 +125,8 @@ def _staleness(
         def behind_primary(server: ServerDescription) -> float:
             if server.type is ServerType.RS_PRIMARY:
                 return 0.0
+            # Both dates are as old as the checks that brought them, which this takes out. A heartbeat is
+            # added for what may have happened since.
             lag = _since_write(server) - _since_write(primary)
             return lag + window.heartbeat_frequency
 
@@ -179,17 +180,19 @@ def in_latency_window(servers: Servers, window: Window) -> Servers:
 
 
 def least_loaded(
-    servers: Servers, operations: Mapping[str, int], dice: Callable[[], float]
+    servers: Servers, operations: Mapping[str, int], random: Callable[[], float]
 ) -> ServerDescription:
-    """Return one of the servers: the less busy of two drawn by lot.
+    """Return one of the servers: the less busy of two that are chosen at random.
 
     Server Selection: Selecting servers within the latency window. `operations` counts what each server is
-    doing for this client.
+    doing for this client; `random` returns numbers from 0 to 1.
     """
+    # Two rather than all: what this client counts is its own share only, and if all clients took the least
+    # busy one by the same knowledge, they would all take the same.
     if len(servers) == 1:
         return servers[0]
-    first = int(dice() * len(servers))
-    second = int(dice() * (len(servers) - 1))
+    first = int(random() * len(servers))
+    second = int(random() * (len(servers) - 1))
     second += second >= first
     one, other = servers[first], servers[second]
     return one if operations.get(one.address, 0) <= operations.get(other.address, 0) else other

@@ -75,13 +75,17 @@ class Topology:
         self.description = initial
         self._ports = ports
         self._servers: dict[str, Server] = {}
+        """What is monitored: the servers of the description, once it is open."""
         self._change: asyncio.Future[None] | None = None
+        """Done at the next change, for selections that wait; None while none does."""
         self._opened = False
         self._closed = False
         self._closing: set[asyncio.Task[None]] = set()
+        """What stops the monitors of servers that have left."""
         self._left: list[Pool] = []
         """Pools of servers that are no members any more: operations may still be under way on them."""
         self._process = os.getpid()
+        """The process that made it."""
 
     @property
     def _publish(self) -> Listener:
@@ -108,6 +112,7 @@ class Topology:
         self._publish(events.TopologyOpeningEvent(self.id))
         self._publish(events.TopologyDescriptionChangedEvent(self.id, NO_TOPOLOGY, self.description))
         self._add_new_servers()
+        # A load balancer is believed in without a check: nobody monitors it, and it is selectable at once.
         if self.description.type is TopologyType.LOAD_BALANCED:
             for address in self.description.servers:
                 self.apply(ServerDescription(address, ServerType.LOAD_BALANCER))
@@ -155,6 +160,7 @@ class Topology:
         following = transitions.updated(previous, described)
         if known is None or following is previous or self._closed:
             return
+        # Ready before operations can see the server: who selects it must not meet a paused pool.
         self._make_pool_ready(following.servers.get(described.address))
         self.description = following
         shown = following.servers.get(described.address, described)
@@ -167,13 +173,11 @@ class Topology:
         self._notify()
 
     def on_check(self, described: ServerDescription) -> None:
-        """Take a monitor's report. A failed check clears the pool after the server was marked Unknown.
-
-        Obeys CMAP-149.
-        """
+        """Take a monitor's report. A failed check clears the pool after the server was marked Unknown."""
         self.apply(described)
         server = self._servers.get(described.address)
         if described.error is not None and server is not None:
+            # After a timeout, whatever waits on the same network may wait for as long as the system allows.
             server.pool.clear(described.error, interrupt_in_use=is_timeout(described.error))
 
     def on_error(
@@ -184,7 +188,7 @@ class Topology:
         known = self.description.servers.get(address)
         if server is None or known is None:
             return
-        current = server.pool.state.generations.of(service_id)
+        current = server.pool.state.generation_for(service_id)
         if is_stale(error, known, generation=generation, current=current):
             return
         asked = reaction(error, known, load_balanced=self._balanced)
@@ -211,16 +215,14 @@ class Topology:
 
     def _add_new_servers(self) -> None:
         for address in self.description.servers:
-            if address not in self._servers:
-                self._open_server(address)
-
-    def _open_server(self, address: str) -> None:
-        self._publish(events.ServerOpeningEvent(self.id, address))
-        pool = self._ports.make_pool(address, self._ports.pool_options)
-        monitor = None if self._balanced else self._ports.make_monitor(address)
-        self._servers[address] = Server(address, pool, monitor)
-        if monitor is not None:
-            monitor.open()
+            if address in self._servers:
+                continue
+            self._publish(events.ServerOpeningEvent(self.id, address))
+            pool = self._ports.make_pool(address, self._ports.pool_options)
+            monitor = None if self._balanced else self._ports.make_monitor(address)
+            self._servers[address] = Server(address, pool, monitor)
+            if monitor is not None:
+                monitor.open()
 
     def _remove_old_servers(self) -> None:
         for address in [address for address in self._servers if address not in self.description.servers]:
@@ -266,11 +268,17 @@ class Topology:
     ) -> Server:
         while True:
             self.open()
-            self._refuse_incompatible()
+            # Not when it is found out but here: until then nobody is there to raise it to, and the next check
+            # may find the server upgraded.
+            reason = self.description.compatibility_error()
+            if reason is not None:
+                raise ServerSelectionError(reason)
             selector = choose(self.description)
             found = suitable(self.description, selector, self._ports.window, deprioritized)
             if found:
-                return self._servers[self._chosen(found).address]
+                operations = {address: server.operations for address, server in self._servers.items()}
+                chosen = least_loaded(list(found), operations, self._ports.rng.random)
+                return self._servers[chosen.address]
             now = self._ports.clock.now()
             if now >= deadline:
                 raise ServerSelectionTimeoutError(
@@ -287,22 +295,13 @@ class Topology:
             if server.monitor is not None:
                 server.monitor.request_check()
 
-    def _chosen(self, found: Collection[ServerDescription]) -> ServerDescription:
-        operations = {address: server.operations for address, server in self._servers.items()}
-        return least_loaded(list(found), operations, self._ports.rng.random)
-
-    def _refuse_incompatible(self) -> None:
-        reason = self.description.compatibility_error()
-        if reason is not None:
-            raise ServerSelectionError(reason)
-
     async def _changed(self, deadline: float) -> None:
         """Wait until something is learnt, at most until the deadline."""
         if self._change is None:
             self._change = asyncio.get_running_loop().create_future()
         with suppress(TimeoutError):
             async with asyncio.timeout_at(None if isinf(deadline) else deadline):
-                await asyncio.shield(self._change)
+                await asyncio.shield(self._change)  # it is everybody's: who gives up must not cancel it
 
     def _notify(self) -> None:
         if self._change is not None:

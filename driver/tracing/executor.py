@@ -33,14 +33,14 @@ class TracedExecutor(Executor):
         session: ClientSession | None = None,
         *,
         operation_id: int | None = None,
-        **given: Any,
+        **options: Any,
     ) -> Reply:
         """Run an operation to its reply. Raises DriverError."""
         if operation_id is not None:
-            return await super().execute(operation, session, operation_id=operation_id, **given)
+            return await super().execute(operation, session, operation_id=operation_id, **options)
         span = self.span(operation.name, operation.database, operation.collection, session)
         with span as current:
-            reply = await super().execute(operation, session, **given)
+            reply = await super().execute(operation, session, **options)
             if reply.document.get("writeErrors"):
                 record(current, WriteError.of_reply(reply.document, reply.address))
             return reply

@@ -1,4 +1,4 @@
-"""Whether a client's operations are traced, and how much of their commands is told.
+"""Whether a client's operations are traced, and how much of their commands is shown.
 
 Nothing here needs OpenTelemetry: what does is imported when it is asked for.
 """
@@ -22,9 +22,9 @@ _TRUE: Final = frozenset({"1", "on", "true", "yes"})
 
 @dataclass(frozen=True, slots=True)
 class TracingOptions:
-    """OpenTelemetry: Enabling and Disabling OpenTelemetry. What a client is given wins over the environment.
+    """OpenTelemetry: Enabling and Disabling OpenTelemetry. A client's own options win over the environment.
 
-    Commands are told up to `query_text_length` characters, not at all if that is 0. Without a `provider` of
+    Commands are shown up to `query_text_length` characters, not at all if that is 0. Without a `provider` of
     tracers it is the one that the program has set for itself.
     """
 
@@ -47,4 +47,4 @@ class TracingOptions:
             from driver.tracing.spans import Tracing  # noqa: PLC0415 - most clients are not traced
         except ImportError as error:
             raise ConfigurationError("tracing needs opentelemetry-api: pushbackd[otel]") from error
-        return Tracing.of(self)
+        return Tracing.of(self.provider, self.query_text_length)

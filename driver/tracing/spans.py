@@ -21,14 +21,13 @@ from driver.uri import split_address
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from opentelemetry.trace import Span, Tracer
+    from opentelemetry.trace import Span, Tracer, TracerProvider
 
     from driver.cmap.connection import Connection
     from driver.monitoring import Observer
-    from driver.tracing.options import TracingOptions
 
 SYSTEM: Final = {"db.system.name": "mongodb"}
-NOT_TOLD: Final = frozenset({"lsid", "$db", "$clusterTime", "signature"})
+OMITTED: Final = frozenset({"lsid", "$db", "$clusterTime", "signature"})
 """What `db.query.text` leaves out."""
 
 OPERATION_NAMES: Final = {"create": "createCollection", "drop": "dropCollection"}
@@ -43,10 +42,9 @@ class Tracing:
     query_text_length: int = 0
 
     @classmethod
-    def of(cls, options: TracingOptions) -> Tracing:
-        """OpenTelemetry: Tracer Attributes."""
-        tracer = trace.get_tracer(NAME, VERSION, options.provider)
-        return cls(tracer, options.query_text_length)
+    def of(cls, provider: TracerProvider | None, query_text_length: int) -> Tracing:
+        """OpenTelemetry: Tracer Attributes. Without a provider it is the program's."""
+        return cls(trace.get_tracer(NAME, VERSION, provider), query_text_length)
 
     def transaction(self) -> Span:
         """OpenTelemetry: Transactions. Return the span that the operations of a transaction are part of."""
@@ -81,7 +79,7 @@ class Tracing:
                 raise
 
     def command(self, command: Mapping[str, Any], connection: Connection, inner: Observer) -> Observer:
-        """OpenTelemetry: Instrumenting Server Commands. Return what ends the span and tells `inner`.
+        """OpenTelemetry: Instrumenting Server Commands. Return what ends the span and calls `inner`.
 
         A command that may hold secrets has no span.
         """
@@ -107,8 +105,8 @@ class Tracing:
         if name == "getMore":
             attributes["db.mongodb.cursor_id"] = int(command["getMore"])
         if self.query_text_length:
-            told = {field: value for field, value in command.items() if field not in NOT_TOLD}
-            attributes["db.query.text"] = document_text(told, self.query_text_length)
+            shown = {field: value for field, value in command.items() if field not in OMITTED}
+            attributes["db.query.text"] = document_text(shown, self.query_text_length)
         return attributes
 
 
@@ -137,7 +135,7 @@ class CommandSpan:
 
 
 def record(span: Span, error: Exception, *, in_words: bool = True) -> None:
-    """OpenTelemetry: Exceptions. Tell a span what went wrong, `in_words` unless they might hold secrets."""
+    """OpenTelemetry: Exceptions. Record what went wrong, `in_words` unless they might hold secrets."""
     span.set_attribute("exception.type", type(error).__name__)
     if in_words:
         span.set_attribute("exception.message", str(error))

@@ -27,6 +27,7 @@ from scripted_mongod import (
 import fakeserver
 from driver import AsyncClient
 from driver.client import OptionWarning
+from driver.cmap.connection import RequestIds
 from driver.cmap.handshake import Handshake
 from driver.cmap.metadata import MAX_METADATA_SIZE, Metadata, client_metadata, fitted
 from driver.cmap.options import PoolOptions
@@ -47,7 +48,6 @@ from driver.errors import (
     ServerSelectionError,
     WaitQueueTimeoutError,
 )
-from driver.request_ids import RequestIds
 from fakeserver import ClusterSpec
 from harness.sim import run_virtual
 from mongowire.codes import Label

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from driver.collection import Collection
 
-GUIDE = Path(__file__).parents[2] / "docs" / "DRIVER.md"
+GUIDE = Path(__file__).parents[3] / "docs" / "DRIVER.md"
 NOT_PRIMARY = 10107
 SHUTDOWN = 91
 RETRYABLE = Label.RETRYABLE_WRITE

@@ -14,7 +14,7 @@ from driver.errors import (
     WriteConcernError,
     WriteError,
 )
-from driver.policy.backoff import Backoff
+from driver.policy.backpressure import Backoff, NoBudget, TokenBucket
 from driver.policy.classification import (
     RETRYABLE_READ_CODES,
     RETRYABLE_WRITE_CODES,
@@ -31,7 +31,6 @@ from driver.policy.retry import (
     deposit_of_success,
     worse,
 )
-from driver.policy.token_bucket import NoBudget, TokenBucket
 from driver.sdam.description import ServerDescription, ServerType
 
 OLD = RetryPolicy.of(EDITION_2026_02_20)

@@ -20,7 +20,7 @@ from driver.database import Database
 from driver.errors import DriverError, InvalidArgumentError, NetworkError, ServerError
 from driver.operations.models import DeleteOne, InsertOne, UpdateMany, UpdateOne
 from driver.options import ClientOptions
-from driver.policy.token_bucket import TokenBucket
+from driver.policy.backpressure import TokenBucket
 from mongowire.codes import Label
 
 if TYPE_CHECKING:

@@ -121,7 +121,7 @@ class PoolMachine(RuleBasedStateMachine):
         return [*self.queue, *sorted(self.bound())]
 
     def bound(self) -> set[int]:
-        return {member.waiter for member in self.pool.state.members() if member.waiter is not None}
+        return {member.waiter.id for member in self.pool.state.members() if member.waiter is not None}
 
     @invariant()
     def the_pool_is_never_above_its_maximum(self) -> None:

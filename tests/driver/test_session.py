@@ -153,6 +153,18 @@ def test_implicit_sessions_are_used_again_and_ended_with_the_client() -> None:
     assert end["endSessions"] == [ping["lsid"]]
 
 
+def test_a_session_is_as_fresh_as_its_last_command() -> None:
+    async def scenario(stage: Stage) -> None:
+        session = stage.client.start_session()
+        await stage.client.command("db", {"ping": 1}, session=session)
+        before = session.server_session.last_use
+        await stage.world.clock.sleep_until(stage.world.clock.now() + 25 * 60)
+        await stage.client.command("db", {"ping": 1}, session=session)
+        assert session.server_session.last_use >= before + 25 * 60
+
+    play(scenario)
+
+
 def test_an_implicit_session_stays_with_its_cursor_until_that_is_exhausted() -> None:
     async def scenario(stage: Stage) -> None:
         stage.primary.will("find", {"ok": 1.0, "cursor": {"id": 9, "ns": "db.things", "firstBatch": [{}]}})

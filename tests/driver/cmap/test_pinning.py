@@ -11,12 +11,13 @@ import pytest
 
 import fakeserver
 from driver import AsyncClient
-from driver.cmap.lease import Lease, Use
+from driver.cmap.member import Use
+from driver.cmap.pool import Lease
 from driver.editions import EDITION_2026_07_08
 from driver.errors import DriverError, NetworkError, ServerError, ServerSelectionError, WaitQueueTimeoutError
 from driver.transaction import Transaction
 from fakeserver import ClusterSpec
-from fakeserver.spec import UserSpec
+from fakeserver.deployment.spec import UserSpec
 from harness.sim import run_virtual
 from mongowire.codes import Label
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from driver.cmap.pool import Pool
     from driver.collection import Collection
     from driver.session import ClientSession
-    from fakeserver.cluster import Cluster, Node
+    from fakeserver.deployment.cluster import Cluster, Node
     from harness.sim.world import World
 
 SHARDED = ClusterSpec.sharded(2, members=1)

@@ -13,7 +13,7 @@ from driver import ReadPreference, WriteConcern
 from driver.concerns import ReadMode
 from driver.editions import EDITION_2026_02_20, EDITION_2026_07_08
 from driver.errors import DriverError, NetworkError, ServerError
-from driver.policy.token_bucket import TokenBucket
+from driver.policy.backpressure import TokenBucket
 from mongowire.codes import Label
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ import pytest
 
 from driver import AsyncClient
 from driver.errors import ClientClosedError, InvalidArgumentError
-from driver.policy.token_bucket import TokenBucket
+from driver.policy.backpressure import TokenBucket
 from fakeserver import ClusterSpec
-from fakeserver.background import BackgroundCluster
+from fakeserver.deployment.background import BackgroundCluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator

@@ -9,7 +9,7 @@ from against_the_fake import Scene, act, elapsed
 
 from driver import EDITION_2026_02_20, EDITION_2026_07_08
 from driver.errors import ServerError
-from driver.policy.token_bucket import RETRY_TOKEN_CAPACITY, TokenBucket
+from driver.policy.backpressure import RETRY_TOKEN_CAPACITY, TokenBucket
 from fakeserver import ClusterSpec
 from mongowire.codes import Label
 

@@ -9,9 +9,9 @@ import pytest
 from bson import ObjectId
 
 from driver import events
-from driver.audience import Shield
 from driver.errors import NetworkError
 from driver.log.client_log import ClientLog
+from driver.monitoring import Shield
 
 SERVICE = ObjectId("6500000000000000000000bb")
 LOST = NetworkError("lost")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from driver.editions import Edition
     from driver.events import DriverEvent
-    from fakeserver.cluster import Cluster
+    from fakeserver.deployment.cluster import Cluster
     from harness.sim.world import World
 
     Scenario = Callable[[AsyncClient, Cluster, list[DriverEvent]], Coroutine[Any, Any, None]]

@@ -12,7 +12,7 @@ from driver import AsyncClient
 from driver.concerns import ReadMode, ReadPreference
 from driver.events import CommandStartedEvent, DriverEvent
 from fakeserver import ClusterSpec
-from fakeserver.cluster import CLIENTS, Cluster, Node
+from fakeserver.deployment.cluster import CLIENTS, Cluster, Node
 from harness.sim import World, run_virtual
 
 Outage: TypeAlias = Callable[[Cluster], Awaitable[None]]

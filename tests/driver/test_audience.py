@@ -11,10 +11,10 @@ import pytest
 from driven_client import Stage, play
 from scripted_mongod import Drop, Late, error, replica_set
 
-from driver.audience import Shield
 from driver.errors import DriverError
 from driver.events import DriverEvent
 from driver.log.components import Component
+from driver.monitoring import Shield
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
