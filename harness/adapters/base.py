@@ -10,13 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 Handle: TypeAlias = Any
 """A driver's own object: a client, a cursor, a session. Only its adapter looks inside."""
+
+TargetT = TypeVar("TargetT")
 
 
 class Feature(Enum):
@@ -37,13 +39,23 @@ class Feature(Enum):
     TIMEOUT_MS = "Operations take timeoutMS (client-side operation timeouts)."
     SERVER_API = "Clients can declare a server API version."
     ENCRYPTION = "Client-side field level encryption is available."
+    POOLS = "A connection pool can be driven by itself: made ready, cleared, closed, checked out of and into."
     VIRTUAL_TIME = "The driver runs on a given clock and network, in virtual time."
     ADAPTIVE_RETRIES = "The client has the adaptiveRetries token bucket of the 2026-02-20 edition."
     MAX_ADAPTIVE_RETRIES = "The client has the maxAdaptiveRetries option of the 2026-07-08 edition."
+    JITTER = "The jitter of a client's backoffs can be set to 0 or 1, or seeded."
+    RETRY_TOKENS = "The number of tokens in a client's retry token bucket can be read."
 
 
 class EntityKind(Enum):
-    """The kinds of entity; the value is the key in `createEntities`."""
+    """The kinds of entity; the value is the key in `createEntities`.
+
+    TEST_RUNNER is the runner itself, on which a scenario calls operations as it does on entities. No scenario
+    creates it, and no adapter hears of it. POOL is what a case of the format `cmap` drives.
+    """
+
+    TEST_RUNNER = "testRunner"
+    POOL = "pool"
 
     CLIENT = "client"
     DATABASE = "database"
@@ -65,6 +77,7 @@ class ErrorReport:
     """What a driver said when an operation failed, in the words of `expectError`.
 
     `response` is the server's raw reply, or None; `result` a partial result, in the form of `expectResult`.
+    `type` is the name of a pool's error (`CMAP: Connection Pool Errors`), which cases of pools compare.
     """
 
     message: str
@@ -77,6 +90,7 @@ class ErrorReport:
     result: Any = None
     write_errors: Mapping[int, Mapping[str, Any]] | None = None
     write_concern_errors: Sequence[Mapping[str, Any]] | None = None
+    type: str | None = None
 
 
 next_seq: Final = count().__next__
@@ -133,6 +147,9 @@ class ClientSpec:
     the components whose log messages must be collected too, at whatever level; with `observe_spans` (the body
     of `observeTracingMessages`) so must be spans. `auto_encryption` is the body of `autoEncryptOpts`, with
     credentials in the place of placeholders.
+
+    With `Feature.JITTER`, `jitter` (0 or 1) is the random factor of every backoff of the client, or
+    `jitter_seed` seeds these factors: two clients with one seed wait equally long. Both are None otherwise.
     """
 
     uri: str
@@ -142,6 +159,23 @@ class ClientSpec:
     observe_spans: Mapping[str, Any] | None = None
     server_api: Mapping[str, Any] | None = None
     auto_encryption: Mapping[str, Any] | None = None
+    jitter: float | None = None
+    jitter_seed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSpec:
+    """A connection pool for one server, which nothing monitors.
+
+    `uri` is complete: it names the server, with `directConnection`, credentials and the pool's options.
+    `options` repeats those as the case gives them. `background_seconds` is the time between two runs of the
+    pool's background thread; None is the driver's own, and a negative one means that there are none.
+    The pool is new and paused; it observes all its events, which `events` returns.
+    """
+
+    uri: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    background_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +200,26 @@ class TopologyReport:
     primary: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Invocation(Generic[TargetT]):
+    """One call of an operation: what it is called on, its name in the format, and its arguments.
+
+    The argument `session` holds a session's handle, `callback` (of `withTransaction`) an asynchronous
+    function of no arguments whose `OperationFailed` the driver must see as the error that it raised itself.
+    The time limits `timeoutMS` and `timeoutMode` are arguments like all others.
+    """
+
+    target: TargetT
+    kind: EntityKind
+    """The kind of the target; an operation's name may mean another thing on another kind."""
+    operation: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    def without(self, *names: str) -> dict[str, Any]:
+        """Return the arguments but for some, which have been dealt with."""
+        return {name: value for name, value in self.arguments.items() if name not in names}
+
+
 class DriverAdapter(Protocol):
     """One driver. Every method may raise `UnsupportedOperation`; `call` and `create…` `OperationFailed`."""
 
@@ -183,25 +237,30 @@ class DriverAdapter(Protocol):
         """Create a client that observes what `spec` asks for."""
         ...
 
+    async def create_pool(self, spec: PoolSpec) -> Handle:
+        """Create a connection pool, with `Feature.POOLS`.
+
+        `call` runs its operations `ready`, `clear` (`interruptInUseConnections`), `close`, `checkOut`, which
+        returns the handle of a connection, and `checkIn`, whose argument `connection` is one. A failed
+        handshake has the effect that it has on the pool of a client (`SDAM: Error Handling`).
+        """
+        ...
+
     async def create(self, kind: EntityKind, parent: Handle, spec: Mapping[str, Any]) -> Handle:
         """Create an entity below `parent`; `spec` is its document in the file."""
         ...
 
-    async def call(
-        self, handle: Handle, kind: EntityKind, operation: str, arguments: Mapping[str, Any]
-    ) -> Any:
-        """Run an operation by its name in the format; the result in the form that `expectResult` describes.
+    async def call(self, invocation: Invocation[Handle]) -> Any:
+        """Run an operation; return its result in the form that `expectResult` describes.
 
-        The argument `session` holds a session's handle, `callback` (of `withTransaction`) an asynchronous
-        function of no arguments whose `OperationFailed` the driver must see as the error that it raised
-        itself. A result that is a new entity (`createFindCursor`, `createChangeStream` …) is its handle.
-        Operations that return nothing return None, downloads `bytes`, and operations that return a cursor
-        the list of all its documents. Arguments may be kept and changed.
+        A result that is a new entity (`createFindCursor`, `createChangeStream` …) is its handle. Operations
+        that return nothing return None, downloads `bytes`, and operations that return a cursor the list of
+        all its documents. What the arguments hold may be kept and changed.
         """
         ...
 
     def events(self, client: Handle) -> Sequence[Event]:
-        """Return all that the client has observed so far, oldest first."""
+        """Return all that the client (or pool) has observed so far, oldest first."""
         ...
 
     async def session_state(self, session: Handle) -> SessionState:
@@ -214,6 +273,10 @@ class DriverAdapter(Protocol):
 
     async def topology(self, client: Handle) -> TopologyReport:
         """Return the client's current view of the deployment."""
+        ...
+
+    async def retry_tokens(self, client: Handle) -> float | None:
+        """Return the tokens in a client's retry token bucket, None where it has no bucket."""
         ...
 
     async def close_client(self, client: Handle) -> None:

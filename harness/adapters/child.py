@@ -15,22 +15,27 @@ from asyncio.subprocess import PIPE
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from harness import leaving
 from harness.adapters.base import AdapterLost
+from harness.adapters.clocks import ClockOffset
 from harness.adapters.lines import (
     PROTOCOL,
     Answer,
     Hello,
     Message,
+    Observed,
     ProtocolError,
     hello,
     message,
     request,
     shown,
 )
+from harness.running import immediate_exit as leaving
+from mongowire.system import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from mongowire.ports import Clock
 
 START_SECONDS: Final = 20.0
 """How long a process may take to start and to answer hello."""
@@ -48,16 +53,24 @@ _PASSED_ON: Final = 1 << 20
 
 
 class Child:
-    """One process. `said` takes the messages that answer no request; `hello` is what it says of itself."""
+    """One process, which lives in real time. `hello` is what it says of itself.
+
+    `said` takes the messages that answer no request, and the instant of each by `clock`, the deployment's:
+    that of an event is when it happened where the process says so.
+    """
 
     hello: Hello
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self.said: Callable[[Message], None] = lambda _: None
+        self.said: Callable[[Message, float], None] = lambda *_: None
+        self.clock: Clock = SystemClock()
         self.lost: AdapterLost | None = None
         self._process = process
         self._last = 0
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
+        self._offset = ClockOffset()
+        self._sent: dict[int, float] = {}
+        """The instants of the requests that are not answered yet."""
         self._doing: dict[int, str] = {}
         self._owed: set[int] = set()
         self._complaints = ""
@@ -120,6 +133,7 @@ class Child:
         what = self._doing[number] = (params or {}).get("operation", method)
         try:
             async with asyncio.timeout(within):
+                self._sent[number] = self.clock.now()
                 await self._send(request(number, method, on, params))
                 return await waiting
         except TimeoutError:
@@ -189,12 +203,30 @@ class Child:
     def _take(self, line: bytes) -> None:
         if not line.endswith(b"\n"):
             raise ProtocolError(f"the adapter's output ended within a line: {shown(line)}")
-        said = message(line)
-        if not isinstance(said, Answer):
-            self.said(said)
-        elif not 0 < said.id <= self._last:
+        said, now = message(line), self.clock.now()
+        if isinstance(said, Answer):
+            self._take_answer(said, now)
+        else:
+            self.said(said, self._instant_of(said, now))
+
+    def _instant_of(self, said: Message, now: float) -> float:
+        """Return when a message's event happened, by the process's clock where that is known."""
+        if not isinstance(said, Observed) or said.at is None:
+            return now
+        if not self._offset.is_known:
+            raise ProtocolError(
+                f"the adapter gave {said.kind} an instant ('at'), but none of its answers a 'clock' before"
+            )
+        return self._offset.instant(said.at, received=now)
+
+    def _take_answer(self, said: Answer, now: float) -> None:
+        """Hand an answer to whoever waits for it. Raises `ProtocolError` for one that is not due."""
+        sent = self._sent.pop(said.id, None)
+        if said.clock is not None and sent is not None:
+            self._offset.measure(said.clock, sent=sent, received=now)
+        if not 0 < said.id <= self._last:
             raise ProtocolError(f"the adapter answered request {said.id}, which was never made")
-        elif (waiting := self._waiting.get(said.id)) is not None and not waiting.done():
+        if (waiting := self._waiting.get(said.id)) is not None and not waiting.done():
             waiting.set_result(said)
         elif said.id not in self._owed:
             raise ProtocolError(f"the adapter answered request {said.id} again")

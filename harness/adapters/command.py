@@ -22,6 +22,8 @@ if TYPE_CHECKING:
         ErrorReport,
         Feature,
         Handle,
+        Invocation,
+        PoolSpec,
         SessionState,
         TopologyReport,
     )
@@ -68,14 +70,13 @@ class CommandAdapter:
 
     def __init__(self, child: Child, clock: Clock, *, call_seconds: float) -> None:
         self._child = child
-        self._clock = clock
         self._call_seconds = call_seconds
         self._events: dict[int, list[Event]] = {}
         self._callbacks: dict[int, Callable[[], Awaitable[Any]]] = {}
         self._returning: dict[int, asyncio.Task[None]] = {}
         self._raised: dict[int, Exception] = {}
         self._closed = False
-        child.said = self._hear
+        child.said, child.clock = self._hear, clock
 
     @property
     def name(self) -> str:
@@ -91,7 +92,7 @@ class CommandAdapter:
         """Create a client; what it observes comes by itself."""
         number = self._child.number()
         self._events[number] = []
-        params = {
+        params: dict[str, Any] = {
             "uri": spec.uri,
             "options": spec.options,
             "observeEvents": sorted(spec.observe_events),
@@ -101,23 +102,39 @@ class CommandAdapter:
         }
         if spec.auto_encryption is not None:  # only drivers that have declared it are ever asked for it
             params["autoEncryptOpts"] = spec.auto_encryption
+        jitter = {"jitter": spec.jitter, "jitterSeed": spec.jitter_seed}
+        params |= {name: value for name, value in jitter.items() if value is not None}
         return await self._made("client", number=number, params=params)
+
+    async def create_pool(self, spec: PoolSpec) -> Handle:
+        """Create a connection pool; what it observes comes by itself."""
+        number = self._child.number()
+        self._events[number] = []
+        seconds = spec.background_seconds
+        params = {
+            "uri": spec.uri,
+            "options": spec.options,
+            "backgroundThreadIntervalMS": None if seconds is None else round(seconds * 1000),
+        }
+        return await self._made("pool", number=number, params=params)
 
     async def create(self, kind: EntityKind, parent: Handle, spec: Mapping[str, Any]) -> Handle:
         """Create an entity below `parent`."""
         return await self._made("create", on=parent, params={"kind": kind.value, "spec": spec})
 
-    async def call(
-        self, handle: Handle, kind: EntityKind, operation: str, arguments: Mapping[str, Any]
-    ) -> Any:
+    async def call(self, invocation: Invocation[Handle]) -> Any:
         """Run an operation. A callback stays here: the process says when the driver runs it."""
-        given, number = dict(arguments), self._child.number()
-        if "callback" in given:
-            self._callbacks[number] = given["callback"]
-            given["callback"] = True
-        params = {"kind": kind.value, "operation": operation, "arguments": given}
+        arguments, number = dict(invocation.arguments), self._child.number()
+        if "callback" in arguments:
+            self._callbacks[number] = arguments["callback"]
+            arguments["callback"] = True
+        params = {
+            "kind": invocation.kind.value,
+            "operation": invocation.operation,
+            "arguments": arguments,
+        }
         try:
-            result = await self._ask("call", number=number, on=handle, params=params)
+            result = await self._ask("call", number=number, on=invocation.target, params=params)
         except OperationFailed:
             if number not in self._raised:
                 raise
@@ -150,6 +167,13 @@ class CommandAdapter:
             lines.topology, await self._ask("topology", on=client)
         )
         return report
+
+    async def retry_tokens(self, client: Handle) -> float | None:
+        """Return the tokens in a client's retry token bucket, None where it has no bucket."""
+        tokens: float | None = self._child.understood(
+            lines.retry_tokens, await self._ask("retryTokens", on=client)
+        )
+        return tokens
 
     async def close_client(self, client: Handle) -> None:
         """Close one client; closing twice is allowed."""
@@ -199,11 +223,11 @@ class CommandAdapter:
             raise UnsupportedOperation(f"{self.name}: {answer.unsupported}")
         return answer
 
-    def _hear(self, said: lines.Message) -> None:
+    def _hear(self, said: lines.Message, at: float) -> None:
         if isinstance(said, lines.Observed):
             # What an earlier case's client says late concerns nobody.
             observed = self._events.get(said.client, [])
-            observed.append(Event(said.kind, said.fields, self._clock.now()))
+            observed.append(Event(said.kind, said.fields, at))
         elif isinstance(said, lines.CallbackDue) and said.call in self._callbacks:
             run = self._callbacks[said.call]
             self._returning[said.call] = asyncio.create_task(self._call_back(said.call, run))

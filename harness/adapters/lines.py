@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from bson import json_util
@@ -23,12 +24,14 @@ PROTOCOL: Final = 1
 METHODS: Final = (
     "hello",
     "client",
+    "pool",
     "create",
     "call",
     "return",
     "session",
     "advanceClusterTime",
     "topology",
+    "retryTokens",
     "closeClient",
     "close",
 )
@@ -53,27 +56,32 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to the request `id`: a result, a new entity (known by `id`), or one of two refusals."""
+    """The answer to the request `id`: a result, a new entity (known by `id`), or one of two refusals.
+
+    `clock` is what the adapter's clock showed when it answered, in seconds from any origin.
+    """
 
     id: int
     result: Any = None
     entity: bool = False
     error: ErrorReport | None = None
     unsupported: str | None = None
+    clock: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """A client's event or log message."""
+    """A client's event or log message; `at` is when it happened, in seconds of the adapter's clock."""
 
     client: int
     kind: str
     fields: Mapping[str, Any]
+    at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CallbackDue:
-    """The driver runs the callback that was given to the call with this id."""
+    """The driver runs the callback of the call with this id."""
 
     call: int
 
@@ -98,7 +106,9 @@ def message(line: bytes) -> Message:
     document = _parsed(line)
     try:
         if "event" in document:
-            return _observed(document["event"])
+            event = document["event"]
+            at = _seconds(event.get("at"))
+            return Observed(_whole(event["client"]), _text(event["kind"]), dict(event["fields"]), at)
         if "callback" in document:
             return CallbackDue(_whole(document["callback"]))
         return _answer(document)
@@ -130,6 +140,14 @@ def _whole(value: Any) -> int:
     return int(value)
 
 
+def _seconds(value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value):
+        raise TypeError(f"{value!r} is not a number of seconds")
+    return float(value)
+
+
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is not a text")
@@ -148,31 +166,27 @@ def _list(value: Any) -> list[Any]:
     return value
 
 
-def _observed(event: Any) -> Observed:
-    return Observed(_whole(event["client"]), _text(event["kind"]), dict(event["fields"]))
-
-
 def _answer(document: Mapping[str, Any]) -> Answer:
-    number = _whole(document["id"])
+    number, clock = _whole(document["id"]), _seconds(document.get("clock"))
     if "error" in document:
-        return Answer(number, error=error_report(document["error"]))
+        return Answer(number, error=error_report(document["error"]), clock=clock)
     if "unsupported" in document:
-        return Answer(number, unsupported=_text(document["unsupported"]))
+        return Answer(number, unsupported=_text(document["unsupported"]), clock=clock)
     if document.get("entity") is True:
-        return Answer(number, entity=True)
-    return Answer(number, document["result"])
+        return Answer(number, entity=True, clock=clock)
+    return Answer(number, document["result"], clock=clock)
 
 
 def error_report(error: Mapping[str, Any]) -> ErrorReport:
     """Return a driver's error. Raises `KeyError`, `TypeError` or `ValueError` for a part that is wrong."""
-    given = dict(error)
-    fields: dict[str, Any] = {"message": _text(given.pop("message"))}
+    parts = dict(error)
+    fields: dict[str, Any] = {"message": _text(parts.pop("message"))}
     for name, (field, convert) in _ERROR_PARTS.items():
-        if given.get(name) is not None:
-            fields[field] = convert(given[name])
-        given.pop(name, None)
-    if given:
-        raise ValueError(f"an error has no {', '.join(given)}")
+        if parts.get(name) is not None:
+            fields[field] = convert(parts[name])
+        parts.pop(name, None)
+    if parts:
+        raise ValueError(f"an error has no {', '.join(parts)}")
     return ErrorReport(**fields)
 
 
@@ -186,6 +200,7 @@ _ERROR_PARTS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
     "result": ("result", lambda value: value),
     "writeErrors": ("write_errors", lambda errors: {int(index): one for index, one in errors.items()}),
     "writeConcernErrors": ("write_concern_errors", _list),
+    "type": ("type", _text),
 }
 
 
@@ -240,3 +255,10 @@ def topology(result: Any) -> TopologyReport:
         return TopologyReport(_text(result["type"]), result.get("primary"))
     except (KeyError, TypeError, AttributeError) as error:
         raise ProtocolError(f"the adapter's answer to topology is not one: {error!r}") from None
+
+
+def retry_tokens(result: Any) -> float | None:
+    """Return a client's retry tokens, None for a client without a bucket. Raises `ProtocolError`."""
+    if result is not None and (isinstance(result, bool) or not isinstance(result, (int, float))):
+        raise ProtocolError(f"the adapter's answer to retryTokens is neither a number nor null: {result!r}")
+    return result

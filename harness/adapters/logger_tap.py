@@ -13,7 +13,7 @@ _levels: Final[dict[str, int]] = {}
 
 
 class LoggerTap(logging.Handler):
-    """Hears everything that some loggers are told, until it is closed. Subclasses say what becomes of it."""
+    """Hears every record of some loggers, until it is closed. Subclasses say what becomes of it."""
 
     def __init__(self, names: Iterable[str]) -> None:
         super().__init__(logging.DEBUG)

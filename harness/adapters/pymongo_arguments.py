@@ -102,13 +102,13 @@ def index_models(items: Iterable[Mapping[str, Any]]) -> list[IndexModel]:
     ]
 
 
-def snake(given: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+def snake(arguments: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     """Return keyword arguments: the format's names in PyMongo's spelling, values converted.
 
     Raises `UnsupportedOperation` for an argument that is not among `names`.
     """
     keywords: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in arguments.items():
         if name not in names:
             raise absent(name)
         convert = _CONVERTERS.get(name)

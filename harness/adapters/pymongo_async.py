@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from gridfs.asynchronous import AsyncGridFSBucket
 from pymongo import AsyncMongoClient
+from pymongo.asynchronous.mongo_client import _ClientCheckout
 
 from harness.adapters.base import Event, OperationFailed
 from harness.adapters.pymongo_base import PyMongoAdapter
+from harness.adapters.pymongo_pools import NoMonitorAsync
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -29,6 +31,8 @@ class PyMongoAsyncAdapter(PyMongoAdapter):
     name = "pymongo-async"
     client_type = AsyncMongoClient
     bucket_type = AsyncGridFSBucket
+    checkout_type = _ClientCheckout
+    monitor_type = NoMonitorAsync
 
     async def _perform(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         return await work()
@@ -42,8 +46,7 @@ class PyMongoAsyncAdapter(PyMongoAdapter):
     def _callback(self, run: Callable[[], Awaitable[Any]]) -> Callable[[Any], Any]:
         """Run it in place: it reports errors, but PyMongo decides by its own to retry."""
 
-        async def callback(session: Any) -> None:
-            del session
+        async def callback(_session: Any) -> None:
             try:
                 await run()
             except OperationFailed as failed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import pymongo
@@ -16,6 +16,7 @@ from pymongo.server_api import ServerApi
 from harness.adapters.base import (
     EntityKind,
     Feature,
+    Invocation,
     OperationFailed,
     SessionState,
     TopologyReport,
@@ -23,15 +24,16 @@ from harness.adapters.base import (
 )
 from harness.adapters.pymongo_arguments import names, snake
 from harness.adapters.pymongo_calls import settled
-from harness.adapters.pymongo_events import address_of, listeners
+from harness.adapters.pymongo_events import POOL_KINDS, address_of, listeners
 from harness.adapters.pymongo_logs import LogCollector
 from harness.adapters.pymongo_operations import OPERATIONS
+from harness.adapters.pymongo_pools import POOL, PoolHandle, background, closed, opened
 from harness.adapters.pymongo_results import DRIVER_ERRORS, report
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 
-    from harness.adapters.base import ClientSpec, Event, Handle
+    from harness.adapters.base import ClientSpec, Event, Handle, PoolSpec
     from mongowire.ports import Clock
 
 T = TypeVar("T")
@@ -51,6 +53,7 @@ FEATURES: Final = frozenset(
         Feature.CLIENT_BULK_WRITE,
         Feature.TIMEOUT_MS,
         Feature.SERVER_API,
+        Feature.POOLS,
         Feature.MAX_ADAPTIVE_RETRIES,
     }
 )
@@ -85,11 +88,14 @@ class PyMongoAdapter(ABC):
     features = FEATURES
     client_type: ClassVar[Any]
     bucket_type: ClassVar[Any]
+    checkout_type: ClassVar[Any]
+    monitor_type: ClassVar[Any]
 
     def __init__(self, clock: Clock, server_version: Sequence[int] = ()) -> None:
         self._clock = clock
         self._server_version = tuple(server_version)
         self._clients: list[Client] = []
+        self._pools: list[PoolHandle] = []
         self._collectors: list[LogCollector] = []
 
     @abstractmethod
@@ -98,7 +104,7 @@ class PyMongoAdapter(ABC):
 
     @abstractmethod
     def _listening(self, append: Callable[[Event], None]) -> Callable[..., None]:
-        """Return how an event, given as kind and fields, gets to `append`."""
+        """Return how an event, as kind and fields, gets to `append`."""
 
     @abstractmethod
     async def _connected(self, client: Any) -> None:
@@ -113,7 +119,9 @@ class PyMongoAdapter(ABC):
         self._refuse_old_servers()
         events: list[Event] = []
         publish = self._listening(events.append)
-        logs = self._collect_logs(spec, publish)
+        logs = LogCollector(spec.observe_logs, publish) if spec.observe_logs else None
+        if logs is not None:
+            self._collectors.append(logs)
         try:
             with _promptly():
                 client = _new_client(self.client_type, spec, listeners(spec.observe_events, publish))
@@ -126,6 +134,23 @@ class PyMongoAdapter(ABC):
         self._clients.append(made)
         return made
 
+    async def create_pool(self, spec: PoolSpec) -> Handle:
+        """Create the pool of a client that nothing monitors."""
+        self._refuse_old_servers()
+        events: list[Event] = []
+        observers = listeners(POOL_KINDS, self._listening(events.append))
+        with background(spec.background_seconds):
+            client = _made(
+                lambda: self.client_type(
+                    spec.uri, event_listeners=observers, connect=False, _monitor_class=self.monitor_type
+                )
+            )
+            in_background = spec.background_seconds is None or spec.background_seconds >= 0
+            server = await opened(client, in_background=in_background)
+        handle = PoolHandle(client, server.pool, server, self.checkout_type, events)
+        self._pools.append(handle)
+        return handle
+
     def _refuse_old_servers(self) -> None:
         """Skip all cases on servers with which PyMongo refuses to speak, because of their wire version."""
         oldest = common.MIN_SUPPORTED_SERVER_VERSION
@@ -134,13 +159,6 @@ class PyMongoAdapter(ABC):
             raise UnsupportedOperation(
                 f"PyMongo {pymongo.version} needs servers from {oldest} on, these are {here}"
             )
-
-    def _collect_logs(self, spec: ClientSpec, publish: Callable[..., None]) -> LogCollector | None:
-        if not spec.observe_logs:
-            return None
-        collector = LogCollector(spec.observe_logs, publish)
-        self._collectors.append(collector)
-        return collector
 
     async def create(self, kind: EntityKind, parent: Handle, spec: Mapping[str, Any]) -> Handle:
         """Create an entity below a client (databases, sessions) or a database (collections, buckets)."""
@@ -153,24 +171,33 @@ class PyMongoAdapter(ABC):
         except DRIVER_ERRORS as error:
             raise OperationFailed(report(error)) from error
 
-    async def call(
-        self, handle: Handle, kind: EntityKind, operation: str, arguments: Mapping[str, Any]
-    ) -> Any:
+    async def call(self, invocation: Invocation[Handle]) -> Any:
         """Run an operation through the table."""
+        kind, operation, target = invocation.kind, invocation.operation, invocation.target
+        if kind is EntityKind.POOL:
+            return await self._call_pool(invocation)
         run = OPERATIONS.get(kind, {}).get(operation)
         if run is None:
             raise UnsupportedOperation(f"PyMongo has no {operation} on a {kind.value}")
-        target = handle.client if kind is EntityKind.CLIENT else handle
-        given = dict(arguments)
-        if "callback" in given:
-            given["callback"] = self._callback(given["callback"])
+        arguments = dict(invocation.arguments)
+        if "callback" in arguments:
+            arguments["callback"] = self._callback(arguments["callback"])
+        target = target.client if kind is EntityKind.CLIENT else target
+        translated = replace(invocation, target=target, arguments=arguments)
         try:
-            return await self._perform(lambda: run(target, given))
+            return await self._perform(lambda: run(translated))
+        except DRIVER_ERRORS as error:
+            raise OperationFailed(report(error)) from error
+
+    async def _call_pool(self, invocation: Invocation[PoolHandle]) -> Any:
+        run = POOL[invocation.operation]
+        try:
+            return await self._perform(lambda: run(invocation.target, invocation.arguments))  # type: ignore[arg-type, return-value]
         except DRIVER_ERRORS as error:
             raise OperationFailed(report(error)) from error
 
     def events(self, client: Handle) -> Sequence[Event]:
-        """Return all that the client has observed so far, oldest first."""
+        """Return all that the client (or pool) has observed so far, oldest first."""
         events: list[Event] = client.events
         return events
 
@@ -195,6 +222,10 @@ class PyMongoAdapter(ABC):
         primary = await self._perform(lambda: _primary(client.client))
         return TopologyReport(description.topology_type_name, address_of(primary))
 
+    async def retry_tokens(self, client: Handle) -> float | None:  # noqa: ARG002  # the protocol's
+        """Refuse: PyMongo has no retry token bucket."""
+        raise UnsupportedOperation("PyMongo has no retry token bucket")
+
     async def close_client(self, client: Handle) -> None:
         """Close one client; closing twice is allowed."""
         if not client.closed:
@@ -203,7 +234,10 @@ class PyMongoAdapter(ABC):
             await self._perform(lambda: settled(client.client.close()))
 
     async def aclose(self) -> None:
-        """Close every client that is still open, and listen to the loggers no longer."""
+        """Close every client and pool that is still open, and listen to the loggers no longer."""
+        while self._pools:
+            pool = self._pools.pop()
+            await self._perform(lambda pool=pool: closed(pool))  # type: ignore[misc]
         for client in tuple(self._clients):
             await self.close_client(client)
         for collector in self._collectors:
@@ -235,22 +269,28 @@ async def _primary(client: Any) -> Any:
 
 
 def _new_client(client_type: Any, spec: ClientSpec, observers: list[Any]) -> Any:
-    """PyMongo only warns of an option that it does not know: for a scenario that is not good enough."""
     api = spec.server_api
     server_api = (
         ServerApi(api["version"], strict=api.get("strict"), deprecation_errors=api.get("deprecationErrors"))
         if api
         else None
     )
+    return _made(
+        lambda: client_type(
+            spec.uri,
+            event_listeners=observers,
+            server_api=server_api,
+            uuidRepresentation="unspecified",
+        )
+    )
+
+
+def _made(make: Callable[[], Any]) -> Any:
+    """PyMongo only warns of an option that it does not know: for a scenario that is not good enough."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         try:
-            return client_type(
-                spec.uri,
-                event_listeners=observers,
-                server_api=server_api,
-                uuidRepresentation="unspecified",
-            )
+            return make()
         except UserWarning as warning:
             raise UnsupportedOperation(f"PyMongo warns: {warning}") from warning
 

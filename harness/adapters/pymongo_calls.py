@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pymongo
 
 from harness.adapters import pymongo_results as results
-from harness.adapters.base import OperationFailed, UnsupportedOperation
+from harness.adapters.base import Invocation, OperationFailed, UnsupportedOperation
 from harness.adapters.pymongo_arguments import snake
 
 if TYPE_CHECKING:
@@ -33,9 +33,8 @@ async def same(result: Any) -> Any:
     return result
 
 
-async def nothing(result: Any) -> None:
+async def nothing(_result: Any) -> None:
     """Forget a result that the format does not describe."""
-    del result
 
 
 async def drained(cursor: Any) -> list[Any]:
@@ -54,7 +53,7 @@ def plain(convert: Callable[[Any], Any]) -> Callable[[Any], Awaitable[Any]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Method:
     """One method: what it takes under which name, and what becomes of its result."""
 
     method: str | Callable[..., Any]
@@ -64,27 +63,23 @@ class Call:
     takes_timeout: bool = True
     """Whether a time limit for this call alone is what `timeoutMS` means; for a cursor it is not."""
 
-    async def __call__(self, handle: Any, given: Mapping[str, Any]) -> Any:
-        """Call it on a handle. Raises PyMongo's errors, and `UnsupportedOperation` for an argument."""
-        if "timeoutMS" in given and not self.takes_timeout:
+    async def __call__(self, call: Invocation[Any]) -> Any:
+        """Call it on the target. Raises PyMongo's errors, and `UnsupportedOperation` for an argument."""
+        if "timeoutMS" in call.arguments and not self.takes_timeout:
             raise UnsupportedOperation(NO_CURSOR_TIMEOUT)
-        with timeout(given):
-            arguments = {name: value for name, value in given.items() if name != "timeoutMS"}
-            result = self._bound(handle)(**snake(arguments, self.arguments))
+        name, target = self.method, call.target
+        method = getattr(target, name) if isinstance(name, str) else partial(name, target)
+        with timeout(call.arguments):
+            result = method(**snake(call.without("timeoutMS"), self.arguments))
             return await self.finish(await settled(result))
 
-    def _bound(self, handle: Any) -> Callable[..., Any]:
-        method: Callable[..., Any] = (
-            getattr(handle, self.method) if isinstance(self.method, str) else partial(self.method, handle)
-        )
-        return method
 
-
-def timeout(given: Mapping[str, Any]) -> Any:
-    """PyMongo's way to give one operation a `timeoutMS`; zero is no limit."""
-    if "timeoutMS" not in given:
+def timeout(arguments: Mapping[str, Any]) -> Any:
+    """PyMongo's way to limit the time of one operation by its `timeoutMS`; zero is no limit."""
+    if "timeoutMS" not in arguments:
         return nullcontext()
-    return pymongo.timeout(given["timeoutMS"] / 1000 if given["timeoutMS"] is not None else None)
+    limit_ms = arguments["timeoutMS"]
+    return pymongo.timeout(None if limit_ms is None else limit_ms / 1000)
 
 
 class Cursor:

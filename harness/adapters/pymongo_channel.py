@@ -121,10 +121,10 @@ async def resolved(uri: str) -> str:
 def _with_records(string: ConnectionString, found: Mapping[str, Any]) -> str:
     """Return a string with what the records of its host say."""
     hosts = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in found["nodelist"]]
-    told = {name: found["options"].get(name) for name in ("authSource", "replicaSet", "loadBalanced")}
+    from_dns = {name: found["options"].get(name) for name in ("authSource", "replicaSet", "loadBalanced")}
     added = {
         name: str(value).lower() if isinstance(value, bool) else value
-        for name, value in told.items()
+        for name, value in from_dns.items()
         if value
     }
     added = {"tls": "true", **added}

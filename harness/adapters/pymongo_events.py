@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pymongo import monitoring
 
@@ -20,8 +20,7 @@ def listeners(wanted: frozenset[str], deliver: Callable[[str, dict[str, Any]], N
 
     def publish(kind: str, **fields: Any) -> None:
         if kind in wanted:
-            given = {name: value for name, value in fields.items() if value is not None}
-            deliver(kind, given)
+            deliver(kind, {name: value for name, value in fields.items() if value is not None})
 
     families = (_CommandListener, _PoolListener, _HeartbeatListener, _ServerListener, _TopologyListener)
     return [family(publish) for family in families if wanted & family.kinds]
@@ -72,22 +71,26 @@ def _of_command(event: Any) -> dict[str, Any]:
     }
 
 
+POOL_KINDS: Final = frozenset(
+    {
+        "poolCreatedEvent",
+        "poolReadyEvent",
+        "poolClearedEvent",
+        "poolClosedEvent",
+        "connectionCreatedEvent",
+        "connectionReadyEvent",
+        "connectionClosedEvent",
+        "connectionCheckOutStartedEvent",
+        "connectionCheckOutFailedEvent",
+        "connectionCheckedOutEvent",
+        "connectionCheckedInEvent",
+    }
+)
+"""The events of a connection pool."""
+
+
 class _PoolListener(_Listener, monitoring.ConnectionPoolListener):
-    kinds = frozenset(
-        {
-            "poolCreatedEvent",
-            "poolReadyEvent",
-            "poolClearedEvent",
-            "poolClosedEvent",
-            "connectionCreatedEvent",
-            "connectionReadyEvent",
-            "connectionClosedEvent",
-            "connectionCheckOutStartedEvent",
-            "connectionCheckOutFailedEvent",
-            "connectionCheckedOutEvent",
-            "connectionCheckedInEvent",
-        }
-    )
+    kinds = POOL_KINDS
 
     def _of_pool(self, kind: str, event: Any, **fields: Any) -> None:
         self._publish(kind, address=address_of(event.address), **fields)

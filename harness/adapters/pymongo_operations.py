@@ -6,10 +6,11 @@ where it has to be (`settled`), so over the blocking API a handler runs to its e
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.adapters import pymongo_results as results
-from harness.adapters.base import EntityKind, UnsupportedOperation
+from harness.adapters.base import EntityKind, Invocation, UnsupportedOperation
 from harness.adapters.pymongo_arguments import (
     absent,
     index_models,
@@ -20,8 +21,8 @@ from harness.adapters.pymongo_arguments import (
 )
 from harness.adapters.pymongo_calls import (
     NO_CURSOR_TIMEOUT,
-    Call,
     Cursor,
+    Method,
     drained,
     nothing,
     plain,
@@ -32,22 +33,20 @@ from harness.adapters.pymongo_calls import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
-    Handler = Callable[[Any, Mapping[str, Any]], Coroutine[Any, Any, Any]]
+    Handler = Callable[[Invocation[Any]], Coroutine[Any, Any, Any]]
 
 
-async def _iterate(cursor: Any, given: Mapping[str, Any]) -> Any:
-    del given
-    return await cursor.next()
+async def _iterate(call: Invocation[Any]) -> Any:
+    return await call.target.next()
 
 
-async def _iterate_once(cursor: Any, given: Mapping[str, Any]) -> Any:
-    del given
-    return await cursor.try_next()
+async def _iterate_once(call: Invocation[Any]) -> Any:
+    return await call.target.try_next()
 
 
-async def _close(handle: Any, given: Mapping[str, Any]) -> None:
-    with timeout(given):
-        await handle.close()
+async def _close(call: Invocation[Any]) -> None:
+    with timeout(call.arguments):
+        await call.target.close()
 
 
 _FIND: Final = names(
@@ -86,61 +85,63 @@ async def _created(cursor: Any) -> Cursor:
     return Cursor(cursor)
 
 
-async def _run_command(database: Any, given: Mapping[str, Any]) -> Any:
-    """Run a command. Its name comes first, whatever its order in the file."""
-    arguments = {name: value for name, value in given.items() if name not in ("command", "commandName")}
-    arguments["command"] = _ordered(given)
-    return await Call("command", names("command readPreference session"))(database, arguments)
+async def _run_command(call: Invocation[Any]) -> Any:
+    arguments = {**call.without("commandName"), "command": _named_first(call.arguments)}
+    run = Method("command", names("command readPreference session"))
+    return await run(replace(call, arguments=arguments))
 
 
-def _ordered(given: Mapping[str, Any]) -> dict[str, Any]:
-    command: dict[str, Any] = given["command"]
-    name = given.get("commandName") or next(iter(command))
+def _named_first(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a command with its name as the first field, whatever its order in the file."""
+    command: dict[str, Any] = arguments["command"]
+    name = arguments.get("commandName") or next(iter(command))
     return {name: command[name], **command}
 
 
-async def _cursor_command(database: Any, given: Mapping[str, Any]) -> Any:
-    """Run a command that returns a cursor. What is given beside the command is for the getMores.
+async def _cursor_command(call: Invocation[Any]) -> Any:
+    """Run a command that returns a cursor. The arguments beside the command are for the getMores.
 
     PyMongo sees in a cursor's batches, not in `cursorType`, whether more may come.
     """
-    arguments = {name: value for name, value in given.items() if name in ("session", "readPreference")}
-    arguments |= {"command": _ordered(given)}
-    wait_ms = given.get("maxTimeMS", given.get("maxAwaitTimeMS"))
-    if "timeoutMode" in given:
+    arguments = {
+        name: value for name, value in call.arguments.items() if name in ("session", "readPreference")
+    }
+    arguments |= {"command": _named_first(call.arguments)}
+    wait_ms = call.arguments.get("maxTimeMS", call.arguments.get("maxAwaitTimeMS"))
+    if "timeoutMode" in call.arguments:
         raise absent("timeoutMode")
     more = {"maxAwaitTimeMS": wait_ms} if wait_ms is not None else {}
-    more |= {name: given[name] for name in ("comment", "timeoutMS") if name in given}
-    call = Call("cursor_command", names("command readPreference session comment maxAwaitTimeMS"))
-    cursor = await call(database, {**arguments, **more})
-    return cursor.batch_size(given["batchSize"]) if "batchSize" in given else cursor
+    more |= {name: call.arguments[name] for name in ("comment", "timeoutMS") if name in call.arguments}
+    run = Method("cursor_command", names("command readPreference session comment maxAwaitTimeMS"))
+    cursor = await run(replace(call, arguments={**arguments, **more}))
+    return cursor.batch_size(call.arguments["batchSize"]) if "batchSize" in call.arguments else cursor
 
 
-async def _run_cursor_command(database: Any, given: Mapping[str, Any]) -> Any:
-    with timeout(given):
-        return await drained(await _cursor_command(database, given))
+async def _run_cursor_command(call: Invocation[Any]) -> Any:
+    with timeout(call.arguments):
+        return await drained(await _cursor_command(call))
 
 
-async def _create_command_cursor(database: Any, given: Mapping[str, Any]) -> Cursor:
-    if "timeoutMS" in given:
+async def _create_command_cursor(call: Invocation[Any]) -> Cursor:
+    if "timeoutMS" in call.arguments:
         raise UnsupportedOperation(NO_CURSOR_TIMEOUT)
-    return Cursor(await _cursor_command(database, given))
+    return Cursor(await _cursor_command(call))
 
 
-async def _create_collection(database: Any, given: Mapping[str, Any]) -> Any:
-    keywords: dict[str, Any] = {**given, "check_exists": False}
+async def _create_collection(call: Invocation[Any]) -> Any:
+    keywords: dict[str, Any] = {**call.arguments, "check_exists": False}
     name = keywords.pop("collection")
     if "writeConcern" in keywords:
         keywords["write_concern"] = write_concern(keywords.pop("writeConcern"))
     with timeout(keywords):
         keywords.pop("timeoutMS", None)
-        return await settled(database.create_collection(name, **keywords))
+        return await settled(call.target.create_collection(name, **keywords))
 
 
-async def _modify_collection(database: Any, given: Mapping[str, Any]) -> Any:
-    options = {name: value for name, value in given.items() if name not in ("collection", "session")}
-    command = {"collMod": given["collection"], **options}
-    return await settled(database.command(command, session=given.get("session")))
+async def _modify_collection(call: Invocation[Any]) -> Any:
+    options = call.without("collection", "session")
+    command = {"collMod": call.arguments["collection"], **options}
+    return await settled(call.target.command(command, session=call.arguments.get("session")))
 
 
 def _list_collections(database: Any, **keywords: Any) -> Any:
@@ -150,216 +151,229 @@ def _list_collections(database: Any, **keywords: Any) -> Any:
     return database.list_collections(**keywords)
 
 
-async def _rename(collection: Any, given: Mapping[str, Any]) -> Any:
-    options = {name: value for name, value in given.items() if name not in ("to", "session")}
-    return await settled(collection.rename(given["to"], session=given.get("session"), **options))
+async def _rename(call: Invocation[Any]) -> Any:
+    options = call.without("to", "session")
+    return await settled(
+        call.target.rename(call.arguments["to"], session=call.arguments.get("session"), **options)
+    )
 
 
-async def _create_search_index(collection: Any, given: Mapping[str, Any]) -> Any:
-    return await settled(collection.create_search_index(search_index(given["model"])))
+async def _create_search_index(call: Invocation[Any]) -> Any:
+    return await settled(call.target.create_search_index(search_index(call.arguments["model"])))
 
 
-async def _create_search_indexes(collection: Any, given: Mapping[str, Any]) -> Any:
-    return await settled(collection.create_search_indexes([search_index(model) for model in given["models"]]))
+async def _create_search_indexes(call: Invocation[Any]) -> Any:
+    return await settled(
+        call.target.create_search_indexes([search_index(model) for model in call.arguments["models"]])
+    )
 
 
-async def _list_search_indexes(collection: Any, given: Mapping[str, Any]) -> Any:
-    options = given.get("aggregationOptions") or {}
-    return await drained(await settled(collection.list_search_indexes(given.get("name"), **options)))
+async def _list_search_indexes(call: Invocation[Any]) -> Any:
+    options = call.arguments.get("aggregationOptions") or {}
+    return await drained(
+        await settled(call.target.list_search_indexes(call.arguments.get("name"), **options))
+    )
 
 
-async def _create_indexes(collection: Any, given: Mapping[str, Any]) -> Any:
-    options = {name: value for name, value in given.items() if name != "models"}
-    return await settled(collection.create_indexes(index_models(given["models"]), **options))
+async def _create_indexes(call: Invocation[Any]) -> Any:
+    options = call.without("models")
+    return await settled(call.target.create_indexes(index_models(call.arguments["models"]), **options))
 
 
-async def _with_transaction(session: Any, given: Mapping[str, Any]) -> None:
-    options = {name: value for name, value in given.items() if name not in ("callback", "timeoutMS")}
-    with timeout(given):
-        await settled(session.with_transaction(given["callback"], **snake(options, _TRANSACTION)))
+async def _with_transaction(call: Invocation[Any]) -> None:
+    options = call.without("callback", "timeoutMS")
+    with timeout(call.arguments):
+        await settled(
+            call.target.with_transaction(call.arguments["callback"], **snake(options, _TRANSACTION))
+        )
 
 
 _TRANSACTION: Final = names("readConcern writeConcern readPreference", maxCommitTimeMS="max_commit_time_ms")
 
 
-async def _snapshot_time(session: Any, given: Mapping[str, Any]) -> Any:
-    del given
-    if not hasattr(session, "snapshot_time"):
+async def _snapshot_time(call: Invocation[Any]) -> Any:
+    if not hasattr(call.target, "snapshot_time"):
         raise UnsupportedOperation("PyMongo does not show a session's snapshot time")
-    return session.snapshot_time
+    return call.target.snapshot_time
 
 
-async def _download(bucket: Any, given: Mapping[str, Any]) -> Any:
-    with timeout(given):
-        stream = await settled(bucket.open_download_stream(given["id"]))
+async def _download(call: Invocation[Any]) -> Any:
+    with timeout(call.arguments):
+        stream = await settled(call.target.open_download_stream(call.arguments["id"]))
         return await settled(stream.read())
 
 
-async def _download_by_name(bucket: Any, given: Mapping[str, Any]) -> Any:
-    with timeout(given):
+async def _download_by_name(call: Invocation[Any]) -> Any:
+    with timeout(call.arguments):
         stream = await settled(
-            bucket.open_download_stream_by_name(given["filename"], given.get("revision", -1))
+            call.target.open_download_stream_by_name(
+                call.arguments["filename"], call.arguments.get("revision", -1)
+            )
         )
         return await settled(stream.read())
 
 
-async def _drop_bucket(bucket: Any, given: Mapping[str, Any]) -> None:
+async def _drop_bucket(call: Invocation[Any]) -> None:
     """PyMongo's buckets cannot be dropped: their two collections can, within one time limit for both."""
-    files, chunks = bucket._files, bucket._chunks  # noqa: SLF001  # as PyMongo's own suite does
+    files, chunks = call.target._files, call.target._chunks  # noqa: SLF001  # as PyMongo's own suite does
     limit = files.database.client.options.timeout
-    with timeout({"timeoutMS": None if limit is None else limit * 1000, **given}):
+    with timeout({"timeoutMS": None if limit is None else limit * 1000, **call.arguments}):
         await settled(files.drop())
         await settled(chunks.drop())
 
 
-def _metadata(given: Mapping[str, Any]) -> dict[str, Any]:
+def _metadata(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """PyMongo keeps what the format's uploads give beside the name and the bytes in the metadata."""
-    if "contentType" in given:
+    if "contentType" in arguments:
         raise UnsupportedOperation("PyMongo's bucket has no contentType")
-    options = {name: value for name, value in given.items() if name in ("chunkSizeBytes", "metadata")}
+    options = {name: value for name, value in arguments.items() if name in ("chunkSizeBytes", "metadata")}
     return snake(options, names("chunkSizeBytes metadata"))
 
 
-async def _upload(bucket: Any, given: Mapping[str, Any]) -> Any:
-    with timeout(given):
+async def _upload(call: Invocation[Any]) -> Any:
+    with timeout(call.arguments):
         return await settled(
-            bucket.upload_from_stream(given["filename"], given["source"], **_metadata(given))
+            call.target.upload_from_stream(
+                call.arguments["filename"], call.arguments["source"], **_metadata(call.arguments)
+            )
         )
 
 
-async def _upload_with_id(bucket: Any, given: Mapping[str, Any]) -> None:
-    with timeout(given):
+async def _upload_with_id(call: Invocation[Any]) -> None:
+    with timeout(call.arguments):
         await settled(
-            bucket.upload_from_stream_with_id(
-                given["id"], given["filename"], given["source"], **_metadata(given)
+            call.target.upload_from_stream_with_id(
+                call.arguments["id"],
+                call.arguments["filename"],
+                call.arguments["source"],
+                **_metadata(call.arguments),
             )
         )
 
 
 def _unsupported(reason: str) -> Handler:
-    async def refuse(handle: Any, given: Mapping[str, Any]) -> Any:
-        del handle, given
+    async def refuse(_call: Invocation[Any]) -> Any:
         raise UnsupportedOperation(f"PyMongo {reason}")
 
     return refuse
 
 
 CLIENT: Final[Mapping[str, Handler]] = {
-    "listDatabases": Call(
+    "listDatabases": Method(
         "list_databases",
         names("session comment", "filter nameOnly authorizedDatabases"),
         drained,
     ),
-    "listDatabaseNames": Call("list_database_names", names("session comment")),
+    "listDatabaseNames": Method("list_database_names", names("session comment")),
     "listDatabaseObjects": _unsupported(
         "lists databases as names or as documents, not as objects (expected to fail by its own suite)"
     ),
-    "dropDatabase": Call("drop_database", names("session comment", database="name_or_database"), nothing),
-    "createChangeStream": Call("watch", _WATCH, _created, takes_timeout=False),
-    "clientBulkWrite": Call(
+    "dropDatabase": Method("drop_database", names("session comment", database="name_or_database"), nothing),
+    "createChangeStream": Method("watch", _WATCH, _created, takes_timeout=False),
+    "clientBulkWrite": Method(
         "bulk_write",
         names("models session ordered verboseResults bypassDocumentValidation comment let writeConcern"),
         plain(results.client_bulk_written),
     ),
-    "appendMetadata": Call("append_metadata", names("", driverInfoOptions="driver_info"), nothing),
+    "appendMetadata": Method("append_metadata", names("", driverInfoOptions="driver_info"), nothing),
 }
 
 DATABASE: Final[Mapping[str, Handler]] = {
     "runCommand": _run_command,
     "runCursorCommand": _run_cursor_command,
     "createCommandCursor": _create_command_cursor,
-    "aggregate": Call("aggregate", _AGGREGATE, drained),
-    "listCollections": Call(
+    "aggregate": Method("aggregate", _AGGREGATE, drained),
+    "listCollections": Method(
         _list_collections,
         names("session filter comment", "nameOnly authorizedCollections batchSize"),
         drained,
     ),
-    "listCollectionNames": Call(
+    "listCollectionNames": Method(
         "list_collection_names", names("session filter comment", "authorizedCollections")
     ),
     "listCollectionObjects": _unsupported(
         "lists collections as names or as documents, not as objects (expected to fail by its own suite)"
     ),
     "createCollection": _create_collection,
-    "dropCollection": Call(
+    "dropCollection": Method(
         "drop_collection",
         names("session comment encryptedFields", collection="name_or_collection"),
         nothing,
     ),
     "modifyCollection": _modify_collection,
-    "createChangeStream": Call("watch", _WATCH, _created, takes_timeout=False),
+    "createChangeStream": Method("watch", _WATCH, _created, takes_timeout=False),
 }
 
 COLLECTION: Final[Mapping[str, Handler]] = {
-    "insertOne": Call(
+    "insertOne": Method(
         "insert_one",
         names("document bypassDocumentValidation session comment"),
         plain(results.inserted_one),
     ),
-    "insertMany": Call(
+    "insertMany": Method(
         "insert_many",
         names("documents ordered bypassDocumentValidation session comment"),
         plain(results.inserted_many),
     ),
-    "updateOne": Call(
+    "updateOne": Method(
         "update_one",
         names(f"sort {_UPDATE}"),
         plain(results.updated),
     ),
-    "updateMany": Call(
+    "updateMany": Method(
         "update_many",
         names(
             "filter update upsert bypassDocumentValidation collation arrayFilters hint session let comment"
         ),
         plain(results.updated),
     ),
-    "replaceOne": Call(
+    "replaceOne": Method(
         "replace_one",
         names("filter replacement upsert bypassDocumentValidation collation hint session let sort comment"),
         plain(results.updated),
     ),
-    "deleteOne": Call(
+    "deleteOne": Method(
         "delete_one",
         names("filter collation hint session let comment"),
         plain(results.deleted),
     ),
-    "deleteMany": Call(
+    "deleteMany": Method(
         "delete_many",
         names("filter collation hint session let comment"),
         plain(results.deleted),
     ),
-    "findOneAndDelete": Call("find_one_and_delete", names(_FIND_AND_MODIFY, _AS_COMMAND)),
-    "findOneAndUpdate": Call(
+    "findOneAndDelete": Method("find_one_and_delete", names(_FIND_AND_MODIFY, _AS_COMMAND)),
+    "findOneAndUpdate": Method(
         "find_one_and_update",
         names(f"update arrayFilters upsert returnDocument {_FIND_AND_MODIFY}", _AS_COMMAND),
     ),
-    "findOneAndReplace": Call(
+    "findOneAndReplace": Method(
         "find_one_and_replace",
         names(f"replacement upsert returnDocument {_FIND_AND_MODIFY}", _AS_COMMAND),
     ),
-    "find": Call(_find_cursor, {**_FIND, "maxAwaitTimeMS": "max_await_time_ms"}, drained),
-    "findOne": Call("find_one", _FIND),
-    "createFindCursor": Call(
+    "find": Method(_find_cursor, {**_FIND, "maxAwaitTimeMS": "max_await_time_ms"}, drained),
+    "findOne": Method("find_one", _FIND),
+    "createFindCursor": Method(
         _find_cursor, {**_FIND, "maxAwaitTimeMS": "max_await_time_ms"}, _started, takes_timeout=False
     ),
-    "aggregate": Call("aggregate", _AGGREGATE, drained),
-    "bulkWrite": Call(
+    "aggregate": Method("aggregate", _AGGREGATE, drained),
+    "bulkWrite": Method(
         "bulk_write",
         names("requests ordered bypassDocumentValidation session comment let"),
         plain(results.bulk_written),
     ),
-    "countDocuments": Call(
+    "countDocuments": Method(
         "count_documents",
         names("filter session comment", "skip limit collation hint maxTimeMS"),
     ),
-    "estimatedDocumentCount": Call("estimated_document_count", names("comment", "maxTimeMS")),
-    "distinct": Call(
+    "estimatedDocumentCount": Method("estimated_document_count", names("comment", "maxTimeMS")),
+    "distinct": Method(
         "distinct",
         names("filter session comment hint", "maxTimeMS collation", fieldName="key"),
     ),
     "count": _unsupported("has removed count (skipped by its own suite too)"),
     "mapReduce": _unsupported("has removed mapReduce (expected to fail by its own suite)"),
-    "createIndex": Call(
+    "createIndex": Method(
         "create_index",
         names(
             "keys session comment",
@@ -368,26 +382,26 @@ COLLECTION: Final[Mapping[str, Handler]] = {
         ),
     ),
     "createIndexes": _create_indexes,
-    "dropIndex": Call("drop_index", names("session comment", "maxTimeMS", name="index_or_name"), nothing),
-    "dropIndexes": Call("drop_indexes", names("session comment", "maxTimeMS"), nothing),
-    "listIndexes": Call("list_indexes", names("session comment"), drained),
+    "dropIndex": Method("drop_index", names("session comment", "maxTimeMS", name="index_or_name"), nothing),
+    "dropIndexes": Method("drop_indexes", names("session comment", "maxTimeMS"), nothing),
+    "listIndexes": Method("list_indexes", names("session comment"), drained),
     "listIndexNames": _unsupported("has no list of index names (skipped by its own suite too)"),
     "createSearchIndex": _create_search_index,
     "createSearchIndexes": _create_search_indexes,
     "listSearchIndexes": _list_search_indexes,
-    "updateSearchIndex": Call("update_search_index", names("name definition"), nothing),
-    "dropSearchIndex": Call("drop_search_index", names("name"), nothing),
-    "drop": Call("drop", names("session comment encryptedFields"), nothing),
+    "updateSearchIndex": Method("update_search_index", names("name definition"), nothing),
+    "dropSearchIndex": Method("drop_search_index", names("name"), nothing),
+    "drop": Method("drop", names("session comment encryptedFields"), nothing),
     "rename": _rename,
-    "createChangeStream": Call("watch", _WATCH, _created, takes_timeout=False),
+    "createChangeStream": Method("watch", _WATCH, _created, takes_timeout=False),
 }
 
 SESSION: Final[Mapping[str, Handler]] = {
-    "startTransaction": Call("start_transaction", _TRANSACTION, nothing),
-    "commitTransaction": Call("commit_transaction", {}, nothing),
-    "abortTransaction": Call("abort_transaction", {}, nothing),
+    "startTransaction": Method("start_transaction", _TRANSACTION, nothing),
+    "commitTransaction": Method("commit_transaction", {}, nothing),
+    "abortTransaction": Method("abort_transaction", {}, nothing),
     "withTransaction": _with_transaction,
-    "endSession": Call("end_session", {}, nothing),
+    "endSession": Method("end_session", {}, nothing),
     "getSnapshotTime": _snapshot_time,
 }
 
@@ -404,15 +418,15 @@ async def _found_files(cursor: Any) -> list[dict[str, Any]]:
 
 
 BUCKET: Final[Mapping[str, Handler]] = {
-    "find": Call("find", _FIND, _found_files),
+    "find": Method("find", _FIND, _found_files),
     "download": _download,
     "downloadByName": _download_by_name,
     "upload": _upload,
     "uploadWithId": _upload_with_id,
-    "delete": Call("delete", names("", id="file_id"), nothing),
-    "deleteByName": Call("delete_by_name", names("filename"), nothing),
-    "rename": Call("rename", names("newFilename", id="file_id"), nothing),
-    "renameByName": Call("rename_by_name", names("filename newFilename"), nothing),
+    "delete": Method("delete", names("", id="file_id"), nothing),
+    "deleteByName": Method("delete_by_name", names("filename"), nothing),
+    "rename": Method("rename", names("newFilename", id="file_id"), nothing),
+    "renameByName": Method("rename_by_name", names("filename newFilename"), nothing),
     "drop": _drop_bucket,
 }
 

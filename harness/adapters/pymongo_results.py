@@ -6,18 +6,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson.errors import BSONError
 from pymongo.errors import (
+    AutoReconnect,
     BulkWriteError,
     ClientBulkWriteException,
     NotPrimaryError,
     OperationFailure,
     PyMongoError,
+    WaitQueueTimeoutError,
 )
+from pymongo.pool_shared import _PoolClosedError
 
 from harness.adapters.base import ErrorReport
 from mongowire.codes import Label, code_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from pymongo.results import (
         BulkWriteResult,
@@ -30,6 +33,9 @@ if TYPE_CHECKING:
 
 DRIVER_ERRORS: Final = (PyMongoError, BSONError, TypeError, ValueError, OverflowError)
 """All that PyMongo raises: besides its own, what it says of arguments that it refuses."""
+
+_PAUSED: Final = "connection pool paused"
+"""What PyMongo's error says that is the specification's PoolClearedError; it has no type of its own."""
 
 _UNACKNOWLEDGED: Final = {"acknowledged": False}
 
@@ -89,14 +95,11 @@ def client_bulk_written(result: ClientBulkWriteResult) -> dict[str, Any]:
     }
     if result.has_verbose_results:
         document["insertResults"] = {str(i): inserted_one(one) for i, one in result.insert_results.items()}
-        document["updateResults"] = {str(i): _one_update(one) for i, one in result.update_results.items()}
+        document["updateResults"] = {
+            str(i): {name: value for name, value in updated(one).items() if name != "upsertedCount"}
+            for i, one in result.update_results.items()
+        }
         document["deleteResults"] = {str(i): deleted(one) for i, one in result.delete_results.items()}
-    return document
-
-
-def _one_update(result: UpdateResult) -> dict[str, Any]:
-    document = updated(result)
-    del document["upsertedCount"]
     return document
 
 
@@ -113,7 +116,17 @@ def report(error: Exception) -> ErrorReport:
         is_client_error=True,
         is_timeout_error=_timed_out(error),
         labels=_labels(error, {}),
+        type=_type_of(error),
     )
+
+
+def _type_of(error: BaseException) -> str | None:
+    """Return the name of a pool's error in the specification, or None for another error."""
+    if isinstance(error, _PoolClosedError):
+        return "PoolClosedError"
+    if isinstance(error, WaitQueueTimeoutError):
+        return "WaitQueueTimeoutError"
+    return "PoolClearedError" if isinstance(error, AutoReconnect) and _PAUSED in str(error) else None
 
 
 def _timed_out(error: BaseException) -> bool:
@@ -151,15 +164,11 @@ def _report_bulk(error: BulkWriteError) -> ErrorReport:
         is_timeout_error=error.timeout,
         code=code,
         code_name=code_name(code) if code is not None else None,
-        labels=_labels(error, details) | _labels_inside(errors),
+        labels=_labels(error, details) | {label for one in errors for label in one.get("errorLabels", ())},
         result=_bulk_document(details),
         write_errors={one["index"]: _with_message(one) for one in _listed(details.get("writeErrors"))},
         write_concern_errors=[_with_message(one) for one in _listed(details.get("writeConcernErrors"))],
     )
-
-
-def _labels_inside(errors: Iterable[Mapping[str, Any]]) -> frozenset[str]:
-    return frozenset(label for one in errors for label in one.get("errorLabels", ()))
 
 
 def _report_client_bulk(error: ClientBulkWriteException) -> ErrorReport:

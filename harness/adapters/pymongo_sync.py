@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from gridfs.synchronous import GridFSBucket
 from pymongo import MongoClient
+from pymongo.synchronous.mongo_client import _ClientCheckout
 
 from harness.adapters.base import Event, OperationFailed
 from harness.adapters.pymongo_base import PyMongoAdapter
+from harness.adapters.pymongo_pools import NoMonitorSync
 from harness.adapters.threads import Callbacks, Workers, finished
+from mongowire.system import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -36,10 +40,16 @@ class PyMongoSyncAdapter(PyMongoAdapter):
     name = "pymongo"
     client_type = MongoClient
     bucket_type = GridFSBucket
+    checkout_type = _ClientCheckout
+    monitor_type = NoMonitorSync
 
     def __init__(self, clock: Clock, server_version: Sequence[int] = ()) -> None:
         super().__init__(clock, server_version)
         self._loop = asyncio.get_running_loop()
+        self._ahead = 0.0 if isinstance(clock, SystemClock) else clock.now() - self._loop.time()
+        """How many seconds the deployment's clock is ahead of the loop's, which every thread may read."""
+        self._publishing = threading.Lock()
+        """Events are handed to the loop in the order of their times."""
         self._workers = Workers()
         self._callbacks = Callbacks()
         self._closed: list[Handle] = []
@@ -66,12 +76,15 @@ class PyMongoSyncAdapter(PyMongoAdapter):
         return await self._workers.run(lambda: finished(work()))
 
     def _listening(self, append: Callable[[Event], None]) -> Callable[..., None]:
-        def on_loop(kind: str, fields: dict[str, Any]) -> None:
-            append(Event(kind, fields, self._clock.now()))
+        def on_loop(kind: str, fields: dict[str, Any], at: float) -> None:
+            append(Event(kind, fields, at))
 
         def publish(kind: str, fields: dict[str, Any]) -> None:
-            if not self._loop.is_closed():
-                self._loop.call_soon_threadsafe(on_loop, kind, fields)
+            # The time of the listener's call, not of the loop's turn, which may be much later under load.
+            with self._publishing:
+                if not self._loop.is_closed():
+                    at = self._loop.time() + self._ahead
+                    self._loop.call_soon_threadsafe(on_loop, kind, fields, at)
 
         return publish
 
@@ -84,8 +97,7 @@ class PyMongoSyncAdapter(PyMongoAdapter):
         async def work() -> None:
             await run()
 
-        def callback(session: Any) -> None:
-            del session
+        def callback(_session: Any) -> None:
             try:
                 self._callbacks.wait(work)
             except OperationFailed as failed:

@@ -1,9 +1,9 @@
-"""The reference driver behind the runner, on the deployment's own clock, network and dice."""
+"""The reference driver behind the runner, on the deployment's own clock, network and random numbers."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.util import find_spec
 from itertools import count
@@ -13,6 +13,7 @@ from driver.client import AsyncClient, OptionWarning
 from driver.concerns import ReadConcern, ReadPreference, WriteConcern
 from driver.editions import DEFAULT, EDITIONS
 from driver.gridfs.bucket import GridFSBucket
+from driver.policy.backpressure import TokenBucket
 from driver.server_api import ServerApi
 from driver.tracing.options import TracingOptions
 from driver.transaction import TransactionOptions
@@ -21,14 +22,17 @@ from harness.adapters.base import (
     EntityKind,
     Event,
     Feature,
+    Invocation,
     OperationFailed,
     SessionState,
     TopologyReport,
     UnsupportedOperation,
 )
 from harness.adapters.reference_buckets import BUCKET, bucket_options
+from harness.adapters.reference_jitter import with_jitter
 from harness.adapters.reference_logs import DOCUMENT_LENGTH, LogCollector
 from harness.adapters.reference_operations import OPERATIONS, transaction_options
+from harness.adapters.reference_pools import POOL, PoolHandle, create_pool
 from harness.adapters.reference_results import DRIVER_ERRORS, event_of, report
 
 if TYPE_CHECKING:
@@ -39,7 +43,7 @@ if TYPE_CHECKING:
     from driver.editions import Edition
     from driver.events import DriverEvent
     from driver.session import ClientSession
-    from harness.adapters.base import ClientSpec, Handle
+    from harness.adapters.base import ClientSpec, Handle, PoolSpec
     from harness.unified.deployment import Deployment
 
 FEATURES: Final = frozenset(
@@ -57,9 +61,12 @@ FEATURES: Final = frozenset(
         Feature.CLIENT_BULK_WRITE,
         Feature.SERVER_API,
         Feature.TIMEOUT_MS,
+        Feature.POOLS,
         Feature.VIRTUAL_TIME,
+        Feature.JITTER,
     }
 )
+_OF_TOKEN_BUCKET: Final = frozenset({Feature.ADAPTIVE_RETRIES, Feature.RETRY_TOKENS})
 
 
 @cache
@@ -92,15 +99,14 @@ class ReferenceAdapter:
         self._deployment = deployment
         self._edition = edition
         self._clients: list[_Client] = []
+        self._pools: list[PoolHandle] = []
         self._numbers = count()
 
     @property
     def features(self) -> frozenset[Feature]:
         """What the driver can do in this edition."""
-        by_edition = (
-            Feature.ADAPTIVE_RETRIES if self._edition.has_token_bucket else Feature.MAX_ADAPTIVE_RETRIES
-        )
-        return FEATURES | {by_edition} | ({Feature.TRACING} if _can_trace() else set())
+        by_edition = _OF_TOKEN_BUCKET if self._edition.has_token_bucket else {Feature.MAX_ADAPTIVE_RETRIES}
+        return FEATURES | by_edition | ({Feature.TRACING} if _can_trace() else set())
 
     async def create_client(self, spec: ClientSpec) -> Handle:
         """Create a client that observes what `spec` asks for, and let it begin to connect."""
@@ -136,6 +142,12 @@ class ReferenceAdapter:
 
         return LogCollector(spec.observe_logs, deliver)
 
+    async def create_pool(self, spec: PoolSpec) -> Handle:
+        """Create a pool, with the clock, the network and the edition of a client."""
+        made = create_pool(spec, self._deployment, self._edition)
+        self._pools.append(made)
+        return made
+
     async def create(self, kind: EntityKind, parent: Handle, spec: Mapping[str, Any]) -> Handle:
         """Create an entity below a client (databases, sessions) or a database (collections, buckets)."""
         if kind not in _MAKERS:
@@ -145,21 +157,29 @@ class ReferenceAdapter:
         except DRIVER_ERRORS as error:
             raise OperationFailed(report(error)) from error
 
-    async def call(
-        self, handle: Handle, kind: EntityKind, operation: str, arguments: Mapping[str, Any]
-    ) -> Any:
+    async def call(self, invocation: Invocation[Handle]) -> Any:
         """Run an operation through the table."""
+        kind, operation = invocation.kind, invocation.operation
+        if kind is EntityKind.POOL:
+            return await self._call_pool(invocation)
         run = (BUCKET if kind is EntityKind.BUCKET else OPERATIONS.get(kind, {})).get(operation)
         if run is None:
             raise UnsupportedOperation(f"the reference driver has no {operation} on a {kind.value}")
-        target = handle.client if kind is EntityKind.CLIENT else handle
+        if kind is EntityKind.CLIENT:
+            invocation = replace(invocation, target=invocation.target.client)
         try:
-            return await run(target, arguments)
+            return await run(invocation)
+        except DRIVER_ERRORS as error:
+            raise OperationFailed(report(error)) from error
+
+    async def _call_pool(self, invocation: Invocation[PoolHandle]) -> Any:
+        try:
+            return await POOL[invocation.operation](invocation.target.pool, invocation.arguments)
         except DRIVER_ERRORS as error:
             raise OperationFailed(report(error)) from error
 
     def events(self, client: Handle) -> Sequence[Event]:
-        """Return all that the client has observed so far, oldest first."""
+        """Return all that the client (or pool) has observed so far, oldest first."""
         events: list[Event] = client.events
         return events
 
@@ -178,20 +198,32 @@ class ReferenceAdapter:
         primary = description.primary
         return TopologyReport(description.type.value, primary.address if primary else None)
 
+    async def retry_tokens(self, client: Handle) -> float | None:
+        """Return the tokens in a client's retry token bucket, None without adaptiveRetries."""
+        if Feature.RETRY_TOKENS not in self.features:
+            raise UnsupportedOperation(f"edition {self._edition.name} has no retry token bucket")
+        budget = client.client.executor.budget
+        return budget.tokens if isinstance(budget, TokenBucket) else None
+
     async def close_client(self, client: Handle) -> None:
         """Close one client; closing twice is allowed."""
         await client.client.aclose()
         client.logs.close()
 
     async def aclose(self) -> None:
-        """Close every client that is still open."""
+        """Close every client and every pool that is still open."""
         for client in self._clients:
             await self.close_client(client)
         self._clients.clear()
+        while self._pools:
+            await self._pools.pop().pool.aclose()
 
     def _new_client(self, spec: ClientSpec, events: list[Event], spans: TracingOptions) -> AsyncClient:
         """Make a client. An option that it would only warn of makes the case unsupported."""
-        clock = self._deployment.clock
+        clock, api = self._deployment.clock, spec.server_api
+        server_api = (
+            ServerApi(api["version"], api.get("strict"), api.get("deprecationErrors")) if api else None
+        )
 
         def observe(event: DriverEvent) -> None:
             if event.kind in spec.observe_events:
@@ -204,21 +236,15 @@ class ReferenceAdapter:
                     spec.uri,
                     network=self._deployment.network,
                     clock=clock,
-                    rng=self._deployment.rng.spawn(f"reference{next(self._numbers)}"),
+                    rng=with_jitter(self._deployment.rng.spawn(f"reference{next(self._numbers)}"), spec),
                     edition=self._edition,
-                    server_api=_server_api(spec.server_api),
+                    server_api=server_api,
                     log_document_length=DOCUMENT_LENGTH,
                     tracing=spans,
                     listeners=[observe] if spec.observe_events else (),
                 )
             except OptionWarning as warning:
                 raise UnsupportedOperation(f"the reference driver warns: {warning}") from warning
-
-
-def _server_api(given: Mapping[str, Any] | None) -> ServerApi | None:
-    if given is None:
-        return None
-    return ServerApi(given["version"], given.get("strict"), given.get("deprecationErrors"))
 
 
 def _inherited(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -229,13 +255,13 @@ def _inherited(options: Mapping[str, Any]) -> dict[str, Any]:
         "writeConcern": ("write_concern", WriteConcern.of_document),
         "timeoutMS": ("timeout_ms", int),
     }
-    given: dict[str, Any] = {}
+    keywords: dict[str, Any] = {}
     for name, document in options.items():
         if name not in readers:
             raise UnsupportedOperation(f"the reference driver takes no option {name} here")
         keyword, read = readers[name]
-        given[keyword] = read(document)
-    return given
+        keywords[keyword] = read(document)
+    return keywords
 
 
 def _database(parent: _Client, spec: Mapping[str, Any]) -> Database:
@@ -260,12 +286,12 @@ _SESSION_OPTIONS: Final = {
 
 
 def _session(parent: _Client, spec: Mapping[str, Any]) -> ClientSession:
-    given = dict(spec.get("sessionOptions", {}))
-    defaults = TransactionOptions(**transaction_options(given.pop("defaultTransactionOptions", {})))
-    unknown = [name for name in given if name not in _SESSION_OPTIONS]
+    options = dict(spec.get("sessionOptions", {}))
+    defaults = TransactionOptions(**transaction_options(options.pop("defaultTransactionOptions", {})))
+    unknown = [name for name in options if name not in _SESSION_OPTIONS]
     if unknown:
         raise UnsupportedOperation(f"the reference driver's sessions take no {unknown[0]}")
-    named = {_SESSION_OPTIONS[name]: value for name, value in given.items()}
+    named = {_SESSION_OPTIONS[name]: value for name, value in options.items()}
     return parent.client.start_session(**named, default_transaction_options=defaults)
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from driver.gridfs.bucket import GridFSBucket
 from driver.gridfs.upload import UploadOptions
-from harness.adapters.base import UnsupportedOperation
-from harness.adapters.reference_operations import Call
+from harness.adapters.base import Invocation, UnsupportedOperation
+from harness.adapters.reference_operations import Method
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -25,27 +25,29 @@ _NO_MD5: Final = "disableMD5"
 """The driver never computes one, so that this asks for what happens anyway."""
 
 
-def bucket_options(given: Arguments) -> tuple[dict[str, Any], dict[str, Any]]:
+def bucket_options(options: Arguments) -> tuple[dict[str, Any], dict[str, Any]]:
     """Split the options of a bucket entity into the bucket's own, as keywords, and the concerns."""
-    own = {_BUCKET[name]: value for name, value in given.items() if name in _BUCKET}
-    return own, {name: value for name, value in given.items() if name not in {*_BUCKET, _NO_MD5}}
+    own = {_BUCKET[name]: value for name, value in options.items() if name in _BUCKET}
+    return own, {name: value for name, value in options.items() if name not in {*_BUCKET, _NO_MD5}}
 
 
-def _upload_options(given: Arguments, *others: str) -> UploadOptions:
-    for name in given:
+def _upload_options(arguments: Arguments, *others: str) -> UploadOptions:
+    for name in arguments:
         if name not in {*_UPLOAD, *others, _NO_MD5}:
             raise UnsupportedOperation(f"the reference driver takes no {name} here")
-    return UploadOptions(**{_UPLOAD[name]: value for name, value in given.items() if name in _UPLOAD})
+    return UploadOptions(**{_UPLOAD[name]: value for name, value in arguments.items() if name in _UPLOAD})
 
 
-async def _upload(bucket: GridFSBucket, given: Arguments) -> Any:
-    options = _upload_options(given, "filename", "source")
-    return await bucket.upload_from_stream(given["filename"], given["source"], options)
+async def _upload(call: Invocation[GridFSBucket]) -> Any:
+    options = _upload_options(call.arguments, "filename", "source")
+    return await call.target.upload_from_stream(call.arguments["filename"], call.arguments["source"], options)
 
 
-async def _upload_with_id(bucket: GridFSBucket, given: Arguments) -> None:
-    options = _upload_options(given, "id", "filename", "source")
-    await bucket.upload_from_stream_with_id(given["id"], given["filename"], given["source"], options)
+async def _upload_with_id(call: Invocation[GridFSBucket]) -> None:
+    options = _upload_options(call.arguments, "id", "filename", "source")
+    await call.target.upload_from_stream_with_id(
+        call.arguments["id"], call.arguments["filename"], call.arguments["source"], options
+    )
 
 
 async def _download(bucket: GridFSBucket, file_id: Any, timeout_ms: int | None) -> bytes:
@@ -66,8 +68,8 @@ def _timed(method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any
     """Return a method whose last argument is its timeoutMS."""
 
     async def call(bucket: GridFSBucket, *arguments: Any) -> Any:
-        *given, timeout_ms = arguments
-        return await method(bucket, *given, timeout_ms=timeout_ms)
+        *others, timeout_ms = arguments
+        return await method(bucket, *others, timeout_ms=timeout_ms)
 
     return call
 
@@ -75,14 +77,16 @@ def _timed(method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any
 _TIMEOUT: Final = "timeoutMS"
 
 BUCKET: Final[Mapping[str, Handler]] = {
-    "delete": Call(_timed(GridFSBucket.delete), None, ("id",), (_TIMEOUT,)),
-    "deleteByName": Call(_timed(GridFSBucket.delete_by_name), None, ("filename",), (_TIMEOUT,)),
-    "download": Call(_download, None, ("id",), (_TIMEOUT,)),
-    "downloadByName": Call(_download_by_name, None, ("filename",), ("revision", _TIMEOUT)),
-    "drop": Call(_timed(GridFSBucket.drop), None, (), (_TIMEOUT,)),
-    "find": Call(GridFSBucket.find, "find", ("filter",)),
-    "rename": Call(_timed(GridFSBucket.rename), None, ("id", "newFilename"), (_TIMEOUT,)),
-    "renameByName": Call(_timed(GridFSBucket.rename_by_name), None, ("filename", "newFilename"), (_TIMEOUT,)),
+    "delete": Method(_timed(GridFSBucket.delete), None, ("id",), (_TIMEOUT,)),
+    "deleteByName": Method(_timed(GridFSBucket.delete_by_name), None, ("filename",), (_TIMEOUT,)),
+    "download": Method(_download, None, ("id",), (_TIMEOUT,)),
+    "downloadByName": Method(_download_by_name, None, ("filename",), ("revision", _TIMEOUT)),
+    "drop": Method(_timed(GridFSBucket.drop), None, (), (_TIMEOUT,)),
+    "find": Method(GridFSBucket.find, "find", ("filter",)),
+    "rename": Method(_timed(GridFSBucket.rename), None, ("id", "newFilename"), (_TIMEOUT,)),
+    "renameByName": Method(
+        _timed(GridFSBucket.rename_by_name), None, ("filename", "newFilename"), (_TIMEOUT,)
+    ),
     "upload": _upload,
     "uploadWithId": _upload_with_id,
 }

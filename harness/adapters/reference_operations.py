@@ -22,7 +22,7 @@ from driver.operations.models import (
 )
 from driver.operations.options import ALLOWED
 from harness.adapters import reference_results as results
-from harness.adapters.base import EntityKind, ErrorReport, OperationFailed, UnsupportedOperation
+from harness.adapters.base import EntityKind, ErrorReport, Invocation, OperationFailed, UnsupportedOperation
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from driver.session import ClientSession
 
     Arguments = Mapping[str, Any]
-    Handler = Callable[[Any, Arguments], Awaitable[Any]]
+    Handler = Callable[[Invocation[Any]], Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Method:
     """One method: the arguments that it takes by position, the options that it takes by name.
 
     `optional` positional arguments may be absent from the file. `options` names the driver's own list.
@@ -48,39 +48,38 @@ class Call:
     optional: tuple[str, ...] = ()
     finish: Callable[[Any], Any] | None = None
 
-    async def __call__(self, handle: Any, given: Arguments) -> Any:
+    async def __call__(self, call: Invocation[Any]) -> Any:
         """Call it. Raises the driver's errors, and UnsupportedOperation for an argument it does not take."""
-        self._refuse_unknown(given)
-        by_position = [given[name] for name in self.positional]
-        by_position += [given.get(name) for name in self.optional]
-        taken = {*self.positional, *self.optional}
-        by_name = {name: value for name, value in given.items() if name not in taken}
-        result = await self.method(handle, *by_position, **by_name)
+        allowed = ALLOWED[self.options] if self.options else frozenset()
+        _only(call.arguments, "session", *self.positional, *self.optional, *allowed)
+        by_position = [call.arguments[name] for name in self.positional]
+        by_position += [call.arguments.get(name) for name in self.optional]
+        by_name = call.without(*self.positional, *self.optional)
+        result = await self.method(call.target, *by_position, **by_name)
         if isinstance(result, Cursor) and self.finish is None:
             return await result.to_list()
         return self.finish(result) if self.finish else result
-
-    def _refuse_unknown(self, given: Arguments) -> None:
-        known = {"session", *self.positional, *self.optional}
-        known |= ALLOWED[self.options] if self.options else frozenset()
-        for name in given:
-            if name not in known:
-                raise UnsupportedOperation(f"the reference driver takes no {name} here")
 
 
 def _itself(result: Any) -> Any:
     return result
 
 
-def _only(given: Arguments, *names: str) -> None:
-    for name in given:
+def _only(arguments: Arguments, *names: str) -> None:
+    """Refuse all arguments but some: a scenario must not seem to hold because one of them was ignored."""
+    for name in arguments:
         if name not in names:
             raise UnsupportedOperation(f"the reference driver takes no {name} here")
 
 
 def models(requests: Sequence[Arguments]) -> list[WriteModel]:
-    """Return the models of a bulk write."""
-    return [_model(kind, body) for request in requests for kind, body in request.items()]
+    """Return the models of a bulk write. Raises UnsupportedOperation for a kind that there is not."""
+    made = []
+    for kind, body in (pair for request in requests for pair in request.items()):
+        if kind not in _MODELS:
+            raise UnsupportedOperation(f"the reference driver has no model {kind}")
+        made.append(_MODELS[kind](**{MODEL_FIELDS.get(name, name): value for name, value in body.items()}))
+    return made
 
 
 _MODELS: Final[Mapping[str, Callable[..., WriteModel]]] = {
@@ -93,262 +92,275 @@ _MODELS: Final[Mapping[str, Callable[..., WriteModel]]] = {
 }
 
 
-def _model(kind: str, body: Arguments) -> WriteModel:
-    if kind not in _MODELS:
-        raise UnsupportedOperation(f"the reference driver has no model {kind}")
-    return _MODELS[kind](**{MODEL_FIELDS.get(name, name): value for name, value in body.items()})
+def _named_first(arguments: Arguments) -> dict[str, Any]:
+    """Return a command with its name as the first field, which is the one that servers go by.
 
-
-def _named_first(given: Arguments) -> dict[str, Any]:
-    """Return a command with its name as the first field, whatever its order in the file."""
-    command: dict[str, Any] = given["command"]
-    name = given.get("commandName") or next(iter(command))
+    Unified Test Format: runCommand. `commandName` is there because a YAML mapping has no order.
+    """
+    command: dict[str, Any] = arguments["command"]
+    name = arguments.get("commandName") or next(iter(command))
     return {name: command[name], **command}
 
 
-def _read_preference(given: Arguments) -> ReadPreference | None:
-    document = given.get("readPreference")
+def _read_preference(arguments: Arguments) -> ReadPreference | None:
+    document = arguments.get("readPreference")
     return None if document is None else ReadPreference.of_document(document)
 
 
-async def _run_command(database: Database, given: Arguments) -> Any:
-    _only(given, "command", "commandName", "session", "readPreference", "timeoutMS")
-    return await database.command(
-        _named_first(given),
-        session=given.get("session"),
-        read_preference=_read_preference(given),
-        timeout_ms=given.get("timeoutMS"),
+async def _run_command(call: Invocation[Database]) -> Any:
+    _only(call.arguments, "command", "commandName", "session", "readPreference", "timeoutMS")
+    return await call.target.command(
+        _named_first(call.arguments),
+        session=call.arguments.get("session"),
+        read_preference=_read_preference(call.arguments),
+        timeout_ms=call.arguments.get("timeoutMS"),
     )
 
 
-async def _create_command_cursor(database: Database, given: Arguments) -> Cursor:
-    arguments = ("command", "commandName", "session", "readPreference")
-    _only(given, *arguments, "batchSize", "maxTimeMS", "comment", "cursorType", "timeoutMS", "timeoutMode")
-    preference = _read_preference(given)
+async def _create_command_cursor(call: Invocation[Database]) -> Cursor:
+    _only(
+        call.arguments,
+        "command",
+        "commandName",
+        "session",
+        "readPreference",
+        "batchSize",
+        "maxTimeMS",
+        "comment",
+        "cursorType",
+        "timeoutMS",
+        "timeoutMode",
+    )
+    preference = _read_preference(call.arguments)
     paging = Paging(
         read_preference=preference,
-        batch_size=given.get("batchSize"),
-        max_await_time_ms=given.get("maxTimeMS"),
-        comment=given.get("comment"),
-        cursor_type=given.get("cursorType", "nonTailable"),
+        batch_size=call.arguments.get("batchSize"),
+        max_await_time_ms=call.arguments.get("maxTimeMS"),
+        comment=call.arguments.get("comment"),
+        cursor_type=call.arguments.get("cursorType", "nonTailable"),
     )
-    return await database.cursor_command(
-        _named_first(given),
-        session=given.get("session"),
+    return await call.target.cursor_command(
+        _named_first(call.arguments),
+        session=call.arguments.get("session"),
         read_preference=preference,
         paging=paging,
-        timeout_ms=given.get("timeoutMS"),
-        timeout_mode=given.get("timeoutMode"),
+        timeout_ms=call.arguments.get("timeoutMS"),
+        timeout_mode=call.arguments.get("timeoutMode"),
     )
 
 
-async def _run_cursor_command(database: Database, given: Arguments) -> Any:
-    return await (await _create_command_cursor(database, given)).to_list()
+async def _run_cursor_command(call: Invocation[Database]) -> Any:
+    return await (await _create_command_cursor(call)).to_list()
 
 
-async def _client_bulk_write(client: AsyncClient, given: Arguments) -> Any:
-    _only(given, "models", "session", "writeConcern", *ALLOWED["clientBulkWrite"])
-    options = {name: given[name] for name in given if name in ALLOWED["clientBulkWrite"]}
-    concern = given.get("writeConcern")
-    result = await client.bulk_write(
-        models(given["models"]),
-        session=given.get("session"),
+async def _client_bulk_write(call: Invocation[AsyncClient]) -> Any:
+    _only(call.arguments, "models", "session", "writeConcern", *ALLOWED["clientBulkWrite"])
+    options = call.without("models", "session", "writeConcern")
+    concern = call.arguments.get("writeConcern")
+    result = await call.target.bulk_write(
+        models(call.arguments["models"]),
+        session=call.arguments.get("session"),
         write_concern=None if concern is None else WriteConcern.of_document(concern),
         **options,
     )
     return results.client_bulk_written(result)
 
 
-async def _bulk_write(collection: Collection, given: Arguments) -> Any:
-    _only(given, "requests", "session", *ALLOWED["bulkWrite"])
-    rest = {name: value for name, value in given.items() if name != "requests"}
-    return results.bulk_written(await collection.bulk_write(models(given["requests"]), **rest))
+async def _bulk_write(call: Invocation[Collection]) -> Any:
+    _only(call.arguments, "requests", "session", *ALLOWED["bulkWrite"])
+    rest = call.without("requests")
+    return results.bulk_written(await call.target.bulk_write(models(call.arguments["requests"]), **rest))
 
 
-async def _drop_database(client: AsyncClient, given: Arguments) -> None:
-    _only(given, "database", "session", "timeoutMS")
-    options = {name: given[name] for name in ("session", "timeoutMS") if name in given}
-    await client.database(given["database"]).drop(**options)
+async def _drop_database(call: Invocation[AsyncClient]) -> None:
+    _only(call.arguments, "database", "session", "timeoutMS")
+    options = {name: call.arguments[name] for name in ("session", "timeoutMS") if name in call.arguments}
+    await call.target.database(call.arguments["database"]).drop(**options)
 
 
-async def _close_client(client: AsyncClient, given: Arguments) -> None:
-    _only(given)
-    await client.aclose()
+async def _close_client(call: Invocation[AsyncClient]) -> None:
+    _only(call.arguments)
+    await call.target.aclose()
 
 
-async def _append_metadata(client: AsyncClient, given: Arguments) -> None:
-    _only(given, "driverInfoOptions")
-    client.append_metadata(DriverInfo(**given["driverInfoOptions"]))
+async def _append_metadata(call: Invocation[AsyncClient]) -> None:
+    _only(call.arguments, "driverInfoOptions")
+    call.target.append_metadata(DriverInfo(**call.arguments["driverInfoOptions"]))
 
 
-async def _create_collection(database: Database, given: Arguments) -> Collection:
-    _only(given, "collection", "session", *ALLOWED["createCollection"])
-    rest = {name: value for name, value in given.items() if name != "collection"}
-    return await database.create_collection(given["collection"], **rest)
+async def _create_collection(call: Invocation[Database]) -> Collection:
+    _only(call.arguments, "collection", "session", *ALLOWED["createCollection"])
+    rest = call.without("collection")
+    return await call.target.create_collection(call.arguments["collection"], **rest)
 
 
-async def _create_index(collection: Collection, given: Arguments) -> str:
-    rest = {name: value for name, value in given.items() if name not in {"keys", "session", "maxTimeMS"}}
+async def _create_index(call: Invocation[Collection]) -> str:
+    rest = call.without("keys", "session", "maxTimeMS")
     of_command = ("maxTimeMS", "comment", "rawData", "timeoutMS")
-    options = {name: given[name] for name in of_command if name in given}
+    options = {name: call.arguments[name] for name in of_command if name in call.arguments}
     index = {name: value for name, value in rest.items() if name not in options}
-    return await collection.create_index(
-        given["keys"], session=given.get("session"), options=options, **index
+    return await call.target.create_index(
+        call.arguments["keys"], session=call.arguments.get("session"), options=options, **index
     )
 
 
-async def _rename(collection: Collection, given: Arguments) -> None:
-    _only(given, "to", "session", *ALLOWED["rename"])
-    await collection.rename(**given)
+async def _rename(call: Invocation[Collection]) -> None:
+    _only(call.arguments, "to", "session", *ALLOWED["rename"])
+    await call.target.rename(**call.arguments)
 
 
-async def _list_search_indexes(collection: Collection, given: Arguments) -> Any:
-    _only(given, "name", "aggregationOptions")
-    options = given.get("aggregationOptions", {})
+async def _list_search_indexes(call: Invocation[Collection]) -> Any:
+    _only(call.arguments, "name", "aggregationOptions")
+    options = call.arguments.get("aggregationOptions", {})
     _only(options, *ALLOWED["aggregate"])
-    return await (await collection.list_search_indexes(given.get("name"), **options)).to_list()
+    return await (await call.target.list_search_indexes(call.arguments.get("name"), **options)).to_list()
 
 
-async def _map_reduce(collection: Collection, given: Arguments) -> Any:
-    _only(given, "map", "reduce", "out", "session", *ALLOWED["mapReduce"])
-    if given["out"] != {"inline": 1}:
+async def _map_reduce(call: Invocation[Collection]) -> Any:
+    _only(call.arguments, "map", "reduce", "out", "session", *ALLOWED["mapReduce"])
+    if call.arguments["out"] != {"inline": 1}:
         raise UnsupportedOperation("the reference driver's map_reduce has its results inline")
-    rest = {name: value for name, value in given.items() if name not in ("map", "reduce", "out")}
-    return await collection.map_reduce(given["map"], given["reduce"], **rest)
+    rest = call.without("map", "reduce", "out")
+    return await call.target.map_reduce(call.arguments["map"], call.arguments["reduce"], **rest)
 
 
-async def _end_session(session: ClientSession, given: Arguments) -> None:
-    _only(given)
-    await session.aclose()
+async def _end_session(call: Invocation[ClientSession]) -> None:
+    _only(call.arguments)
+    await call.target.aclose()
 
 
-def transaction_options(given: Arguments) -> dict[str, Any]:
+def transaction_options(arguments: Arguments) -> dict[str, Any]:
     """Return the options of a transaction. Raises UnsupportedOperation for one that it does not take."""
-    _only(given, "readConcern", "writeConcern", "readPreference", "maxCommitTimeMS")
-    read, write = given.get("readConcern"), given.get("writeConcern")
+    _only(arguments, "readConcern", "writeConcern", "readPreference", "maxCommitTimeMS")
+    read, write = arguments.get("readConcern"), arguments.get("writeConcern")
     return {
         "read_concern": None if read is None else ReadConcern(read.get("level")),
         "write_concern": None if write is None else WriteConcern.of_document(write),
-        "read_preference": _read_preference(given),
-        "max_commit_time_ms": given.get("maxCommitTimeMS"),
+        "read_preference": _read_preference(arguments),
+        "max_commit_time_ms": arguments.get("maxCommitTimeMS"),
     }
 
 
-async def _start_transaction(session: ClientSession, given: Arguments) -> None:
-    session.start_transaction(**transaction_options(given))
+async def _start_transaction(call: Invocation[ClientSession]) -> None:
+    call.target.start_transaction(**transaction_options(call.arguments))
 
 
-async def _commit_transaction(session: ClientSession, given: Arguments) -> None:
-    _only(given, "timeoutMS")
-    await session.commit_transaction(timeout_ms=given.get("timeoutMS"))
+async def _commit_transaction(call: Invocation[ClientSession]) -> None:
+    _only(call.arguments, "timeoutMS")
+    await call.target.commit_transaction(timeout_ms=call.arguments.get("timeoutMS"))
 
 
-async def _abort_transaction(session: ClientSession, given: Arguments) -> None:
-    _only(given, "timeoutMS")
-    await session.abort_transaction(timeout_ms=given.get("timeoutMS"))
+async def _abort_transaction(call: Invocation[ClientSession]) -> None:
+    _only(call.arguments, "timeoutMS")
+    await call.target.abort_transaction(timeout_ms=call.arguments.get("timeoutMS"))
 
 
-async def _with_transaction(session: ClientSession, given: Arguments) -> None:
-    """Hand the driver its own errors back, of which the runner's callback raises reports."""
+async def _with_transaction(call: Invocation[ClientSession]) -> None:
+    """Give the driver its own errors back: the runner's callback raises reports of them.
+
+    `with_transaction` retries by the labels of what its callback raises.
+    """
 
     async def callback(_session: ClientSession) -> None:
         try:
-            await given["callback"]()
+            await call.arguments["callback"]()
         except OperationFailed as failed:
             if isinstance(failed.__cause__, DriverError):
                 raise failed.__cause__ from None
             raise
 
-    options = {name: value for name, value in given.items() if name not in ("callback", "timeoutMS")}
-    await session.with_transaction(
-        callback, timeout_ms=given.get("timeoutMS"), **transaction_options(options)
+    options = call.without("callback", "timeoutMS")
+    await call.target.with_transaction(
+        callback, timeout_ms=call.arguments.get("timeoutMS"), **transaction_options(options)
     )
 
 
-async def _snapshot_time(session: ClientSession, given: Arguments) -> Any:
-    _only(given)
-    return session.snapshot_time
+async def _snapshot_time(call: Invocation[ClientSession]) -> Any:
+    _only(call.arguments)
+    return call.target.snapshot_time
 
 
-async def _iterate(cursor: Cursor | ChangeStream, given: Arguments) -> Any:
-    _only(given)
-    document = await cursor.next()
+async def _iterate(call: Invocation[Cursor | ChangeStream]) -> Any:
+    _only(call.arguments)
+    document = await call.target.next()
     if document is not None:
         return document
     raise OperationFailed(ErrorReport("the cursor has no more documents", is_client_error=True))
 
 
-async def _iterate_once(cursor: Cursor | ChangeStream, given: Arguments) -> Any:
-    _only(given)
-    return await cursor.try_next()
+async def _iterate_once(call: Invocation[Cursor | ChangeStream]) -> Any:
+    _only(call.arguments)
+    return await call.target.try_next()
 
 
-async def _close_cursor(cursor: Cursor | ChangeStream, given: Arguments) -> None:
-    _only(given, "timeoutMS")
-    await cursor.aclose(timeout_ms=given.get("timeoutMS"))
+async def _close_cursor(call: Invocation[Cursor | ChangeStream]) -> None:
+    _only(call.arguments, "timeoutMS")
+    await call.target.aclose(timeout_ms=call.arguments.get("timeoutMS"))
 
 
 CLIENT: Final[Mapping[str, Handler]] = {
     "appendMetadata": _append_metadata,
     "clientBulkWrite": _client_bulk_write,
     "close": _close_client,
-    "createChangeStream": Call(AsyncClient.watch, "watch", ("pipeline",)),
+    "createChangeStream": Method(AsyncClient.watch, "watch", ("pipeline",)),
     "dropDatabase": _drop_database,
-    "listDatabaseNames": Call(AsyncClient.list_database_names, "listDatabases"),
-    "listDatabaseObjects": Call(AsyncClient.list_databases, "listDatabases"),
-    "listDatabases": Call(AsyncClient.list_databases, "listDatabases"),
+    "listDatabaseNames": Method(AsyncClient.list_database_names, "listDatabases"),
+    "listDatabaseObjects": Method(AsyncClient.list_databases, "listDatabases"),
+    "listDatabases": Method(AsyncClient.list_databases, "listDatabases"),
 }
 
 DATABASE: Final[Mapping[str, Handler]] = {
-    "aggregate": Call(Database.aggregate, "aggregate", ("pipeline",)),
-    "createChangeStream": Call(Database.watch, "watch", ("pipeline",)),
+    "aggregate": Method(Database.aggregate, "aggregate", ("pipeline",)),
+    "createChangeStream": Method(Database.watch, "watch", ("pipeline",)),
     "createCollection": _create_collection,
     "createCommandCursor": _create_command_cursor,
-    "dropCollection": Call(Database.drop_collection, "drop", ("collection",)),
-    "listCollectionNames": Call(Database.list_collection_names, "listCollections"),
-    "listCollectionObjects": Call(Database.list_collections, "listCollections"),
-    "listCollections": Call(Database.list_collections, "listCollections"),
-    "modifyCollection": Call(Database.modify_collection, "modifyCollection", ("collection",)),
+    "dropCollection": Method(Database.drop_collection, "drop", ("collection",)),
+    "listCollectionNames": Method(Database.list_collection_names, "listCollections"),
+    "listCollectionObjects": Method(Database.list_collections, "listCollections"),
+    "listCollections": Method(Database.list_collections, "listCollections"),
+    "modifyCollection": Method(Database.modify_collection, "modifyCollection", ("collection",)),
     "runCommand": _run_command,
     "runCursorCommand": _run_cursor_command,
 }
 
 COLLECTION: Final[Mapping[str, Handler]] = {
-    "aggregate": Call(Collection.aggregate, "aggregate", ("pipeline",)),
+    "aggregate": Method(Collection.aggregate, "aggregate", ("pipeline",)),
     "bulkWrite": _bulk_write,
-    "count": Call(Collection.count, "count", (), ("filter",)),
-    "countDocuments": Call(Collection.count_documents, "countDocuments", ("filter",)),
-    "createChangeStream": Call(Collection.watch, "watch", ("pipeline",)),
-    "createFindCursor": Call(Collection.find, "find", ("filter",), (), _itself),
+    "count": Method(Collection.count, "count", (), ("filter",)),
+    "countDocuments": Method(Collection.count_documents, "countDocuments", ("filter",)),
+    "createChangeStream": Method(Collection.watch, "watch", ("pipeline",)),
+    "createFindCursor": Method(Collection.find, "find", ("filter",), (), _itself),
     "createIndex": _create_index,
-    "createSearchIndex": Call(Collection.create_search_index, None, ("model",)),
-    "createSearchIndexes": Call(Collection.create_search_indexes, None, ("models",)),
-    "deleteMany": Call(Collection.delete_many, "deleteMany", ("filter",), (), results.deleted),
-    "deleteOne": Call(Collection.delete_one, "deleteOne", ("filter",), (), results.deleted),
-    "distinct": Call(Collection.distinct, "distinct", ("fieldName",), ("filter",)),
-    "drop": Call(Collection.drop, "drop"),
-    "dropIndex": Call(Collection.drop_index, "dropIndexes", ("name",)),
-    "dropIndexes": Call(Collection.drop_indexes, "dropIndexes"),
-    "dropSearchIndex": Call(Collection.drop_search_index, None, ("name",)),
-    "estimatedDocumentCount": Call(Collection.estimated_document_count, "estimatedDocumentCount"),
-    "find": Call(Collection.find, "find", ("filter",)),
-    "findOne": Call(Collection.find_one, "find", (), ("filter",)),
-    "findOneAndDelete": Call(Collection.find_one_and_delete, "findOneAndDelete", ("filter",)),
-    "findOneAndReplace": Call(
+    "createSearchIndex": Method(Collection.create_search_index, None, ("model",)),
+    "createSearchIndexes": Method(Collection.create_search_indexes, None, ("models",)),
+    "deleteMany": Method(Collection.delete_many, "deleteMany", ("filter",), (), results.deleted),
+    "deleteOne": Method(Collection.delete_one, "deleteOne", ("filter",), (), results.deleted),
+    "distinct": Method(Collection.distinct, "distinct", ("fieldName",), ("filter",)),
+    "drop": Method(Collection.drop, "drop"),
+    "dropIndex": Method(Collection.drop_index, "dropIndexes", ("name",)),
+    "dropIndexes": Method(Collection.drop_indexes, "dropIndexes"),
+    "dropSearchIndex": Method(Collection.drop_search_index, None, ("name",)),
+    "estimatedDocumentCount": Method(Collection.estimated_document_count, "estimatedDocumentCount"),
+    "find": Method(Collection.find, "find", ("filter",)),
+    "findOne": Method(Collection.find_one, "find", (), ("filter",)),
+    "findOneAndDelete": Method(Collection.find_one_and_delete, "findOneAndDelete", ("filter",)),
+    "findOneAndReplace": Method(
         Collection.find_one_and_replace, "findOneAndReplace", ("filter", "replacement")
     ),
-    "findOneAndUpdate": Call(Collection.find_one_and_update, "findOneAndUpdate", ("filter", "update")),
-    "insertMany": Call(Collection.insert_many, "insertMany", ("documents",), (), results.inserted_many),
-    "insertOne": Call(Collection.insert_one, "insertOne", ("document",), (), results.inserted_one),
-    "listIndexNames": Call(Collection.list_index_names, "listIndexes"),
-    "listIndexes": Call(Collection.list_indexes, "listIndexes"),
+    "findOneAndUpdate": Method(Collection.find_one_and_update, "findOneAndUpdate", ("filter", "update")),
+    "insertMany": Method(Collection.insert_many, "insertMany", ("documents",), (), results.inserted_many),
+    "insertOne": Method(Collection.insert_one, "insertOne", ("document",), (), results.inserted_one),
+    "listIndexNames": Method(Collection.list_index_names, "listIndexes"),
+    "listIndexes": Method(Collection.list_indexes, "listIndexes"),
     "listSearchIndexes": _list_search_indexes,
     "mapReduce": _map_reduce,
     "rename": _rename,
-    "replaceOne": Call(Collection.replace_one, "replaceOne", ("filter", "replacement"), (), results.updated),
-    "updateMany": Call(Collection.update_many, "updateMany", ("filter", "update"), (), results.updated),
-    "updateOne": Call(Collection.update_one, "updateOne", ("filter", "update"), (), results.updated),
-    "updateSearchIndex": Call(Collection.update_search_index, None, ("name", "definition")),
+    "replaceOne": Method(
+        Collection.replace_one, "replaceOne", ("filter", "replacement"), (), results.updated
+    ),
+    "updateMany": Method(Collection.update_many, "updateMany", ("filter", "update"), (), results.updated),
+    "updateOne": Method(Collection.update_one, "updateOne", ("filter", "update"), (), results.updated),
+    "updateSearchIndex": Method(Collection.update_search_index, None, ("name", "definition")),
 }
 
 SESSION: Final[Mapping[str, Handler]] = {

@@ -12,6 +12,7 @@ from driver.errors import (
     ClientBulkWriteError,
     DriverError,
     OperationTimeoutError,
+    PoolError,
     ServerError,
     WriteError,
 )
@@ -114,15 +115,16 @@ def report(error: Exception) -> ErrorReport:
     if isinstance(error, OperationTimeoutError):
         return _report_timeout(error)
     labels = frozenset(error.labels) if isinstance(error, DriverError) else frozenset[str]()
-    return ErrorReport(str(error), is_client_error=True, labels=labels)
+    type_name = type(error).__name__ if isinstance(error, PoolError) else None
+    return ErrorReport(str(error), is_client_error=True, labels=labels, type=type_name)
 
 
 def _report_timeout(error: OperationTimeoutError) -> ErrorReport:
     """Return what its cause says, and that it is a time-out."""
-    untold = ErrorReport(error.message, is_client_error=True)
-    told = untold if error.cause is None else report(error.cause)
+    uncaused = ErrorReport(error.message, is_client_error=True)
+    cause = uncaused if error.cause is None else report(error.cause)
     labels = frozenset(error.labels)
-    return replace(told, message=error.message, is_timeout_error=True, labels=labels)
+    return replace(cause, message=error.message, is_timeout_error=True, labels=labels)
 
 
 def _report_server(error: ServerError) -> ErrorReport:
@@ -161,17 +163,18 @@ def _write_error(error: Mapping[str, Any]) -> dict[str, Any]:
 
 def event_of(event: DriverEvent, at: float) -> Event:
     """Return a driver's event under the format's names; fields without a value are left out."""
-    given = {_name(field.name): _value(getattr(event, field.name)) for field in fields(event)}
-    present = {name: value for name, value in given.items() if value is not None and name not in _INTERNAL}
-    return Event(event.kind, _in_milliseconds(present), at)
+    named: dict[str, Any] = {}
+    for field in fields(event):
+        value = _value(getattr(event, field.name))
+        if value is not None and field.name not in _INTERNAL:
+            head, *tail = field.name.split("_")
+            named[head + "".join(word.capitalize() for word in tail)] = value
+    if "duration" in named:
+        named["durationMS"] = named.pop("duration") * 1000
+    return Event(event.kind, named, at)
 
 
 _INTERNAL: Final = frozenset({"sensitive"})
-
-
-def _name(snake_case: str) -> str:
-    head, *tail = snake_case.split("_")
-    return head + "".join(word.capitalize() for word in tail)
 
 
 def _value(value: Any) -> Any:
@@ -180,9 +183,3 @@ def _value(value: Any) -> Any:
     if isinstance(value, TopologyDescription):
         return {"type": value.type.value, "servers": [_value(server) for server in value.servers.values()]}
     return value
-
-
-def _in_milliseconds(given: dict[str, Any]) -> dict[str, Any]:
-    if "duration" in given:
-        given["durationMS"] = given.pop("duration") * 1000
-    return given

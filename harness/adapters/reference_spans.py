@@ -30,8 +30,7 @@ class _Collector(SpanProcessor):
         self._order = count()
         self._began: dict[int, int] = {}
 
-    def on_start(self, span: ReadableSpan, parent_context: Any = None) -> None:
-        del parent_context
+    def on_start(self, span: ReadableSpan, parent_context: Any = None) -> None:  # noqa: ARG002 - OpenTelemetry's
         self._began[_id(span.context)] = next(self._order)
 
     def on_end(self, span: ReadableSpan) -> None:
@@ -53,9 +52,9 @@ def _id(context: Any) -> int:
 
 def _in_the_words_of_the_format(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return attributes as BSON: numbers have 64 bits, and a session's id is a document, not text."""
-    given: dict[str, Any] = {
+    words: dict[str, Any] = {
         name: Int64(value) if type(value) is int else value for name, value in attributes.items()
     }
-    if "db.mongodb.lsid" in given:
-        given["db.mongodb.lsid"] = json_util.loads(given["db.mongodb.lsid"])
-    return given
+    if "db.mongodb.lsid" in words:
+        words["db.mongodb.lsid"] = json_util.loads(words["db.mongodb.lsid"])
+    return words

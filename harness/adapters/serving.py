@@ -4,10 +4,10 @@
         name = "mine"
         features = frozenset({Feature.COMMAND_EVENTS})
 
-        def create_client(self, spec, tell):
-            return Client(spec.uri, on_event=lambda event: tell("commandStartedEvent", {...}))
+        def create_client(self, spec, publish):
+            return Client(spec.uri, on_event=lambda event: publish("commandStartedEvent", {...}))
 
-        def call(self, handle, kind, operation, arguments): ...
+        def call(self, invocation): ...
 
     serve(Mine())
 
@@ -21,10 +21,10 @@ import os
 import re
 import sys
 import threading
+import time
 import traceback
-from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from bson import json_util
 
@@ -36,7 +36,9 @@ from harness.adapters.base import (
     ErrorReport,
     Feature,
     Handle,
+    Invocation,
     OperationFailed,
+    PoolSpec,
     SessionState,
     TopologyReport,
     UnsupportedOperation,
@@ -44,14 +46,19 @@ from harness.adapters.base import (
 from harness.adapters.lines import PROTOCOL, error_document
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from typing import TextIO
 
-Tell: TypeAlias = Callable[[str, Mapping[str, Any]], None]
-"""Tells of an event by its name in the specifications, and its fields."""
+
+class Publish(Protocol):
+    """Reports an event by its name in the specifications, and its fields, as soon as it happens."""
+
+    def __call__(self, kind: str, fields: Mapping[str, Any], *, at: float | None = None) -> None:
+        """Report an event; one that is reported later gives `at`, by `time.monotonic`."""
+
 
 CREATING: Final = frozenset(
-    {"createChangeStream", "createCollection", "createCommandCursor", "createFindCursor"}
+    {"checkOut", "createChangeStream", "createCollection", "createCommandCursor", "createFindCursor"}
 )
 """The operations whose result is an entity."""
 
@@ -69,50 +76,58 @@ class PythonAdapter:
     features: frozenset[Feature] = frozenset()
     edition: str = ""
 
-    def create_client(self, spec: ClientSpec, tell: Tell) -> Handle:
-        """Return a new client, which tells what it observes by `tell(kind, fields)`, from any thread.
+    def create_client(self, spec: ClientSpec, publish: Publish) -> Handle:
+        """Return a new client, which reports what it observes by `publish(kind, fields)`, from any thread.
 
-        Of what it tells, only the kinds that `spec` asks for reach the runner.
+        Of these, only the kinds that `spec` asks for reach the runner.
         """
-        del spec, tell
         raise UnsupportedOperation("no clients")
+
+    def create_pool(self, spec: PoolSpec, publish: Publish) -> Handle:
+        """Return a new connection pool, which reports all its events by `publish(kind, fields)`.
+
+        `call` runs its operations: `ready`, `clear`, `close`, `checkOut`, which returns a connection, and
+        `checkIn`, whose argument `connection` is one.
+        """
+        raise UnsupportedOperation("no pools")
 
     def create(self, kind: EntityKind, parent: Handle, spec: Mapping[str, Any]) -> Handle:
         """Return a new entity below `parent`; `spec` is its document in the scenario."""
-        del parent, spec
         raise UnsupportedOperation(f"no entity {kind.value}")
 
-    def call(self, handle: Handle, kind: EntityKind, operation: str, arguments: dict[str, Any]) -> Any:
+    def call(self, invocation: Invocation[Handle]) -> Any:
         """Return an operation's result in the form of `expectResult`, or the entity that it creates.
 
         `session` among the arguments is a session's handle. `callback` is a function of no arguments, which
         raises what the driver itself raised inside.
         """
-        del handle, arguments
-        raise UnsupportedOperation(f"no {operation} on a {kind.value}")
+        raise UnsupportedOperation(f"no {invocation.operation} on a {invocation.kind.value}")
 
     def report(self, error: Exception) -> ErrorReport | None:
         """Return what an error of the driver says, or None for one that is this program's own mistake."""
-        del error
         return None
 
     def session_state(self, session: Handle) -> SessionState:
         """Return what the driver says of a session."""
-        del session
         raise UnsupportedOperation("no states of sessions")
 
     def advance_cluster_time(self, session: Handle, cluster_time: Mapping[str, Any]) -> None:
         """Advance a session's cluster time."""
-        del session, cluster_time
         raise UnsupportedOperation("no cluster times")
 
     def topology(self, client: Handle) -> TopologyReport:
         """Return what a client knows of its deployment."""
-        del client
         raise UnsupportedOperation("no view of the topology")
+
+    def retry_tokens(self, client: Handle) -> float | None:
+        """Return the tokens in a client's retry token bucket, None where it has no bucket."""
+        raise UnsupportedOperation("no retry tokens")
 
     def close_client(self, client: Handle) -> None:
         """Close a client; closing twice is no error."""
+
+    def close_pool(self, pool: Handle) -> None:
+        """Close a pool for good, with the connections that are checked out."""
 
 
 def snake(name: str) -> str:
@@ -150,12 +165,20 @@ class _Server:
         self._adapter = adapter
         self._answers = answers
         self._writing = threading.Lock()
+        self._publishing = threading.Lock()
         self._entities: dict[int, Handle] = {}
         self._clients: dict[int, Handle] = {}
+        self._pools: list[Handle] = []
         self._errors: dict[int, Exception] = {}
         self._returns: dict[int, Future[Mapping[str, Any]]] = {}
 
-    def tell(self, document: Mapping[str, Any]) -> None:
+    def publish(self, client: int, kind: str, fields: Mapping[str, Any], at: float | None) -> None:
+        """Send an event with its time, by default that of now; events of several threads stay in order."""
+        with self._publishing:
+            at = time.monotonic() if at is None else at
+            self.send({"event": {"client": client, "kind": kind, "at": at, "fields": fields}})
+
+    def send(self, document: Mapping[str, Any]) -> None:
         line = json_util.dumps(document, json_options=json_util.CANONICAL_JSON_OPTIONS)
         with self._writing:
             self._answers.write(line + "\n")
@@ -172,7 +195,7 @@ class _Server:
         except Exception as error:  # noqa: BLE001 - the driver's, or the end
             answer = {"error": error_document(self._reported(error))}
             self._errors[number] = error
-        self.tell({"id": number, **answer})
+        self.send({"id": number, "clock": time.monotonic(), **answer})
 
     def _reported(self, error: Exception) -> ErrorReport:
         if isinstance(error, CallbackFailed):
@@ -201,28 +224,43 @@ class _Server:
             frozenset(params["observeLogs"]),
             params["observeSpans"],
             params["serverApi"],
+            jitter=params.get("jitter"),
+            jitter_seed=params.get("jitterSeed"),
         )
 
         wanted = {*spec.observe_events, LOG_MESSAGE, SPAN}
 
-        def tell(kind: str, fields: Mapping[str, Any]) -> None:
+        def publish(kind: str, fields: Mapping[str, Any], *, at: float | None = None) -> None:
             if kind in wanted:
-                self.tell({"event": {"client": number, "kind": kind, "fields": fields}})
+                self.publish(number, kind, fields, at)
 
-        self._clients[number] = self._adapter.create_client(spec, tell)
+        self._clients[number] = self._adapter.create_client(spec, publish)
         return self._keep(number, self._clients[number])
 
+    def pool(self, number: int, _on: int, params: Any) -> dict[str, Any]:
+        interval = params["backgroundThreadIntervalMS"]
+        spec = PoolSpec(params["uri"], params["options"], None if interval is None else interval / 1000)
+
+        def publish(kind: str, fields: Mapping[str, Any], *, at: float | None = None) -> None:
+            self.publish(number, kind, fields, at)
+
+        pool = self._adapter.create_pool(spec, publish)
+        self._pools.append(pool)
+        return self._keep(number, pool)
+
     def create(self, number: int, on: int, params: Any) -> dict[str, Any]:
-        kind = EntityKind(params["kind"])
+        kind = _kind(params["kind"])
         return self._keep(number, self._adapter.create(kind, self._entities[on], params["spec"]))
 
     def call(self, number: int, on: int, params: Any) -> dict[str, Any]:
-        given, operation = params["arguments"], params["operation"]
-        if "session" in given:
-            given["session"] = self._entities[given["session"]]
-        if "callback" in given:
-            given["callback"] = lambda: self._call_back(number)
-        result = self._adapter.call(self._entities[on], EntityKind(params["kind"]), operation, given)
+        arguments, operation = params["arguments"], params["operation"]
+        for name in ("session", "connection"):
+            if name in arguments:
+                arguments[name] = self._entities[arguments[name]]
+        if "callback" in arguments:
+            arguments["callback"] = lambda: self._call_back(number)
+        kind = _kind(params["kind"])
+        result = self._adapter.call(Invocation(self._entities[on], kind, operation, arguments))
         return self._keep(number, result) if operation in CREATING else {"result": result}
 
     def _keep(self, number: int, entity: Handle) -> dict[str, Any]:
@@ -232,7 +270,7 @@ class _Server:
     def _call_back(self, call: int) -> None:
         """Let the runner run a callback, and wait here until it has."""
         returned = self._returns[call] = Future()
-        self.tell({"callback": call})
+        self.send({"callback": call})
         outcome = returned.result()
         if "error" in outcome:
             raise self._errors.get(outcome["error"], CallbackFailed("the scenario failed"))
@@ -254,6 +292,9 @@ class _Server:
         report = self._adapter.topology(self._entities[on])
         return {"result": {"type": report.type, "primary": report.primary}}
 
+    def retry_tokens(self, _number: int, on: int, _params: Any) -> dict[str, Any]:
+        return {"result": self._adapter.retry_tokens(self._entities[on])}
+
     def close_client(self, _number: int, on: int, _params: Any) -> dict[str, Any]:
         self._adapter.close_client(self._entities[on])
         return {"result": None}
@@ -261,20 +302,32 @@ class _Server:
     def close(self, _number: int, _on: int, _params: Any) -> dict[str, Any]:
         for client in self._clients.values():
             self._adapter.close_client(client)
-        for kept in (self._clients, self._entities, self._errors, self._returns):
+        for pool in self._pools:
+            self._adapter.close_pool(pool)
+        for kept in (self._clients, self._pools, self._entities, self._errors, self._returns):
             kept.clear()
         return {"result": None}
+
+
+def _kind(name: str) -> EntityKind:
+    """Return a kind of entity. Raises `UnsupportedOperation` for one that has joined the protocol since."""
+    try:
+        return EntityKind(name)
+    except ValueError:
+        raise UnsupportedOperation(f"no entity {name}") from None
 
 
 _METHODS: Final[Mapping[str, Callable[[_Server, int, int, Any], dict[str, Any]]]] = {
     "hello": _Server.hello,
     "client": _Server.client,
+    "pool": _Server.pool,
     "create": _Server.create,
     "call": _Server.call,
     "return": _Server.returned,
     "session": _Server.session,
     "advanceClusterTime": _Server.advance_cluster_time,
     "topology": _Server.topology,
+    "retryTokens": _Server.retry_tokens,
     "closeClient": _Server.close_client,
     "close": _Server.close,
 }

@@ -92,7 +92,7 @@ def _deliver(
     rest: Callable[[], None],
     context: contextvars.Context,
 ) -> None:
-    """Run a call on this thread; what comes of it is told on the loop."""
+    """Run a call on this thread; its result is set on the loop."""
     answer: Callable[[], None]
     try:
         value = context.run(call)

@@ -1,8 +1,8 @@
 """The formats of test files: how a file of each is recognised, and what makes its cases run.
 
 Most scenarios are in the unified test format. The other formats are older; they look at parts of a driver
-(its pool, its view of the deployment, how it reads a connection string), so only a driver in this process
-can be asked: the reference driver.
+(its pool, its view of the deployment, how it reads a connection string). Pools are asked of any adapter
+that can drive one; of the other parts only a driver in this process can be asked: the reference driver.
 
 This module stays light, because whoever looks for files asks it. `harness.formats.reading` makes cases.
 """
@@ -70,7 +70,7 @@ FORMATS: Final = (
         "cmap",
         "what a connection pool does",
         (Marks(("operations", "style")), Marks(("operations", "poolOptions"))),
-        "harness.cmap_format:runs",
+        "harness.formats.cmap:runs",
     ),
     Format(
         "sdam",

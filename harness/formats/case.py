@@ -1,4 +1,4 @@
-"""One case of a format that drives parts of the reference driver, and how it complains."""
+"""One case of a format that drives parts of a driver, and how it complains."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from harness.unified.mismatch import Mismatch
 from harness.unified.model import UNSET
-from harness.unified.outcome import CaseFailedError, Mismatch
+from harness.unified.outcome import CaseFailedError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from harness.adapters.base import Event
+    from harness.adapters.base import DriverAdapter, Event
     from harness.unified.account import Account
     from harness.unified.comparison import Comparison
     from harness.unified.deployment import Deployment
@@ -36,19 +37,20 @@ class Notes:
 
 
 Alone: TypeAlias = Callable[[Notes], None]
-OnServer: TypeAlias = "Callable[[Deployment, str, Notes], Awaitable[None]]"
+OnServer: TypeAlias = "Callable[[Deployment, DriverAdapter, Notes], Awaitable[None]]"
 
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """What runs a case: without any server, on a deployment (in an edition), or both.
+    """What runs a case: the reference driver's parts without any server, a driver on a deployment, or both.
 
-    Both raise CaseFailedError, CaseSkippedError and ScenarioError. `seconds` is how long the case waits by
-    its own account.
+    Both raise CaseFailedError, CaseSkippedError and ScenarioError. With `reference_alone`, the reference
+    driver runs the case without a server only. `seconds` is how long it waits by its own account.
     """
 
     alone: Alone | None = None
     on_server: OnServer | None = None
+    reference_alone: bool = False
     seconds: float = 0.0
 
 

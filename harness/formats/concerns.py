@@ -30,11 +30,7 @@ def _check(case: Marked, _notes: Notes) -> None:
         return
     if not case.value["valid"]:
         raise failure(case["valid"], f"expected an error, got {concern}")
-    _check_concern(case, concern, case[f"{name}Document"])
-
-
-def _check_concern(case: Marked, concern: ReadConcern | WriteConcern, document: Marked) -> None:
-    require(document, concern.to_document())
+    require(case[f"{name}Document"], concern.to_document())
     if (expected := case.get("isServerDefault")) is not None:
         require(expected, concern.is_server_default)
     if isinstance(concern, WriteConcern) and (expected := case.get("isAcknowledged")) is not None:

@@ -63,18 +63,15 @@ async def _run(case: Marked, notes: Notes, world: World) -> None:
     discovery = _Discovery(case.value["uri"], world, notes)
     try:
         for phase in case["phases"].items():
-            with notes.account.step(_operation(phase), world.clock.now):
+            replies = {name: value for name, value in phase.value.items() if name != "outcome"}
+            # A timeline shows a phase as an operation on the topology.
+            operation = Operation("phase", "topology", replies, phase.location)
+            with notes.account.step(operation, world.clock.now):
                 discovery.play(phase)
             discovery.check(phase["outcome"])
     finally:
         notes.account.end(world.clock.now())
         await discovery.topology.aclose()
-
-
-def _operation(phase: Marked) -> Operation:
-    """Return what happens in a phase, as a timeline tells it."""
-    given = {name: value for name, value in phase.value.items() if name != "outcome"}
-    return Operation("phase", "topology", given, phase.location)
 
 
 class _SilentMonitor:
@@ -130,19 +127,16 @@ class _Discovery:
 
     def play(self, phase: Marked) -> None:
         """Let the replies of a phase arrive, and then the errors of its operations."""
+        now = self._world.clock.now()
         for address, hello in phase.value.get("responses", ()):
-            self._see(address, hello)
+            known = self.topology.description.servers.get(address)
+            if hello:
+                self.topology.on_check(parse_hello(address, hello, now=now))
+            elif known is not None:  # an empty reply stands for a network error
+                self.topology.on_check(known.unknown(NetworkError("lost"), now=now))
         failures = phase.get("applicationErrors")
         for failure in failures.items() if failures else ():
             self._fail(failure)
-
-    def _see(self, address: str, hello: Mapping[str, Any]) -> None:
-        known = self.topology.description.servers.get(address)
-        now = self._world.clock.now()
-        if hello:
-            self.topology.on_check(parse_hello(address, hello, now=now))
-        elif known is not None:
-            self.topology.on_check(known.unknown(NetworkError("lost"), now=now))
 
     def _fail(self, failure: Marked) -> None:
         address = failure.value["address"]
@@ -199,8 +193,11 @@ def _error(failure: Mapping[str, Any]) -> DriverError:
 
 
 def _check_known(server: ServerDescription, expected: Marked) -> None:
-    """Compare what is known of a server with what is given of it."""
-    _check_type(server, expected["type"])
+    """Compare the known fields of a server with those that are expected."""
+    # This driver never guesses a primary, and may call a possible one Unknown.
+    of_type = expected["type"]
+    wanted = "Unknown" if of_type.value == "PossiblePrimary" else of_type.value
+    require(of_type, server.type.value, wanted=wanted)
     _check_fields(server, expected, _SERVER_FIELDS)
     for name, field in _WIRE_VERSIONS.items():
         if (version := expected.get(name)) is not None:
@@ -215,12 +212,6 @@ def _check_fields(actual: object, expected: Marked, fields: Mapping[str, str]) -
     for name, field in fields.items():
         if (value := expected.get(name)) is not None:
             require(value, getattr(actual, field))
-
-
-def _check_type(server: ServerDescription, expected: Marked) -> None:
-    """Compare types; this driver never guesses a primary, and may call a possible one Unknown."""
-    wanted = "Unknown" if expected.value == "PossiblePrimary" else expected.value
-    require(expected, server.type.value, wanted=wanted)
 
 
 def _check_event(event: Any, expected: Marked) -> None:

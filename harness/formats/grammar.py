@@ -150,6 +150,7 @@ _CMAP: Final = record(
                         ),
                         ANYTHING,
                     ),
+                    "pushbackd": record({"durationMS": record({"min": NUMBER, "max": NUMBER}, ("min",))}),
                 },
                 ("type",),
             )

@@ -13,7 +13,6 @@ from harness.unified.build import build, case_names, decoded, id_prefix
 from harness.unified.model import Case, TestFile
 
 if TYPE_CHECKING:
-    from harness.formats import Format
     from harness.unified.marks import Marked
 
 AnyCase: TypeAlias = Case | FormatCase
@@ -24,10 +23,8 @@ def cases_of(document: Marked) -> AnyFile:
     """Check a document as its format asks for, and return its cases. Raises `ScenarioError`."""
     of = format_of(document.value)
     check(document, of)
-    return build(document) if of is UNIFIED else _built(document, of)
-
-
-def _built(document: Marked, of: Format) -> FormatFile:
+    if of is UNIFIED:
+        return build(document)
     make_runs = resolve_name(of.runs)
     plain = replace(document, value=decoded(document))
     nodes = plain["tests"].items() if of.in_tests else (plain,)

@@ -1,20 +1,25 @@
-"""Runs cases of the formats that drive parts of the reference driver, and says how they ended."""
+"""Runs cases of the formats that drive parts of a driver, and says how they ended."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from driver.errors import DriverError
+from harness.adapters.base import OperationFailed, UnsupportedOperation
 from harness.formats.case import Notes
 from harness.unified.errors import ScenarioError
 from harness.unified.outcome import CaseFailedError, CaseSkippedError, Outcome, Status
 
 if TYPE_CHECKING:
+    from harness.adapters.base import DriverAdapter
     from harness.formats.case import FormatCase
     from harness.unified.account import Account
     from harness.unified.deployment import Deployment
 
-_ENDS = (CaseFailedError, CaseSkippedError, ScenarioError, DriverError)
+_ENDS = (
+    *(CaseFailedError, CaseSkippedError, ScenarioError),
+    *(DriverError, OperationFailed, UnsupportedOperation),
+)
 
 
 def run_alone(case: FormatCase, account: Account) -> Outcome:
@@ -28,12 +33,14 @@ def run_alone(case: FormatCase, account: Account) -> Outcome:
     return Outcome(Status.PASSED, **_seen(notes))
 
 
-async def run_on_server(case: FormatCase, deployment: Deployment, edition: str, account: Account) -> Outcome:
-    """Run a case on a deployment, with a driver that follows an edition; `account` as above."""
+async def run_on_server(
+    case: FormatCase, deployment: Deployment, adapter: DriverAdapter, account: Account
+) -> Outcome:
+    """Run a case on a deployment with a driver, which is left open; `account` as above."""
     assert case.runs.on_server is not None
     notes = Notes(account)
     try:
-        await case.runs.on_server(deployment, edition, notes)
+        await case.runs.on_server(deployment, adapter, notes)
     except _ENDS as error:
         return _ended(case, error, notes)
     return Outcome(Status.PASSED, **_seen(notes))
@@ -46,7 +53,7 @@ def _seen(notes: Notes) -> dict[str, Any]:
 def _ended(case: FormatCase, error: Exception, notes: Notes) -> Outcome:
     seen = _seen(notes)
     match error:
-        case CaseSkippedError():
+        case CaseSkippedError() | UnsupportedOperation():
             return Outcome(Status.SKIPPED, str(error), location=case.location)
         case CaseFailedError():
             place = error.location or case.location

@@ -15,7 +15,7 @@ from harness.formats.case import Runs, failure, require
 from mongowire.system import SeededRng
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from harness.formats.case import Notes
     from harness.unified.marks import Marked
@@ -60,11 +60,7 @@ def _check_suitable(case: Marked, _notes: Notes) -> None:
         raise failure(case["error"], "expected an error, got none")
     for name, found in (("suitable_servers", every), ("in_latency_window", near)):
         wanted = sorted(server["address"] for server in value[name])
-        require(case[name], _addresses(found), wanted=wanted)
-
-
-def _addresses(servers: Iterable[ServerDescription]) -> list[str]:
-    return sorted(server.address for server in servers)
+        require(case[name], sorted(server.address for server in found), wanted=wanted)
 
 
 def _topology(data: Mapping[str, Any]) -> TopologyDescription:
@@ -74,21 +70,18 @@ def _topology(data: Mapping[str, Any]) -> TopologyDescription:
 
 def _server(data: Mapping[str, Any]) -> ServerDescription:
     last_write = data.get("lastWrite", {}).get("lastWriteDate")
+    if last_write is not None and not isinstance(last_write, datetime):  # some files have milliseconds
+        last_write = datetime.fromtimestamp(int(last_write) / 1000, tz=UTC)
     round_trip = data.get("avg_rtt_ms")
     return ServerDescription(
         data["address"],
         ServerType(data["type"]),
         round_trip_time=None if round_trip is None else round_trip / 1000,
         tags=data.get("tags", {}),
-        last_write_date=None if last_write is None else _instant(last_write),
+        last_write_date=last_write,
         last_update=data.get("lastUpdateTime", 0) / 1000,
         max_wire_version=data.get("maxWireVersion", 21),
     )
-
-
-def _instant(value: datetime | int) -> datetime:
-    """Return a date, which a file gives as such or in milliseconds."""
-    return value if isinstance(value, datetime) else datetime.fromtimestamp(int(value) / 1000, tz=UTC)
 
 
 def _preference(data: Mapping[str, Any]) -> ReadPreference:
@@ -99,14 +92,14 @@ def _preference(data: Mapping[str, Any]) -> ReadPreference:
 
 
 def _check_load(case: Marked, _notes: Notes) -> None:
-    value, dice = case.value, SeededRng(f"in_window/{case.path.stem}")
+    value, rng = case.value, SeededRng(f"in_window/{case.path.stem}")
     topology = _topology(value["topology_description"])
     load = {entry["address"]: entry["operation_count"] for entry in value["mocked_topology_state"]}
     nearest = Selector(writable=False, read_preference=ReadPreference(ReadMode.NEAREST))
     window = suitable(topology, nearest, Window())
     picked = dict.fromkeys(topology.servers, 0)
     for _ in range(value["iterations"]):
-        picked[least_loaded(window, load, dice.random).address] += 1
+        picked[least_loaded(window, load, rng.random).address] += 1
     frequencies = case["outcome"]["expected_frequencies"]
     for address, frequency in frequencies.value.items():
         share = picked.get(address, 0) / value["iterations"]

@@ -34,7 +34,7 @@ def runs(case: Marked) -> Runs:
 def _check(case: Marked, _notes: Notes) -> None:
     value = case.value
     try:
-        parsed, given, warnings = read_options(value["uri"], {})
+        parsed, found, warnings = read_options(value["uri"], {})
         if not value["valid"] or any(name in value for name in _OF_CLIENTS):
             options, warnings = ClientOptions.of_uri(value["uri"])
     except ConfigurationError as refusal:
@@ -45,29 +45,26 @@ def _check(case: Marked, _notes: Notes) -> None:
         raise failure(case["valid"], "expected an error, got none")
     if (expected := case.get("warning")) is not None:
         require(expected, bool(warnings), wanted=bool(expected.value), of=f"warnings {warnings}")
-    _check_string(case, parsed, given)
+    _check_string(case, parsed, found)
     if any(name in value for name in _OF_CLIENTS):
         _check_client(case, options)
 
 
-def _check_string(case: Marked, parsed: ParsedURI, given: Mapping[str, Any]) -> None:
-    if (hosts := _given(case, "hosts")) is not None:
+def _check_string(case: Marked, parsed: ParsedURI, found: Mapping[str, Any]) -> None:
+    if (hosts := _asserted(case, "hosts")) is not None:
         require(hosts, list(parsed.hosts), wanted=[_address(host) for host in hosts.value])
-    if (auth := _given(case, "auth")) is not None:
+    if (auth := _asserted(case, "auth")) is not None:
         namespace = ".".join(filter(None, (parsed.database, parsed.collection))) or None
         require(auth["username"], parsed.username)
         require(auth["password"], parsed.password)
         require(auth["db"], namespace)
-    if (options := _given(case, "options")) is not None:
-        for name in options.value:
-            _check_option(options[name], name, given)
-
-
-def _check_option(expected: Marked, name: str, given: Mapping[str, Any]) -> None:
-    if name.lower() not in CANONICAL:
-        raise ScenarioError(f"the option {name} is unknown to the driver", location=expected.location)
-    canonical = CANONICAL[name.lower()]
-    require(expected, given.get(canonical), wanted=OPTIONS[canonical][0](expected.value))
+    if (options := _asserted(case, "options")) is not None:
+        for name, value in options.value.items():
+            if name.lower() not in CANONICAL:
+                place = options[name].location
+                raise ScenarioError(f"the option {name} is unknown to the driver", location=place)
+            canonical = CANONICAL[name.lower()]
+            require(options[name], found.get(canonical), wanted=OPTIONS[canonical][0](value))
 
 
 def _check_client(case: Marked, options: ClientOptions) -> None:
@@ -89,7 +86,7 @@ def _check_credential(expected: Marked, found: Any) -> None:
     require(properties, dict(found.properties), wanted=properties.value or {})
 
 
-def _given(case: Marked, name: str) -> Marked | None:
+def _asserted(case: Marked, name: str) -> Marked | None:
     """Return a part of a case that asserts something: here, null does not."""
     part = case.get(name)
     return None if part is None or part.value is None else part

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Step:
+class PerformedOperation:
     """One operation, from its start to its end.
 
     Instants are in seconds of the deployment's clock, `ended` is None while it runs; `…_seq` order it among
@@ -41,7 +41,7 @@ class Account:
     With `compares`, expected and actual events are compared also where nothing is wrong.
     """
 
-    steps: list[Step] = field(default_factory=list)
+    steps: list[PerformedOperation] = field(default_factory=list)
     clients: dict[str, Callable[[], Sequence[Event]]] = field(default_factory=dict)
     began: float | None = None
     ended: float | None = None
@@ -49,9 +49,9 @@ class Account:
     _heard: Mapping[str, Sequence[Event]] | None = None
 
     @contextmanager
-    def step(self, operation: Operation, now: Callable[[], float]) -> Iterator[Step]:
+    def step(self, operation: Operation, now: Callable[[], float]) -> Iterator[PerformedOperation]:
         """Keep an operation that runs while the block does."""
-        step = Step(operation, now())
+        step = PerformedOperation(operation, now())
         self.steps.append(step)
         try:
             yield step

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from bson import json_util
@@ -26,10 +27,10 @@ from harness.unified.model import (
     TestFile,
 )
 from harness.unified.schema import check_part
+from harness.unified.server_side.build import server_side
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
     from typing import TypeVar
 
     from harness.unified.marks import Marked
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
 
 _EXTENDED_JSON: Final[json_util.JSONOptions] = json_util.JSONOptions(tz_aware=False, tzinfo=None)
 _WITHIN_SPECIFICATION: Final = frozenset({"tests", "unified"})
-_ROOTS: Final = frozenset({"source", "spec_tests"})
+ROOTS: Final = frozenset({"source", "spec_tests"})
+"""The names of folders that hold one folder for each specification."""
 
 
 def build(document: Marked) -> TestFile:
@@ -66,9 +68,16 @@ def build(document: Marked) -> TestFile:
 def id_prefix(path: Path) -> str:
     """Return the folder of the specification and the stem of the file."""
     folders = path.resolve().parent.parts
-    roots = [index for index, name in enumerate(folders) if name in _ROOTS]
+    roots = [index for index, name in enumerate(folders) if name in ROOTS]
     below = folders[roots[-1] + 1 :] if roots else folders[-1:]
     return "/".join([*(name for name in below if name not in _WITHIN_SPECIFICATION), path.stem])
+
+
+def suite_of(path: Path) -> Path:
+    """Return the folder of a suite: ids of a file's cases begin below it."""
+    folder = path.resolve().parent
+    roots = [index for index, name in enumerate(folder.parts) if name in ROOTS]
+    return Path(*folder.parts[: roots[-1] + 1]) if roots else folder.parent
 
 
 def case_names(descriptions: Sequence[str]) -> list[str]:
@@ -80,6 +89,7 @@ def case_names(descriptions: Sequence[str]) -> list[str]:
 
 
 def _case(case: Marked, index: int, name: str, shared: Mapping[str, Any]) -> Case:
+    own = case.get("pushbackd")
     return Case(
         id=name,
         description=case.value["description"],
@@ -92,6 +102,7 @@ def _case(case: Marked, index: int, name: str, shared: Mapping[str, Any]) -> Cas
         expected_logs=_each(case.get("expectLogMessages"), _expected_logs),
         expected_spans=_each(case.get("expectTracingMessages"), _expected_spans),
         outcome=_each(case.get("outcome"), _collection_data),
+        server_side=None if own is None else server_side(own, decoded),
         **shared,
     )
 
@@ -135,25 +146,21 @@ def _collection_data(item: Marked) -> CollectionData:
 
 def operation(item: Marked) -> Operation:
     """Return one operation. Raises `ScenarioError` when a part inside its arguments is malformed."""
-    value = item.value
+    value, arguments = item.value, item.get("arguments")
     expected, error = item.get("expectResult"), item.get("expectError")
+    # Arguments that are parts of a scenario themselves become parts of the model.
+    parts = {**_PARTS, **_PARTS_OF.get(value["name"], {})}
+    made = {name: parts.get(name, decoded)(arguments[name]) for name in arguments.value} if arguments else {}
     return Operation(
         name=value["name"],
         object=value["object"],
-        arguments=_arguments(item.get("arguments")),
+        arguments=made,
         location=item.location,
         ignore_result_and_error=bool(value.get("ignoreResultAndError")),
         expect_error=_expected_error(error) if error else None,
         expect_result=decoded(expected) if expected else UNSET,
         save_result_as_entity=value.get("saveResultAsEntity"),
     )
-
-
-def _arguments(item: Marked | None) -> Mapping[str, Any]:
-    """Return an operation's arguments; those that are scenario themselves become parts of the model."""
-    if item is None:
-        return {}
-    return {name: _PARTS.get(name, decoded)(item[name]) for name in item.value}
 
 
 def _checked(name: str, make: Callable[[Marked], T]) -> Callable[[Marked], T]:
@@ -184,7 +191,7 @@ def _listed(
 def _entity_operation(item: Marked) -> Operation:
     """Return an operation of a loop or a thread, which run on entities only."""
     made = operation(item)
-    if made.object == "testRunner":
+    if made.object == EntityKind.TEST_RUNNER.value:
         raise ScenarioError(
             f"{made.name} cannot stand here: loops and threads run operations on entities",
             location=item["object"].location,
@@ -274,6 +281,14 @@ _PARTS: Final[Mapping[str, Callable[[Marked], Any]]] = {
 }
 """Arguments of `withTransaction`, `loop`, `runOnThread`, `createEntities`, `waitForEvent`."""
 
+_PARTS_OF: Final[Mapping[str, Mapping[str, Callable[[Marked], Any]]]] = {
+    "repeat": {"operations": _listed("operation", operation, at_least=1)},
+}
+"""Arguments of single operations that differ from those of all others under their name.
+
+`repeat` is our own: it repeats the runner's operations, too, such as setting a fail point anew.
+"""
+
 
 def decoded(item: Marked) -> Any:
     """Return a value with its Extended JSON decoded; documents and lists are new ones.
@@ -289,13 +304,11 @@ def decoded(item: Marked) -> Any:
 def _decode(value: Any) -> Any:
     if isinstance(value, dict):
         members = {name: _decode(member) for name, member in value.items()}
-        return json_util.object_hook(members, _EXTENDED_JSON) if _may_be_extended(members) else members
+        # A document of Extended JSON begins with a dollar. So do special operators, with two, and the query
+        # operators, of which $regex is also the name of a legacy form.
+        first = next(iter(members), "")
+        extended = first.startswith("$") and not first.startswith("$$") and first != "$regex"
+        return json_util.object_hook(members, _EXTENDED_JSON) if extended else members
     if isinstance(value, list):
         return [_decode(element) for element in value]
     return value
-
-
-def _may_be_extended(document: Mapping[str, Any]) -> bool:
-    """Query operators also begin with a dollar, two of them (`$regex`, `$type`) with a type's name."""
-    first = next(iter(document), "")
-    return first.startswith("$") and not first.startswith("$$") and first != "$regex"

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from harness.adapters.base import Event
     from harness.unified.matcher import Entities
+    from harness.unified.mismatch import Mismatch
     from harness.unified.model import ExpectedEvent, ExpectedEvents, ExpectedLogs
-    from harness.unified.outcome import Mismatch
 
     Expected: TypeAlias = ExpectedEvent | ExpectedLog
     Differ: TypeAlias = Callable[[Expected, Event], Mismatch | None]
@@ -150,7 +150,8 @@ def _pair(want: Expected, got: Event, differ: Differ) -> Pair | None:
     mismatch = differ(want, got)
     if mismatch is None:
         return Pair("same", want, got)
-    if _name_of_expected(want) not in (None, _name_of(got)) or not mismatch.path:
+    name = got.fields.get("commandName") or got.fields.get("data", {}).get("message")
+    if _name_of_expected(want) not in (None, name) or not mismatch.path:
         return None
     return Pair("differs", want, got, str(mismatch))
 
@@ -160,8 +161,3 @@ def _name_of_expected(want: Expected) -> object:
     if isinstance(want, ExpectedLog):
         return want.data.get("message")
     return want.body.get("commandName") or next(iter(want.body.get("command", ())), None)
-
-
-def _name_of(got: Event) -> object:
-    fields = got.fields
-    return fields.get("commandName") or fields.get("data", {}).get("message")

@@ -13,7 +13,7 @@ from harness.unified.deployment import Topology
 from harness.unified.entities import ClientEntity, SessionEntity, ThreadEntity
 from harness.unified.errors import EntityError, ScenarioError
 from harness.unified.model import nested
-from harness.unified.observation import ALWAYS, READY, told
+from harness.unified.observation import ALWAYS, READY, reported
 from harness.unified.outcome import CaseFailedError, CaseSkippedError
 from harness.unified.placeholders import replaced
 from harness.unified.requirements import FAIL_POINT_SETTERS
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from harness.unified.model import EntitySpec
     from harness.unified.operations.spec import Context
 
+SEEDED: Final = "seeded"
 _HEARTBEAT_MS: Final = 500
 """The shortest heartbeat frequency that drivers accept: fail points make servers unknown for that long."""
 
@@ -48,11 +49,12 @@ async def _client(context: Context, spec: EntitySpec) -> None:
         ClientSpec(
             uri=uri,
             options=options,
-            observe_events=observed.union(ALWAYS, told(context.adapter.features), *stored.values()),
+            observe_events=observed.union(ALWAYS, reported(context.adapter.features), *stored.values()),
             observe_logs=frozenset(logs),
             observe_spans=body.get("observeTracingMessages"),
             server_api=body.get("serverApi"),
             auto_encryption=_with_credentials(body.get("autoEncryptOpts")),
+            **_jitter(context, spec),
         )
     )
     client = ClientEntity(
@@ -69,11 +71,23 @@ async def _client(context: Context, spec: EntitySpec) -> None:
         events = EventList(kinds, client.read, context.deployment.clock)
         context.entities.add(EntityKind.EVENT_LIST, name, events, client=spec.id)
     if "awaitMinPoolSizeMS" in body:
-        await _await_min_pool_size(context, client, spec, servers=_pools(context.deployment, uri, options))
+        direct = _option(options, "directConnection") is True
+        hosts_only = context.deployment.topology.has_mongos or direct  # others discover the replica set
+        servers = host_count(uri) if hosts_only else len(context.deployment.addresses)
+        await _await_min_pool_size(context, client, spec, servers=servers)
+
+
+def _jitter(context: Context, spec: EntitySpec) -> dict[str, Any]:
+    """Return how the client's jitter is set. A seed comes from the run's random numbers, and is its own."""
+    wanted = spec.body.get("pushbackd", {}).get("jitter")
+    if wanted == SEEDED:
+        random = context.deployment.rng.spawn(f"jitter of {spec.id}")
+        return {"jitter_seed": int.from_bytes(random.randbytes(4))}
+    return {} if wanted is None else {"jitter": wanted}
 
 
 def _stored_kinds(body: Mapping[str, Any]) -> dict[str, frozenset[str]]:
-    """Return which events are stored under which name. Raises `EntityError` for one that is given twice."""
+    """Return the events to store, by name. Raises `EntityError` for a name that stands there twice."""
     kinds: dict[str, frozenset[str]] = {}
     for stored in body.get("storeEventsAsEntities", ()):
         if stored["id"] in kinds:
@@ -91,39 +105,30 @@ def _with_credentials(options: Mapping[str, Any] | None) -> Mapping[str, Any] | 
     return {**options, "kmsProviders": replaced(options["kmsProviders"], "kmsProviders")}
 
 
-def _client_uri(context: Context, multiple: bool | None, given: Mapping[str, Any]) -> str:  # noqa: FBT001  # useMultipleMongoses: true, false or not given
-    options = dict(given)
-    if _sets_fail_points(context) and _option(options, "heartbeatFrequencyMS") is None:
-        options["heartbeatFrequencyMS"] = _HEARTBEAT_MS
+def _client_uri(context: Context, multiple: bool | None, options: Mapping[str, Any]) -> str:  # noqa: FBT001  # useMultipleMongoses: true, false or absent
+    sets_fail_points = any(
+        operation.name in FAIL_POINT_SETTERS for operation in nested(context.case.operations)
+    )
+    if sets_fail_points and _option(options, "heartbeatFrequencyMS") is None:
+        options = {**options, "heartbeatFrequencyMS": _HEARTBEAT_MS}
     return with_options(_deployment_uri(context.deployment, multiple), options)
 
 
 def _option(options: Mapping[str, Any], name: str) -> Any:
     """Return the value of a URI option, whose name counts in any case."""
-    return next((value for given, value in options.items() if given.lower() == name.lower()), None)
+    return next((value for other, value in options.items() if other.lower() == name.lower()), None)
 
 
-def _sets_fail_points(context: Context) -> bool:
-    names = (operation.name for operation in nested(context.case.operations))
-    return any(name in FAIL_POINT_SETTERS for name in names)
-
-
-def _deployment_uri(deployment: Deployment, multiple: bool | None) -> str:  # noqa: FBT001  # useMultipleMongoses: true, false or not given
+def _deployment_uri(deployment: Deployment, multiple: bool | None) -> str:  # noqa: FBT001  # useMultipleMongoses: true, false or absent
     topology = deployment.topology
     if not topology.has_mongos:
         return deployment.uri
     if multiple is None:
+        # Absent, it leaves the number to the runner. With one mongos, a fail point is hit where it was set.
         multiple = topology is Topology.LOAD_BALANCED
     if multiple and topology is not Topology.LOAD_BALANCED and host_count(deployment.uri_multi) == 1:
         raise CaseSkippedError("useMultipleMongoses needs a deployment with two mongos")
     return deployment.uri_multi if multiple else deployment.uri
-
-
-def _pools(deployment: Deployment, uri: str, options: Mapping[str, Any]) -> int:
-    """Return how many servers a client will have a pool for."""
-    if deployment.topology.has_mongos or _option(options, "directConnection") is True:
-        return host_count(uri)
-    return len(deployment.addresses)
 
 
 async def _await_min_pool_size(
@@ -164,22 +169,18 @@ def _below_database(kind: EntityKind) -> Callable[[Context, EntitySpec], Awaitab
 
 async def _session(context: Context, spec: EntitySpec) -> None:
     client = context.entities.client(_name_in(spec, "client"))
-    check_session_options(spec.body.get("sessionOptions", {}))
-    body = {**spec.body, "sessionOptions": _resolved(context, spec.body.get("sessionOptions", {}))}
+    options = dict(spec.body.get("sessionOptions", {}))
+    check_session_options(options)
+    if isinstance(options.get("snapshotTime"), str):  # the name of a saved result
+        options["snapshotTime"] = context.entities.document(options["snapshotTime"])
+    body = {**spec.body, "sessionOptions": options}
     handle = await context.adapter.create(EntityKind.SESSION, client.handle, body)
     state = await context.adapter.session_state(handle)
     if context.cluster_time is not None:
+        # Or a transaction on a mongos could begin at a time when the collections were not there yet.
         await context.adapter.advance_cluster_time(handle, context.cluster_time)
     entity = SessionEntity(handle, state.lsid)
     context.entities.add(EntityKind.SESSION, spec.id, entity, client=spec.body["client"])
-
-
-def _resolved(context: Context, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return session options in which `snapshotTime` is the saved result that it names."""
-    name = options.get("snapshotTime")
-    if isinstance(name, str):
-        return {**options, "snapshotTime": context.entities.document(name)}
-    return dict(options)
 
 
 async def _thread(context: Context, spec: EntitySpec) -> None:

@@ -83,12 +83,17 @@ class Deployment(Protocol):
 
     @property
     def rng(self) -> Rng:
-        """The dice of the run."""
+        """The random numbers of the run."""
         ...
 
     @property
     def journal(self) -> Any:
         """The server's journal, or None when the servers are not ours."""
+        ...
+
+    @property
+    def wire_record(self) -> Any:
+        """The servers' record of what clients did (`WireRecord`), or None when the servers are not ours."""
         ...
 
     async def admin(

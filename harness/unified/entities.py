@@ -81,7 +81,7 @@ class ThreadEntity:
 
     last: asyncio.Task[None] | None = None
     ended: bool = False
-    """Whether it was told that no more operations are coming."""
+    """Whether `waitForThread` has said that no more operations are coming."""
 
     def run(self, work: Callable[[], Awaitable[None]]) -> None:
         """Start `work` after what was started before; it does not start if that failed."""

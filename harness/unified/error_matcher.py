@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from harness.adapters.base import ErrorReport
 from harness.unified.matcher import match, missing
+from harness.unified.mismatch import Mismatch
 from harness.unified.model import UNSET
-from harness.unified.outcome import Mismatch
 from mongowire.codes import code_name
 
 if TYPE_CHECKING:
@@ -29,12 +29,27 @@ def match_error(
     the names of all of them; that of a client's bulk write has its own only.
     """
     errors = (actual, *_aggregated(actual)) if aggregates else (actual,)
+    # What is asserted of the error itself first, what is inside it last: the more telling one is reported.
     found = (
         next(filter(None, (test(expected, actual) for test in _TESTS)), None)
         or _message(expected, errors)
         or _code_name(expected, errors)
     )
-    return found or _match_documents(expected, actual, entities)
+    if found is not None:
+        return found
+    if expected.response is not None:
+        found = match(expected.response, actual.response or missing, entities=entities)
+        if found is not None:
+            return found.below("errorResponse")
+    if expected.result is not UNSET:
+        # A driver that has no partial result reports None, which $$unsetOrMatches has to accept.
+        result = missing if actual.result is None else actual.result
+        found = match(expected.result, result, entities=entities)
+        if found is not None:
+            return found.below("expectResult")
+    return _match_write_errors(expected, actual, entities) or _match_concern_errors(
+        expected, actual, entities
+    )
 
 
 def _aggregated(error: ErrorReport) -> list[ErrorReport]:
@@ -113,21 +128,6 @@ _TESTS: Final[Sequence[Callable[[ExpectedError, ErrorReport], Mismatch | None]]]
     _code,
     _labels,
 )
-
-
-def _match_documents(expected: ExpectedError, actual: ErrorReport, entities: Entities) -> Mismatch | None:
-    if expected.response is not None:
-        found = match(expected.response, actual.response or missing, entities=entities)
-        if found is not None:
-            return found.below("errorResponse")
-    if expected.result is not UNSET:
-        result = missing if actual.result is None else actual.result
-        found = match(expected.result, result, entities=entities)
-        if found is not None:
-            return found.below("expectResult")
-    return _match_write_errors(expected, actual, entities) or _match_concern_errors(
-        expected, actual, entities
-    )
 
 
 def _match_write_errors(expected: ExpectedError, actual: ErrorReport, entities: Entities) -> Mismatch | None:

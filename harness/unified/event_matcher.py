@@ -11,8 +11,8 @@ from bson import ObjectId
 
 from harness.unified.errors import ScenarioError
 from harness.unified.matcher import match, missing
+from harness.unified.mismatch import Mismatch
 from harness.unified.observation import KINDS
-from harness.unified.outcome import Mismatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,24 +29,19 @@ def match_events(
     actual = [event for event in events if event.kind in KINDS[expected.event_type]]
     for index, want in enumerate(expected.events):
         if index == len(actual):
-            return _too_few(index, want, actual), want.location
+            why = f"expected {want.kind}, but only {len(actual)} events were observed"
+            return Mismatch(f"events[{index}]", want.body, missing, why), want.location
         found = match_event(want, actual[index], entities=entities)
         if found is not None:
             return found.below(f"events[{index}]"), want.location
-    if len(actual) > len(expected.events) and not expected.ignore_extra:
-        return _too_many(len(expected.events), actual), expected.location
+    # expectedEventsForClient, ignoreExtraEvents: what comes after the last expected event is ignored. Events
+    # between two that are expected never are.
+    count = len(expected.events)
+    if len(actual) > count and not expected.ignore_extra:
+        extra = actual[count]
+        why = f"expected {count} events, got {len(actual)}; the first extra one is {describe(extra)}"
+        return Mismatch(f"events[{count}]", missing, dict(extra.fields), why), expected.location
     return None
-
-
-def _too_few(index: int, want: ExpectedEvent, actual: Sequence[Event]) -> Mismatch:
-    why = f"expected {want.kind}, but only {len(actual)} events were observed"
-    return Mismatch(f"events[{index}]", want.body, missing, why)
-
-
-def _too_many(expected: int, actual: Sequence[Event]) -> Mismatch:
-    extra = actual[expected]
-    why = f"expected {expected} events, got {len(actual)}; the first extra one is {describe(extra)}"
-    return Mismatch(f"events[{expected}]", missing, dict(extra.fields), why)
 
 
 def describe(event: Event) -> str:
@@ -79,8 +74,7 @@ def _field(name: str, value: Any, fields: Mapping[str, Any], entities: Entities)
     return found and found.below(name)
 
 
-def _has_service_id(name: str, value: Any, fields: Mapping[str, Any], entities: Entities) -> Mismatch | None:
-    del entities
+def _has_service_id(name: str, value: Any, fields: Mapping[str, Any], _entities: Entities) -> Mismatch | None:
     actual = fields.get("serviceId")
     there = isinstance(actual, ObjectId) and any(actual.binary)
     return (
@@ -91,9 +85,8 @@ def _has_service_id(name: str, value: Any, fields: Mapping[str, Any], entities: 
 
 
 def _has_connection_id(
-    name: str, value: Any, fields: Mapping[str, Any], entities: Entities
+    name: str, value: Any, fields: Mapping[str, Any], _entities: Entities
 ) -> Mismatch | None:
-    del entities
     actual = fields.get("serverConnectionId")
     there = isinstance(actual, int) and actual > 0
     why = f"expected {value}, serverConnectionId is {actual!r}"

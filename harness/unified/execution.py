@@ -5,9 +5,9 @@ Unified Test Format: Executing an Operation.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from harness.adapters.base import Feature, OperationFailed
+from harness.adapters.base import EntityKind, Feature, Invocation, OperationFailed
 from harness.unified.arguments import check_names, check_options
 from harness.unified.error_matcher import match_error
 from harness.unified.errors import EntityError, ScenarioError
@@ -15,19 +15,15 @@ from harness.unified.matcher import match, match_each
 from harness.unified.model import UNSET
 from harness.unified.operations import Result, look_up
 from harness.unified.operations.cursor import CURSORS
-from harness.unified.operations.spec import TIMEOUT_ARGUMENTS
+from harness.unified.operations.spec import TIMEOUT_ARGUMENTS, handle_of
 from harness.unified.outcome import CaseFailedError, CaseSkippedError
 from harness.unified.placeholders import refuse_placeholders
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from harness.adapters.base import ErrorReport
     from harness.unified.entities import Entity
     from harness.unified.model import Operation
     from harness.unified.operations import Context, OperationSpec
-
-TEST_RUNNER: Final = "testRunner"
 
 
 async def execute(context: Context, operation: Operation, *, propagate: bool = False) -> None:
@@ -47,14 +43,15 @@ async def execute(context: Context, operation: Operation, *, propagate: bool = F
 
 
 async def _execute(context: Context, operation: Operation, *, propagate: bool) -> None:
-    entity = None if operation.object == TEST_RUNNER else context.entities.find(operation.object)
-    spec = look_up(entity.kind if entity else None, operation.name)
+    on_runner = operation.object == EntityKind.TEST_RUNNER.value
+    entity = None if on_runner else context.entities.find(operation.object)
+    spec = look_up(entity.kind if entity else EntityKind.TEST_RUNNER, operation.name)
     check_names(operation.name, operation.arguments, spec.arguments)
     _require_features(context, operation, spec)
-    given = _resolved(context, operation) if entity else operation.arguments
+    call = _invocation(context, operation, entity)
     try:
         with context.account.step(operation, context.deployment.clock.now) as step:
-            step.result = result = await spec.run(context, entity, operation.name, given)
+            step.result = result = await spec.run(context, call)
     except OperationFailed as failed:
         _judge_error(context, operation, failed.report)
         if propagate:
@@ -73,14 +70,19 @@ def _require_features(context: Context, operation: Operation, spec: OperationSpe
             raise CaseSkippedError(f"{operation.name} needs a driver with {feature.name}: {feature.value}")
 
 
-def _resolved(context: Context, operation: Operation) -> Mapping[str, Any]:
-    """Return arguments that the driver may keep and change, with the session for its name."""
+def _invocation(context: Context, operation: Operation, entity: Entity | None) -> Invocation[Any]:
+    """Return the call for the driver, which may keep and change the arguments; a session is its handle.
+
+    The runner's own operations take their arguments as they are: they look up the names themselves.
+    """
+    if entity is None:
+        return Invocation(None, EntityKind.TEST_RUNNER, operation.name, operation.arguments)
     check_options(operation.arguments)
     refuse_placeholders(operation.arguments)
-    given: dict[str, Any] = _fresh(dict(operation.arguments))
-    if "session" in given:
-        given["session"] = context.entities.session(given["session"]).handle
-    return given
+    arguments: dict[str, Any] = _fresh(dict(operation.arguments))
+    if "session" in arguments:
+        arguments["session"] = context.entities.session(arguments["session"]).handle
+    return Invocation(handle_of(entity), entity.kind, operation.name, arguments)
 
 
 def _fresh(value: Any) -> Any:

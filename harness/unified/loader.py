@@ -146,7 +146,8 @@ def read_yaml(text: str, path: Path) -> tuple[Marked, Sequence[Anchor]]:
     Try the C scanner, then the pure one (it has other bugs), then without colons in names of anchors.
     """
     failure: yaml.YAMLError | None = None
-    for attempt, scanner in _attempts(text):
+    without_colons = _COLON_ANCHOR.sub(lambda found: found[0].replace(":", "-"), text)
+    for attempt, scanner in ((text, _FAST), (text, _PURE), (without_colons, _PURE)):
         try:
             return _compose(attempt, path, scanner)
         except yaml.YAMLError as error:
@@ -155,18 +156,11 @@ def read_yaml(text: str, path: Path) -> tuple[Marked, Sequence[Anchor]]:
     raise _syntax_error(failure, path, text) from failure
 
 
-def _attempts(text: str) -> Iterator[tuple[str, Any]]:
-    yield text, _FAST
-    yield text, _PURE
-    yield _COLON_ANCHOR.sub(_plain_anchor, text), _PURE
-
-
-def _plain_anchor(found: re.Match[str]) -> str:
-    return found[0].replace(":", "-")
-
-
 def _syntax_error(error: yaml.YAMLError, path: Path, text: str) -> ScenarioError:
-    mark = _mark_of(error)
+    mark: Any = getattr(error, "problem_mark", None)
+    opened = getattr(error, "context_mark", None)
+    if opened and "end of stream" in str(getattr(error, "problem", "")):
+        mark = opened  # what is never closed is best seen where it was opened
     location = Location(path, mark.line + 1, mark.column + 1) if mark else Location(path)
     problem = getattr(error, "problem", None) or str(getattr(error, "reason", error))
     line = next(iter(text.splitlines()[mark.line :]), "") if mark else ""
@@ -174,13 +168,6 @@ def _syntax_error(error: yaml.YAMLError, path: Path, text: str) -> ScenarioError
         "YAML indents with spaces" if "\t" in line else "check the indentation and the quotes near this line"
     )
     return ScenarioError(f"is not YAML: {problem}", location=location, fix=fix)
-
-
-def _mark_of(error: yaml.YAMLError) -> Any:
-    """Return where it went wrong: of what the file does not close, where it was opened."""
-    mark = getattr(error, "problem_mark", None)
-    opened = getattr(error, "context_mark", None)
-    return opened if opened and "end of stream" in str(getattr(error, "problem", "")) else mark
 
 
 def _compose(text: str, path: Path, scanner: Any) -> tuple[Marked, Sequence[Anchor]]:
@@ -216,32 +203,28 @@ class _Composer:
                 return _Node(None, Mark(1, 1))
             root = self._node(event, events)
             break
-        self._expect_end(events)
-        return root
-
-    def _expect_end(self, events: Iterable[yaml.Event]) -> None:
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent):
                 raise self._error(event, "holds a second document", "put each scenario in a file of its own")
+        return root
 
     def _node(self, event: yaml.Event, events: Iterator[yaml.Event]) -> _Node:
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event)
         name: str | None = getattr(event, "anchor", None)
         if name is not None:
-            self._define(name, event)
-        self._check_tag(event)
+            self.anchors[name] = None  # until its end: an alias within it would contain itself
+            self.newest[name] = Anchor(name, Location(self.path, *_position(event)))
+            self.defined.append(self.newest[name])
+        tag = getattr(event, "tag", None)
+        if tag is not None and tag != "!" and tag not in _TAGS:
+            raise self._error(event, f"tag {tag} is not supported", "write the value as Extended JSON")
         node = self._anchorable(event, events)
         if node.mark.size > VALUES_MAX:
             raise self._error(event, f"holds more than {VALUES_MAX} values once aliases are expanded", "")
         if name is not None:
             self.anchors[name] = node
         return node
-
-    def _define(self, name: str, event: yaml.Event) -> None:
-        self.anchors[name] = None
-        self.newest[name] = Anchor(name, Location(self.path, *_position(event)))
-        self.defined.append(self.newest[name])
 
     def _anchorable(self, event: yaml.Event, events: Iterator[yaml.Event]) -> _Node:
         if isinstance(event, yaml.ScalarEvent):
@@ -327,11 +310,6 @@ class _Composer:
             return str(key.value)
         raise self._error(event, f"key {key.value!r} is not a string", "put it in quotes")
 
-    def _check_tag(self, event: yaml.Event) -> None:
-        tag = getattr(event, "tag", None)
-        if tag is not None and tag != "!" and tag not in _TAGS:
-            raise self._error(event, f"tag {tag} is not supported", "write the value as Extended JSON")
-
     def _error(self, event: yaml.Event, message: str, fix: str) -> ScenarioError:
         return ScenarioError(message, location=Location(self.path, *_position(event)), fix=fix)
 
@@ -348,11 +326,11 @@ def _mark(event: yaml.Event, inside: Any, members: Iterable[Mark]) -> Mark:
 def _scalar(event: yaml.ScalarEvent) -> _Node:
     plain = event.implicit[0] and event.tag is None
     tagged = event.tag is not None and event.tag.rpartition(":")[2] in ("int", "float", "bool", "null")
-    value = _resolve(event.value) if plain or tagged else event.value
+    value = _resolved(event.value) if plain or tagged else event.value
     return _Node(value, Mark(*_position(event)), merge=plain and event.value == "<<")
 
 
-def _resolve(text: str) -> Any:
+def _resolved(text: str) -> Any:
     """Return the value of a plain scalar in YAML 1.2's core schema."""
     if text in _WORDS:
         return _WORDS[text]

@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.unified.matcher import match, missing
-from harness.unified.outcome import Mismatch
+from harness.unified.mismatch import Mismatch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ def match_logs(
     expected: ExpectedLogs, logged: Sequence[Event], *, entities: Entities
 ) -> tuple[Mismatch, Location] | None:
     """Return the first divergence of a client's messages, with the line of the message that was expected."""
-    actual = [message for message in logged if not _is_ignored(expected, message, entities)]
+    actual = _judged(expected, logged, entities)
     for index, want in enumerate(expected.messages):
         if index == len(actual):
             why = f"expected {want.data.get('message')!r}, but only {len(actual)} messages were logged"
@@ -33,9 +33,30 @@ def match_logs(
         found = match_log(want, actual[index], entities=entities)
         if found is not None:
             return found.below(f"messages[{index}]"), want.location
-    if len(actual) > len(expected.messages) and not expected.ignore_extra:
-        return _too_many(len(expected.messages), actual), expected.location
+    count = len(expected.messages)
+    if len(actual) > count and not expected.ignore_extra:
+        extra = actual[count].fields["data"]
+        first = extra.get("message")
+        why = f"expected {count} messages, got {len(actual)}; the first extra one is {first!r}"
+        return Mismatch(f"messages[{count}]", missing, dict(extra), why), expected.location
     return None
+
+
+def has_enough(expected: ExpectedLogs, logged: Sequence[Event], *, entities: Entities) -> bool:
+    """Return whether a client has logged as many messages as are expected, whatever they say."""
+    return len(_judged(expected, logged, entities)) >= len(expected.messages)
+
+
+def _judged(expected: ExpectedLogs, logged: Sequence[Event], entities: Entities) -> list[Event]:
+    """Return the messages that are compared.
+
+    ignoreMessages: they are taken away first, also from among those that are expected.
+    """
+    return [
+        message
+        for message in logged
+        if all(match_log(each, message, entities=entities) is not None for each in expected.ignored)
+    ]
 
 
 def match_log(expected: ExpectedLog, actual: Event, *, entities: Entities) -> Mismatch | None:
@@ -48,10 +69,6 @@ def match_log(expected: ExpectedLog, actual: Event, *, entities: Entities) -> Mi
     if found is not None:
         return found.below("data")
     return _match_failure(expected, fields["data"])
-
-
-def _is_ignored(expected: ExpectedLogs, message: Event, entities: Entities) -> bool:
-    return any(match_log(each, message, entities=entities) is None for each in expected.ignored)
 
 
 def _match_failure(expected: ExpectedLog, data: Mapping[str, Any]) -> Mismatch | None:
@@ -77,9 +94,3 @@ def _is_redacted(failure: Any) -> bool:
         except ValueError:
             return False
     return isinstance(failure, dict) and failure.keys() <= _LEFT_BY_REDACTION
-
-
-def _too_many(expected: int, actual: Sequence[Event]) -> Mismatch:
-    extra = actual[expected].fields["data"]
-    why = f"expected {expected} messages, got {len(actual)}; the first extra one is {extra.get('message')!r}"
-    return Mismatch(f"messages[{expected}]", missing, dict(extra), why)

@@ -1,7 +1,23 @@
 """Is an actual value what a scenario expects? One pure function, and a table of special operators.
 
-Unified Test Format: Evaluating Matches. Nothing is asserted or changed here: the answer is the first
-mismatch, or None.
+Unified Test Format: Evaluating Matches. Theory of operation:
+
+1. Expected and actual value are walked together. The answer is the first mismatch with its path in the
+   actual value, or None. Nothing is asserted, changed or looked up besides entities, so that events, errors,
+   results, spans and log messages are all compared by the same function, and lint can ask it too.
+2. An expected document whose only key begins with `$$` is no document but a special operator. It is asked
+   before anything else, also when the actual key is missing: `$$exists` and `$$unsetOrMatches` ask just that.
+3. Documents are compared by keys, in any order. Whether the actual one may have more keys depends on where it
+   stands: a root document may (a server's reply has fields that no test cares about), one inside it may not.
+   The caller says what is a root; below it, `root` is False for good, but for `$$matchAsRoot`.
+4. Arrays have the same length and order. What a cursor returned is an array of root documents (`match_each`);
+   any other array is an ordinary value, and the documents in it are not roots.
+5. Numbers compare by value whatever their type: a test file in JSON cannot tell an int from a long, and
+   drivers decode into what their language has. All other values have one BSON type and compare within it.
+6. Data that were stored (`outcome`) are compared by `match_exactly`: no operators, no extra keys, because the
+   test wrote every byte of them itself.
+
+A wrong use of an operator is the scenario's mistake, not the driver's: it raises `ScenarioError`.
 """
 
 from __future__ import annotations
@@ -9,6 +25,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import uuid
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from bson import (
@@ -27,13 +44,13 @@ from bson import (
 )
 
 from harness.unified.errors import ScenarioError
-from harness.unified.outcome import Mismatch
+from harness.unified.mismatch import Mismatch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from decimal import Decimal
 
-__all__ = ["Entities", "Mismatch", "hex_bytes", "match", "match_each", "match_exactly", "missing"]
+__all__ = ["Entities", "hex_bytes", "match", "match_each", "match_exactly", "missing"]
 
 
 class Entities(Protocol):
@@ -46,6 +63,14 @@ class Entities(Protocol):
     def session(self, name: str) -> Any:
         """Return a session, which has an `lsid`."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """Where an operator stands: the case's entities, and whether it takes the place of a root document."""
+
+    entities: Entities
+    root: bool
 
 
 class _Missing:
@@ -65,8 +90,12 @@ def match(expected: Any, actual: Any, *, entities: Entities, root: bool = True) 
     root documents is for `match_each`. Raises `ScenarioError` for an operator that is unknown or misused.
     """
     operator = _operator_of(expected)
+    if operator == "$$placeholder":
+        raise ScenarioError("$$placeholder stands where a value is compared", fix="only options may have it")
+    if operator is not None and operator not in OPERATORS:
+        raise ScenarioError(f"unknown special operator {operator}", fix=f"one of {', '.join(OPERATORS)}")
     if operator is not None:
-        return _run_operator(operator, expected[operator], actual, entities, root=root)
+        return OPERATORS[operator](expected[operator], actual, _Scope(entities, root))
     if isinstance(actual, _Missing):
         return Mismatch("", expected, actual, "is missing")
     if isinstance(expected, dict):
@@ -120,16 +149,6 @@ def _operator_of(expected: Any) -> str | None:
     return name if isinstance(name, str) and name.startswith("$$") else None
 
 
-def _run_operator(
-    name: str, argument: Any, actual: Any, entities: Entities, *, root: bool
-) -> Mismatch | None:
-    if name == "$$placeholder":
-        raise ScenarioError("$$placeholder stands where a value is compared", fix="only options may have it")
-    if name not in OPERATORS:
-        raise ScenarioError(f"unknown special operator {name}", fix=f"one of {', '.join(OPERATORS)}")
-    return OPERATORS[name](argument, actual, entities, root=root)
-
-
 def _match_document(
     expected: Mapping[str, Any], actual: Any, entities: Entities, *, root: bool
 ) -> Mismatch | None:
@@ -139,6 +158,8 @@ def _match_document(
         found = match(value, actual.get(key, missing), entities=entities, root=False)
         if found is not None:
             return found.below(key)
+    # Allowing Extra Fields in Root-level Documents. Looked at last, because a mistake in a key that the test
+    # names says more than a key that it does not.
     extra = [key for key in actual if key not in expected]
     if extra and not root:
         return Mismatch(extra[0], missing, actual[extra[0]], "is not expected here")
@@ -148,6 +169,7 @@ def _match_document(
 def _match_array(expected: Sequence[Any], actual: Any, entities: Entities, *, root: bool) -> Mismatch | None:
     if not isinstance(actual, list):
         return Mismatch("", expected, actual, f"expected an array, got {type_name(actual)}")
+    # Elements before the length: the first element that differs says more than "4 instead of 5".
     for index, (want, got) in enumerate(zip(expected, actual, strict=False)):
         found = match(want, got, entities=entities, root=root)
         if found is not None:
@@ -159,7 +181,7 @@ def _match_array(expected: Sequence[Any], actual: Any, entities: Entities, *, ro
 
 def _match_scalar(expected: Any, actual: Any) -> Mismatch | None:
     want, got = type_name(expected), type_name(actual)
-    if want in _NUMBERS and got in _NUMBERS:
+    if want in _NUMBERS and got in _NUMBERS:  # Flexible Numeric Comparisons: decimal128 is not among them
         same = expected == actual or (_is_nan(expected) and _is_nan(actual))
     elif want != got:
         return Mismatch("", expected, actual, f"expected {expected!r} ({want}), got {actual!r} ({got})")
@@ -176,13 +198,13 @@ def _same(expected: Any, actual: Any) -> bool:
     if isinstance(expected, dt.datetime) and isinstance(actual, dt.datetime):
         return _utc(expected) == _utc(actual)
     if isinstance(expected, Decimal128) and isinstance(actual, Decimal128):
-        return bool(expected.bid == actual.bid)
+        return bool(expected.bid == actual.bid)  # 1.0 and 1.00 are two values to a server, and to a test
     return bool(expected == actual)
 
 
 def _bytes(value: Any) -> tuple[int, bytes]:
     if isinstance(value, uuid.UUID):
-        return 4, value.bytes
+        return 4, value.bytes  # a client that decodes UUIDs gives the type, not the binary of subtype 4
     return getattr(value, "subtype", 0), bytes(value)
 
 
@@ -235,8 +257,7 @@ _KNOWN_TYPES: Final = frozenset(
 _ALIASES: Final[Mapping[str, frozenset[str]]] = {"number": frozenset({"int", "long", "double", "decimal"})}
 
 
-def _exists(argument: Any, actual: Any, entities: Entities, *, root: bool) -> Mismatch | None:
-    del entities, root
+def _exists(argument: Any, actual: Any, _scope: _Scope) -> Mismatch | None:
     there = not isinstance(actual, _Missing)
     if there == bool(argument):
         return None
@@ -244,8 +265,7 @@ def _exists(argument: Any, actual: Any, entities: Entities, *, root: bool) -> Mi
     return Mismatch("", {"$$exists": argument}, actual, why)
 
 
-def _type(argument: Any, actual: Any, entities: Entities, *, root: bool) -> Mismatch | None:
-    del entities, root
+def _type(argument: Any, actual: Any, _scope: _Scope) -> Mismatch | None:
     names = argument if isinstance(argument, list) else [argument]
     allowed: set[str] = set()
     for name in names:
@@ -261,12 +281,11 @@ def _type(argument: Any, actual: Any, entities: Entities, *, root: bool) -> Mism
     return Mismatch("", {"$$type": argument}, actual, why)
 
 
-def _matches_entity(argument: Any, actual: Any, entities: Entities, *, root: bool) -> Mismatch | None:
-    return match(entities.document(argument), actual, entities=entities, root=root)
+def _matches_entity(argument: Any, actual: Any, scope: _Scope) -> Mismatch | None:
+    return match(scope.entities.document(argument), actual, entities=scope.entities, root=scope.root)
 
 
-def _matches_hex_bytes(argument: Any, actual: Any, entities: Entities, *, root: bool) -> Mismatch | None:
-    del entities, root
+def _matches_hex_bytes(argument: Any, actual: Any, _scope: _Scope) -> Mismatch | None:
     wanted = hex_bytes(argument, "$$matchesHexBytes")
     if not isinstance(actual, (bytes, bytearray)):
         return Mismatch(
@@ -286,18 +305,20 @@ def hex_bytes(text: Any, operator: str) -> bytes:
     return bytes.fromhex(text)
 
 
-def _unset_or_matches(argument: Any, actual: Any, entities: Entities, *, root: bool) -> Mismatch | None:
-    if isinstance(actual, _Missing) or (root and actual is None):  # a result that the driver does not give
+def _unset_or_matches(argument: Any, actual: Any, scope: _Scope) -> Mismatch | None:
+    # Inside a document null is a value like any other. As a whole result it is what adapters return for
+    # nothing, and drivers may return nothing for a write.
+    if isinstance(actual, _Missing) or (scope.root and actual is None):
         return None
-    return match(argument, actual, entities=entities, root=root)
+    return match(argument, actual, entities=scope.entities, root=scope.root)
 
 
-def _session_lsid(argument: Any, actual: Any, entities: Entities, *, root: bool) -> Mismatch | None:
-    return match(dict(entities.session(argument).lsid), actual, entities=entities, root=root)
+def _session_lsid(argument: Any, actual: Any, scope: _Scope) -> Mismatch | None:
+    lsid = dict(scope.entities.session(argument).lsid)
+    return match(lsid, actual, entities=scope.entities, root=scope.root)
 
 
-def _lte(argument: Any, actual: Any, entities: Entities, *, root: bool) -> Mismatch | None:
-    del entities, root
+def _lte(argument: Any, actual: Any, _scope: _Scope) -> Mismatch | None:
     limit = _number(argument)
     if limit is None:
         raise ScenarioError(f"$$lte needs a number, not {argument!r}")
@@ -315,8 +336,7 @@ def _number(value: Any) -> Decimal | float | None:
     return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
-def _match_as_document(argument: Any, actual: Any, entities: Entities, *, root: bool) -> Mismatch | None:
-    del root
+def _match_as_document(argument: Any, actual: Any, scope: _Scope) -> Mismatch | None:
     if not isinstance(actual, str):
         return Mismatch("", argument, actual, f"expected Extended JSON text, got {type_name(actual)}")
     try:
@@ -327,19 +347,14 @@ def _match_as_document(argument: Any, actual: Any, entities: Entities, *, root: 
         return Mismatch(
             "", argument, actual, f"is the Extended JSON of {type_name(document)}, not of a document"
         )
-    return match(argument, document, entities=entities, root=False)
+    return match(argument, document, entities=scope.entities, root=False)
 
 
-def _match_as_root(argument: Any, actual: Any, entities: Entities, *, root: bool) -> Mismatch | None:
-    del root
-    return match(argument, actual, entities=entities, root=True)
+def _match_as_root(argument: Any, actual: Any, scope: _Scope) -> Mismatch | None:
+    return match(argument, actual, entities=scope.entities, root=True)
 
 
-class _Operator(Protocol):
-    def __call__(self, argument: Any, actual: Any, entities: Entities, *, root: bool) -> Mismatch | None: ...
-
-
-OPERATORS: Final[Mapping[str, _Operator]] = {
+OPERATORS: Final[Mapping[str, Callable[[Any, Any, _Scope], Mismatch | None]]] = {
     "$$exists": _exists,
     "$$type": _type,
     "$$matchesEntity": _matches_entity,

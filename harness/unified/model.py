@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from harness.adapters.base import EntityKind
+    from harness.unified.server_side.model import ServerSide
 
 
 class Unset(Enum):
@@ -45,7 +46,7 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One `runOnRequirement`: every field that is given must hold."""
+    """One `runOnRequirement`: every field that is present must hold."""
 
     min_server_version: str | None = None
     max_server_version: str | None = None
@@ -213,6 +214,8 @@ class Case:
     expected_logs: tuple[ExpectedLogs, ...]
     expected_spans: tuple[ExpectedSpans, ...]
     outcome: tuple[CollectionData, ...]
+    server_side: ServerSide | None = None
+    """The key `pushbackd`: what the servers are to have seen."""
     flaw: Flaw | None = None
     """Why it can only fail, whatever the driver; the other cases of its file are not concerned."""
 

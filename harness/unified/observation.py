@@ -29,7 +29,7 @@ READY: Final = "connectionReadyEvent"
 ALWAYS: Final = frozenset({CHECKED_OUT, CHECKED_IN, READY})
 """Events that the runner itself counts, whether or not the scenario observes them."""
 
-_TOLD: Final = {Feature.COMMAND_EVENTS: COMMAND_EVENTS, Feature.POOL_EVENTS: POOL_EVENTS}
+_REPORTED: Final = {Feature.COMMAND_EVENTS: COMMAND_EVENTS, Feature.POOL_EVENTS: POOL_EVENTS}
 
 SENSITIVE: Final = frozenset(
     {
@@ -47,9 +47,9 @@ SENSITIVE: Final = frozenset(
 _HELLO: Final = frozenset({"hello", "ismaster"})
 
 
-def told(features: Container[Feature]) -> frozenset[str]:
-    """Return the events that a driver is asked for so that readers can follow a case, observed or not."""
-    return frozenset(kind for feature, kinds in _TOLD.items() if feature in features for kind in kinds)
+def reported(features: Container[Feature]) -> frozenset[str]:
+    """Return the events that reports show of every client, whether or not the scenario observes them."""
+    return frozenset(kind for feature, kinds in _REPORTED.items() if feature in features for kind in kinds)
 
 
 def observed(client: ClientEntity) -> tuple[Event, ...]:

@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
     from harness.adapters.base import ErrorReport, Event
     from harness.unified.comparison import Comparison
+    from harness.unified.mismatch import Mismatch
     from harness.unified.model import Location
+    from harness.unified.server_side.comparison import AttemptComparison
+    from harness.unified.server_side.section_rows import SectionComparison
 
 
 class Status(StrEnum):
@@ -26,33 +29,12 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Mismatch:
-    """The first place where an actual value is not what was expected.
-
-    `path` is the way to it in the actual value (`updates[0].q`), empty at the root; `why` a sentence.
-    """
-
-    path: str
-    expected: Any
-    actual: Any
-    why: str
-
-    def below(self, prefix: str) -> Mismatch:
-        """Return the same mismatch, seen from a value that holds this one at `prefix`."""
-        glue = "." if self.path and not self.path.startswith("[") else ""
-        return Mismatch(f"{prefix}{glue}{self.path}", self.expected, self.actual, self.why)
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.why}" if self.path else self.why
-
-
-@dataclass(frozen=True, slots=True)
 class Outcome:
     """How a case ended, and all that explains it.
 
     `reason` is one sentence, empty when the case passed. `location` is the line of the operation or event
     concerned. `events` holds what each client entity observed, oldest first; `error` what the driver said.
-    `comparisons` align expected with actual events: of the clients whose events were judged.
+    `comparisons` align expected with actual events of clients, and attempts as servers saw them.
     `entities` are those that are values: saved results, stored events, what a loop has counted.
     """
 
@@ -62,7 +44,7 @@ class Outcome:
     location: Location | None = None
     error: ErrorReport | None = None
     events: Mapping[str, tuple[Event, ...]] | None = None
-    comparisons: tuple[Comparison, ...] = ()
+    comparisons: tuple[Comparison | AttemptComparison | SectionComparison, ...] = ()
     entities: Mapping[str, Any] | None = None
 
 

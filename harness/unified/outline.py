@@ -60,13 +60,9 @@ def outline(text: str) -> Node | None:
     for scanner in _SCANNERS:
         with suppress(yaml.YAMLError):
             events = iter(yaml.parse(text, Loader=scanner))
-            root = next(event for event in events if _begins_a_node(event))
+            root = next(event for event in events if isinstance(event, (yaml.NodeEvent, yaml.StreamEndEvent)))
             return _node(root, events, text)
     return None
-
-
-def _begins_a_node(event: yaml.Event) -> bool:
-    return isinstance(event, (yaml.NodeEvent, yaml.StreamEndEvent))
 
 
 def _node(event: Any, events: Iterator[yaml.Event], text: str) -> Node:

@@ -29,7 +29,13 @@ def replaced(value: Any, *path: str, environment: Mapping[str, str] = os.environ
     """
     if isinstance(value, dict):
         if _KEY in value:
-            return _looked_up(path, environment)
+            name = variable(path)
+            if name not in environment:
+                raise ScenarioError(
+                    f"{'.'.join(path)} has a $$placeholder and there is nothing to replace it by",
+                    fix=f"set the environment variable {name}",
+                )
+            return environment[name]
         return {
             name: replaced(member, *path, name, environment=environment) for name, member in value.items()
         }
@@ -57,13 +63,3 @@ def variable(path: tuple[str, ...]) -> str:
     """Return the name of the environment variable for a path in a file."""
     words = (word.upper() for step in path for word in _WORD.findall(step))
     return PREFIX + "_".join(words)
-
-
-def _looked_up(path: tuple[str, ...], environment: Mapping[str, str]) -> str:
-    name = variable(path)
-    if name not in environment:
-        raise ScenarioError(
-            f"{'.'.join(path)} has a $$placeholder and there is nothing to replace it by",
-            fix=f"set the environment variable {name}",
-        )
-    return environment[name]

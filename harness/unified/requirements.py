@@ -5,11 +5,13 @@ Unified Test Format: runOnRequirement.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
+from driver.editions import DEFAULT
 from harness.adapters.base import EntityKind, Feature
 from harness.unified.deployment import Topology
-from harness.unified.model import nested
+from harness.unified.model import Requirement, nested
 from harness.unified.schema.events import COMMAND_EVENTS, POOL_EVENTS
 from harness.unified.stored_events import kind_of
 
@@ -17,20 +19,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from harness.unified.deployment import Deployment
-    from harness.unified.model import Case, EntitySpec, Requirement
+    from harness.unified.model import Case, EntitySpec
 
 FAIL_POINT_SETTERS: Final = frozenset({"failPoint", "targetedFailPoint"})
 """The operations of the runner that set one."""
 
 
-def skip_reason(case: Case, deployment: Deployment, features: frozenset[Feature]) -> str | None:
-    """Return why a case cannot run on this deployment with this driver, or None when it can."""
+def skip_reason(
+    case: Case, deployment: Deployment, features: frozenset[Feature], edition: str = DEFAULT.name
+) -> str | None:
+    """Return why a case cannot run on this deployment with a driver of an edition, or None when it can."""
     if case.skip_reason is not None:
         return case.skip_reason
+    # The author's reason, then the servers', then the driver's: who reads a report asks in this order whether
+    # the case could have run at all.
     return (
         unmet_reason(case.file_requirements, deployment, features)
         or unmet_reason(case.requirements, deployment, features)
         or _no_fail_points(case, deployment)
+        or _not_run_on(case, deployment, features, edition)
         or missing_feature(case, features)
     )
 
@@ -41,7 +48,8 @@ def unmet_reason(
     """Return why none of the alternatives holds, or None when one does or none is asked for."""
     reasons: list[str] = []
     for requirement in requirements:
-        reason = _unmet(requirement, deployment) or _csfle(requirement, deployment, features)
+        failed = filter(None, (test(requirement, deployment) for test in _TESTS))
+        reason = next(failed, None) or _csfle(requirement, deployment, features)
         if reason is None:
             return None
         reasons.append(reason)
@@ -59,16 +67,40 @@ def _no_fail_points(case: Case, deployment: Deployment) -> str | None:
     return None if names.isdisjoint(FAIL_POINT_SETTERS) else "needs fail points, which the servers refuse"
 
 
+def _not_run_on(case: Case, deployment: Deployment, features: frozenset[Feature], edition: str) -> str | None:
+    """Return why a case with the key `pushbackd` does not run here, by its `runOn` and by what it expects."""
+    own = case.server_side
+    if own is None:
+        return None
+    run_on, time = own.run_on, "real" if deployment.network is None else "virtual"
+    if own.is_judged and deployment.wire_record is None:
+        return "needs servers that record what they see (pushbackd), which the fake servers do"
+    if run_on.time not in (None, time):
+        return f"needs {run_on.time} time (pushbackd.runOn)"
+    if run_on.editions and edition not in run_on.editions:
+        return f"needs edition {' or '.join(run_on.editions)}, the driver follows {edition} (pushbackd.runOn)"
+    missing = next((Feature[name] for name in run_on.features if Feature[name] not in features), None)
+    if missing is not None:
+        return f"pushbackd.runOn needs a driver with {missing.name}: {missing.value}"
+    profile = Requirement(min_server_version=run_on.least_profile, max_server_version=run_on.most_profile)
+    return _profile(profile, deployment)
+
+
+def _profile(requirement: Requirement, deployment: Deployment) -> str | None:
+    """Return why servers have another version profile; a maximum of two numbers holds for all patches."""
+    high = requirement.max_server_version
+    if high is not None:
+        parts = len(high.split("."))
+        if (*deployment.server_version, 0, 0, 0)[:parts] == version_of(high)[:parts]:
+            requirement = replace(requirement, max_server_version=None)
+    return _version(requirement, deployment)
+
+
 def version_of(text: str) -> tuple[int, int, int]:
     """Unified Test Format: Version String. Return three numbers; what is missing is zero."""
     numbers = [int(part) for part in text.partition("-")[0].split(".")[:3]]
     major, minor, patch = (*numbers, 0, 0)[:3]
     return major, minor, patch
-
-
-def _unmet(requirement: Requirement, deployment: Deployment) -> str | None:
-    """Return the first unmet part of one alternative."""
-    return next(filter(None, (test(requirement, deployment) for test in _TESTS)), None)
 
 
 def _dotted(version: tuple[int, ...]) -> str:
@@ -110,8 +142,7 @@ def _auth(requirement: Requirement, deployment: Deployment) -> str | None:
     return f"needs authentication {'on' if requirement.auth else 'off'}"
 
 
-def _serverless(requirement: Requirement, deployment: Deployment) -> str | None:
-    del deployment
+def _serverless(requirement: Requirement, _deployment: Deployment) -> str | None:
     return "needs a serverless instance" if requirement.serverless == "require" else None
 
 
@@ -120,14 +151,10 @@ def _server_parameters(requirement: Requirement, deployment: Deployment) -> str 
         if name not in deployment.parameters:
             return f"needs server parameter {name} to be {wanted!r}, the server does not have it"
         here = deployment.parameters[name]
-        if not _same_parameter(wanted, here):
+        # Numbers of any type compare by value, as in assertions; but true is no number.
+        if isinstance(wanted, bool) != isinstance(here, bool) or wanted != here:
             return f"needs server parameter {name} to be {wanted!r}, it is {here!r}"
     return None
-
-
-def _same_parameter(wanted: Any, here: Any) -> bool:
-    """Numbers of any type compare by value; true is no number."""
-    return isinstance(wanted, bool) == isinstance(here, bool) and bool(wanted == here)
 
 
 def _auth_mechanism(requirement: Requirement, deployment: Deployment) -> str | None:
@@ -176,19 +203,18 @@ def missing_feature(case: Case, features: frozenset[Feature]) -> str | None:
 
 
 def _asked(case: Case) -> Iterator[tuple[Feature, str]]:
-    for spec in _all_entities(case):
+    created = (
+        spec
+        for operation in nested(case.operations)
+        if operation.name == "createEntities" and operation.object == EntityKind.TEST_RUNNER.value
+        for spec in operation.arguments.get("entities", ())
+    )
+    for spec in (*case.entities, *created):
         yield from _asked_by(spec)
     if case.expected_logs:
         yield Feature.LOG_MESSAGES, "expectLogMessages"
     if case.expected_spans:
         yield Feature.TRACING, "expectTracingMessages"
-
-
-def _all_entities(case: Case) -> Iterator[EntitySpec]:
-    yield from case.entities
-    for operation in nested(case.operations):
-        if operation.name == "createEntities" and operation.object == "testRunner":
-            yield from operation.arguments.get("entities", ())
 
 
 def _asked_by(spec: EntitySpec) -> Iterator[tuple[Feature, str]]:
@@ -198,6 +224,8 @@ def _asked_by(spec: EntitySpec) -> Iterator[tuple[Feature, str]]:
         if name in spec.body:
             yield feature, name
     stored = (name for each in spec.body.get("storeEventsAsEntities", ()) for name in each["events"])
+    if "jitter" in spec.body.get("pushbackd", {}):
+        yield Feature.JITTER, "jitter"
     for event in (*spec.body.get("observeEvents", ()), *map(kind_of, stored)):
         yield feature_of_event(event), event
     for field in ("databaseOptions", "collectionOptions", "bucketOptions", "uriOptions"):

@@ -1,23 +1,41 @@
 """Runs a case: data, entities, operations, assertions, and everything undone at the end.
 
-Unified Test Format: Executing a Test. All waiting is on the deployment's clock, so a case runs in virtual
-time as it runs on the wall clock.
+Unified Test Format: Executing a Test. Theory of operation:
+
+1. Whether a case applies is decided before anything is touched (`requirements`): a case that is skipped
+   leaves no trace on the servers.
+2. `initialData` is written first, with majority, by the deployment's own client (`state`). The driver under
+   test must find the data on whichever member it reads from, and none of this may be among its events.
+3. Entities are made in the order of the file, since each may name one above it; operations run in the order
+   of the file on the one loop. Threads run beside them, and have all ended before anything is judged.
+4. Then the events are frozen, and only then are fail points turned off: turning them off takes commands, and
+   the drivers' monitors hear of servers that recover. What comes later belongs to no assertion.
+5. Events, log messages, spans, what servers saw (`server_side`) and outcome are judged in this order, and
+   the first that differs ends the case: events say why the data are wrong, seldom the other way round.
+6. Undoing happens whatever came before, last first (`_undo`). A case that leaves something behind would fail
+   the next one, so one whose undoing goes wrong has not passed; where it had failed already, the first
+   failure is the one that is reported.
+
+All waiting is on the deployment's clock, so a case runs in virtual time as it runs on the wall clock.
+Whatever a part of a case raises becomes an `Outcome` in one place (`_judged`): errors of the driver and of
+the scenario are told apart there, and nothing but a cancellation leaves `run_case`.
 """
 
 from __future__ import annotations
 
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from harness.adapters.base import AdapterLost, EntityKind, OperationFailed, UnsupportedOperation
+from driver.editions import DEFAULT
+from harness.adapters.base import AdapterLost, EntityKind, Invocation, OperationFailed, UnsupportedOperation
 from harness.unified.account import Account
 from harness.unified.comparison import compare_events, compare_logs
 from harness.unified.creation import create_entity
 from harness.unified.errors import ScenarioError
 from harness.unified.event_matcher import match_events
 from harness.unified.execution import execute
-from harness.unified.log_matcher import match_logs
+from harness.unified.log_matcher import has_enough, match_logs
 from harness.unified.loops import Loops
 from harness.unified.observation import logged, observed, traced
 from harness.unified.operations.cursor import CURSORS
@@ -25,6 +43,7 @@ from harness.unified.operations.spec import Context
 from harness.unified.operations.testrunner import end_thread
 from harness.unified.outcome import CaseFailedError, CaseSkippedError, Outcome, Status
 from harness.unified.requirements import skip_reason
+from harness.unified.server_side import sections as server_side
 from harness.unified.span_matcher import match_spans
 from harness.unified.state import (
     check_outcome,
@@ -38,11 +57,13 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from typing import TypeAlias
 
-    from harness.adapters.base import DriverAdapter, Handle
+    from harness.adapters.base import DriverAdapter
     from harness.unified.deployment import Deployment
     from harness.unified.model import Case
 
     Witness: TypeAlias = Callable[[Context], Awaitable[None]]
+
+_PATIENCE: Final = 0.25
 
 
 async def run_case(
@@ -53,26 +74,29 @@ async def run_case(
     account: Account | None = None,
     witness: Witness | None = None,
     loops: Loops | None = None,
+    edition: str = DEFAULT.name,
 ) -> Outcome:
     """Run one case against a driver and a deployment, and say how it ended.
 
-    `account` is kept meanwhile, and `loops` bounds the case's loops. `witness` looks at what is there when
+    `account` is kept meanwhile, and `loops` bounds the case's loops. `edition` is the one that the driver
+    follows. `witness` looks at what is there when
     all operations have ended, before anything is judged or undone.
 
     When this returns, the driver's clients that the case made are closed and its fail points are off. A case
     whose undoing goes wrong has not passed. Nothing but a cancellation is raised.
     """
-    reason = skip_reason(case, deployment, adapter.features)
+    reason = skip_reason(case, deployment, adapter.features, edition)
     if reason is not None:
         return Outcome(Status.SKIPPED, reason, location=case.location)
-    context = Context(case, adapter, deployment, execute, account or Account(), loops or Loops())
+    context = Context(case, adapter, deployment, execute, account or Account(), loops or Loops(), edition)
     undone = Outcome(Status.PASSED)
     try:
         outcome = await _judged(_perform(context, witness), case)
-        _freeze_events(context)
+        _freeze_events(context)  # of a case that failed before it came so far: undoing adds events of its own
         values = context.entities.documents()
     finally:
         context.account.end(deployment.clock.now())
+        server_side.end(context)
         undone = await _judged(_undo(context), case)
     final = outcome if outcome.status is not Status.PASSED else undone
     return replace(
@@ -107,23 +131,48 @@ async def _judged(work: Awaitable[None], case: Case) -> Outcome:
 
 async def _perform(context: Context, witness: Witness | None) -> None:
     flaw = context.case.flaw
-    if flaw is not None:
+    if (
+        flaw is not None
+    ):  # what is wrong with this case alone must not keep the others of its file from running
         raise ScenarioError(flaw.message, location=flaw.location)
     await set_up(context)
+    await server_side.begin(context)
     context.account.began = context.deployment.clock.now()
     for spec in context.case.entities:
         await create_entity(context, spec)
     for operation in context.case.operations:
         await execute(context, operation)
-    await _check_threads(context)
+    for thread in context.entities.of(EntityKind.THREAD):
+        await end_thread(context, thread.id)  # a failure on a thread counts, also when nothing waited for it
+    await _settle_logs(context)
     _freeze_events(context)
+    await server_side.settle(context)
+    server_side.end(context)
     await disable_fail_points(context)
     if witness is not None:
         await witness(context)
     _check_events(context)
     _check_logs(context)
     _check_spans(context)
+    server_side.check(context)
     await check_outcome(context)
+
+
+async def _settle_logs(context: Context) -> None:
+    """Wait until clients have logged as many messages as are expected, for `_PATIENCE` at most.
+
+    A driver logs what an operation waited for as an event a little later, and maybe in another process.
+    """
+
+    def logged_enough() -> bool:
+        return all(
+            has_enough(expected, logged(client.value), entities=context.entities)
+            for expected in context.case.expected_logs
+            for client in context.entities.of(EntityKind.CLIENT)
+            if client.id == expected.client
+        )
+
+    await context.wait_until(logged_enough, within=_PATIENCE)
 
 
 def _freeze_events(context: Context) -> None:
@@ -135,15 +184,9 @@ def _freeze_events(context: Context) -> None:
         context.spans.setdefault(client.id, traced(client.value))
 
 
-async def _check_threads(context: Context) -> None:
-    """Fail the case for a failure on a thread, also when nothing waited for the thread."""
-    for thread in context.entities.of(EntityKind.THREAD):
-        await end_thread(context, thread.id)
-
-
 def _check_events(context: Context) -> None:
     for expected in context.case.expected_events:
-        context.entities.client(expected.client)
+        context.entities.client(expected.client)  # raises where there is no such client
         events = context.events[expected.client]
         found = match_events(expected, events, entities=context.entities)
         if found is not None or context.account.compares:
@@ -178,10 +221,16 @@ def _check_spans(context: Context) -> None:
 
 
 async def _undo(context: Context) -> None:
-    """Undo, last first; a part that fails does not keep the others from being done."""
+    """Undo, last first; a part that fails does not keep the others from being done.
+
+    Threads stop before what they use goes away. Fail points are off before cursors and sessions end, or they
+    would hit those commands. Clients are closed last: the others need them.
+    """
     async with AsyncExitStack() as stack:
         stack.push_async_callback(_close_clients, context)
         if starts_transaction(context.case):
+            # Special Procedures, Terminating Open Transactions: one that is left open holds locks, and the
+            # next case would wait for them in vain.
             stack.push_async_callback(end_transactions, context)
         stack.push_async_callback(_release, context)
         stack.push_async_callback(disable_fail_points, context)
@@ -190,17 +239,16 @@ async def _undo(context: Context) -> None:
 
 
 async def _release(context: Context) -> None:
-    """Close cursors and end sessions, also those that the scenario did."""
-    cursors = [(entity.kind, entity.value) for entity in context.entities.of(*CURSORS)]
-    for kind, handle in [*cursors, *context.unsaved]:
-        await _release_one(context, kind, handle, "close")
-    for session in context.entities.of(EntityKind.SESSION):
-        await _release_one(context, EntityKind.SESSION, session.value.handle, "endSession")
-
-
-async def _release_one(context: Context, kind: EntityKind, handle: Handle, operation: str) -> None:
-    with suppress(OperationFailed, UnsupportedOperation):
-        await context.adapter.call(handle, kind, operation, {})
+    """Close cursors and end sessions, also those that the scenario did, which drivers allow."""
+    cursors = [(entity.kind, entity.value, "close") for entity in context.entities.of(*CURSORS)]
+    unsaved = [(kind, handle, "close") for kind, handle in context.unsaved]
+    sessions = [
+        (session.kind, session.value.handle, "endSession")
+        for session in context.entities.of(EntityKind.SESSION)
+    ]
+    for kind, handle, operation in (*cursors, *unsaved, *sessions):
+        with suppress(OperationFailed, UnsupportedOperation):
+            await context.adapter.call(Invocation(handle, kind, operation))
 
 
 async def _close_clients(context: Context) -> None:

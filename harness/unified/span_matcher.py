@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from harness.unified.matcher import match, missing
-from harness.unified.outcome import Mismatch
+from harness.unified.mismatch import Mismatch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from harness.unified.errors import ScenarioError
 from harness.unified.matcher import match_exactly
 from harness.unified.model import nested
-from harness.unified.outcome import CaseFailedError, Mismatch
+from harness.unified.outcome import CaseFailedError
 from harness.unified.placeholders import refuse_placeholders
 
 if TYPE_CHECKING:
@@ -39,10 +39,17 @@ async def set_up(context: Context) -> None:
             raise error.at(data.location) from error
     if not context.deployment.topology.has_mongos or not starts_transaction(context.case):
         return
+    # Sessions will be advanced to this time: a transaction that began before it would not see the data.
     reply = await _admin(context, "admin", {"ping": 1})
     context.cluster_time = reply.get("$clusterTime")
-    if "distinct" in {operation.name for operation in nested(context.case.operations)}:
-        await _warm_up(context)
+    if "distinct" not in {operation.name for operation in nested(context.case.operations)}:
+        return
+    # StaleDbVersion Errors on Sharded Clusters: a shard's first distinct in a transaction fails with it, so
+    # each mongos runs one outside of transactions before.
+    for data in context.case.initial_data:
+        for address in context.deployment.addresses:
+            command = {"distinct": data.collection_name, "key": "_id"}
+            await context.deployment.admin(data.database_name, command, address=address)
 
 
 async def _fill(context: Context, data: CollectionData) -> None:
@@ -53,14 +60,6 @@ async def _fill(context: Context, data: CollectionData) -> None:
         await _admin(context, database, {"create": name, **(data.create_options or {}), **_MAJORITY})
     if data.documents:
         await _admin(context, database, {"insert": name, "documents": list(data.documents), **_MAJORITY})
-
-
-async def _warm_up(context: Context) -> None:
-    """Send each mongos a `distinct`: a shard's first one in a transaction fails."""
-    for data in context.case.initial_data:
-        for address in context.deployment.addresses:
-            command = {"distinct": data.collection_name, "key": "_id"}
-            await context.deployment.admin(data.database_name, command, address=address)
 
 
 async def _admin(
@@ -84,11 +83,17 @@ async def check_outcome(context: Context) -> None:
         stored = await stored_documents(context, data.database_name, data.collection_name)
         found = match_exactly(list(data.documents), stored)
         if found is not None:
-            raise _wrong_data(data, found)
+            where, mismatch = f"{data.database_name}.{data.collection_name}", found.below("documents")
+            why = f"collection {where} differs: {mismatch}"
+            raise CaseFailedError(why, location=data.location, mismatch=mismatch)
 
 
 async def stored_documents(context: Context, database: str, collection: str) -> Sequence[Mapping[str, Any]]:
-    """Return what a collection holds, by `_id`."""
+    """Return what a collection holds, by `_id`.
+
+    Unified Test Format: outcome. Read from the primary with local read concern: the driver's writes need not
+    be majority committed yet, and the test is about what they did.
+    """
     command = {
         "find": collection,
         "filter": {},
@@ -99,14 +104,6 @@ async def stored_documents(context: Context, database: str, collection: str) -> 
     reply = await _admin(context, database, command)
     documents: Sequence[Mapping[str, Any]] = reply["cursor"]["firstBatch"]
     return documents
-
-
-def _wrong_data(data: CollectionData, found: Mismatch) -> CaseFailedError:
-    where = f"{data.database_name}.{data.collection_name}"
-    mismatch = found.below("documents")
-    return CaseFailedError(
-        f"collection {where} differs: {mismatch}", location=data.location, mismatch=mismatch
-    )
 
 
 async def disable_fail_points(context: Context) -> None:

@@ -36,13 +36,15 @@ class EventList:
     def documents(self) -> list[dict[str, Any]]:
         """Return each event as a document: its fields, its `name`, and when it was observed."""
         epoch = self.clock.utc() - self.clock.now()
-        return [_document(event, epoch) for event in self.read() if event.kind in self.kinds]
-
-
-def _document(event: Event, epoch: float) -> dict[str, Any]:
-    fields = {name: _as_bson(value) for name, value in event.fields.items() if name not in _LEFT_OUT}
-    name = event.kind[0].upper() + event.kind[1:]
-    return {**fields, "name": name, "observedAt": epoch + event.at}
+        return [
+            {
+                **{name: _as_bson(value) for name, value in event.fields.items() if name not in _LEFT_OUT},
+                "name": event.kind[0].upper() + event.kind[1:],
+                "observedAt": epoch + event.at,
+            }
+            for event in self.read()
+            if event.kind in self.kinds
+        ]
 
 
 def _as_bson(value: Any) -> Any:

@@ -53,7 +53,7 @@ class ConnectionString:
 
     def option(self, name: str) -> str | None:
         """Return an option's first value, whatever the case of its name, or None."""
-        return next((value for given, value in self.options if _canonical(given) == _canonical(name)), None)
+        return next((value for other, value in self.options if _canonical(other) == _canonical(name)), None)
 
     def is_on(self, name: str) -> bool:
         """Return whether an option is `true`."""

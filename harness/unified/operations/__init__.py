@@ -14,6 +14,8 @@ from harness.unified.operations import (
     cursor,
     database,
     loop,
+    repeat,
+    retry_tokens,
     session,
     testrunner,
 )
@@ -26,9 +28,11 @@ if TYPE_CHECKING:
 
 __all__ = ["OPERATIONS", "Context", "OperationSpec", "Result", "look_up"]
 
-OPERATIONS: Final[Mapping[tuple[EntityKind | None, str], OperationSpec]] = merge(
+OPERATIONS: Final[Mapping[tuple[EntityKind, str], OperationSpec]] = merge(
     testrunner.TABLE,
     loop.TABLE,
+    repeat.TABLE,
+    retry_tokens.TABLE,
     client.TABLE,
     client_encryption.TABLE,
     database.TABLE,
@@ -39,13 +43,12 @@ OPERATIONS: Final[Mapping[tuple[EntityKind | None, str], OperationSpec]] = merge
 )
 
 
-def look_up(kind: EntityKind | None, name: str) -> OperationSpec:
-    """Return the operation of an entity (None: of `testRunner`). Raises `ScenarioError` when it has none."""
+def look_up(kind: EntityKind, name: str) -> OperationSpec:
+    """Return the operation of a kind of entity. Raises `ScenarioError` when it has none of the name."""
     found = OPERATIONS.get((kind, name))
     if found is not None:
         return found
     known = [known for target, known in OPERATIONS if target is kind]
     close = get_close_matches(name, known, n=1)
-    owner = kind.value if kind else "testRunner"
     fix = f"did you mean {close[0]}?" if close else f"operations: {', '.join(known) or 'none'}"
-    raise ScenarioError(f"a {owner} has no operation {name!r}", fix=fix)
+    raise ScenarioError(f"a {kind.value} has no operation {name!r}", fix=fix)

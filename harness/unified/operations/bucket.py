@@ -5,30 +5,29 @@ Unified Test Format: Bucket Operations.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from harness.adapters.base import EntityKind
-from harness.unified.arguments import arguments
+from harness.unified.arguments import signature
 from harness.unified.errors import ScenarioError
 from harness.unified.matcher import hex_bytes
 from harness.unified.operations.spec import OperationSpec, Result, family, forward
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from harness.unified.entities import Entity
+    from harness.adapters.base import Invocation
     from harness.unified.operations.spec import Context
 
 _BUCKET = (EntityKind.BUCKET,)
 _UPLOAD = "chunkSizeBytes contentType disableMD5 metadata timeoutMS"
 
 
-async def _upload(context: Context, entity: Entity | None, name: str, given: Mapping[str, Any]) -> Any:
-    source = given["source"]
+async def _upload(context: Context, call: Invocation[Any]) -> Any:
+    source = call.arguments["source"]
     if not isinstance(source, dict) or list(source) != ["$$hexBytes"]:
         raise ScenarioError("source must be a mapping with the key $$hexBytes")
     data = hex_bytes(source["$$hexBytes"], "$$hexBytes")
-    return await forward(context, entity, name, {**given, "source": data})
+    return await forward(context, replace(call, arguments={**call.arguments, "source": data}))
 
 
 TABLE = (
@@ -49,6 +48,6 @@ TABLE = (
         {"find": ("filter", "allowDiskUse batchSize limit maxTimeMS noCursorTimeout skip sort timeoutMS")},
         result=Result.EACH,
     ),
-    OperationSpec("upload", _BUCKET, arguments("filename source", _UPLOAD), _upload),
-    OperationSpec("uploadWithId", _BUCKET, arguments("id filename source", _UPLOAD), _upload),
+    OperationSpec("upload", _BUCKET, signature("filename source", _UPLOAD), _upload),
+    OperationSpec("uploadWithId", _BUCKET, signature("id filename source", _UPLOAD), _upload),
 )

@@ -8,14 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from harness.adapters.base import EntityKind, Feature
-from harness.unified.arguments import arguments
+from harness.unified.arguments import signature
 from harness.unified.operations.models import check_client_models
-from harness.unified.operations.spec import OperationSpec, Result, family, forward, handle_of
+from harness.unified.operations.spec import OperationSpec, Result, family, forward
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from harness.unified.entities import Entity
+    from harness.adapters.base import Invocation
     from harness.unified.operations.spec import Context
 
 STREAM_OPTIONS = (
@@ -28,15 +26,13 @@ _BULK_OPTIONS = (
 )
 
 
-async def _close(context: Context, entity: Entity | None, name: str, given: Mapping[str, Any]) -> None:
-    del name, given
-    assert entity is not None
-    await context.adapter.close_client(handle_of(entity))
+async def _close(context: Context, call: Invocation[Any]) -> None:
+    await context.adapter.close_client(call.target)
 
 
-async def _bulk_write(context: Context, entity: Entity | None, name: str, given: Mapping[str, Any]) -> Any:
-    check_client_models(given["models"])
-    return await forward(context, entity, name, given)
+async def _bulk_write(context: Context, call: Invocation[Any]) -> Any:
+    check_client_models(call.arguments["models"])
+    return await forward(context, call)
 
 
 CLIENT = (EntityKind.CLIENT,)
@@ -62,11 +58,11 @@ TABLE = (
         requires=frozenset({Feature.CHANGE_STREAMS}),
         creates=EntityKind.CHANGE_STREAM,
     ),
-    OperationSpec("close", CLIENT, arguments(), _close, result=Result.NOTHING),
+    OperationSpec("close", CLIENT, signature(), _close, result=Result.NOTHING),
     OperationSpec(
         "clientBulkWrite",
         CLIENT,
-        arguments("models", _BULK_OPTIONS),
+        signature("models", _BULK_OPTIONS),
         _bulk_write,
         requires=frozenset({Feature.CLIENT_BULK_WRITE}),
     ),

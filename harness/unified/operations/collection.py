@@ -8,16 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from harness.adapters.base import EntityKind, Feature
-from harness.unified.arguments import arguments
+from harness.unified.arguments import signature
 from harness.unified.errors import ScenarioError
 from harness.unified.operations.client import STREAM_OPTIONS
 from harness.unified.operations.models import check_models
 from harness.unified.operations.spec import OperationSpec, Result, family, forward
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from harness.unified.entities import Entity
+    from harness.adapters.base import Invocation
     from harness.unified.operations.spec import Context
 
 _EVERY = "comment maxTimeMS rawData session timeoutMS"
@@ -38,18 +36,16 @@ _FIND_AND_MODIFY = f"collation hint projection sort {_WRITE}"
 _COLLECTION = (EntityKind.COLLECTION,)
 
 
-async def _find_and_modify(
-    context: Context, entity: Entity | None, name: str, given: Mapping[str, Any]
-) -> Any:
-    wanted = given.get("returnDocument", "Before")
+async def _find_and_modify(context: Context, call: Invocation[Any]) -> Any:
+    wanted = call.arguments.get("returnDocument", "Before")
     if not isinstance(wanted, str) or wanted.lower() not in ("before", "after"):
         raise ScenarioError(f"returnDocument cannot be {wanted!r}", fix="Before or After")
-    return await forward(context, entity, name, given)
+    return await forward(context, call)
 
 
-async def _bulk_write(context: Context, entity: Entity | None, name: str, given: Mapping[str, Any]) -> Any:
-    check_models(given["requests"])
-    return await forward(context, entity, name, given)
+async def _bulk_write(context: Context, call: Invocation[Any]) -> Any:
+    check_models(call.arguments["requests"])
+    return await forward(context, call)
 
 
 TABLE = (
@@ -114,14 +110,14 @@ TABLE = (
     OperationSpec(
         "findOneAndUpdate",
         _COLLECTION,
-        arguments("filter update", f"arrayFilters returnDocument upsert {_FIND_AND_MODIFY}"),
+        signature("filter update", f"arrayFilters returnDocument upsert {_FIND_AND_MODIFY}"),
         _find_and_modify,
     ),
     OperationSpec(
         "findOneAndReplace",
         _COLLECTION,
-        arguments("filter replacement", f"returnDocument upsert {_FIND_AND_MODIFY}"),
+        signature("filter replacement", f"returnDocument upsert {_FIND_AND_MODIFY}"),
         _find_and_modify,
     ),
-    OperationSpec("bulkWrite", _COLLECTION, arguments("requests", f"ordered {_WRITE}"), _bulk_write),
+    OperationSpec("bulkWrite", _COLLECTION, signature("requests", f"ordered {_WRITE}"), _bulk_write),
 )

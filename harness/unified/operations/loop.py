@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from harness.adapters.base import AdapterLost, UnsupportedOperation
-from harness.unified.arguments import arguments
+from harness.adapters.base import AdapterLost, EntityKind, UnsupportedOperation
+from harness.unified.arguments import signature
 from harness.unified.errors import EntityError, ScenarioError
 from harness.unified.operations.spec import OperationSpec, Result
 from harness.unified.outcome import CaseFailedError, CaseSkippedError
@@ -17,7 +17,7 @@ from harness.unified.outcome import CaseFailedError, CaseSkippedError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from harness.unified.entities import Entity
+    from harness.adapters.base import Invocation
     from harness.unified.model import Operation
     from harness.unified.operations.spec import Context
 
@@ -41,9 +41,9 @@ class _Stores:
             entities.add_document(name, 0)
 
     @classmethod
-    def of(cls, context: Context, given: Mapping[str, Any]) -> _Stores:
+    def of(cls, context: Context, arguments: Mapping[str, Any]) -> _Stores:
         """Return the stores that the arguments of a loop name."""
-        names = [given.get(name, "") for name in _STORES]
+        names = [arguments.get(name, "") for name in _STORES]
         for name in names:
             if not isinstance(name, str):
                 raise EntityError(f"{name!r} is not the name of an entity")
@@ -61,7 +61,10 @@ class _Stores:
 
     def keep(self, wrong: Exception) -> None:
         """Store an error or a failure; where only one of the two has a store, it takes both."""
-        name = self.failures if _is_failure(wrong) else self.errors
+        # A failure is something that came out other than expected. An error that no operation expected is an
+        # error, though the runner raises it in the same way.
+        failed = isinstance(wrong, CaseFailedError) and (wrong.error is None or wrong.mismatch is not None)
+        name = self.failures if failed else self.errors
         found = {"error": str(wrong), "time": self.context.deployment.clock.utc()}
         self.context.entities.array(name or self.errors or self.failures).append(found)
 
@@ -74,19 +77,13 @@ _STORES = (
 )
 
 
-def _is_failure(wrong: Exception) -> bool:
-    """Return whether something came out other than expected; an error that nobody expected is an error."""
-    return isinstance(wrong, CaseFailedError) and (wrong.error is None or wrong.mismatch is not None)
-
-
-async def _loop(context: Context, entity: Entity | None, name: str, given: Mapping[str, Any]) -> None:
-    del entity, name
-    stores = _Stores.of(context, given)
+async def _loop(context: Context, call: Invocation[Any]) -> None:
+    stores = _Stores.of(context, call.arguments)
     began, iterations = context.deployment.clock.now(), 0
     while context.loops.go_on(iterations, context.deployment.clock.now() - began):
         iterations += 1
         stores.count(stores.iterations)
-        await _iterate(context, given["operations"], stores)
+        await _iterate(context, call.arguments["operations"], stores)
 
 
 async def _iterate(context: Context, operations: Sequence[Operation], stores: _Stores) -> None:
@@ -107,8 +104,8 @@ async def _iterate(context: Context, operations: Sequence[Operation], stores: _S
 TABLE = (
     OperationSpec(
         "loop",
-        (),
-        arguments("operations", " ".join(_STORES)),
+        (EntityKind.TEST_RUNNER,),
+        signature("operations", " ".join(_STORES)),
         _loop,
         result=Result.NOTHING,
     ),

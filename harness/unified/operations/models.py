@@ -5,21 +5,22 @@ Unified Test Format: bulkWrite, clientBulkWrite.
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.unified.arguments import arguments, check_names
+from harness.unified.arguments import check_names, signature
 from harness.unified.errors import ScenarioError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _MODELS: Final[Mapping[str, Mapping[str, bool]]] = {
-    "insertOne": arguments("document"),
-    "updateOne": arguments("filter update", "arrayFilters collation hint sort upsert"),
-    "updateMany": arguments("filter update", "arrayFilters collation hint upsert"),
-    "replaceOne": arguments("filter replacement", "collation hint sort upsert"),
-    "deleteOne": arguments("filter", "collation hint"),
-    "deleteMany": arguments("filter", "collation hint"),
+    "insertOne": signature("document"),
+    "updateOne": signature("filter update", "arrayFilters collation hint sort upsert"),
+    "updateMany": signature("filter update", "arrayFilters collation hint upsert"),
+    "replaceOne": signature("filter replacement", "collation hint sort upsert"),
+    "deleteOne": signature("filter", "collation hint"),
+    "deleteMany": signature("filter", "collation hint"),
 }
 
 
@@ -41,6 +42,7 @@ def _check(field: str, models: Any, more: Mapping[str, bool]) -> None:
             raise ScenarioError(f"{field}[{index}] must have one key, the kind of write")
         ((kind, body),) = model.items()
         if kind not in _MODELS:
-            known = ", ".join(_MODELS)
-            raise ScenarioError(f"{field}[{index}] has unknown kind {kind!r}", fix=f"one of {known}")
+            close = get_close_matches(str(kind), _MODELS, n=1)
+            known = f"did you mean {close[0]}?" if close else f"one of {', '.join(_MODELS)}"
+            raise ScenarioError(f"{field}[{index}] has unknown kind {kind!r}", fix=known)
         check_names(f"{field}[{index}].{kind}", body, {**_MODELS[kind], **more})

@@ -5,32 +5,29 @@ Unified Test Format: Session Operations.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from harness.adapters.base import EntityKind, Feature
-from harness.unified.arguments import arguments
+from harness.unified.arguments import signature
 from harness.unified.operations.spec import OperationSpec, Result, family, forward
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from harness.unified.entities import Entity
+    from harness.adapters.base import Invocation
     from harness.unified.operations.spec import Context
 
 _OPTIONS = "maxCommitTimeMS readConcern readPreference timeoutMS writeConcern"
 _TRANSACTIONS = frozenset({Feature.TRANSACTIONS})
 
 
-async def _with_transaction(
-    context: Context, entity: Entity | None, name: str, given: Mapping[str, Any]
-) -> Any:
+async def _with_transaction(context: Context, call: Invocation[Any]) -> Any:
     """Errors of the callback's operations reach the driver, also those that the scenario expects."""
 
     async def callback() -> None:
-        for operation in given["callback"]:
+        for operation in call.arguments["callback"]:
             await context.execute(context, operation, propagate=True)
 
-    return await forward(context, entity, name, {**given, "callback": callback})
+    return await forward(context, replace(call, arguments={**call.arguments, "callback": callback}))
 
 
 TABLE = (
@@ -49,7 +46,7 @@ TABLE = (
     OperationSpec(
         "withTransaction",
         (EntityKind.SESSION,),
-        arguments("callback", _OPTIONS),
+        signature("callback", _OPTIONS),
         _with_transaction,
         requires=_TRANSACTIONS,
         result=Result.NOTHING,

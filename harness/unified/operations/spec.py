@@ -6,20 +6,24 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
+from driver.editions import DEFAULT
 from harness.adapters.base import EntityKind, Feature
 from harness.unified.account import Account
-from harness.unified.arguments import arguments
+from harness.unified.arguments import signature
 from harness.unified.entities import EntityMap
 from harness.unified.loops import Loops
+from harness.unified.server_side.seen import Seen
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from harness.adapters.base import DriverAdapter, Event, Handle
+    from harness.adapters.base import DriverAdapter, Event, Handle, Invocation
     from harness.unified.comparison import Comparison
     from harness.unified.deployment import Deployment
     from harness.unified.entities import Entity
     from harness.unified.model import Case, Operation
+    from harness.unified.server_side.comparison import AttemptComparison
+    from harness.unified.server_side.section_rows import SectionComparison
 
 
 class Result(Enum):
@@ -40,6 +44,8 @@ class Context:
     execute: Execute
     account: Account = field(default_factory=Account)
     loops: Loops = field(default_factory=Loops)
+    edition: str = DEFAULT.name
+    """The edition of the specifications that the driver follows."""
     entities: EntityMap = field(default_factory=EntityMap)
     fail_points: list[str] = field(default_factory=list)
     events: dict[str, tuple[Event, ...]] = field(default_factory=dict)
@@ -48,8 +54,10 @@ class Context:
     """What each client had logged by then."""
     spans: dict[str, tuple[Event, ...]] = field(default_factory=dict)
     """The spans of each client that had ended by then."""
-    comparisons: list[Comparison] = field(default_factory=list)
-    """Expected and actual events, of the expectations judged so far that have to be explained."""
+    comparisons: list[Comparison | AttemptComparison | SectionComparison] = field(default_factory=list)
+    """Expected and actual, of the expectations judged so far that have to be explained."""
+    seen: Seen = field(default_factory=Seen)
+    """What servers saw, where the case expects something of that."""
     unsaved: list[tuple[EntityKind, Handle]] = field(default_factory=list)
     cluster_time: Mapping[str, Any] | None = None
 
@@ -73,8 +81,8 @@ class Execute(Protocol):
         ...
 
 
-Run: TypeAlias = "Callable[[Context, Entity | None, str, Mapping[str, Any]], Awaitable[Any]]"
-"""Runs an operation on an entity (None for `testRunner`) by name, with arguments that were checked."""
+Run: TypeAlias = "Callable[[Context, Invocation[Any]], Awaitable[Any]]"
+"""Runs an operation, whose arguments have been checked. The target of the runner's own operations is None."""
 
 TIMEOUT_ARGUMENTS: Final = frozenset({"timeoutMS", "timeoutMode"})
 
@@ -94,10 +102,9 @@ class OperationSpec:
     """The kind of entity that the result is, when it is one."""
 
 
-async def forward(context: Context, entity: Entity | None, name: str, given: Mapping[str, Any]) -> Any:
+async def forward(context: Context, call: Invocation[Any]) -> Any:
     """Have the driver run the operation."""
-    assert entity is not None
-    return await context.adapter.call(handle_of(entity), entity.kind, name, given)
+    return await context.adapter.call(call)
 
 
 def handle_of(entity: Entity) -> Handle:
@@ -113,17 +120,17 @@ def family(
 ) -> tuple[OperationSpec, ...]:
     """Return rows for operations that the driver runs: name to required and optional arguments."""
     return tuple(
-        OperationSpec(name, (target,), arguments(required, optional), forward, **shared)
+        OperationSpec(name, (target,), signature(required, optional), forward, **shared)
         for name, (required, optional) in rows.items()
     )
 
 
-def merge(*tables: Sequence[OperationSpec]) -> dict[tuple[EntityKind | None, str], OperationSpec]:
+def merge(*tables: Sequence[OperationSpec]) -> dict[tuple[EntityKind, str], OperationSpec]:
     """Return one table by target and name. Raises `ValueError` when two rows are for the same."""
-    merged: dict[tuple[EntityKind | None, str], OperationSpec] = {}
+    merged: dict[tuple[EntityKind, str], OperationSpec] = {}
     for row in (row for table in tables for row in table):
-        for target in row.targets or (None,):
+        for target in row.targets:
             if (target, row.name) in merged:
-                raise ValueError(f"operation {row.name} is in the table twice for {target}")
+                raise ValueError(f"operation {row.name} is in the table twice for {target.value}")
             merged[target, row.name] = row
     return merged

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.adapters.base import EntityKind, Feature
-from harness.unified.arguments import arguments
+from harness.adapters.base import EntityKind, Feature, Invocation
+from harness.unified.arguments import signature
 from harness.unified.creation import create_entity
 from harness.unified.errors import ScenarioError
 from harness.unified.event_matcher import match_event
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from harness.adapters.base import SessionState, TopologyReport
-    from harness.unified.entities import Entity
     from harness.unified.operations.spec import Context, Run
 
 PATIENCE: Final = 10.0
@@ -31,27 +30,23 @@ PATIENCE: Final = 10.0
 _MISSING_COLLECTION: Final = 26
 
 
-async def _fail_point(context: Context, entity: Entity | None, name: str, given: Mapping[str, Any]) -> None:
+async def _fail_point(context: Context, call: Invocation[Any]) -> None:
     """Set it by the driver's own client, so that the connection taken counts among its events."""
-    del entity, name
-    client = context.entities.client(given["client"])
-    _remember_fail_point(context, given["failPoint"])
+    client = context.entities.client(call.arguments["client"])
+    _remember_fail_point(context, call.arguments["failPoint"])
     admin = await context.adapter.create(
         EntityKind.DATABASE, client.handle, {"id": "admin", "databaseName": "admin"}
     )
-    command = {"command": given["failPoint"], "commandName": "configureFailPoint"}
-    await context.adapter.call(admin, EntityKind.DATABASE, "runCommand", command)
+    command = {"command": call.arguments["failPoint"], "commandName": "configureFailPoint"}
+    await context.adapter.call(Invocation(admin, EntityKind.DATABASE, "runCommand", command))
 
 
-async def _targeted_fail_point(
-    context: Context, entity: Entity | None, name: str, given: Mapping[str, Any]
-) -> None:
-    del entity, name
-    state = await _session_state(context, given)
+async def _targeted_fail_point(context: Context, call: Invocation[Any]) -> None:
+    state = await _session_state(context, call.arguments)
     if state.pinned is None:
-        raise CaseFailedError(f"session {given['session']!r} is not pinned to a server")
-    _remember_fail_point(context, given["failPoint"])
-    reply = await context.deployment.admin("admin", given["failPoint"], address=state.pinned)
+        raise CaseFailedError(f"session {call.arguments['session']!r} is not pinned to a server")
+    _remember_fail_point(context, call.arguments["failPoint"])
+    reply = await context.deployment.admin("admin", call.arguments["failPoint"], address=state.pinned)
     if not reply.get("ok"):
         raise ScenarioError(f"the fail point was refused: {reply.get('errmsg')}")
 
@@ -62,70 +57,68 @@ def _remember_fail_point(context: Context, command: Any) -> None:
     context.fail_points.append(command["configureFailPoint"])
 
 
-async def _session_state(context: Context, given: Mapping[str, Any]) -> SessionState:
-    session = context.entities.session(given["session"])
+async def _session_state(context: Context, arguments: Mapping[str, Any]) -> SessionState:
+    session = context.entities.session(arguments["session"])
     return await context.adapter.session_state(session.handle)
 
 
-async def _transaction_state(
-    context: Context, entity: Entity | None, name: str, given: Mapping[str, Any]
-) -> None:
-    _one_of(given, "state", _TRANSACTION_STATES)
-    await _in_state(context, entity, name, given)
+async def _transaction_state(context: Context, call: Invocation[Any]) -> None:
+    _one_of(call.arguments, "state", _TRANSACTION_STATES)
+    await _in_state(context, call)
 
 
 _TRANSACTION_STATES: Final = ("none", "starting", "in_progress", "committed", "aborted")
 
 
-def _one_of(given: Mapping[str, Any], name: str, known: Sequence[str]) -> None:
-    if given[name] not in known:
-        raise ScenarioError(f"{name} cannot be {given[name]!r}", fix=f"one of {', '.join(known)}")
+def _one_of(arguments: Mapping[str, Any], name: str, known: Sequence[str]) -> None:
+    if arguments[name] not in known:
+        raise ScenarioError(f"{name} cannot be {arguments[name]!r}", fix=f"one of {', '.join(known)}")
 
 
 def _asserts_session(holds: Callable[[SessionState, Mapping[str, Any]], bool], what: str) -> Run:
     """Return an operation that asserts a state of a session."""
 
-    async def run(context: Context, entity: Entity | None, name: str, given: Mapping[str, Any]) -> None:
-        del entity, name
-        state = await _session_state(context, given)
-        if not holds(state, given):
-            wanted = what.format(**given)
-            raise CaseFailedError(f"session {given['session']!r} is expected to be {wanted}; it is {state}")
+    async def run(context: Context, call: Invocation[Any]) -> None:
+        state = await _session_state(context, call.arguments)
+        if not holds(state, call.arguments):
+            name, wanted = call.arguments["session"], what.format(**call.arguments)
+            raise CaseFailedError(f"session {name!r} is expected to be {wanted}; it is {state}")
 
     return run
 
 
 _in_state: Final = _asserts_session(
-    lambda state, given: state.transaction == given["state"], "in state {state}"
+    lambda state, arguments: state.transaction == arguments["state"], "in state {state}"
 )
 
 
-async def _check_lsids(context: Context, entity: Entity | None, name: str, given: Mapping[str, Any]) -> None:
-    del entity
+async def _check_lsids(context: Context, call: Invocation[Any]) -> None:
     events = [
         event
-        for event in observed(context.entities.client(given["client"]))
+        for event in observed(context.entities.client(call.arguments["client"]))
         if event.kind == "commandStartedEvent"
     ]
     lsids = [event.fields["command"].get("lsid") for event in events[-2:]]
     if len(lsids) < 2 or None in lsids:  # noqa: PLR2004  # the last two commands
         raise CaseFailedError(f"expected two commands with an lsid, the last have {lsids}")
     same = match_exactly(lsids[0], lsids[1]) is None
-    if same != (name == "assertSameLsidOnLastTwoCommands"):
+    if same != (call.operation == "assertSameLsidOnLastTwoCommands"):
         raise CaseFailedError(f"the lsids of the last two commands are {'the same' if same else 'different'}")
 
 
-async def _has_collection(context: Context, given: Mapping[str, Any]) -> bool:
-    command = {"listCollections": 1, "filter": {"name": given["collectionName"]}, "nameOnly": True}
-    reply = await context.deployment.admin(given["databaseName"], command)
+async def _has_collection(context: Context, arguments: Mapping[str, Any]) -> bool:
+    command = {"listCollections": 1, "filter": {"name": arguments["collectionName"]}, "nameOnly": True}
+    reply = await context.deployment.admin(arguments["databaseName"], command)
     return bool(_first_batch(reply))
 
 
-async def _has_index(context: Context, given: Mapping[str, Any]) -> bool:
-    reply = await context.deployment.admin(given["databaseName"], {"listIndexes": given["collectionName"]})
+async def _has_index(context: Context, arguments: Mapping[str, Any]) -> bool:
+    reply = await context.deployment.admin(
+        arguments["databaseName"], {"listIndexes": arguments["collectionName"]}
+    )
     if reply.get("code") == _MISSING_COLLECTION:
         return False
-    return any(index["name"] == given["indexName"] for index in _first_batch(reply))
+    return any(index["name"] == arguments["indexName"] for index in _first_batch(reply))
 
 
 def _first_batch(reply: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -138,49 +131,38 @@ def _first_batch(reply: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _asserts_namespace(test: Callable[..., Any], field: str, *, there: bool) -> Run:
     """Return an operation that asserts that a collection or an index exists, or that it does not."""
 
-    async def run(context: Context, entity: Entity | None, name: str, given: Mapping[str, Any]) -> None:
-        del entity, name
-        if await test(context, given) != there:
-            where = f"{given['databaseName']}.{given['collectionName']}"
+    async def run(context: Context, call: Invocation[Any]) -> None:
+        if await test(context, call.arguments) != there:
+            where = f"{call.arguments['databaseName']}.{call.arguments['collectionName']}"
             wanted = "to exist" if there else "not to exist"
-            raise CaseFailedError(f"{field} {given[field]!r} ({where}) was expected {wanted}")
+            raise CaseFailedError(f"{field} {call.arguments[field]!r} ({where}) was expected {wanted}")
 
     return run
 
 
-async def _create_entities(
-    context: Context, entity: Entity | None, name: str, given: Mapping[str, Any]
-) -> None:
-    del entity, name
-    for spec in given["entities"]:
+async def _create_entities(context: Context, call: Invocation[Any]) -> None:
+    for spec in call.arguments["entities"]:
         await create_entity(context, spec)
 
 
-async def _connections(context: Context, entity: Entity | None, name: str, given: Mapping[str, Any]) -> None:
-    del entity, name
-    expected = _integer(given, "connections")
-    actual = checked_out(context.entities.client(given["client"]))
+async def _connections(context: Context, call: Invocation[Any]) -> None:
+    expected = _integer(call.arguments, "connections")
+    actual = checked_out(context.entities.client(call.arguments["client"]))
     if actual != expected:
         raise CaseFailedError(f"expected {expected} connections checked out, there are {actual}")
 
 
-async def _run_on_thread(
-    context: Context, entity: Entity | None, name: str, given: Mapping[str, Any]
-) -> None:
-    del entity, name
-    thread = context.entities.thread(given["thread"])
+async def _run_on_thread(context: Context, call: Invocation[Any]) -> None:
+    thread = context.entities.thread(call.arguments["thread"])
     if thread.ended:
         raise ScenarioError(
-            f"thread {given['thread']!r} takes no more operations", fix="waitForThread was its last"
+            f"thread {call.arguments['thread']!r} takes no more operations", fix="waitForThread was its last"
         )
-    thread.run(lambda: context.execute(context, given["operation"]))
+    thread.run(lambda: context.execute(context, call.arguments["operation"]))
 
 
-async def _wait_for_thread(
-    context: Context, entity: Entity | None, name: str, given: Mapping[str, Any]
-) -> None:
-    del entity, name
-    await end_thread(context, given["thread"])
+async def _wait_for_thread(context: Context, call: Invocation[Any]) -> None:
+    await end_thread(context, call.arguments["thread"])
 
 
 async def end_thread(context: Context, name: str) -> None:
@@ -192,49 +174,43 @@ async def end_thread(context: Context, name: str) -> None:
     await thread.join()
 
 
-def _integer(given: Mapping[str, Any], name: str, default: int | None = None) -> int:
+def _integer(arguments: Mapping[str, Any], name: str, default: int | None = None) -> int:
     """Return an argument that counts something. Raises `ScenarioError` when it is no integer from 0 on."""
-    value = given.get(name, default)
+    value = arguments.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ScenarioError(f"{name} must be an integer from 0 on, is {value!r}")
     return value
 
 
-def _count(context: Context, given: Mapping[str, Any]) -> int:
-    client = context.entities.client(given["client"])
-    matching = [match_event(given["event"], event, entities=context.entities) for event in observed(client)]
+def _count(context: Context, arguments: Mapping[str, Any]) -> int:
+    client = context.entities.client(arguments["client"])
+    matching = [
+        match_event(arguments["event"], event, entities=context.entities) for event in observed(client)
+    ]
     return matching.count(None)
 
 
-async def _wait_for_event(
-    context: Context, entity: Entity | None, name: str, given: Mapping[str, Any]
-) -> None:
-    del entity, name
-    wanted, kind = _integer(given, "count"), given["event"].kind
-    if not await context.wait_until(lambda: _count(context, given) >= wanted, within=PATIENCE):
-        seen = _count(context, given)
+async def _wait_for_event(context: Context, call: Invocation[Any]) -> None:
+    wanted, kind = _integer(call.arguments, "count"), call.arguments["event"].kind
+    if not await context.wait_until(lambda: _count(context, call.arguments) >= wanted, within=PATIENCE):
+        seen = _count(context, call.arguments)
         raise CaseFailedError(f"{seen} of {wanted} {kind} were observed within {PATIENCE:g} s")
 
 
-async def _event_count(context: Context, entity: Entity | None, name: str, given: Mapping[str, Any]) -> None:
-    del entity, name
-    wanted, seen = _integer(given, "count"), _count(context, given)
+async def _event_count(context: Context, call: Invocation[Any]) -> None:
+    wanted, seen = _integer(call.arguments, "count"), _count(context, call.arguments)
     if seen != wanted:
-        raise CaseFailedError(f"expected {wanted} {given['event'].kind}, {seen} were observed")
+        raise CaseFailedError(f"expected {wanted} {call.arguments['event'].kind}, {seen} were observed")
 
 
-async def _wait(context: Context, entity: Entity | None, name: str, given: Mapping[str, Any]) -> None:
-    del entity, name
+async def _wait(context: Context, call: Invocation[Any]) -> None:
     clock = context.deployment.clock
-    await clock.sleep_until(clock.now() + _integer(given, "ms") / 1000)
+    await clock.sleep_until(clock.now() + _integer(call.arguments, "ms") / 1000)
 
 
-async def _record_topology(
-    context: Context, entity: Entity | None, name: str, given: Mapping[str, Any]
-) -> None:
-    del entity, name
-    report = await context.adapter.topology(context.entities.client(given["client"]).handle)
-    context.entities.add(EntityKind.TOPOLOGY_DESCRIPTION, given["id"], report)
+async def _record_topology(context: Context, call: Invocation[Any]) -> None:
+    report = await context.adapter.topology(context.entities.client(call.arguments["client"]).handle)
+    context.entities.add(EntityKind.TOPOLOGY_DESCRIPTION, call.arguments["id"], report)
 
 
 def _topology(context: Context, name: str) -> TopologyReport:
@@ -242,23 +218,17 @@ def _topology(context: Context, name: str) -> TopologyReport:
     return report
 
 
-async def _topology_type(
-    context: Context, entity: Entity | None, name: str, given: Mapping[str, Any]
-) -> None:
-    del entity, name
-    _one_of(given, "topologyType", TOPOLOGY_TYPES)
-    actual = _topology(context, given["topologyDescription"]).type
-    if actual != given["topologyType"]:
-        raise CaseFailedError(f"expected topology type {given['topologyType']}, it is {actual}")
+async def _topology_type(context: Context, call: Invocation[Any]) -> None:
+    _one_of(call.arguments, "topologyType", TOPOLOGY_TYPES)
+    actual = _topology(context, call.arguments["topologyDescription"]).type
+    if actual != call.arguments["topologyType"]:
+        raise CaseFailedError(f"expected topology type {call.arguments['topologyType']}, it is {actual}")
 
 
-async def _primary_change(
-    context: Context, entity: Entity | None, name: str, given: Mapping[str, Any]
-) -> None:
-    del entity, name
-    clock, handle = context.deployment.clock, context.entities.client(given["client"]).handle
-    before = _topology(context, given["priorTopologyDescription"]).primary
-    timeout = _integer(given, "timeoutMS", round(PATIENCE * 1000)) / 1000
+async def _primary_change(context: Context, call: Invocation[Any]) -> None:
+    clock, handle = context.deployment.clock, context.entities.client(call.arguments["client"]).handle
+    before = _topology(context, call.arguments["priorTopologyDescription"]).primary
+    timeout = _integer(call.arguments, "timeoutMS", round(PATIENCE * 1000)) / 1000
     deadline = clock.now() + timeout
     while (await context.adapter.topology(handle)).primary in (None, before):
         if clock.now() >= deadline:
@@ -268,7 +238,12 @@ async def _primary_change(
 
 def _row(name: str, run: Run, required: str = "", optional: str = "", *features: Feature) -> OperationSpec:
     return OperationSpec(
-        name, (), arguments(required, optional), run, frozenset(features), result=Result.NOTHING
+        name,
+        (EntityKind.TEST_RUNNER,),
+        signature(required, optional),
+        run,
+        frozenset(features),
+        result=Result.NOTHING,
     )
 
 

@@ -35,7 +35,8 @@ def check(document: Marked) -> None:
     problems = list(_validator(minor).iter_errors(document.value))
     if problems:
         error = explain(document, problems, file_schema)
-        valid_from = _first_valid_minor(document.value, minor)
+        later = range(minor + 1, MINOR_MAX + 1)
+        valid_from = next((each for each in later if _validator(each).is_valid(document.value)), None)
         if valid_from is not None:
             error.fix = f'declare schemaVersion "1.{valid_from}", which has it'
         raise error
@@ -79,11 +80,6 @@ def _part_validator(name: str) -> jsonschema_rs.Draft202012Validator:
     return jsonschema_rs.Draft202012Validator(part_schema(name))
 
 
-def _first_valid_minor(value: Any, declared: int) -> int | None:
-    later = range(declared + 1, MINOR_MAX + 1)
-    return next((minor for minor in later if _validator(minor).is_valid(value)), None)
-
-
 def lowest_minor(value: Any) -> int:
     """Return the first minor version of the format in which a valid file would be valid."""
     return bisect_left(range(MINOR_MAX), 1, key=lambda minor: int(_validator(minor).is_valid(value)))
@@ -116,7 +112,11 @@ def _describe(problem: jsonschema_rs.ValidationError, schema_at: SchemaAt) -> tu
         case "required":
             return f"field {kind.property!r} is missing", f"add {kind.property}"
         case "type":
-            return f"must be {_type_names(kind)}, is {_article(problem.instance)}", ""
+            types = kind.types if isinstance(kind.types, (list, tuple)) else [kind.types]
+            return (
+                f"must be {' or '.join(_ARTICLES[name] for name in types)}, is {_article(problem.instance)}",
+                "",
+            )
         case "enum":
             allowed = [name for name in kind.options if isinstance(name, str)]
             return f"{problem.instance!r} is not one of {', '.join(allowed)}", _nearest(
@@ -148,24 +148,16 @@ def _siblings(problem: jsonschema_rs.ValidationError, schema: Mapping[str, Any])
     """Return the names that a schema allows where an unknown field was found."""
     part: Any = schema
     for step in problem.schema_path[:-1]:
-        part = _member(part, step)
+        if isinstance(part, list):
+            part = part[int(step)] if int(step) < len(part) else {}
+        else:
+            part = part.get(step, {})
     return list(part.get("properties", ()))
-
-
-def _member(part: Any, step: str | int) -> Any:
-    if isinstance(part, list):
-        return part[int(step)] if int(step) < len(part) else {}
-    return part.get(step, {})
 
 
 def _nearest(name: Any, allowed: Sequence[str]) -> str:
     close = get_close_matches(str(name), allowed, n=1)
     return f"did you mean {close[0]}?" if close else ""
-
-
-def _type_names(kind: Any) -> str:
-    names = kind.types if isinstance(kind.types, (list, tuple)) else [kind.types]
-    return " or ".join(_ARTICLES[name] for name in names)
 
 
 _ARTICLES: Final = {
@@ -214,6 +206,6 @@ def _public_validator(folder: Path, minor: int) -> jsonschema_rs.Validator | Non
     return None
 
 
-@cache
+@cache  # of the file: many folders of a checkout have the same schema above them
 def _compiled(path: Path) -> jsonschema_rs.Validator:
     return jsonschema_rs.validator_for(json.loads(path.read_bytes()))

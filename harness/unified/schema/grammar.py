@@ -24,6 +24,7 @@ from harness.unified.schema.notation import (
     schema_of,
     word,
 )
+from harness.unified.schema.server_side import SERVER_SIDE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -148,6 +149,7 @@ _CLIENT_FIELDS: Final[Mapping[str, Schema]] = {
     "autoEncryptOpts": Since(23, _AUTO_ENCRYPT_OPTS),
     "awaitMinPoolSizeMS": Since(26, INTEGER),
     "observeTracingMessages": Since(27, record({"enableCommandPayload": BOOLEAN})),
+    "pushbackd": record({"jitter": {"enum": [0, 1, "seeded"]}}, at_least=1),
 }
 
 
@@ -245,9 +247,9 @@ OPERATION: Final[Schema] = record(
 
 def _when_type_is(name: str) -> dict[str, Any]:
     """Return a condition: with this `eventType` (or without any: command) only its events are allowed."""
-    given = [] if name == "command" else ["eventType"]
+    required = [] if name == "command" else ["eventType"]
     return {
-        "if": {"properties": {"eventType": {"const": name}}, "required": given},
+        "if": {"properties": {"eventType": {"const": name}}, "required": required},
         "then": {"properties": {"events": array(EVENTS[name])}},
     }
 
@@ -300,6 +302,7 @@ CASE: Final[Schema] = record(
         "expectLogMessages": Since(13, array(_EXPECTED_LOGS, at_least=1)),
         "expectTracingMessages": Since(27, array(_EXPECTED_SPANS, at_least=1)),
         "outcome": array(COLLECTION_DATA, at_least=1),
+        "pushbackd": SERVER_SIDE,
     },
     ("description", "operations"),
 )

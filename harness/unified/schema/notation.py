@@ -66,7 +66,7 @@ def word(*names: Any) -> dict[str, Any]:
 
 
 def exclusive(*groups: tuple[str, tuple[str, ...]]) -> dict[str, Any]:
-    """Return a condition: where a field is given, these others must not be."""
+    """Return a condition: where a field is present, these others must not be."""
     return {
         "dependentSchemas": {name: {"properties": dict.fromkeys(others, False)} for name, others in groups}
     }

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Final
 from driver.cmap.effects import Close, Establish, Grant, Publish, Refuse
 from driver.cmap.state import PoolState
 from driver.policy.deadline import after
-from harness.adapters.reference_results import event_of
-from harness.cmap_format.model import name_of, operation_of
+from harness.adapters.reference_pools import pool_options
+from harness.adapters.reference_results import event_of, report
 from harness.formats.case import failure
+from harness.formats.cmap.model import name_of, operation_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from driver.cmap.effects import Effect
-    from harness.cmap_format.model import CmapCase
     from harness.formats.case import Notes
+    from harness.formats.cmap.model import CmapCase
     from harness.unified.marks import Marked
 ADDRESS: Final = "localhost:27017"
 PATIENCE: Final = 60.0
@@ -35,7 +36,7 @@ def run_on_state(case: CmapCase, notes: Notes) -> None:
         _Machine(case, notes).play()
     except _MainThreadError as raised:
         error = raised.error
-    case.judge(notes, error)
+    case.judge(notes, None if error is None else report(error))
 
 
 class _MainThreadError(Exception):
@@ -59,7 +60,7 @@ class _Machine:
     def __init__(self, case: CmapCase, notes: Notes) -> None:
         self._notes = notes
         self._case = case
-        self._state = PoolState(ADDRESS, case.options)
+        self._state = PoolState(ADDRESS, pool_options(case.options))
         self._now = 0.0
         self._threads = {MAIN: _Thread()}
         self._connections: dict[str, int] = {}
@@ -83,35 +84,39 @@ class _Machine:
         """Let a thread do what it can; one that failed does nothing more."""
         while thread.todo and thread.waiter is None and thread.error is None:
             operation = thread.todo.popleft()
-            if operation.value["name"] == "checkOut":
-                self._check_out(thread, operation.value.get("label"))
-            else:
-                self._operation(operation.value["name"])(operation)
+            self._operate(thread, operation)
             self._settle()
 
-    def _operation(self, name: str) -> Callable[[Marked], None]:
-        operations: dict[str, Callable[[Marked], None]] = {
-            "start": self._start,
-            "wait": self._wait,
-            "waitForThread": self._wait_for_thread,
-            "waitForEvent": self._wait_for_event,
-            "checkIn": self._check_in,
-            "clear": self._clear,
-            "close": lambda _: self._perform(self._state.close(self._now)),
-            "ready": lambda _: self._perform(self._state.ready()),
-        }
-        return operations[name]
-
-    def _start(self, operation: Marked) -> None:
-        self._threads[operation.value["target"]] = _Thread()
-
-    def _wait(self, operation: Marked) -> None:
-        end = self._now + operation.value["ms"] / 1000
-        while self._now < end:
-            self._advance(end)
-
-    def _wait_for_thread(self, operation: Marked) -> None:
-        self._join(operation.value["target"], operation)
+    def _operate(self, thread: _Thread, operation: Marked) -> None:
+        value = operation.value
+        match value["name"]:
+            case "start":
+                self._threads[value["target"]] = _Thread()
+            case "wait":
+                end = self._now + value["ms"] / 1000
+                while self._now < end:
+                    self._advance(end)
+            case "waitForThread":
+                self._join(value["target"], operation)
+            case "waitForEvent":
+                self._wait_for_event(operation)
+            case "checkOut":
+                self._waiters += 1
+                thread.waiter, thread.label = self._waiters, value.get("label")
+                deadline = after(self._now, self._state.options.wait_queue_timeout)
+                self._perform(self._state.check_out(self._waiters, self._now, deadline=deadline))
+            case "checkIn":
+                if value["connection"] not in self._connections:
+                    raise failure(operation["connection"], "the connection was not checked out")
+                self._perform(self._state.check_in(self._connections[value["connection"]], self._now))
+            case "clear":
+                interrupt = bool(value.get("interruptInUseConnections"))
+                self._perform(self._state.clear(self._now, interrupt_in_use=interrupt))
+                self._tick()
+            case "close":
+                self._perform(self._state.close(self._now))
+            case "ready":
+                self._perform(self._state.ready())
 
     def _join(self, name: str, operation: Marked) -> None:
         thread = self._threads[name]
@@ -129,23 +134,6 @@ class _Machine:
 
     # --- the pool ---
 
-    def _check_out(self, thread: _Thread, label: str | None) -> None:
-        self._waiters += 1
-        thread.waiter, thread.label = self._waiters, label
-        deadline = after(self._now, self._state.options.wait_queue_timeout)
-        self._perform(self._state.check_out(self._waiters, self._now, deadline=deadline))
-
-    def _check_in(self, operation: Marked) -> None:
-        label = operation["connection"]
-        if label.value not in self._connections:
-            raise failure(label, "the connection was not checked out")
-        self._perform(self._state.check_in(self._connections[label.value], self._now))
-
-    def _clear(self, operation: Marked) -> None:
-        interrupt = bool(operation.value.get("interruptInUseConnections"))
-        self._perform(self._state.clear(self._now, interrupt_in_use=interrupt))
-        self._tick()
-
     def _perform(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
             match effect:
@@ -154,21 +142,15 @@ class _Machine:
                 case Establish(number):
                     self._establishing.append(number)
                 case Grant(waiter, number):
-                    self._served(waiter, number)
+                    thread = self._owner(waiter)
+                    thread.waiter = None
+                    if thread.label is not None:
+                        self._connections[thread.label] = number
                 case Refuse(waiter, error):
-                    self._refused(waiter, error)
+                    thread = self._owner(waiter)
+                    thread.waiter, thread.error = None, error
                 case Close(number) if number in self._establishing:
                     self._establishing.remove(number)
-
-    def _served(self, waiter: int, number: int) -> None:
-        thread = self._owner(waiter)
-        thread.waiter = None
-        if thread.label is not None:
-            self._connections[thread.label] = number
-
-    def _refused(self, waiter: int, error: Exception) -> None:
-        thread = self._owner(waiter)
-        thread.waiter, thread.error = None, error
 
     def _owner(self, waiter: int) -> _Thread:
         return next(thread for thread in self._threads.values() if thread.waiter == waiter)

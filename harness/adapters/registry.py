@@ -1,0 +1,79 @@
+"""The drivers that a run can choose: by name, with the editions of the specifications that each follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+from harness.adapters import ADAPTERS
+from harness.adapters.base import AdapterLost
+from harness.running import interruption
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from harness.adapters.base import DriverAdapter
+    from harness.unified.deployment import Deployment
+
+PREFIX: Final = "cmd:"
+"""What a command line begins with where a driver's name may stand."""
+
+EDITIONS: Final = ("2026-02-20", "2026-07-08")
+
+
+@dataclass(frozen=True, slots=True)
+class DriverInfo:
+    """What a run must know of a driver before it makes one.
+
+    `editions` are those that the driver can follow, its default first. `virtual_time` says that its adapter
+    has `Feature.VIRTUAL_TIME`. `command` is the command line of an adapter that is a process of its own.
+    """
+
+    editions: tuple[str, ...]
+    virtual_time: bool
+    command: str = ""
+
+
+DRIVERS: Final[Mapping[str, DriverInfo]] = {
+    "reference": DriverInfo(editions=EDITIONS, virtual_time=True),
+    "pymongo": DriverInfo(editions=(EDITIONS[1],), virtual_time=False),
+    "pymongo-async": DriverInfo(editions=(EDITIONS[1],), virtual_time=False),
+}
+
+
+def is_driver(text: str) -> bool:
+    """Return whether a text is the name of a driver, or `cmd:` and a command line."""
+    return text in DRIVERS or (text.startswith(PREFIX) and bool(text.removeprefix(PREFIX).strip()))
+
+
+def drivers(texts: Iterable[str]) -> dict[str, DriverInfo]:
+    """Return the drivers that texts name, by the names that a report gives them.
+
+    A command is run once, to introduce itself. Raises `AdapterLost` when it does not, or when its name is
+    another driver's.
+    """
+    known: dict[str, DriverInfo] = {}
+    for text in texts:
+        name, info = (text, DRIVERS[text]) if text in DRIVERS else interruption.run(_introduced(text))
+        if known.get(name, info) != info or (info.command and name in DRIVERS):
+            raise AdapterLost(f"the name '{name}' of the adapter '{text}' is another driver's")
+        known[name] = info
+    return known
+
+
+async def _introduced(text: str) -> tuple[str, DriverInfo]:
+    from harness.adapters.child import Child  # noqa: PLC0415 - most runs start no adapter
+
+    command = text.removeprefix(PREFIX).strip()
+    child = await Child.start(command)
+    await child.aclose()
+    edition = child.hello.edition or EDITIONS[-1]
+    return child.hello.name, DriverInfo(editions=(edition,), virtual_time=False, command=command)
+
+
+def make_adapter(name: str, deployment: Deployment, *, edition: str) -> DriverAdapter:
+    """Return a new adapter for a deployment. Raises `KeyError` for a name that is not in `DRIVERS`."""
+    info, make = DRIVERS[name], import_module(ADAPTERS[name]).make
+    adapter: DriverAdapter = make(deployment, edition=edition) if len(info.editions) > 1 else make(deployment)
+    return adapter

@@ -1,0 +1,246 @@
+"""The embedded deployment: our fake servers, started for a run, on whichever clock and network it has."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from driver.errors import ServerError
+from fakeserver.profile import DEFAULT_PROFILE
+from harness.adapters.base import next_seq
+from harness.flake_lab.network import DisturbedNetwork
+from harness.unified.deployment import Topology
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from driver import AsyncClient
+    from fakeserver import ClusterSpec
+    from fakeserver.deployment.cluster import Cluster
+    from fakeserver.deployment.journal import Journal
+    from fakeserver.network.wire_record import WireRecord
+    from mongowire.ports import Clock, Network, Rng
+
+SERVED: Final = (Topology.SINGLE, Topology.REPLICA_SET, Topology.SHARDED, Topology.LOAD_BALANCED)
+"""The topologies that the fake server can play."""
+
+
+@dataclass(kw_only=True)
+class EmbeddedDeployment:
+    """A running fake deployment, as the runner sees it (`harness.unified.deployment.Deployment`)."""
+
+    cluster: Cluster
+    topology: Topology
+    clock: Clock
+    rng: Rng
+    ports: Network
+    virtual: bool
+    wire_record: WireRecord
+    server_version: tuple[int, ...] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    auth: bool = False
+    seeds: tuple[int, ...] = ()
+    """The order in which connection strings name the servers, by their numbers; empty for the usual one."""
+    clients: dict[str, AsyncClient] = field(default_factory=dict)
+
+    @property
+    def uri(self) -> str:
+        """The connection string of the whole deployment, of one mongos where there are several."""
+        return in_order(self.cluster.uri_single, self.seeds)
+
+    @property
+    def uri_multi(self) -> str:
+        """The connection string of every mongos, or of the load balancer of all."""
+        return in_order(self.cluster.uri, self.seeds)
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """`host:port` of every server that clients speak to."""
+        return tuple(node.address for node in self.cluster.nodes)
+
+    @property
+    def doors(self) -> tuple[str, ...]:
+        """`host:port` of everything that clients connect to, in the order of `servers`."""
+        return tuple(door.address for door in self.cluster.balancers or self.cluster.nodes)
+
+    @property
+    def network(self) -> Network | None:
+        """The network in memory; None in real time, where clients come over TCP."""
+        return self.ports if self.virtual else None
+
+    @property
+    def journal(self) -> Journal:
+        """The journal of the servers."""
+        return self.cluster.journal
+
+    async def admin(
+        self, database: str, command: Mapping[str, Any], *, address: str | None = None
+    ) -> Mapping[str, Any]:
+        """Run a command on one member; return its reply, whatever its `ok` is.
+
+        Without `address` it is the primary, and while there is none, the first member.
+        """
+        nodes = self.cluster.nodes
+        primary = next((node.address for node in nodes if node.is_primary), nodes[0].address)
+        client = self._client(address or primary)
+        try:
+            return await client.command(database, command)
+        except ServerError as error:
+            return error.response
+
+    def with_rng(self, rng: Rng) -> EmbeddedDeployment:
+        """Return the same servers with another random number generator, so that session ids are new."""
+        return replace(self, rng=rng)
+
+    async def recover(self) -> bool:
+        """Return False: other servers are cheaper to start than these are to clean, and safer."""
+        return False
+
+    def with_seeds(self, order: tuple[int, ...]) -> EmbeddedDeployment:
+        """Return the same servers, which connection strings name in another order."""
+        return replace(self, seeds=order)
+
+    async def prepare(self) -> None:
+        """Read version and parameters, which never change while the servers run."""
+        build_info = await self.admin("admin", {"buildInfo": 1})
+        self.server_version = tuple(build_info["versionArray"][:3])
+        self.parameters = await self.admin("admin", {"getParameter": "*"})
+
+    async def aclose(self) -> None:
+        """Close our own clients; the servers belong to `embedded`."""
+        for client in self.clients.values():
+            await client.aclose()
+        self.clients.clear()
+
+    def _client(self, address: str) -> AsyncClient:
+        from driver import AsyncClient  # noqa: PLC0415 - a help text needs no driver
+
+        if address not in self.clients:
+            user = "{}:{}@".format(*_ADMINISTRATOR) if self.auth else ""
+            self.clients[address] = AsyncClient(
+                f"mongodb://{user}{address}/?directConnection=true&appName=harness",
+                network=self.ports,
+                clock=self.clock,
+                rng=self.rng.spawn(f"admin/{address}"),
+            )
+        return self.clients[address]
+
+
+def in_order(uri: str, order: tuple[int, ...]) -> str:
+    """Return a connection string with its hosts in another order; unchanged if their number differs."""
+    before, at, after = uri.partition("://")[2].rpartition("@")
+    hosts, slash, options = after.partition("/")
+    named = hosts.split(",")
+    if len(named) != len(order):
+        return uri
+    return f"mongodb://{before}{at}{','.join(named[number] for number in order)}{slash}{options}"
+
+
+def servers(topology: Topology) -> tuple[str, ...]:
+    """Return the names of everything that clients of an embedded deployment connect to."""
+    spec = _spec(topology, auth=False)
+    if spec.balancers:
+        return tuple(f"balancer{number}" for number in range(spec.balancers))
+    if spec.mongos:
+        return tuple(f"mongos{number}" for number in range(spec.mongos))
+    return tuple(f"node{number}" for number in range(len(spec.member_specs)))
+
+
+@asynccontextmanager
+async def embedded(
+    topology: Topology,
+    *,
+    clock: Clock,
+    network: Network,
+    rng: Rng,
+    virtual: bool,
+    auth: bool = False,
+    profile: str = DEFAULT_PROFILE,
+    wire: bool = False,
+    scenario: str = "",
+) -> AsyncIterator[EmbeddedDeployment]:
+    """Run a fake deployment of a topology that is `SERVED`, of a release, while the block runs.
+
+    With `auth` it has one user with all privileges, whom its connection strings name. With `wire` its journal
+    has every message. `scenario` is the file or the name of a scenario for servers; its rules and faults are
+    in force, and its timeline begins, when the servers are prepared. Raises `ScenarioFileError`.
+    """
+    import fakeserver  # noqa: PLC0415 - a help text needs no server
+    from fakeserver.network.wire_record import WireRecord  # noqa: PLC0415 - see above
+    from fakeserver.network.wire_tap import WireTap  # noqa: PLC0415 - see above
+
+    tap = WireTap(network, clock)
+    record = WireRecord(
+        tap if wire else network,
+        clock,
+        next_seq,
+        round_trip=getattr(network, "round_trip", None),
+        is_disturbed=isinstance(network, DisturbedNetwork),
+    )
+
+    spec = _spec(topology, auth=auth, profile=profile)
+    script = fakeserver.load_scenario(scenario, spec=spec) if scenario else None
+    async with AsyncExitStack() as stack:
+        cluster = await stack.enter_async_context(
+            fakeserver.start(
+                spec if script is None else script.spec,
+                network=record,
+                clock=clock,
+                rng=rng.spawn("cluster"),
+            )
+        )
+        tap.journal, tap.names = cluster.journal, _names(cluster)
+        deployment = EmbeddedDeployment(
+            cluster=cluster,
+            topology=topology,
+            clock=clock,
+            rng=rng,
+            ports=network,
+            virtual=virtual,
+            wire_record=record,
+            auth=auth,
+        )
+        stack.push_async_callback(deployment.aclose)
+        await deployment.prepare()
+        if script is not None:
+            await script.begin(cluster)
+        yield deployment
+
+
+def check_scenario(scenario: str, topology: Topology, *, auth: bool, profile: str) -> None:
+    """Check a scenario for servers on a deployment. Raises `ControlError`, `ScenarioFileError` as one."""
+    import fakeserver  # noqa: PLC0415 - see above
+
+    fakeserver.load_scenario(scenario, spec=_spec(topology, auth=auth, profile=profile))
+
+
+def _names(cluster: Cluster) -> dict[int, str]:
+    """Return the names of servers and balancers by their ports."""
+    found = {node.address: node.name for node in cluster.servers}
+    found |= {balancer.address: f"balancer{number}" for number, balancer in enumerate(cluster.balancers)}
+    return {int(address.rpartition(":")[2]): name for address, name in found.items()}
+
+
+def _spec(topology: Topology, *, auth: bool, profile: str = DEFAULT_PROFILE) -> ClusterSpec:
+    from fakeserver import ClusterSpec, UserSpec  # noqa: PLC0415 - see above
+
+    facts: dict[str, Any] = {
+        "parameters": _PARAMETERS,
+        "auth": auth,
+        "users": (UserSpec(*_ADMINISTRATOR),) if auth else (),
+        "profile": profile,
+    }
+    if topology is Topology.SINGLE:
+        return ClusterSpec.standalone(**facts)
+    if topology is Topology.SHARDED:
+        return ClusterSpec.sharded(mongos=2, **facts)
+    if topology is Topology.LOAD_BALANCED:
+        return ClusterSpec.load_balanced(mongos=2, **facts)
+    return ClusterSpec.replica_set(3, **facts)
+
+
+_ADMINISTRATOR: Final = ("bob", "pwd123")
+"""The user and the password of the drivers' evergreen tools, which suites have as their default."""
+
+_PARAMETERS: Final = {"enableTestCommands": True}

@@ -1,0 +1,200 @@
+"""Servers behind a connection string, usually real ones, which the harness has not started.
+
+Unified Test Format: Initializing the Test Runner. All that is known of the servers is their replies, and
+nothing that a case leaves on them goes away by itself.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.deployments.survey import DeploymentError, survey
+from harness.unified.deployment import Topology
+from harness.unified.errors import ScenarioError
+from harness.unified.state import kill_all_sessions
+from harness.unified.uri import ConnectionString
+from mongowire.system import fresh_rng
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from harness.adapters.pymongo_channel import Channel
+    from harness.deployments.survey import Survey
+    from mongowire.ports import Clock, Rng
+
+FAIL_POINTS: Final = ("failCommand", "failGetMoreAfterCursorCheckout", "onPrimaryTransactionalWrite")
+"""The fail points of scenarios, which an earlier run that was cut off may have left on."""
+
+_COMMAND_NOT_FOUND: Final = 59
+
+
+@dataclass(kw_only=True)
+class ExternalDeployment:
+    """Servers by connection string, as the runner sees them (`harness.unified.deployment.Deployment`)."""
+
+    channel: Channel
+    uri: str
+    uri_multi: str
+    topology: Topology
+    clock: Clock
+    rng: Rng
+    server_version: tuple[int, ...] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    auth: bool = False
+    addresses: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    network: None = None
+    journal: None = None
+    wire_record: None = None
+    fail_points: dict[str, None] = field(default_factory=lambda: dict.fromkeys(FAIL_POINTS))
+    """The fail points that may be on, in the order of their commands."""
+
+    async def admin(
+        self, database: str, command: Mapping[str, Any], *, address: str | None = None
+    ) -> Mapping[str, Any]:
+        """Run a command on the primary, the first mongos or the server at `address`; `ok` may be anything.
+
+        Raises `ChannelError` when there is no reply.
+        """
+        if "configureFailPoint" in command:
+            self.fail_points[command["configureFailPoint"]] = None
+        return await self.channel.command(self._uri_of(address), database, command)
+
+    def with_rng(self, rng: Rng) -> ExternalDeployment:  # noqa: ARG002 - a deployment's signature
+        """Return the same servers with a generator that is seeded by the operating system.
+
+        A generator of the run's seed would give the session ids of an earlier run, and the servers would take
+        new writes for retries of the old ones.
+        """
+        return replace(self, rng=fresh_rng("drivers"))
+
+    async def recover(self) -> bool:
+        """Turn fail points off and kill all sessions; return whether every server answered."""
+        from harness.adapters.pymongo_channel import ChannelError  # noqa: PLC0415 - see `external`
+
+        # Fail points first: one that is still on could make killAllSessions fail.
+        all_answered = True
+        for address in self.addresses:  # also after one that does not answer: its neighbours are used again
+            try:
+                for name in self.fail_points:
+                    await self.admin("admin", {"configureFailPoint": name, "mode": "off"}, address=address)
+            except ChannelError:
+                all_answered = False
+        if not all_answered:
+            return False
+        try:
+            await kill_all_sessions(self)
+        except ChannelError:
+            return False
+        except ScenarioError as error:
+            self.notes = tuple(dict.fromkeys((*self.notes, error.message)))
+        return True
+
+    def _uri_of(self, address: str | None) -> str:
+        """Return the connection string of one server, or of the deployment for None."""
+        if address is None:
+            return self.uri
+        string = ConnectionString.of(self.uri)
+        doors = {door.hosts[0]: door for door in (string, ConnectionString.of(self.uri_multi))}
+        if self.topology is Topology.LOAD_BALANCED and address in doors:
+            return str(doors[address])
+        # Credentials and TLS options stay: they are the same for all servers. IPv6 needs brackets in a URI.
+        host, _, port = address.rpartition(":")
+        bracketed = f"[{host}]:{port}" if ":" in host and not host.startswith("[") else address
+        one = string.without("replicaSet", "loadBalanced").at(bracketed)
+        return str(one.having([("directConnection", "true")]))
+
+
+@asynccontextmanager
+async def external(
+    uri: str, uri_multi: str = "", *, clock: Clock, rng: Rng
+) -> AsyncIterator[ExternalDeployment]:
+    """Yield the deployment behind connection strings; when the block ends, its fail points are off.
+
+    `uri_multi` names several mongos, or the load balancer in front of several; where it is empty, `uri` names
+    all of them. Raises `DeploymentError` within seconds when nobody answers.
+    """
+    from harness.adapters.pymongo_channel import Channel, ChannelError  # noqa: PLC0415 - most runs have none
+
+    channel = Channel()
+    try:
+        deployment = await _introduced(channel, uri, uri_multi, clock=clock, rng=rng)
+    except (ChannelError, DeploymentError) as error:
+        await channel.aclose()
+        raise DeploymentError(f"{ConnectionString.of(uri).redacted()}: {error}") from error
+    except BaseException:
+        await channel.aclose()
+        raise
+    try:
+        yield deployment
+    finally:
+        await deployment.recover()
+        await channel.aclose()
+
+
+async def _introduced(
+    channel: Channel, uri: str, uri_multi: str, *, clock: Clock, rng: Rng
+) -> ExternalDeployment:
+    """Return a deployment that has been surveyed and cleaned."""
+    from harness.adapters.pymongo_channel import resolved  # noqa: PLC0415 - see `external`
+    from harness.deployments.reachable import servers_of  # noqa: PLC0415 - see `external`
+
+    one, multi = (
+        ConnectionString.of(await resolved(uri)),
+        ConnectionString.of(await resolved(uri_multi or uri)),
+    )
+    surveyed = await survey(partial(channel.command, str(one)), load_balanced=one.is_on("loadBalanced"))
+    if uri_multi and not surveyed.topology.has_mongos:
+        raise DeploymentError(
+            f"a connection string of several mongos has no use: the topology is {surveyed.topology}"
+        )
+    deployment = ExternalDeployment(
+        channel=channel,
+        uri=str(_one_door(one, surveyed)),
+        uri_multi=str(multi if surveyed.topology.has_mongos else _one_door(one, surveyed)),
+        topology=surveyed.topology,
+        clock=clock,
+        rng=rng,
+        server_version=surveyed.server_version,
+        parameters=surveyed.parameters,
+        auth=surveyed.auth,
+        notes=surveyed.notes,
+    )
+    deployment.addresses, notes = await servers_of(deployment, surveyed)
+    deployment.notes += notes
+    await _try_fail_points(deployment)
+    if not await deployment.recover():
+        raise DeploymentError("a server has stopped answering")
+    return deployment
+
+
+def _one_door(string: ConnectionString, surveyed: Survey) -> ConnectionString:
+    """Return the string with its first mongos alone, or with the primary, if it is known, before all others.
+
+    A client with `directConnection` connects to the first host.
+    """
+    if surveyed.topology is Topology.SHARDED:
+        return string.at(string.hosts[0])
+    if surveyed.primary is None or string.is_on("directConnection"):
+        return string
+    return string.at(*dict.fromkeys((surveyed.primary, *string.hosts)))
+
+
+async def _try_fail_points(deployment: ExternalDeployment) -> None:
+    """Find out whether fail points can be set at all, by turning one off."""
+    off = {"configureFailPoint": "failCommand", "mode": "off"}
+    for address in deployment.addresses:
+        reply = await deployment.admin("admin", off, address=address)
+        if not reply.get("ok"):
+            deployment.parameters = {**deployment.parameters, "enableTestCommands": False}
+            why = (
+                "start it with --setParameter enableTestCommands=1"
+                if reply.get("code") == _COMMAND_NOT_FOUND
+                else reply.get("errmsg")
+            )
+            note = f"{address} takes no fail points, so cases that set one are skipped: {why}"
+            deployment.notes += (note,)
+            return

@@ -1,0 +1,171 @@
+"""Servers in the background: each is `pushbackd serve` in a process of its own, and ended by its control.
+
+A server that is started here outlives whoever started it; the registry (`fakeserver.control.registry`) knows
+how to reach it. One that fails to start leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import harness
+from fakeserver.control.client import ControlClient, NoAnswerError, ServerStatus
+from fakeserver.control.errors import ControlError
+from fakeserver.control.registry import HOME_VARIABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from fakeserver.control.registry import Entry, Registry
+
+START_SECONDS: Final = 60.0
+_END_SECONDS: Final = 10.0
+_TOLD_LINES: Final = 5
+
+
+class LaunchError(Exception):
+    """A server did not start; the message says why, as the server told it."""
+
+
+def launch(
+    arguments: Sequence[str],
+    name: str,
+    registry: Registry,
+    *,
+    log: Path | None = None,
+    timeout: float = START_SECONDS,
+) -> tuple[Entry, subprocess.Popen[bytes]]:
+    """Start a server with these arguments of `serve`, and return it when clients can write.
+
+    Raises `LaunchError`, `OSError`.
+    """
+    _refuse_taken(name, registry)
+    registry.prepare()
+    path = registry.log_file(name) if log is None else log
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # -P: a folder of the user's that is called like a package of ours must not take its place.
+    command = [sys.executable, "-P", "-m", "harness", "serve", *arguments, "--id", name]
+    command += ["--logpath", str(path), "--logappend"]
+    path.unlink(missing_ok=True)
+    with path.open("ab") as told:  # the server appends to it, too
+        process = subprocess.Popen(  # noqa: S603 - this program itself
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=told,
+            env=_environment(registry),
+            start_new_session=True,
+        )
+    try:
+        entry = _ready(process, path, registry, name, timeout)
+    except BaseException:
+        process.kill()
+        process.wait()
+        _clean_up(name, registry, process.pid)
+        path.unlink(missing_ok=True)
+        raise
+    return entry, process
+
+
+@contextmanager
+def launched(arguments: Sequence[str], name: str, registry: Registry) -> Iterator[Entry]:
+    """Run a server while the block runs. Raises `LaunchError`, `OSError`."""
+    entry, process = launch(arguments, name, registry)
+    try:
+        yield entry
+    finally:
+        process.terminate()
+        try:
+            process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        _clean_up(name, registry, process.pid)
+
+
+def end(entry: Entry, registry: Registry) -> ServerStatus:
+    """End a server, and remove what it left; return the state that it was in.
+
+    Raises `ControlError` where something answers that is not this server, or nothing does in time: what has
+    its process id is left alone.
+    """
+    client = ControlClient(entry)
+    status = client.status()
+    if status is ServerStatus.NOT_ANSWERING:
+        raise ControlError(
+            f"{entry.id} does not answer on {entry.control}; if process {entry.pid} is this server, end it"
+        )
+    if status is ServerStatus.RUNNING:
+        try:
+            client.shut_down()
+        except NoAnswerError as error:
+            if isinstance(error.__cause__, TimeoutError):
+                raise ControlError(f"{entry.id} (process {entry.pid}) does not end") from None
+    registry.discard(entry.id)
+    return status
+
+
+def _environment(registry: Registry) -> dict[str, str]:
+    """Return the environment of a server: with its registry, and with the packages that run here."""
+    ours = str(Path(harness.__file__).parents[1])
+    path = os.pathsep.join(filter(None, (ours, os.environ.get("PYTHONPATH"))))
+    return {**os.environ, HOME_VARIABLE: str(registry.folder), "PYTHONPATH": path}
+
+
+def _refuse_taken(name: str, registry: Registry) -> None:
+    """Raise `LaunchError` if a server of this id runs: its entry and its log are its own."""
+    entry = registry.read(name)
+    if entry is not None and ControlClient(entry).status() is not ServerStatus.ENDED:
+        raise LaunchError(f"--id {name}: a server of this id runs; `pushbackd stop {name}` ends it")
+
+
+def _clean_up(name: str, registry: Registry, process: int) -> None:
+    """Remove what a server left, unless another one has its id by now."""
+    entry = registry.read(name)
+    if entry is None or entry.pid == process:
+        registry.discard(name)
+
+
+def _ready(
+    process: subprocess.Popen[bytes], log: Path, registry: Registry, name: str, timeout: float
+) -> Entry:
+    """Return the entry of a server once it is ready. Raises `LaunchError`."""
+    ready = _first_line(process, timeout)
+    entry = registry.read(name)
+    if not ready or entry is None:
+        raise LaunchError(_told(log) or "the server ended, and said nothing")
+    return entry
+
+
+def _first_line(process: subprocess.Popen[bytes], timeout: float) -> bytes:
+    """Return the first line of standard output. Raises `LaunchError` when none comes in time."""
+    lines: list[bytes] = []
+    assert process.stdout is not None
+    output = process.stdout
+
+    def read() -> None:
+        lines.append(output.readline())
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    reader.join(timeout)
+    if not lines:
+        process.kill()
+        reader.join()
+        output.close()
+        raise LaunchError(f"the server was not ready after {timeout:g} seconds")
+    output.close()
+    return lines[0]
+
+
+def _told(path: Path) -> str:
+    """Return the last lines in the log that are no log messages: why the server ended."""
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    told = [line for line in lines if not line.startswith("{") and "--help" not in line]
+    return "\n".join(told[-_TOLD_LINES:]).removeprefix("Error: ")

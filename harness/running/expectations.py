@@ -1,0 +1,226 @@
+"""Expectations files: the cases that an adapter is known to fail, and why.
+
+A file has three lists, `known-failing`, `skip` and `flaky`. An entry of any names its cases by a pattern over
+their ids (`retryable-writes/insertOne::*`; `*` stands for any text), gives its reason, and may hold for some
+`topologies` or `editions` only. Cases that are known to fail run, and must fail: one that passes is an
+unexpected pass, so that an entry cannot outlive what it speaks of. An entry that no case of its file matches
+is an error for the same cause. Flaky cases, whose limits a busy machine may not keep, fail when they fail
+three times.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from harness.deployments.targets import names_of, our_spelling
+from harness.running.discovery import bundled_root
+from harness.running.result import Result, ResultStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from harness.unified.marks import Marked
+
+KNOWN_FAILING = "known-failing"
+SKIP = "skip"
+FLAKY = "flaky"
+ATTEMPTS = 3
+"""How often a flaky case may run, as in PyMongo's own suite."""
+_LISTS = (KNOWN_FAILING, SKIP, FLAKY)
+_KEYS = f"{', '.join(_LISTS[:-1])} and {_LISTS[-1]}"
+_NO_REASON = "the reason is empty"
+_ENTRY_FIELDS = ("case", "reason", "topologies", "editions")
+
+
+class ExpectationsError(ValueError):
+    """An expectations file is not valid: every complaint, one a line."""
+
+
+def _expression(pattern: str) -> re.Pattern[str]:
+    return re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry: a pattern of case ids, its kind, and its reason."""
+
+    kind: str
+    pattern: str
+    reason: str
+    location: str
+    """`file:line` of the entry."""
+    topologies: frozenset[str] = frozenset()
+    editions: frozenset[str] = frozenset()
+
+    @cached_property
+    def _expression(self) -> re.Pattern[str]:
+        return _expression(self.pattern)
+
+    @property
+    def file_pattern(self) -> str:
+        """Return the pattern's part for the file, `spec/file`."""
+        return self.pattern.partition("::")[0]
+
+    @property
+    def attempts(self) -> int:
+        """How often a case may run until it has failed."""
+        return ATTEMPTS if self.kind == FLAKY else 1
+
+    def applies(self, topology: str, edition: str) -> bool:
+        """Return whether the entry holds on this deployment, by whichever name, and in this edition."""
+        return (not self.topologies or not self.topologies.isdisjoint(names_of(topology))) and (
+            not self.editions or edition in self.editions
+        )
+
+    def is_in_file(self, name: str) -> bool:
+        """Return whether the pattern may match cases of a file, which is called `spec/file`."""
+        return _expression(self.file_pattern).fullmatch(name) is not None
+
+    def is_in_folder(self, name: str) -> bool:
+        """Return whether the pattern may match cases of a file in this folder."""
+        return _expression(self.file_pattern.rpartition("/")[0]).fullmatch(name) is not None
+
+    def matches(self, case_id: str) -> bool:
+        """Return whether the pattern matches this id."""
+        return self._expression.fullmatch(case_id) is not None
+
+    def covered_by(self, files: Collection[str]) -> bool:
+        """Return whether a run of these files (`spec/file`) must meet the entry's cases.
+
+        A pattern that is open about the file may mean one that is not in the run, so it is never covered.
+        """
+        return "*" not in self.file_pattern and self.file_pattern in files
+
+
+@dataclass(frozen=True)
+class Expectations:
+    """The entries of one file, in order; the first that matches a case counts."""
+
+    entries: tuple[Entry, ...] = ()
+
+    def find(self, case_id: str, topology: str, edition: str) -> Entry | None:
+        """Return the entry for this case on this deployment, in this edition."""
+        return next((e for e in self.entries if e.applies(topology, edition) and e.matches(case_id)), None)
+
+    def judge(self, result: Result) -> Result:
+        """Return the result with its status under the expectations."""
+        entry = self.find(result.id, result.topology, result.edition)
+        if entry is None or entry.kind != KNOWN_FAILING:
+            return result
+        if result.status is ResultStatus.FAILED:
+            return result.becomes(ResultStatus.KNOWN_FAILING, entry.reason)
+        if result.status is ResultStatus.PASSED:
+            stale = f"it passed, but {entry.location} expects it to fail ({entry.reason}): delete that entry"
+            return result.becomes(ResultStatus.UNEXPECTED_PASS, stale)
+        return result
+
+    def is_flaky(self, result: Result) -> bool:
+        """Return whether a result is a failure that may go away when the case runs again."""
+        entry = self.find(result.id, result.topology, result.edition)
+        return result.status is ResultStatus.FAILED and entry is not None and entry.kind == FLAKY
+
+    def unmatched(self, case_ids: Iterable[str]) -> list[str]:
+        """Return a complaint for each entry whose file is among these cases', but none of whose cases is."""
+        ids = tuple(case_ids)
+        files = {case_id.partition("::")[0] for case_id in ids}
+        return [
+            f"{entry.location}: no case matches '{entry.pattern}': delete the entry or mend it"
+            for entry in self.entries
+            if entry.covered_by(files) and not any(entry.matches(case_id) for case_id in ids)
+        ]
+
+
+def of_adapter(adapter: str, path: Path | None = None) -> Expectations:
+    """Return an adapter's expectations: those of a file, by default the bundled ones.
+
+    The adapters of one driver share a file, which has the name before the dash.
+    """
+    bundled = bundled_root() / "expectations" / f"{adapter.partition('-')[0]}.yml"
+    if path is None and not bundled.exists():
+        return Expectations()
+    return load(path or bundled)
+
+
+def load(path: Path) -> Expectations:
+    """Read an expectations file. Raises `ExpectationsError`, which names file, line and field."""
+    from harness.unified import loader  # noqa: PLC0415 - a reader of YAML costs what a help text need not
+    from harness.unified.errors import ScenarioError  # noqa: PLC0415 - see above
+
+    try:
+        return parse(loader.read(path))
+    except ScenarioError as error:
+        raise ExpectationsError(str(error)) from error
+
+
+def parse(document: Marked, *, drafts: bool = False) -> Expectations:
+    """Check a document and return its entries. Raises `ExpectationsError`.
+
+    With `drafts`, entries may still lack a reason.
+    """
+    found = _complaints(document.value)
+    complaints = [
+        f"{_location(document, where)}: {why}"
+        for where, why in found
+        if not (drafts and why.startswith(_NO_REASON))
+    ]
+    if complaints:
+        raise ExpectationsError("\n".join(complaints))
+    return Expectations(
+        tuple(
+            Entry(
+                kind,
+                raw["case"],
+                raw["reason"],
+                _location(document, (kind, index)),
+                frozenset(map(our_spelling, raw.get("topologies", ()))),
+                frozenset(map(str, raw.get("editions", ()))),
+            )
+            for kind in _LISTS
+            for index, raw in enumerate((document.value or {}).get(kind) or ())
+        )
+    )
+
+
+def _location(document: Marked, where: Sequence[str | int]) -> str:
+    location = document.locate(where)
+    return f"{location.path}:{location.line}"
+
+
+def _complaints(document: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    if not document:
+        return
+    if not isinstance(document, dict):
+        yield (), f"an expectations file has the keys {_KEYS}"
+        return
+    for kind, entries in document.items():
+        if kind not in _LISTS:
+            yield (kind,), f"unknown key '{kind}': the keys are {_KEYS}"
+        elif not isinstance(entries, list):
+            yield (kind,), f"'{kind}' holds a list of entries"
+        else:
+            for index, raw in enumerate(entries):
+                yield from (((kind, index, *where), why) for where, why in _entry_complaints(raw))
+
+
+def _entry_complaints(raw: Any) -> Iterator[tuple[tuple[str, ...], str]]:
+    if not isinstance(raw, dict):
+        yield (), f"an entry has the keys {', '.join(_ENTRY_FIELDS)}"
+        return
+    for key in raw:
+        if key not in _ENTRY_FIELDS:
+            yield (key,), f"unknown key '{key}': an entry has the keys {', '.join(_ENTRY_FIELDS)}"
+    if not isinstance(raw.get("case"), str) or not raw["case"].strip():
+        yield (), "the entry needs 'case', a text"
+    if isinstance(raw.get("reason"), str) and not raw["reason"].strip():
+        yield ("reason",), f"{_NO_REASON}: fill in why '{raw.get('case')}' is in this list"
+    elif not isinstance(raw.get("reason"), str):
+        yield (), "the entry needs 'reason', a text"
+    if isinstance(raw.get("case"), str) and "::" not in raw["case"]:
+        yield ("case",), f"'{raw['case']}' is no pattern of ids: write spec/file::description"
+    for key in ("topologies", "editions"):
+        if key in raw and not (isinstance(raw[key], list) and raw[key]):
+            yield (key,), f"'{key}' is a list that is not empty"

@@ -1,0 +1,264 @@
+"""From the checked key `pushbackd` of a file to frozen values."""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.unified.errors import ScenarioError
+from harness.unified.model import UNSET
+from harness.unified.server_side.model import (
+    FULL_OVERLOAD_BACKOFF,
+    GAP_RULES,
+    NO_GAP,
+    OVERLOAD_BACKOFF,
+    OVERLOAD_RETRIES,
+    TRANSACTION_BACKOFF,
+    CountRule,
+    ExpectedAttempt,
+    ExpectedAttempts,
+    ExpectedConnection,
+    ExpectedConnections,
+    ExpectedMetric,
+    GapRule,
+    Range,
+    RunOn,
+    ServerSide,
+)
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import TypeVar
+
+    from harness.unified.marks import Marked
+    from harness.unified.server_side.model import ExpectedCount, ExpectedGap
+
+    T = TypeVar("T")
+
+ENDS: Final = ("ok", "disconnect", "silence")
+PLACES: Final = ("primary", "secondary", "mongos", "same", "another", "not overloaded")
+_CONNECTED: Final = ("primary", "secondary", "each")
+_MEASURED: Final = ("primary", "each", "any")
+_MEMBER: Final = re.compile(r"(node|mongos)[0-9]+")
+_COUNT: Final = re.compile(rf"{OVERLOAD_RETRIES}(?: \+ ([0-9]+))?")
+_GAP: Final = re.compile(r"(.*?)(?:, attempt ([0-9]+))?")
+_NUMBERED: Final = (OVERLOAD_BACKOFF, FULL_OVERLOAD_BACKOFF, TRANSACTION_BACKOFF)
+_CODE_NAMES: Final = frozenset(code.code_name for code in ErrorCode)
+
+
+def server_side(item: Marked, decoded: Callable[[Marked], Any]) -> ServerSide:
+    """Return the key of a case; `decoded` reads Extended JSON. Raises `ScenarioError`."""
+    value = item.value
+    run_on = value.get("runOn", {})
+    profile = run_on.get("profile", {})
+    return ServerSide(
+        location=item.location,
+        run_on=RunOn(
+            editions=tuple(run_on.get("editions", ())),
+            time=run_on.get("time"),
+            features=tuple(run_on.get("features", ())),
+            least_profile=profile.get("min"),
+            most_profile=profile.get("max"),
+        ),
+        attempts=_each(item, "expectAttempts", lambda each: _attempts(each, decoded)),
+        connections=_each(item, "expectConnections", lambda each: _connections(each, decoded)),
+        metrics=_each(item, "expectMetrics", lambda each: _metric(each, decoded)),
+    )
+
+
+def _attempts(item: Marked, decoded: Callable[[Marked], Any]) -> ExpectedAttempts:
+    value, comment = item.value, item.get("comment")
+    command = value["command"]
+
+    def one(name: str) -> ExpectedAttempt | None:
+        body = item.get(name)
+        return None if body is None else _attempt(body, decoded, is_first=name == "first")
+
+    listed = item.get("attempts")
+    attempts = None
+    if listed is not None:
+        attempts = tuple(
+            _attempt(each, decoded, is_first=index == 0) for index, each in enumerate(listed.items())
+        )
+    operations = _range(value.get("operations"))
+    return ExpectedAttempts(
+        commands=(command,) if isinstance(command, str) else tuple(command),
+        location=item.location,
+        namespace=value.get("namespace"),
+        app_name=value.get("appName"),
+        comment=UNSET if comment is None else decoded(comment),
+        session=value.get("session"),
+        operations=Range(1, 1) if operations is None and attempts is not None else operations,
+        count=_count(item),
+        attempts=attempts,
+        first=one("first"),
+        retries=one("retries"),
+        each=one("each"),
+        last=one("last"),
+        jitter=value.get("jitter"),
+    )
+
+
+def _attempt(item: Marked, decoded: Callable[[Marked], Any], *, is_first: bool) -> ExpectedAttempt:
+    value, carries = item.value, item.get("carries")
+    for name, what in (("gap", "gap before it"), ("connection", "attempt before it")):
+        if is_first and name in value:
+            raise ScenarioError(
+                f"the first attempt has no {what}", location=item[name].location, fix=f"leave {name} out"
+            )
+    if is_first and value.get("on") in ("same", "another"):
+        raise ScenarioError(
+            "the first attempt has no attempt before it",
+            location=item["on"].location,
+            fix="name a role or a member",
+        )
+    return ExpectedAttempt(
+        body=value,
+        location=item.location,
+        meets=_meets(item),
+        on=_place(item, PLACES),
+        gap=_gap(item),
+        carries=None if carries is None else decoded(carries),
+        same=tuple(value.get("same", ())),
+        newer=tuple(value.get("newer", ())),
+        omits=tuple(value.get("omits", ())),
+        size_max=value.get("size", {}).get("max"),
+        connection=value.get("connection"),
+    )
+
+
+def _meets(item: Marked) -> tuple[str | int, ...]:
+    met = item.value.get("meets", ())
+    ends = (met,) if isinstance(met, (str, int)) else tuple(met)
+    for end in ends:
+        if isinstance(end, str) and end not in ENDS and end not in _CODE_NAMES:
+            raise ScenarioError(
+                f"{end!r} is no end of an attempt and no name of an error",
+                location=item["meets"].location,
+                fix=_nearest(end, [*ENDS, *sorted(_CODE_NAMES)])
+                or f"one of {', '.join(ENDS)}, or an error's name",
+            )
+    return ends
+
+
+def _place(item: Marked, places: Sequence[str]) -> str | None:
+    name = item.value.get("on")
+    if name is not None and name not in places and not _MEMBER.fullmatch(name):
+        raise ScenarioError(
+            f"{name!r} is no server",
+            location=item["on"].location,
+            fix=_nearest(name, places) or f"one of {', '.join(places)}, or a name such as node0",
+        )
+    found: str | None = name
+    return found
+
+
+def _gap(item: Marked) -> ExpectedGap | None:
+    value = item.value.get("gap")
+    if not isinstance(value, str):
+        return _range(value)
+    parts = _GAP.fullmatch(value)
+    assert parts is not None
+    name, retry = parts[1], parts[2]
+    if name not in GAP_RULES or (retry is not None and (name not in _NUMBERED or int(retry) < 1)):
+        raise ScenarioError(
+            f"{value!r} is no rule for a gap",
+            location=item["gap"].location,
+            fix=_nearest(name, GAP_RULES) or f"one of {', '.join(GAP_RULES)}, or seconds",
+        )
+    if name == NO_GAP:
+        return GapRule(NO_GAP)
+    return GapRule(name, None if retry is None else int(retry))
+
+
+def _count(item: Marked) -> ExpectedCount | None:
+    value = item.value.get("count")
+    if not isinstance(value, str):
+        return _range(value)
+    if value.isdecimal():
+        return Range(int(value), int(value))
+    parts = _COUNT.fullmatch(value)
+    if parts is None:
+        raise ScenarioError(
+            f"{value!r} is no rule for a number of attempts",
+            location=item["count"].location,
+            fix=f"write {OVERLOAD_RETRIES} + 1",
+        )
+    return CountRule(int(parts[1] or 0))
+
+
+def _connections(item: Marked, decoded: Callable[[Marked], Any]) -> ExpectedConnections:
+    value, each, listed = item.value, item.get("each"), item.get("connections")
+    order = value.get("closedInOrder")
+    _asserts(item, ("appName", "on", "monitoring"))
+    return ExpectedConnections(
+        location=item.location,
+        app_name=value.get("appName"),
+        on=_place(item, _CONNECTED),
+        monitoring=bool(value.get("monitoring")),
+        established=_range(value.get("established")),
+        at_once=_range(value.get("atOnce")),
+        open=_range(value.get("open")),
+        open_at_end=_range(value.get("openAtEnd")),
+        idle=_range(value.get("idle")),
+        each=None if each is None else _connection(each, decoded),
+        connections=None
+        if listed is None
+        else tuple(_connection(connection, decoded) for connection in listed.items()),
+        closed_in_order=None if order is None else tuple(order),
+    )
+
+
+def _connection(item: Marked, decoded: Callable[[Marked], Any]) -> ExpectedConnection:
+    value, hello = item.value, item.get("hello")
+    commands, authentication = value.get("commands"), value.get("authentication")
+    return ExpectedConnection(
+        location=item.location,
+        hello=None if hello is None else decoded(hello),
+        commands=None if commands is None else tuple(commands),
+        authentication=None if authentication is None else tuple(authentication),
+        closed_by=value.get("closedBy"),
+    )
+
+
+def _metric(item: Marked, decoded: Callable[[Marked], Any]) -> ExpectedMetric:
+    value = item.get("value")
+    _asserts(item, ("path", "on"))
+    return ExpectedMetric(
+        path=item.value["path"],
+        location=item.location,
+        on=_place(item, _MEASURED),
+        change=_range(item.value.get("change")),
+        value=UNSET if value is None else decoded(value),
+    )
+
+
+def _asserts(item: Marked, selectors: Sequence[str]) -> None:
+    """Check that an element has more than selectors. Raises `ScenarioError`."""
+    if not item.value.keys() - set(selectors):
+        raise ScenarioError(
+            "expects nothing", location=item.location, fix="add what is expected, or leave it out"
+        )
+
+
+def _range(value: float | Mapping[str, float] | None) -> Range | None:
+    if value is None:
+        return None
+    if isinstance(value, (int, float)):
+        return Range(value, value)
+    return Range(**{_ENDS_OF_RANGE[name]: number for name, number in value.items()})
+
+
+_ENDS_OF_RANGE: Final = {"min": "least", "max": "most"}
+
+
+def _each(item: Marked, name: str, make: Callable[[Marked], T]) -> tuple[T, ...]:
+    found = item.get(name)
+    return tuple(make(each) for each in found.items()) if found else ()
+
+
+def _nearest(name: str, allowed: Sequence[str]) -> str:
+    close = get_close_matches(name, allowed, n=1)
+    return f"did you mean {close[0]}?" if close else ""

@@ -1,0 +1,157 @@
+"""The key `pushbackd` while a case runs: the record begins, ends, and is judged section by section."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from harness.adapters.base import EntityKind
+from harness.unified.outcome import CaseFailedError
+from harness.unified.server_side.attempts import Facts, SeenOperation, is_selected, judge
+from harness.unified.server_side.comparison import AttemptComparison
+from harness.unified.server_side.connection_judge import check_connections, settle_connections
+from harness.unified.server_side.grouping import by_operation
+from harness.unified.server_side.metrics import begin_metrics, check_metrics, end_metrics
+from harness.unified.server_side.rules import EDITIONS, Timing
+from harness.unified.server_side.seen import connections_of, requests_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from harness.unified.entities import SessionEntity
+    from harness.unified.model import Operation
+    from harness.unified.operations.spec import Context
+    from harness.unified.server_side.model import ExpectedAttempts, ServerSide
+    from harness.unified.server_side.seen import SeenRequest
+
+
+async def begin(context: Context) -> None:
+    """Begin to record what clients do and what servers count, if the case expects anything of it."""
+    expected = context.case.server_side
+    if expected is None:
+        return
+    await begin_metrics(context, expected.metrics)
+    if expected.is_judged:
+        context.deployment.wire_record.begin()
+
+
+async def settle(context: Context) -> None:
+    """Wait for what follows the operations a little later, then count again."""
+    expected = context.case.server_side
+    if expected is not None:
+        await settle_connections(context, expected.connections)
+        await end_metrics(context, expected.metrics)
+
+
+def end(context: Context) -> None:
+    """Take what was recorded. A second call does nothing."""
+    record = context.deployment.wire_record
+    if _judged(context.case.server_side) is not None and record.on:
+        record.end()
+        context.seen.connections = connections_of(record.entries)
+
+
+def check(context: Context) -> None:
+    """Judge the sections. Raises `CaseFailedError` for the first that differs."""
+    expected = context.case.server_side
+    if expected is None:
+        return
+    if expected.is_judged:
+        _check_attempts(context, expected)
+        check_connections(context, expected.connections)
+    check_metrics(context, expected.metrics)
+
+
+def _judged(server_side: ServerSide | None) -> ServerSide | None:
+    return server_side if server_side is not None and server_side.is_judged else None
+
+
+def _check_attempts(context: Context, server_side: ServerSide) -> None:
+    facts = facts_of(context)
+    for expected in server_side.attempts:
+        operations = seen_operations(context, expected, facts.timing)
+        found = judge(expected, operations, facts)
+        if found is not None or context.account.compares:
+            requests = requests_of(context.seen.connections)
+            sent = sum(request.name in expected.commands for request in requests)
+            context.comparisons.append(AttemptComparison(expected, tuple(operations), facts, found, sent))
+        if found is not None:
+            commands = " or ".join(expected.commands)
+            raise CaseFailedError(
+                f"servers saw other attempts of {commands}: {found}",
+                location=found.location,
+                mismatch=found.mismatch,
+            )
+
+
+def facts_of(context: Context) -> Facts:
+    """Return what a judge has to know of a case."""
+    record = context.deployment.wire_record
+    return Facts(
+        edition=EDITIONS[context.edition],
+        timing=Timing(record.round_trip, record.is_disturbed),
+        entities=context.entities,
+        servers=frozenset(connection.server for connection in context.seen.connections),
+        uri_options=lambda app_name: _uri_options(context, app_name),
+    )
+
+
+def seen_operations(context: Context, expected: ExpectedAttempts, timing: Timing) -> list[SeenOperation]:
+    """Return the operations that sent commands which an element is about. Raises `EntityError`."""
+    lsid = None if expected.session is None else context.entities.session(expected.session).lsid
+    requests = [
+        request for request in requests_of(context.seen.connections) if is_selected(expected, request, lsid)
+    ]
+    grouped = by_operation(
+        requests,
+        context.account.steps,
+        context.case.operations,
+        lambda operation: _app_name_of(context, operation),
+        partial(_fits, {name: dict(session.lsid) for name, session in _sessions(context)}),
+    )
+    return [SeenOperation.of(step.operation.name, sent, timing) for step, sent in grouped]
+
+
+def _sessions(context: Context) -> Iterator[tuple[str, SessionEntity]]:
+    return ((entity.id, entity.value) for entity in context.entities.of(EntityKind.SESSION))
+
+
+def _fits(lsids: Mapping[str, Mapping[str, Any]], operation: Operation, request: SeenRequest) -> bool:
+    """Return whether a request has the comment and the session of an operation; `lsids` are the sessions'."""
+    arguments, command = operation.arguments, request.command
+    if arguments.get("comment") != command.get("comment"):
+        return False
+    if "session" in arguments:
+        return lsids.get(arguments["session"]) == command.get("lsid")
+    return command.get("lsid") not in lsids.values()
+
+
+def _app_name_of(context: Context, operation: Operation) -> str | None:
+    """Return the application name of an operation's client, None where it has none."""
+    if operation.object == EntityKind.TEST_RUNNER.value:
+        return None
+    entity = context.entities.find(operation.object)
+    client = entity.id if entity.kind is EntityKind.CLIENT else entity.client
+    name = _options(context).get(client, {}).get("appName")
+    return name if isinstance(name, str) else None
+
+
+def _uri_options(context: Context, app_name: str | None) -> Mapping[str, Any]:
+    """Return the connection string options of the first client with an application name."""
+    of_name = (options for options in _options(context).values() if options.get("appName") == app_name)
+    return next(of_name, {})
+
+
+def _options(context: Context) -> Mapping[str, Mapping[str, Any]]:
+    """Return the connection string options of each client, by the name of its entity."""
+    created = (
+        spec
+        for step in context.account.steps
+        if step.operation.name == "createEntities"
+        for spec in step.operation.arguments.get("entities", ())
+    )
+    return {
+        spec.id: spec.body.get("uriOptions", {})
+        for spec in (*context.case.entities, *created)
+        if spec.kind is EntityKind.CLIENT
+    }
