@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from functools import cache
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from harness.lint.scenario import Step
+    from harness.lint.scenario import OperationUse
 
 MONITORING: Final = frozenset({"hello", "isMaster", "ismaster"})
 """Commands that monitors send again and again."""
@@ -92,7 +93,23 @@ _WRITES: Final[Mapping[str, str]] = {
 _NOTHING: Final[frozenset[str]] = frozenset()
 
 
-def commands_of(step: Step) -> frozenset[str] | None:
+def is_command(name: str) -> bool:
+    """Return whether a server has a command of a name: one that operations send, or any other."""
+    return name in _SENT or name in all_commands()
+
+
+_SENT: Final = BACKGROUND.union(*(commands.split() for commands in _COMMANDS.values()))
+
+
+@cache
+def all_commands() -> frozenset[str]:
+    """Return the names of all commands, with their aliases."""
+    from fakeserver.commands.default_table import default_table  # noqa: PLC0415 - half a second, rarely needed
+
+    return _SENT | default_table().commands.keys()
+
+
+def commands_of(step: OperationUse) -> frozenset[str] | None:
     """Return the commands that an operation may send, or None when nobody can know.
 
     The runner's own operations send none that count: a fail point is set by one, and assertions are made by
@@ -101,20 +118,13 @@ def commands_of(step: Step) -> frozenset[str] | None:
     if step.on_runner:
         return _NOTHING
     if step.name == "bulkWrite":
-        return _of_models(step.arguments.get("requests"))
+        models = step.arguments.get("requests")
+        if not isinstance(models, list) or not all(isinstance(model, dict) for model in models):
+            return None  # in a skipped case they may have any shape
+        return frozenset(_WRITES[kind] for model in models for kind in model if kind in _WRITES)
     if step.name in ("runCommand", "runCursorCommand", "createCommandCursor"):
-        return _of_command(step.arguments.get("command"))
+        command = step.arguments.get("command")
+        if not isinstance(command, dict) or not command:
+            return None
+        return frozenset({next(iter(command)), *_CURSOR.split()})
     return frozenset(_COMMANDS[step.name].split()) if step.name in _COMMANDS else None
-
-
-def _of_models(models: Any) -> frozenset[str] | None:
-    """Return the commands of a bulk write. In a skipped case its models may have any shape."""
-    if not isinstance(models, list) or not all(isinstance(model, dict) for model in models):
-        return None
-    return frozenset(_WRITES[kind] for model in models for kind in model if kind in _WRITES)
-
-
-def _of_command(command: Any) -> frozenset[str] | None:
-    if not isinstance(command, dict) or not command:
-        return None
-    return frozenset({next(iter(command)), *_CURSOR.split()})

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from harness.unified.marks import Marked
     from harness.unified.model import Location
 
-TEST_RUNNER: Final = "testRunner"
-
 _CASE = re.compile(r"tests\[(\d+)\]")
 
 _ARGUMENTS: Final[Mapping[str, EntityKind]] = {
@@ -72,7 +70,7 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class OperationUse:
     """An operation. `target` is what it is run on: None for the runner, and when nobody can know."""
 
     item: Marked
@@ -83,13 +81,13 @@ class Step:
     @property
     def on_runner(self) -> bool:
         """Return whether the runner itself does it."""
-        return bool(self.item.value["object"] == TEST_RUNNER)
+        return bool(self.item.value["object"] == EntityKind.TEST_RUNNER.value)
 
     @property
     def arguments(self) -> Mapping[str, Any]:
         """Return the arguments as they stand."""
-        given: Mapping[str, Any] = self.item.value.get("arguments", {})
-        return given
+        arguments: Mapping[str, Any] = self.item.value.get("arguments", {})
+        return arguments
 
     def place_of(self, *steps: str) -> Location:
         """Return the place of an argument."""
@@ -122,7 +120,7 @@ class Test:
     __test__ = False
 
     item: Marked
-    steps: list[Step] = field(default_factory=list)
+    steps: list[OperationUse] = field(default_factory=list)
     entities: dict[str, Entity] = field(default_factory=dict)
     """All names of the case at its end."""
     operators: list[Operator] = field(default_factory=list)
@@ -136,7 +134,7 @@ class Scenario:
         self.anchors = anchors
         self.references: list[Reference] = []
         self.repeated: list[Entity] = []
-        """Names that are given a second time."""
+        """Entities whose name is taken already."""
         self.every_entity: list[Entity] = []
         """All that has a name, in the order of the file."""
         self.entities: dict[str, Entity] = {}
@@ -151,7 +149,7 @@ class Scenario:
         return self.document.path
 
     @cached_property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[OperationUse]:
         """All operations of all cases."""
         return [step for test in self.tests for step in test.steps]
 
@@ -206,50 +204,63 @@ class Scenario:
             for expected in _items(item.get(name)):
                 self._refer(expected["client"], EntityKind.CLIENT, test.entities)
                 self._operators(expected, test)
+        self._server_side(item.get("pushbackd"), test)
         return test
+
+    def _server_side(self, own: Marked | None, test: Test) -> None:
+        """Take in what servers are to have seen."""
+        if own is None:
+            return
+        for element in _items(own.get("expectAttempts")):
+            if "session" in element.value:
+                self._refer(element["session"], EntityKind.SESSION, test.entities)
+        self._operators(own, test)
 
     def _step(self, item: Marked, test: Test, thread: str) -> None:
         name, target = item.value["name"], None
-        if item.value["object"] != TEST_RUNNER:
+        if item.value["object"] != EntityKind.TEST_RUNNER.value:
             target = self._refer(item["object"], None, test.entities)
-        step = Step(item, name, target, thread)
+        step = OperationUse(item, name, target, thread)
         test.steps.append(step)
-        given = item.get("arguments")
-        if given is not None:
-            self._arguments(step, given, test)
+        arguments = item.get("arguments")
+        if arguments is not None:
+            self._arguments(step, arguments, test)
         for expectation in ("expectResult", "expectError"):
             expected = item.get(expectation)
             if expected is not None:
                 self._operators(expected, test)
-        self._save(step, test)
+        self._define_results(step, test)
 
-    def _arguments(self, step: Step, given: Marked, test: Test) -> None:
-        for name in given.value:
+    def _arguments(self, step: OperationUse, arguments: Marked, test: Test) -> None:
+        for name in arguments.value:
             if name == "session" or (step.on_runner and name in _ARGUMENTS):
-                self._refer(given[name], _ARGUMENTS.get(name, EntityKind.SESSION), test.entities)
+                self._refer(arguments[name], _ARGUMENTS.get(name, EntityKind.SESSION), test.entities)
         for inner in ("operations", "callback"):
-            for operation in _items(given.get(inner)):
+            for operation in _items(arguments.get(inner)):
                 self._step(operation, test, step.thread)
-        if "operation" in given.value:
-            self._step(given["operation"], test, str(given.value.get("thread", "")))
+        if "operation" in arguments.value:
+            self._step(arguments["operation"], test, str(arguments.value.get("thread", "")))
         if step.name == "createEntities":
-            for entity in _items(given.get("entities")):
+            for entity in _items(arguments.get("entities")):
                 self._create(entity, test.entities)
-        if "event" in given.value:
-            self._operators(given["event"], test)
+        if "event" in arguments.value:
+            self._operators(arguments["event"], test)
 
-    def _save(self, step: Step, test: Test) -> None:
+    def _define_results(self, step: OperationUse, test: Test) -> None:
         """Take in what an operation leaves behind under a name."""
-        given = step.item.get("arguments")
-        if step.on_runner and given is not None:
+        arguments = step.item.get("arguments")
+        if step.on_runner and arguments is not None:
             for name in (*_STORED, *(("id",) if step.name == "recordTopologyDescription" else ())):
-                if name in given.value and not _appends(name, given[name], test):
+                if name in arguments.value and not _appends(name, arguments[name], test):
                     kind = EntityKind.TOPOLOGY_DESCRIPTION if name == "id" else EntityKind.DOCUMENT
-                    self._define(Entity(str(given.value[name]), kind, given[name]), test.entities)
+                    self._define(Entity(str(arguments.value[name]), kind, arguments[name]), test.entities)
         saved = step.item.get("saveResultAsEntity")
         if saved is not None:
             owner = (step.target.client or step.target.name) if step.target else ""
-            self._define(Entity(saved.value, _kind_of_result(step), saved, owner), test.entities)
+            on = step.target.kind if step.target else None
+            spec = OPERATIONS.get((on, step.name)) if on is not None else None
+            made = (spec.creates or EntityKind.DOCUMENT) if spec else None
+            self._define(Entity(saved.value, made, saved, owner), test.entities)
 
     def _operators(self, root: Marked, test: Test) -> None:
         for steps, value in _documents(root.value, ()):
@@ -274,13 +285,6 @@ def _appends(name: str, item: Marked, test: Test) -> bool:
 
 def _items(item: Marked | None) -> Sequence[Marked]:
     return item.items() if item is not None and isinstance(item.value, list) else ()
-
-
-def _kind_of_result(step: Step) -> EntityKind | None:
-    if step.target is None or step.target.kind is None:
-        return None
-    spec = OPERATIONS.get((step.target.kind, step.name))
-    return (spec.creates or EntityKind.DOCUMENT) if spec else None
 
 
 def _documents(

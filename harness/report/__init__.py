@@ -1,1 +1,1 @@
-"""What a run tells: terminals, CI servers (JUnit), programs (JSON Lines), and readers of journals."""
+"""Reports of runs: for terminals, CI servers (JUnit, GitHub), programs (JSON Lines) and browsers (HTML)."""

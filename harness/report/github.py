@@ -14,25 +14,25 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from harness.report.again import command_again
-from harness.report.failure import explanation
+from harness.explaining.failure import explanation
+from harness.report.rerun import rerun_command
 from harness.report.terminal import by_specification
-from harness.result import Result, ResultStatus, Tally
+from harness.running.result import Result, ResultStatus, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from harness.lint.findings import Finding
-    from harness.plan import Settings
+    from harness.running.plan import Settings
 
 ANNOTATIONS_MAX: Final = 10
-"""How many annotations of a level GitHub takes from a step; it drops the others without a word."""
+"""How many annotations of a level GitHub takes from a step; it drops the others without a message."""
 
 SUMMARY_MAX: Final = 1_000_000
 """How many bytes a step's summary may have; GitHub shows nothing of a longer one."""
 
 _FAILURES_MAX: Final = 50
-_PLACE: Final = re.compile(r"(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): (?P<message>.*)", re.DOTALL)
+_POSITION: Final = re.compile(r"(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): (?P<message>.*)", re.DOTALL)
 _FAILED: Final = (ResultStatus.FAILED, ResultStatus.UNEXPECTED_PASS)
 
 
@@ -47,18 +47,18 @@ class Annotation(NamedTuple):
     column: int = 0
 
     def __str__(self) -> str:
-        place = {"file": self.file, "line": self.line, "col": self.column} if self.file else {}
-        given = {name: value for name, value in {**place, "title": self.title}.items() if value}
-        properties = ",".join(f"{name}={_escaped(str(value), ':,')}" for name, value in given.items())
+        position = {"file": self.file, "line": self.line, "col": self.column} if self.file else {}
+        named = {name: value for name, value in {**position, "title": self.title}.items() if value}
+        properties = ",".join(f"{name}={_escaped(str(value), ':,')}" for name, value in named.items())
         return f"::{self.level} {properties}::{_escaped(self.message)}"
 
 
 def of_results(results: Iterable[Result], complaints: Iterable[str]) -> Iterator[Annotation]:
     """Yield an annotation for each file that cannot be used, and for each case that fails the run."""
     for complaint in complaints:
-        found = _PLACE.fullmatch(complaint)
-        place = (_in_workspace(found["file"]), int(found["line"]), int(found["column"])) if found else ()
-        yield Annotation("error", "unusable scenario", found["message"] if found else complaint, *place)
+        found = _POSITION.fullmatch(complaint)
+        position = (_in_workspace(found["file"]), int(found["line"]), int(found["column"])) if found else ()
+        yield Annotation("error", "unusable scenario", found["message"] if found else complaint, *position)
     for result in results:
         if result.status in _FAILED:
             title = f"{result.id} [{result.adapter}, {result.topology}]"
@@ -76,7 +76,7 @@ def of_findings(findings: Iterable[Finding]) -> Iterator[Annotation]:
 
 
 def commands(annotations: Iterable[Annotation]) -> Iterator[str]:
-    """Yield the lines that make annotations; the last of a level counts those that GitHub would drop."""
+    """Yield the workflow commands; the last of a level counts the annotations that GitHub would drop."""
     by_level: dict[str, list[Annotation]] = {}
     for annotation in annotations:
         by_level.setdefault(annotation.level, []).append(annotation)
@@ -88,10 +88,10 @@ def commands(annotations: Iterable[Annotation]) -> Iterator[str]:
             yield str(Annotation(level, "pushbackd", f"{left_out} more; see the log and the summary"))
 
 
-def tell(
+def publish(
     results: Sequence[Result], settings: Settings, *, seconds: float, complaints: Sequence[str], err: bool
 ) -> None:
-    """Print annotations, to standard error with `err`, and write the summary. Raises `ClickException`."""
+    """Print annotations (with `err` to standard error) and write the summary. Raises `ClickException`."""
     for line in commands(of_results(results, complaints)):
         click.echo(line, err=err)
     try:
@@ -114,10 +114,10 @@ def summary(
     """Return the Markdown of a run: tables by specification, unusable files, and every failure in detail."""
     text = "".join(f"{line}\n" for line in _overview(results, settings, seconds, complaints))
     failed = [each for each in results if each.status in _FAILED]
-    for place, result in enumerate(failed):
+    for index, result in enumerate(failed):
         detail = "".join(f"{line}\n" for line in _detail(result, settings))
-        if place == _FAILURES_MAX or len((text + detail).encode()) > SUMMARY_MAX:
-            return f"{text}\n… and {len(failed) - place} more.\n"
+        if index == _FAILURES_MAX or len((text + detail).encode()) > SUMMARY_MAX:
+            return f"{text}\n… and {len(failed) - index} more.\n"
         text += detail
     return text
 
@@ -155,19 +155,19 @@ def _detail(result: Result, settings: Settings) -> Iterator[str]:
     yield f"\n<details><summary><code>{html.escape(result.id)}</code>"
     yield f"{html.escape(f'[{result.adapter}, {result.topology}]')}</summary>\n"
     yield f"{_link(result)}\n"
-    told = [*explanation(result), "", command_again(result, settings)]
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", "\n".join(told))), default=0))
-    yield from (f"{fence}text", *told, fence)
+    text = [*explanation(result), "", rerun_command(result, settings)]
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", "\n".join(text))), default=0))
+    yield from (f"{fence}text", *text, fence)
     yield "\n</details>"
 
 
 def _link(result: Result) -> str:
-    """Return the place of a result, as a link into the repository where that is known."""
+    """Return the location of a result, as a link into the repository where that is known."""
     file = _in_workspace(result.file)
     names = ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_SHA")
     server, repository, commit = (os.environ.get(name) for name in names)
     if not (file and server and repository and commit):
-        return _code(result.place)
+        return _code(result.location)
     return f"[{_code(f'{file}:{result.line}')}]({server}/{repository}/blob/{commit}/{file}#L{result.line})"
 
 

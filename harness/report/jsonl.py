@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    from harness.result import Result, Tally
+    from harness.running.result import Result, Tally
 
 _FIELDS = ("id", "status", "reason", "topology", "adapter", "edition", "duration_ms")
 

@@ -6,10 +6,10 @@ from itertools import groupby
 from typing import TYPE_CHECKING, TypeAlias
 from xml.etree import ElementTree as ET
 
-from harness.report.failure import explanation
-from harness.report.journal import two_columns
-from harness.report.text import for_xml
-from harness.result import Result, ResultStatus, Tally
+from harness.explaining.failure import explanation
+from harness.explaining.journal import two_columns
+from harness.explaining.text import for_xml
+from harness.running.result import Result, ResultStatus, Tally
 from mongowire.whole_file import write_whole
 
 if TYPE_CHECKING:
@@ -70,11 +70,11 @@ def _case(result: Result, properties: Mapping[str, str]) -> ET.Element:
         _list(case, properties)
     if result.status in _FAILED:
         failure = ET.SubElement(case, "failure", message=for_xml(result.reason), type=result.status.value)
-        failure.text = for_xml("\n".join(explanation(result)))
+        failure.text = for_xml("\n".join(explanation(result, cut=False)))
     if result.status in _SKIPPED:
         ET.SubElement(case, "skipped", message=for_xml(result.reason), type=result.status.value)
     if result.status in _FAILED and result.timeline:
-        ET.SubElement(case, "system-out").text = for_xml("\n".join(two_columns(result.timeline)))
+        ET.SubElement(case, "system-out").text = for_xml("\n".join(two_columns(result.timeline, whole=True)))
     return case
 
 

@@ -1,7 +1,7 @@
-"""Several runs as one matrix: a row for each case, a column for each way in which cases were run.
+"""Several runs as one matrix: a row for each case, a column for each configuration of a run.
 
 A column is a driver with its edition on a deployment, in real or virtual time, against one version of the
-server; a run that was given a name has columns of its own. When two runs fill the same cell, the later one
+server; a run with a name has columns of its own. When two runs fill the same cell, the later one
 wins. A file may say the same description twice: the first of them is one row, the second another.
 """
 
@@ -13,20 +13,20 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from harness.report.again import command_again
 from harness.report.picture import drawing
+from harness.report.rerun import rerun_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from harness.plan import Settings
-    from harness.report.results_file import Run
-    from harness.result import Result, ResultStatus
+    from harness.report.results_file import RunHeader
+    from harness.running.plan import Settings
+    from harness.running.result import Result, ResultStatus
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Column:
-    """One way to run cases; `run` is empty unless the run was given a name."""
+    """A configuration in which cases ran; `run` is empty unless the run has a name."""
 
     adapter: str
     edition: str
@@ -61,14 +61,14 @@ class CaseKey:
 
     @property
     def description(self) -> str:
-        """What the case says of itself."""
+        """The description of the case."""
         description = self.id.partition("::")[2] or self.id
         return description if self.number == 1 else f"{description} ({self.number})"
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What became of a case in a column; the details are compressed, for there are many of them."""
+    """The result of a case in a column; details are compressed, as there are many."""
 
     status: ResultStatus
     duration_ms: float
@@ -87,17 +87,17 @@ class Cell:
 
 
 def details_of(result: Result, settings: Settings) -> dict[str, Any]:
-    """Return what a reader of one cell is shown; what is empty is left out."""
+    """Return the details of a cell for readers, without empty ones."""
     details: dict[str, Any] = {
         "reason": result.reason,
-        "place": result.place,
+        "place": result.location,
         "mismatch": "" if result.mismatch in result.reason else result.mismatch,
         "expected": result.expected,
         "actual": result.actual,
         "comparison": result.comparison,
         "causes": result.causes,
-        "again": command_again(result, settings),
-        "picture": drawing(result.timeline, title=result.id),
+        "again": rerun_command(result, settings),
+        "picture": drawing(result.timeline, title=result.id, whole=settings.wire),
     }
     return {name: value for name, value in details.items() if value not in (None, "", ())}
 
@@ -106,10 +106,10 @@ def details_of(result: Result, settings: Settings) -> dict[str, Any]:
 class Matrix:
     """All runs of a report, each with its name or ""."""
 
-    runs: list[tuple[Run, str]] = field(default_factory=list)
+    runs: list[tuple[RunHeader, str]] = field(default_factory=list)
     cells: dict[CaseKey, dict[Column, Cell]] = field(default_factory=dict)
 
-    def add(self, run: Run, results: Iterable[Result], *, name: str = "") -> None:
+    def add(self, run: RunHeader, results: Iterable[Result], *, name: str = "") -> None:
         """Add a run; `name` gives it columns of its own."""
         filling = Filling(run, name)
         for result in results:
@@ -137,9 +137,9 @@ class Matrix:
 
 
 class Filling:
-    """One run while its results come: the version of the server is not known before the first case ran."""
+    """One run while its results come: the server's version is unknown until the first case has run."""
 
-    def __init__(self, run: Run, name: str = "") -> None:
+    def __init__(self, run: RunHeader, name: str = "") -> None:
         self.run = run
         self.name = name
         self._cells: dict[tuple[CaseKey, Column], Cell] = {}

@@ -1,7 +1,7 @@
-"""The HTML report: one file that holds everything, opens from a disk and asks nobody for anything.
+"""The HTML report: one file that holds everything, opens from a disk and makes no requests.
 
-All data are in it as compressed JSON in base64, so nothing that a scenario or a driver says can be taken for
-markup. The list of cells is unpacked when the page opens, details when somebody looks at a cell. A policy in
+All data are in it as compressed JSON in base64, so no text of a scenario or a driver can be taken for
+markup. The list of cells is unpacked when the page opens, details when a reader opens a cell. A policy in
 the page allows its own script and no connection.
 """
 
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from harness.report import picture
 from harness.report.results_file import version
-from harness.result import ResultStatus
+from harness.running.result import ResultStatus
 from mongowire.whole_file import write_whole
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ LETTERS: Final = {
     ResultStatus.UNEXPECTED_PASS: "U",
     ResultStatus.NOT_RUN: "N",
 }
-"""How the page writes a status; `-` is a cell without a result."""
+"""The letter of each status in the page's data; `-` is a cell without a result."""
 
 _SCRIPTS: Final = ("data.js", "matrix.js", "case.js", "main.js")
 _CHUNK: Final = 1_000_000
@@ -91,14 +91,14 @@ class _Details:
         self._size = 0
 
     def add(self, cells: Sequence[Cell | None]) -> tuple[int, int]:
-        """Take a row; return its chunk and its place there."""
+        """Take a row; return the indexes of its chunk and of the row in it."""
         row = f"[{','.join('null' if cell is None else cell.details for cell in cells)}]"
         self._rows.append(row)
         self._size += len(row)
-        place = (len(self.blocks), len(self._rows) - 1)
+        position = (len(self.blocks), len(self._rows) - 1)
         if self._size > _CHUNK:
             self.flush()
-        return place
+        return position
 
     def flush(self) -> None:
         """End the chunk."""
@@ -119,7 +119,7 @@ def _specs(matrix: Matrix, columns: Sequence[Column], details: _Details) -> Iter
 def _case(
     case: CaseKey, cells: Mapping[Column, Cell], columns: Sequence[Column], details: _Details
 ) -> list[Any]:
-    """Return a row of the index: description, statuses, milliseconds, chunk, and place in the chunk."""
+    """Return a row of the index: description, statuses, milliseconds, chunk, and index in the chunk."""
     row = [cells.get(column) for column in columns]
     letters = "".join(LETTERS[cell.status] if cell else "-" for cell in row)
     milliseconds = [round(cell.duration_ms, 1) if cell else 0 for cell in row]

@@ -13,13 +13,13 @@ from itertools import pairwise
 from math import hypot
 from typing import TYPE_CHECKING, Final
 
-from harness.report.sequence import WORTH_A_BREAK, Diagram, Kind, Lane, Step, counted, read
-from harness.report.text import for_xml
+from harness.explaining.sequence import WORTH_A_BREAK, Diagram, DiagramRow, Kind, Lane, counted, read
+from harness.explaining.text import for_xml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from harness.result import Moment
+    from harness.running.result import Moment
 
 # In pixels. A letter is what a monospaced font of the style's size takes.
 _TOP: Final = 70
@@ -44,14 +44,19 @@ _NOTHING: Final = (
 )
 
 
-def svg(timeline: Sequence[Moment], *, title: str) -> str:
-    """Return the picture as a file of its own, with its style; of an empty timeline, one that says so."""
-    return _drawn(timeline, title, f"<style>{style()}</style>") or _NOTHING.format(title=_escaped(title))
+def svg(timeline: Sequence[Moment], *, title: str, whole: bool = False) -> str:
+    """Return the picture as a file of its own, with its style; an empty timeline gives one with a note.
+
+    What comes before the first operation is folded into one row, unless it is wanted `whole`.
+    """
+    return _drawn(timeline, title, f"<style>{style()}</style>", whole=whole) or _NOTHING.format(
+        title=_escaped(title)
+    )
 
 
-def drawing(timeline: Sequence[Moment], *, title: str) -> str:
+def drawing(timeline: Sequence[Moment], *, title: str, whole: bool = False) -> str:
     """Return the picture for a page that has the `style`; of an empty timeline there is none."""
-    return _drawn(timeline, title, "")
+    return _drawn(timeline, title, "", whole=whole)
 
 
 @cache
@@ -61,27 +66,27 @@ def style() -> str:
 
 
 def moment_line(moment: Moment) -> str:
-    """Return a moment as a line of text: when (in milliseconds), who, what, and what of it."""
-    said = " ".join(moment.text.split())
-    return "  ".join(filter(None, (_milliseconds(moment.at), moment.source, moment.kind, said)))
+    """Return a moment as a line of text: milliseconds, source, kind and text."""
+    text = " ".join(moment.text.split())
+    return "  ".join(filter(None, (_milliseconds(moment.at), moment.source, moment.kind, text)))
 
 
 def summary(diagram: Diagram) -> str:
-    """Return in words what a diagram shows."""
-    commands = [step.command for step in diagram.steps if step.kind is Kind.ASK and step.command]
+    """Return a summary of a diagram: counts of commands, failures, retries and fail point hits."""
+    commands = [row.command for row in diagram.rows if row.kind is Kind.ASK and row.command]
     facts = {
         "commands": len(commands),
         "failed": sum(command.failed for command in commands),
         "retries": sum(command.attempt > 1 for command in commands),
-        "fail point hits": sum(step.kind is Kind.HIT for step in diagram.steps),
+        "fail point hits": sum(row.kind is Kind.HIT for row in diagram.rows),
     }
     counts = ", ".join(f"{name}: {count}" for name, count in facts.items() if count) or "no commands"
-    return f"{counts}; {_span(_last(diagram.steps[-1]) - _first(diagram.steps[0]))}"
+    return f"{counts}; {_span(_last(diagram.rows[-1]) - _first(diagram.rows[0]))}"
 
 
-def _drawn(timeline: Sequence[Moment], title: str, style: str) -> str:
-    diagram = read(timeline)
-    if not diagram.steps:
+def _drawn(timeline: Sequence[Moment], title: str, style: str, *, whole: bool) -> str:
+    diagram = read(timeline, whole=whole)
+    if not diagram.rows:
         return ""
     sheet = _Sheet(diagram)
     size = f'width="{sheet.width}" height="{sheet.height}" viewBox="0 0 {sheet.width} {sheet.height}"'
@@ -96,23 +101,25 @@ def _drawn(timeline: Sequence[Moment], title: str, style: str) -> str:
 
 
 class _Sheet:
-    """The paper: where lanes and rows are, and what is drawn there."""
+    """The drawing: coordinates of lanes and rows, and the elements at them."""
 
     def __init__(self, diagram: Diagram) -> None:
-        self._steps = diagram.steps
-        self._x = _columns(diagram)
-        self._y, self._breaks, bottom = _rows(diagram.steps)
-        self._asked = {step.command: step for step in diagram.steps if step.kind is Kind.ASK}
+        self._rows = diagram.rows
+        self._x = _lane_positions(diagram)
+        self._y, self._breaks, bottom = _row_positions(diagram.rows)
+        self._asked = {row.command: row for row in diagram.rows if row.kind is Kind.ASK}
         self._ends = (min(self._x.values()), max(self._x.values()))
-        self.width = self._ends[1] + _MARGIN  # room for what stands beside the last lane
-        self.height = bottom if bottom <= _TALL else bottom + 30  # where the names stand again
+        self.width = self._ends[1] + _MARGIN  # room for the labels beside the last lane
+        self.height = (
+            bottom if bottom <= _TALL else bottom + 30
+        )  # room for the names of the lanes, which a tall picture repeats
 
     def parts(self) -> Iterator[str]:
-        """Yield the elements, those below first."""
+        """Yield the elements, the lowest layer first."""
         lines = "".join(f"M{x} 40V{self.height - 12}" for x in self._x.values())
         yield f'<g class="life"><path d="{lines}"/></g><text class="t" x="52" y="30">ms</text>'
         yield from (self._break(y, seconds) for y, seconds in self._breaks)
-        yield from map(self._row, self._steps)
+        yield from map(self._row, self._rows)
         yield from (_head(lane, x, 12) for lane, x in self._x.items())
         if self.height > _TALL:
             yield from (_head(lane, x, self.height - 40) for lane, x in self._x.items())
@@ -124,108 +131,108 @@ class _Sheet:
             f'<text x="{sum(self._ends) // 2}" y="4">{_span(seconds)}</text></g>'
         )
 
-    def _row(self, step: Step) -> str:
-        told = _escaped("\n".join(map(moment_line, step.moments)))
+    def _row(self, row: DiagramRow) -> str:
+        title = _escaped("\n".join(map(moment_line, row.moments)))
         return (
-            f'<g class="{step.kind}{" bad" if step.bad else ""}" transform="translate(0,{self._y[step]})">'
-            f'<title>{told}</title><text class="t" x="60" y="4">{_milliseconds(_first(step))}</text>'
-            f"{self._drawing_of(step)}</g>"
+            f'<g class="{row.kind}{" bad" if row.bad else ""}" transform="translate(0,{self._y[row]})">'
+            f'<title>{title}</title><text class="t" x="60" y="4">{_milliseconds(_first(row))}</text>'
+            f"{self._drawing_of(row)}</g>"
         )
 
-    def _drawing_of(self, step: Step) -> str:
-        x = self._x[step.lane]
-        match step.kind:
+    def _drawing_of(self, row: DiagramRow) -> str:
+        x = self._x[row.lane]
+        match row.kind:
             case Kind.OPERATION:
                 return (
-                    f'<rect x="68" y="-11" width="{self.width - 84}" height="22" rx="4"/>{self._dot(x, step)}'
+                    f'<rect x="68" y="-11" width="{self.width - 84}" height="22" rx="4"/>{self._dot(x, row)}'
                 )
             case Kind.ASK:
-                return self._ask(x, step)
+                return self._ask(x, row)
             case Kind.REPLY:
-                return self._reply(x, step)
+                return self._reply(x, row)
             case Kind.SERVED:
-                return self._busy(step) + f'<circle cx="{x}" r="3"/>'
+                return self._busy(row) + f'<circle cx="{x}" r="3"/>'
             case Kind.HIT:
-                return f'<path d="M{x - 6}-6l12 12m0-12l-12 12"/>{self._beside(x, step)}'
+                return f'<path d="M{x - 6}-6l12 12m0-12l-12 12"/>{self._beside(x, row)}'
             case Kind.MARK:
-                return self._marks(step)
+                return self._marks(row)
             case Kind.ENDED:
-                return self._dot(x, step)
+                return self._dot(x, row)
 
-    def _marks(self, step: Step) -> str:
+    def _marks(self, row: DiagramRow) -> str:
         """Return a dot with its label on each lane; a label ends where the next dot of the row is."""
-        places = sorted((self._x[lane], labels) for lane, labels in step.marks.items())
-        ends = [x for x, _ in places[1:]] + [self.width]
+        marks = sorted((self._x[lane], labels) for lane, labels in row.marks.items())
+        ends = [x for x, _ in marks[1:]] + [self.width]
         return "".join(
             f'<circle cx="{x}" r="4"/>{_text(x + 12, counted(labels), end - x - 20)}'
-            for (x, labels), end in zip(places, ends, strict=True)
+            for (x, labels), end in zip(marks, ends, strict=True)
         )
 
-    def _dot(self, x: int, step: Step) -> str:
-        return f'<circle cx="{x}" r="4"/>{self._beside(x, step)}'
+    def _dot(self, x: int, row: DiagramRow) -> str:
+        return f'<circle cx="{x}" r="4"/>{self._beside(x, row)}'
 
-    def _beside(self, x: int, step: Step) -> str:
-        return _text(x + 12, step.label, self.width - x - 28)
+    def _beside(self, x: int, row: DiagramRow) -> str:
+        return _text(x + 12, row.label, self.width - x - 28)
 
-    def _ask(self, x: int, step: Step) -> str:
-        assert step.command is not None
-        end, attempt = self._far_end(x, step), step.command.attempt
-        label = _fitted(step.label, abs(end - x) - 20)
+    def _ask(self, x: int, row: DiagramRow) -> str:
+        assert row.command is not None
+        end, attempt = self._far_end(x, row), row.command.attempt
+        label = _fitted(row.label, abs(end - x) - 20)
         retry = f' <tspan class="retry">attempt {attempt}</tspan>' if attempt > 1 else ""
         return f'{_arrow(x, 0, end, 0)}<text class="mid" x="{(x + end) // 2}" y="-5">{label}{retry}</text>'
 
-    def _reply(self, x: int, step: Step) -> str:
-        command = step.command
+    def _reply(self, x: int, row: DiagramRow) -> str:
+        command = row.command
         assert command is not None
-        start, rise, busy = self._far_end(x, step), 0, ""
-        if command.served is step:
-            busy = self._busy(step)
+        start, rise, busy = self._far_end(x, row), 0, ""
+        if command.served is row:
+            busy = self._busy(row)
         elif command.served is not None:
-            rise = min(0, self._y[command.served] - self._y[step])
-        label = _fitted(step.label, abs(start - x) - 20)
+            rise = min(0, self._y[command.served] - self._y[row])
+        label = _fitted(row.label, abs(start - x) - 20)
         middle = f'x="{(x + start) // 2}" y="{rise // 2 - 5}"'
         return f'{busy}{_arrow(start, rise, x, 0)}<text class="mid" {middle}>{label}</text>'
 
-    def _far_end(self, x: int, step: Step) -> int:
-        """Return where the server's end of an arrow is: nowhere if no server told of the command."""
-        server = step.command.server if step.command else None
+    def _far_end(self, x: int, row: DiagramRow) -> int:
+        """Return where an arrow ends at the server's side: a stub if no server reported the command."""
+        server = row.command.server if row.command else None
         return self._x[server] if server else x + _STUB
 
-    def _busy(self, step: Step) -> str:
-        """Return the bar that shows how long the server was at a command, seen from the row where it ends."""
-        command = step.command
+    def _busy(self, row: DiagramRow) -> str:
+        """Return the bar for the time that the server worked on a command, relative to the row of its end."""
+        command = row.command
         assert command is not None
         assert command.server is not None
-        rise = self._y[step] - self._y[self._asked[command]]
+        rise = self._y[row] - self._y[self._asked[command]]
         x = self._x[command.server] - 4
         return f'<rect class="busy" x="{x}" y="{-rise}" width="8" height="{rise}" rx="2"/>'
 
 
-def _columns(diagram: Diagram) -> dict[Lane, int]:
-    """Return where each lane is: lanes with arrows stand far from each other, unless there are many."""
+def _lane_positions(diagram: Diagram) -> dict[Lane, int]:
+    """Return the x coordinates of the lanes: far apart for lanes with arrows, unless there are many."""
     pitch = _LANE if len(diagram.busy) <= _SEVERAL else _NARROW_LANE
-    places = dict.fromkeys(diagram.lanes[:1], _FIRST_LANE)
+    x = dict.fromkeys(diagram.lanes[:1], _FIRST_LANE)
     for lane, following in pairwise(diagram.lanes):
         near = _TEST_LANE if lane.side == "test" else _IDLE_LANE
         apart = pitch if {lane, following} <= diagram.busy and lane.side != "test" else near
         room = (_head_width(lane) + _head_width(following)) // 2 + 12
-        places[following] = places[lane] + max(apart, room)
-    return places
+        x[following] = x[lane] + max(apart, room)
+    return x
 
 
-def _rows(steps: Sequence[Step]) -> tuple[dict[Step, int], list[tuple[int, float]], int]:
-    """Return where each step is, where the breaks are and of how many seconds, and where the paper ends."""
-    places: dict[Step, int] = {}
+def _row_positions(rows: Sequence[DiagramRow]) -> tuple[dict[DiagramRow, int], list[tuple[int, float]], int]:
+    """Return the y coordinates of the rows, of the breaks with their seconds, and of the bottom."""
+    positions: dict[DiagramRow, int] = {}
     breaks: list[tuple[int, float]] = []
     y, before = _TOP, None
-    for step in steps:
-        if before is not None and _first(step) - before >= WORTH_A_BREAK:
-            breaks.append((y, _first(step) - before))
+    for row in rows:
+        if before is not None and _first(row) - before >= WORTH_A_BREAK:
+            breaks.append((y, _first(row) - before))
             y += _BREAK
-        places[step] = y
-        before = _last(step)
+        positions[row] = y
+        before = _last(row)
         y += _ROW
-    return places, breaks, y
+    return positions, breaks, y
 
 
 def _head(lane: Lane, x: int, y: int) -> str:
@@ -255,7 +262,7 @@ def _text(x: int, label: str, room: int) -> str:
 
 
 def _fitted(label: str, room: int) -> str:
-    """Return as much of a text as there is room for, in pixels, ready for a document."""
+    """Return a text, escaped and cut to `room` in pixels."""
     most = max(4, int(room / _LETTER))
     return _escaped(label if len(label) <= most else f"{label[: most - 1]}…")
 
@@ -264,12 +271,12 @@ def _escaped(text: str) -> str:
     return escape(for_xml(text), quote=False)
 
 
-def _first(step: Step) -> float:
-    return step.moments[0].at
+def _first(row: DiagramRow) -> float:
+    return row.moments[0].at
 
 
-def _last(step: Step) -> float:
-    return step.moments[-1].at
+def _last(row: DiagramRow) -> float:
+    return row.moments[-1].at
 
 
 def _milliseconds(seconds: float) -> str:
@@ -277,7 +284,7 @@ def _milliseconds(seconds: float) -> str:
 
 
 def _span(seconds: float) -> str:
-    """Return a length of time as people say it."""
+    """Return a length of time with its unit, milliseconds or seconds."""
     if seconds < 1:
         return f"{seconds * 1000:.3g} ms"
     return f"{seconds:.3g} s"

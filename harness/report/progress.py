@@ -6,7 +6,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from harness.result import Result, ResultStatus, Tally
+from harness.running.result import Result, ResultStatus, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

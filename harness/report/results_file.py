@@ -33,8 +33,8 @@ from typing import (
 
 import jsonschema_rs
 
-from harness.plan import Settings
-from harness.result import Result
+from harness.running.plan import Settings
+from harness.running.result import Result
 from harness.unified.uri import ConnectionString
 
 if TYPE_CHECKING:
@@ -47,20 +47,20 @@ _MADE_BY: Final = "is not what `pushbackd conform --results` writes"
 
 
 class ResultsFileError(Exception):
-    """A file of results cannot be used: says which, where and why."""
+    """A results file cannot be used; the message has file, line and reason."""
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """What the first line of the file says: when (UTC, in ISO 8601), by which version, and how it was run."""
+class RunHeader:
+    """The first line of the file: start of the run (UTC, in ISO 8601), version of pushbackd, and settings."""
 
     started: str
     pushbackd: str
     settings: Settings
 
     @classmethod
-    def at(cls, utc: float, settings: Settings) -> Run:
-        """Return a run that starts at an instant, in seconds since 1970; it tells no passwords."""
+    def at(cls, utc: float, settings: Settings) -> RunHeader:
+        """Return a run that starts at an instant, in seconds since 1970; passwords are removed."""
         started = datetime.fromtimestamp(utc, UTC).isoformat(timespec="seconds")
         shown = replace(settings, uri=_shown(settings.uri), uri_multi=_shown(settings.uri_multi))
         return cls(started, version(), shown)
@@ -86,7 +86,7 @@ class ResultsWriter:
     if `packed`.
     """
 
-    def __init__(self, path: Path, run: Run, *, packed: bool | None = None) -> None:
+    def __init__(self, path: Path, run: RunHeader, *, packed: bool | None = None) -> None:
         self._stream: TextIO = _opened(path, "w", packed=is_packed(path) if packed is None else packed)
         self._count = 0
         self._write({"schema": SCHEMA, **asdict(run)})
@@ -110,7 +110,7 @@ class ResultsWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with suppress(OSError):  # a full disk has been told of by what was written, and at the end
+        with suppress(OSError):  # writing has raised the error of a full disk already
             self._stream.close()
 
 
@@ -125,7 +125,7 @@ class ResultsReader:
             raise ResultsFileError(f"{path}: {error.strerror}") from error
         self._lines = self._numbered()
         try:
-            self.run: Run = self._header()
+            self.run: RunHeader = self._header()
         except BaseException:
             self._stream.close()
             raise
@@ -135,10 +135,16 @@ class ResultsReader:
         count = 0
         for number, document in self._lines:
             if "end" in document:
-                self._finish(number, document["end"], count)
+                if document["end"] != count:
+                    raise self._error(
+                        number, f"end: announces {document['end']} results, but the file has {count}"
+                    )
+                if next(self._lines, None) is not None:
+                    raise self._error(number + 1, "a line follows the end of the run: a file holds one run")
                 return
             count += 1
-            yield self._result(number, document)
+            self._check(number, document, _RESULT, "no result of a case")
+            yield Result.from_dict(document)
         raise self._error(
             count + 2, "the last line is missing: the run was ended from outside, or the file was cut off"
         )
@@ -167,7 +173,7 @@ class ResultsReader:
             here = number + 1 if isinstance(error, UnicodeDecodeError) else number
             raise self._error(here, f"no JSON in UTF-8 ({error}): the file {_MADE_BY}") from error
 
-    def _header(self) -> Run:
+    def _header(self) -> RunHeader:
         number, document = next(self._lines, (1, {}))
         schema = document.get("schema")
         if schema != SCHEMA:
@@ -181,25 +187,15 @@ class ResultsReader:
             settings = Settings.from_dict(document["settings"])
         except TypeError as error:
             raise self._error(number, f"the first line does not describe a run: {error}") from error
-        return Run(document["started"], document["pushbackd"], settings)
-
-    def _result(self, number: int, document: Mapping[str, Any]) -> Result:
-        self._check(number, document, _RESULT, "no result of a case")
-        return Result.from_dict(document)
+        return RunHeader(document["started"], document["pushbackd"], settings)
 
     def _check(self, number: int, document: Mapping[str, Any], schema: _Schema, otherwise: str) -> None:
         try:
             schema.validate(document)
         except jsonschema_rs.ValidationError as error:
-            where = "".join(f"{step}." for step in error.instance_path)[:-1]
-            told = f"{where}: {error.message}" if where else error.message
-            raise self._error(number, f"{otherwise}: {told:.300}") from error
-
-    def _finish(self, number: int, expected: object, count: int) -> None:
-        if expected != count:
-            raise self._error(number, f"end: says {expected} results, and there are {count}")
-        if next(self._lines, None) is not None:
-            raise self._error(number + 1, "something follows the end of the run: one file holds one run")
+            where = "".join(f"{key}." for key in error.instance_path)[:-1]
+            message = f"{where}: {error.message}" if where else error.message
+            raise self._error(number, f"{otherwise}: {message:.300}") from error
 
     def _error(self, number: int, reason: str) -> ResultsFileError:
         return ResultsFileError(f"{self._path}:{number}: {reason}")

@@ -1,6 +1,6 @@
-"""Results for people: a table, why cases were skipped, what failed and where, and one last line.
+"""The report of a run for people: tables, reasons of skipped cases, failures, and a last line with totals.
 
-Everything is made of lines with ANSI styles; whoever prints them strips the styles where they are not wanted.
+Everything is made of lines with ANSI styles; the caller strips them where they are not wanted.
 """
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from harness.report.again import command_again
-from harness.report.failure import explanation, side_by_side
-from harness.report.journal import two_columns
-from harness.report.text import shown
-from harness.result import Result, ResultStatus, Tally
-from harness.targets import is_by_uri
+from harness.deployments.targets import is_by_uri
+from harness.explaining.failure import explanation, side_by_side
+from harness.explaining.folding import folded
+from harness.explaining.journal import two_columns
+from harness.explaining.text import shown
+from harness.report import skips
+from harness.report.rerun import rerun_command
+from harness.running.result import Result, ResultStatus, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from harness.plan import Settings
+    from harness.running.plan import Settings
 
 _COLORS = {
     ResultStatus.PASSED: "green",
@@ -37,11 +39,11 @@ _FILES_SHOWN = 30
 
 _MOMENTS_SHOWN = 60
 _TIMELINES_SHOWN = 5
-"""After so many failures, timelines bury what went wrong; `pushbackd explain` shows any of them."""
+"""After so many failures, timelines bury the messages; `pushbackd explain` shows any of them."""
 
 
 class Style(NamedTuple):
-    """How much to say: `verbosity` is -1 (quiet), 0, or 1 (every case); `durations` how many slow cases."""
+    """How much is printed: `verbosity` is -1 (quiet), 0, or 1 (every case); `durations` a number of cases."""
 
     verbosity: int = 0
     durations: int = 0
@@ -61,15 +63,24 @@ def case_line(result: Result) -> str:
 def report(results: Sequence[Result], settings: Settings, style: Style) -> Iterator[str]:
     """Return the report of a run, line by line, without the summary."""
     if style.verbosity >= 0:
-        yield from _tables(results, style.verbosity)
-        yield from _reasons("Skipped", results, ResultStatus.SKIPPED)
+        few = len({result.group for result in results}) <= _FILES_SHOWN
+        for (adapter, edition, topology), group in groupby(
+            results, key=lambda result: (result.adapter, result.edition, result.topology)
+        ):
+            yield click.style(f"{adapter} (edition {edition}) on {topology}", bold=True)
+            yield from _table(list(group), few=few, verbosity=style.verbosity)
+            yield ""
+        yield from _skipped(results)
         yield from _reasons("Known to fail", results, ResultStatus.KNOWN_FAILING)
         yield from _reasons("Not run", results, ResultStatus.NOT_RUN)
     if style.durations:
-        yield from _durations(results, style.durations, settings)
+        yield click.style(f"The longest cases, in {settings.time} time", bold=True)
+        longest = sorted(results, key=lambda result: -result.duration_ms)[: style.durations]
+        yield from (f"  {result.duration_ms / 1000:8.3f} s  {result.id}" for result in longest)
+        yield ""
     failed = [each for each in results if each.status in (ResultStatus.FAILED, ResultStatus.UNEXPECTED_PASS)]
-    for place, result in enumerate(failed):
-        shown_of = _MOMENTS_SHOWN if style.verbosity == 0 and place < _TIMELINES_SHOWN else 0
+    for index, result in enumerate(failed):
+        shown_of = _MOMENTS_SHOWN if style.verbosity == 0 and index < _TIMELINES_SHOWN else 0
         yield from failure(
             result, settings, moments=len(result.timeline) if style.verbosity > 0 else shown_of
         )
@@ -82,20 +93,9 @@ def summary(tally: Tally, settings: Settings, *, seconds: float, notes: Iterable
         for status, count in tally.counts.items()
         if count
     )
-    said = ", ".join(counted) or click.style("no cases", fg="yellow", bold=True)
-    told = f"{said} in {seconds:.2f} s ({settings.time} time, seed {settings.seed})"
-    return ", ".join((told, *notes))
-
-
-def _tables(results: Sequence[Result], verbosity: int) -> Iterator[str]:
-    def same_table(result: Result) -> tuple[str, str, str]:
-        return (result.adapter, result.edition, result.topology)
-
-    few = len({result.group for result in results}) <= _FILES_SHOWN
-    for (adapter, edition, topology), group in groupby(results, key=same_table):
-        yield click.style(f"{adapter} (edition {edition}) on {topology}", bold=True)
-        yield from _table(list(group), few=few, verbosity=verbosity)
-        yield ""
+    counts = ", ".join(counted) or click.style("no cases", fg="yellow", bold=True)
+    text = f"{counts} in {seconds:.2f} s ({settings.time} time, seed {settings.seed})"
+    return ", ".join((text, *notes))
 
 
 def _table(results: Sequence[Result], *, few: bool, verbosity: int) -> Iterator[str]:
@@ -105,8 +105,14 @@ def _table(results: Sequence[Result], *, few: bool, verbosity: int) -> Iterator[
     yield "  " + "  ".join(["scenarios".ljust(width), *(status.value for status in used), "     time"])
     for name, group in rows:
         tally = Tally.of(group)
-        cells = [_cell(tally[status], status) for status in used]
-        yield "  " + "  ".join([name.ljust(width), *cells, f"{_seconds(group):7.2f} s"])
+        cells = [
+            click.style(str(count).rjust(len(status.value)), fg=_COLORS[status])
+            if (count := tally[status])
+            else click.style("·".rjust(len(status.value)), dim=True)
+            for status in used
+        ]
+        seconds = sum(result.duration_ms for result in group) / 1000
+        yield "  " + "  ".join([name.ljust(width), *cells, f"{seconds:7.2f} s"])
 
 
 def _rows(results: Sequence[Result], *, few: bool, verbosity: int) -> Iterator[tuple[str, Sequence[Result]]]:
@@ -124,7 +130,7 @@ def _rows(results: Sequence[Result], *, few: bool, verbosity: int) -> Iterator[t
 
 
 def by_specification(results: Iterable[Result]) -> dict[str, list[Result]]:
-    """Return results by the specification that their file belongs to, in the order of their coming."""
+    """Return results by specification, in their order."""
     return _grouped(results, lambda result: result.specification)
 
 
@@ -135,9 +141,15 @@ def _grouped(results: Iterable[Result], name_of: Callable[[Result], str]) -> dic
     return groups
 
 
-def _cell(count: int, status: ResultStatus) -> str:
-    text = (str(count) if count else "·").rjust(len(status.value))
-    return click.style(text, fg=_COLORS[status]) if count else click.style(text, dim=True)
+def _skipped(results: Sequence[Result]) -> Iterator[str]:
+    """Yield the table of skips: each reason with the number of its cases, on however many deployments."""
+    ids = [result.id for result in results if result.status is ResultStatus.SKIPPED]
+    if ids:
+        cases = len(set(ids))
+        often = f" cases, {len(ids)} times" if len(ids) > cases else ""
+        yield click.style(f"Skipped: {cases}{often}", bold=True)
+        yield from skips.lines(results)
+        yield ""
 
 
 def _reasons(title: str, results: Sequence[Result], status: ResultStatus) -> Iterator[str]:
@@ -148,22 +160,16 @@ def _reasons(title: str, results: Sequence[Result], status: ResultStatus) -> Ite
         yield ""
 
 
-def _durations(results: Sequence[Result], count: int, settings: Settings) -> Iterator[str]:
-    yield click.style(f"The longest cases, in {settings.time} time", bold=True)
-    longest = sorted(results, key=lambda result: -result.duration_ms)[:count]
-    yield from (f"  {result.duration_ms / 1000:8.3f} s  {result.id}" for result in longest)
-    yield ""
-
-
 def account(result: Result, settings: Settings) -> Iterator[str]:
-    """Yield all that is known of one case, passed or not, line by line."""
+    """Yield the full account of one case, passed or not, line by line."""
     yield from _head(result)
     if result.status is ResultStatus.PASSED:
-        yield f"  at {shown(result.place)}"
-        yield from _indented(side_by_side(result.comparison, colored=True, whole=True))
+        yield f"  at {shown(result.location)}"
+        rows = side_by_side(result.comparison, colored=True, whole=True, cut=not settings.wire)
+        yield from _indented(rows)
     else:
-        yield from _indented(explanation(result, colored=True, whole=True))
-    yield from _indented(_timeline(result, most=len(result.timeline)))
+        yield from _indented(explanation(result, colored=True, whole=True, cut=not settings.wire))
+    yield from _indented(_timeline(result, most=len(result.timeline), whole=settings.wire))
     edition = f"{result.adapter} follows the edition {result.edition}"
     yield f"  {result.duration_ms:g} ms of {settings.time} time, seed {settings.seed}; {edition}"
 
@@ -174,27 +180,27 @@ def _head(result: Result) -> Iterator[str]:
 
 
 def failure(result: Result, settings: Settings, *, moments: int) -> Iterator[str]:
-    """Yield what is to be said of a failure, line by line, with so many of the last lines of its timeline."""
+    """Yield the report of a failure, line by line, with the last `moments` lines of its timeline."""
     yield from _head(result)
-    yield from _indented(explanation(result, colored=True))
+    yield from _indented(explanation(result, colored=True, cut=not settings.wire))
     if moments:
-        yield from _indented(_timeline(result, most=moments))
-    yield "  again: " + click.style(command_again(result, settings), dim=True)
+        yield from _indented(_timeline(result, most=moments, whole=settings.wire))
+    yield "  again: " + click.style(rerun_command(result, settings), dim=True)
     yield ""
 
 
-def _timeline(result: Result, *, most: int) -> Iterator[str]:
-    moments = result.timeline
+def _timeline(result: Result, *, most: int, whole: bool) -> Iterator[str]:
+    moments = result.timeline if whole else folded(result.timeline).moments
     if not moments:
         return
     rest = f" (the last {most} of {len(moments)})" if most < len(moments) else ""
-    told = (
-        "what clients saw, in seconds; servers by URI keep no journal"
+    heading = (
+        "events of clients, in seconds; servers by URI keep no journal"
         if is_by_uri(result.topology)
-        else "what clients saw (left) and servers did (right), in seconds"
+        else "events of clients (left) and servers (right), in seconds"
     )
-    yield f"{told}{rest}:"
-    yield from two_columns(moments[-most:])
+    yield f"{heading}{rest}:"
+    yield from two_columns(moments[-most:], whole=whole)
 
 
 def _indented(lines: Iterable[str]) -> Iterator[str]:
@@ -203,7 +209,3 @@ def _indented(lines: Iterable[str]) -> Iterator[str]:
 
 def _first_line(reason: str) -> str:
     return reason.partition("\n")[0]
-
-
-def _seconds(results: Iterable[Result]) -> float:
-    return sum(result.duration_ms for result in results) / 1000

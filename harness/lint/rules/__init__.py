@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from harness.lint.rules import events, fail_points, files, names, operations
+from harness.lint.rules import (
+    events,
+    fail_point_contents,
+    fail_points,
+    files,
+    names,
+    operations,
+    options,
+    server_side,
+)
 
 READING: Final = {
     "syntax": "The file can be read, and is YAML or JSON.",
@@ -12,4 +21,13 @@ READING: Final = {
 }
 """What is found before there is anything for a rule to look at; both refuse the file."""
 
-RULES: Final = (*names.RULES, *operations.RULES, *events.RULES, *fail_points.RULES, *files.RULES)
+RULES: Final = (
+    *names.RULES,
+    *operations.RULES,
+    *options.RULES,
+    *events.RULES,
+    *fail_points.RULES,
+    *fail_point_contents.RULES,
+    *server_side.RULES,
+    *files.RULES,
+)

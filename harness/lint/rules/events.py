@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def _never_observed(scenario: Scenario) -> Iterator[Problem]:
     for test in scenario.tests:
         for client, event in _expected(test):
-            why = _hidden(client, event) if client else ""
+            why = _reason_hidden(client, event) if client else None
             if why:
                 yield Problem(event.location, *why)
 
@@ -32,13 +32,14 @@ def _expected(test: Test) -> Iterator[tuple[Entity | None, Marked]]:
         for event in expectation["events"].items():
             yield test.entities.get(expectation.value["client"]), event
     for step in test.steps:
-        given = step.arguments
-        counted = step.name == "waitForEvent" or (step.name == "assertEventCount" and given.get("count") != 0)
-        if counted and "client" in given and "event" in given:
-            yield test.entities.get(str(given["client"])), step.item["arguments"]["event"]
+        arguments = step.arguments
+        awaited = step.name == "waitForEvent"
+        counted = step.name == "assertEventCount" and arguments.get("count") != 0
+        if (awaited or counted) and "client" in arguments and "event" in arguments:
+            yield test.entities.get(str(arguments["client"])), step.item["arguments"]["event"]
 
 
-def _hidden(client: Entity, event: Marked) -> tuple[str, str] | None:
+def _reason_hidden(client: Entity, event: Marked) -> tuple[str, str] | None:
     """Return why a client's scenario cannot see an event, and what to do about it."""
     (kind,) = event.value
     body = client.item.value

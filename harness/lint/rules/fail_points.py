@@ -5,15 +5,15 @@ Unified Test Format: failPoint.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from harness.lint.commands import BACKGROUND, MONITORING, commands_of
 from harness.lint.findings import Problem, Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from harness.lint.scenario import Scenario, Step
+    from harness.lint.scenario import OperationUse, Scenario
 
 
 def _never_hit(scenario: Scenario) -> Iterator[Problem]:
@@ -22,8 +22,11 @@ def _never_hit(scenario: Scenario) -> Iterator[Problem]:
             failing = _failing(step)
             if not failing or failing & BACKGROUND:
                 continue
-            sent = _sent(test.steps[index + 1 :])
-            if sent is not None and not failing & sent:
+            later = [commands_of(each) for each in test.steps[index + 1 :]]
+            if None in later:
+                continue  # an operation of which nobody can know what it sends
+            sent = frozenset[str]().union(*filter(None, later))
+            if not failing & sent:
                 names = ", ".join(sorted(failing))
                 yield Problem(
                     step.place_of("failPoint"),
@@ -32,7 +35,7 @@ def _never_hit(scenario: Scenario) -> Iterator[Problem]:
                 )
 
 
-def _failing(step: Step) -> frozenset[str]:
+def _failing(step: OperationUse) -> frozenset[str]:
     """Return the commands that an operation makes fail, none when it sets no such fail point."""
     command = step.arguments.get("failPoint")
     if step.name not in ("failPoint", "targetedFailPoint") or not isinstance(command, dict):
@@ -44,17 +47,6 @@ def _failing(step: Step) -> frozenset[str]:
     return (
         frozenset(name for name in names if isinstance(name, str)) if isinstance(names, list) else frozenset()
     )
-
-
-def _sent(steps: Sequence[Step]) -> frozenset[str] | None:
-    """Return what operations may send, or None when nobody can know."""
-    sent: set[str] = set()
-    for step in steps:
-        commands = commands_of(step)
-        if commands is None:
-            return None
-        sent |= commands
-    return frozenset(sent)
 
 
 def _for_any_monitor(scenario: Scenario) -> Iterator[Problem]:
@@ -71,10 +63,13 @@ def _for_any_monitor(scenario: Scenario) -> Iterator[Problem]:
 
 def _left_on(scenario: Scenario) -> Iterator[Problem]:
     for test in scenario.tests:
-        on: dict[str, Step] = {}
+        on: dict[str, OperationUse] = {}
         for step in test.steps:
-            name, mode = _set_by_command(step)
-            if name and mode == "off":
+            command = step.arguments.get("command")
+            if step.name != "runCommand" or not isinstance(command, dict):
+                continue
+            name = str(command.get("configureFailPoint", ""))
+            if name and command.get("mode") == "off":
                 on.pop(name, None)
             elif name:
                 on[name] = step
@@ -84,14 +79,6 @@ def _left_on(scenario: Scenario) -> Iterator[Problem]:
                 f"runCommand sets the fail point {name}, and nobody turns it off after the case",
                 "use the operation failPoint, which is undone, or set mode off at the end",
             )
-
-
-def _set_by_command(step: Step) -> tuple[str, Any]:
-    """Return the name and the mode of the fail point that a `runCommand` sets, if it does."""
-    command = step.arguments.get("command")
-    if step.name != "runCommand" or not isinstance(command, dict):
-        return "", None
-    return str(command.get("configureFailPoint", "")), command.get("mode")
 
 
 RULES: Final = (

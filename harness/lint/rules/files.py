@@ -1,4 +1,4 @@
-"""Rules about a file as a whole: its version, its descriptions, its anchors and its twin.
+"""Rules about a file as a whole: its version, its descriptions, its anchors and its JSON copy.
 
 Unified Test Format: Test Format.
 """
@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from harness.lint.findings import Problem, Rule
-from harness.lint.twin import difference, twin_of
+from harness.lint.json_copy import copy_of, difference
 from harness.lint.versions import needs
 from harness.unified.schema import lowest_minor
 
@@ -53,15 +53,15 @@ def _name(entity: Entity) -> Marked | None:
 
 
 def _drift(scenario: Scenario) -> Iterator[Problem]:
-    path = twin_of(scenario.path)
+    path = copy_of(scenario.path)
     if path is None:
         return
     try:
-        twin = json.loads(path.read_bytes())
+        copy = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
-        yield Problem(scenario.document.location, f"its twin {path.name} cannot be read: {error}")
+        yield Problem(scenario.document.location, f"its JSON copy {path.name} cannot be read: {error}")
         return
-    steps = difference(scenario.document.value, twin)
+    steps = difference(scenario.document.value, copy)
     if steps is not None:
         yield Problem(
             scenario.document.locate(steps),

@@ -19,14 +19,14 @@ from harness.unified.errors import ScenarioError
 from harness.unified.matcher import OPERATORS, match
 from harness.unified.operations import OPERATIONS, look_up
 from harness.unified.operations.models import check_client_models, check_models
+from harness.unified.schema.arguments import argument_of, wrong_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from harness.lint.scenario import Operator, Scenario, Step
+    from harness.lint.scenario import OperationUse, Scenario
     from harness.unified.marks import Marked
     from harness.unified.model import Location
-    from harness.unified.operations import OperationSpec
 
 _TARGETS: Final = frozenset(kind for kind, _ in OPERATIONS)
 _JUDGED: Final = ("$$type", "$$lte", "$$matchesHexBytes")
@@ -36,7 +36,7 @@ _JUDGED: Final = ("$$type", "$$lte", "$$matchesHexBytes")
 def _unknown_operation(scenario: Scenario) -> Iterator[Problem]:
     for step in scenario.steps:
         kind = _target(step)
-        if kind is not _NOBODY_KNOWS and kind in _TARGETS and (kind, step.name) not in OPERATIONS:
+        if kind in _TARGETS and (kind, step.name) not in OPERATIONS:
             try:
                 look_up(kind, step.name)
             except ScenarioError as error:
@@ -45,7 +45,7 @@ def _unknown_operation(scenario: Scenario) -> Iterator[Problem]:
 
 def _wrong_arguments(scenario: Scenario) -> Iterator[Problem]:
     for step in scenario.steps:
-        spec = _spec(step)
+        spec = OPERATIONS.get((_target(step), step.name))
         if spec is None:
             continue
         strange = [name for name in step.arguments if name not in spec.arguments]
@@ -56,12 +56,24 @@ def _wrong_arguments(scenario: Scenario) -> Iterator[Problem]:
         for name, required in spec.arguments.items():
             if required and name not in step.arguments and _suggestion(name) not in hints:
                 yield Problem(step.place_of(), f"{step.name} needs the argument {name!r}", f"add {name}")
-        yield from _wrong_models(step)
+        yield from _wrong_types(step, spec.arguments)
+        for operation, field, check_field in _MODELS:
+            if step.name == operation and field in step.arguments:
+                yield from _checked(check_field, step.arguments[field], step.place_of(field))
         yield from _checked(check_options, step.arguments, step.place_of())
     for entity in scenario.every_entity:
         for field, check in _OPTIONS.items():
             if entity.created and isinstance(entity.item.value.get(field), dict):
                 yield from _checked(check, entity.item.value[field], entity.item.locate((field,)))
+
+
+def _wrong_types(step: OperationUse, allowed: Iterable[str]) -> Iterator[Problem]:
+    for name in step.arguments:
+        if name in allowed:
+            argument = argument_of(step.name, name)
+            wrong = wrong_type(argument.type, decoded(step.item["arguments"][name]))
+            if wrong:
+                yield Problem(step.place_of(name), wrong, f"{name}: {argument.sentence}")
 
 
 _OPTIONS: Final = {
@@ -71,18 +83,12 @@ _OPTIONS: Final = {
 
 
 def _checked(
-    check: Callable[[Mapping[str, Any]], None], given: Mapping[str, Any], place: Location
+    check: Callable[[Mapping[str, Any]], None], value: Mapping[str, Any], place: Location
 ) -> Iterator[Problem]:
     try:
-        check(given)
+        check(value)
     except ScenarioError as error:
         yield Problem(place, error.message, error.fix)
-
-
-def _wrong_models(step: Step) -> Iterator[Problem]:
-    for name, field, check in _MODELS:
-        if step.name == name and field in step.arguments:
-            yield from _checked(check, step.arguments[field], step.place_of(field))
 
 
 _MODELS: Final = (
@@ -92,7 +98,7 @@ _MODELS: Final = (
 
 
 def _unknown_operator(scenario: Scenario) -> Iterator[Problem]:
-    for operator in _operators(scenario):
+    for operator in (operator for test in scenario.tests for operator in test.operators):
         if len(operator.beside) > 1:
             message = f"{operator.name} stands beside other keys, so it is a key like them"
             yield Problem(operator.item.location, message, "an operator is the only key of its mapping")
@@ -158,10 +164,6 @@ def _strings(value: object) -> Iterable[str]:
     return [name for name in value if isinstance(name, str)] if isinstance(value, list) else ()
 
 
-def _operators(scenario: Scenario) -> Iterator[Operator]:
-    return (operator for test in scenario.tests for operator in test.operators)
-
-
 @cache
 def _known_labels() -> tuple[str, ...]:
     from mongowire.codes import Label  # noqa: PLC0415 - a table of all codes, which few files need
@@ -169,18 +171,11 @@ def _known_labels() -> tuple[str, ...]:
     return tuple(label.value for label in Label)
 
 
-_NOBODY_KNOWS: Final = EntityKind.DOCUMENT
-
-
-def _target(step: Step) -> EntityKind | None:
-    """Return the kind that an operation is run on, None for the runner."""
+def _target(step: OperationUse) -> EntityKind:
+    """Return the kind that an operation is run on; one that nobody can know is one without operations."""
     if step.on_runner:
-        return None
-    return (step.target.kind if step.target else None) or _NOBODY_KNOWS
-
-
-def _spec(step: Step) -> OperationSpec | None:
-    return OPERATIONS.get((_target(step), step.name))
+        return EntityKind.TEST_RUNNER
+    return (step.target.kind if step.target else None) or EntityKind.DOCUMENT
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
@@ -196,7 +191,7 @@ RULES: Final = (
     Rule("unknown-operation", "An entity has the operation.", _unknown_operation, refuses=True),
     Rule(
         "wrong-argument",
-        "An operation gets the arguments that it needs, and no others.",
+        "An operation gets the arguments that it needs, of their types, and no others.",
         _wrong_arguments,
         refuses=True,
     ),

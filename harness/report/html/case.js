@@ -196,8 +196,9 @@ function comparison(rows) {
       make("td", {}, first ? make("div", {}, make("span", { class: "flag" }, "first divergence")) : null,
         actual ?? "", why ? make("div", { class: "why" }, why) : null));
   });
-  return section("Events, expected and observed",
-    table(["", ...(several ? ["client"] : []), "line", "expected", "observed"], shown, "events"));
+  const about = [...new Set(rows.map(([, , , , , , what]) => what))].join(" and ");
+  return section(`${about[0].toUpperCase()}${about.slice(1)}, expected and observed`,
+    table(["", ...(several ? ["client or operation"] : []), "line", "expected", "observed"], shown, "events"));
 }
 
 function causes(sentences) {

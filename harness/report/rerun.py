@@ -1,4 +1,4 @@
-"""The command that runs one case again, just as it ran."""
+"""The command that repeats one case, with the same options."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import shlex
 from typing import TYPE_CHECKING
 
 from fakeserver.profile import DEFAULT_PROFILE
-from harness.report.text import shown
-from harness.targets import NO_SERVER, is_by_uri, profile_of, without_profile
+from harness.deployments.targets import NO_SERVER, is_by_uri, profile_of, without_profile
+from harness.explaining.text import shown
 from harness.unified.uri import ConnectionString
 
 if TYPE_CHECKING:
-    from harness.plan import Settings
-    from harness.result import Result
+    from harness.running.plan import Settings
+    from harness.running.result import Result
 
 
-def command_again(result: Result, settings: Settings) -> str:
-    """Return the command that runs this case again."""
+def rerun_command(result: Result, settings: Settings) -> str:
+    """Return the command that repeats this case."""
     words = [
         "pushbackd",
         "conform",
@@ -38,7 +38,9 @@ def _where(result: Result, settings: Settings) -> list[str]:
     """Return the options that name the deployment, without a password."""
     if not is_by_uri(result.topology):
         profile = profile_of(result.topology)
-        topology = ["--topology", without_profile(result.topology)]
-        return topology if profile == DEFAULT_PROFILE else [*topology, "--profile", profile]
+        where = ["--topology", without_profile(result.topology)]
+        where += [] if profile == DEFAULT_PROFILE else ["--profile", profile]
+        scenario = settings.server_scenario
+        return [*where, "--server-scenario", scenario] if scenario else where
     multi = ["--uri-multi", ConnectionString.of(settings.uri_multi).redacted()] if settings.uri_multi else []
     return ["--uri", ConnectionString.of(settings.uri).redacted(), *multi]

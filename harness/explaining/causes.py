@@ -1,7 +1,7 @@
-"""Why did it go wrong? The causes that failed cases usually have, each recognised by what both sides saw.
+"""Likely causes of a failure, each recognised by the events of clients and servers.
 
-A cause is a sentence, and only given where the evidence is in the events; a reader is never sent astray for
-the sake of saying something. Sections of the specifications are named where they decide.
+A cause is a sentence that is yielded only when the events prove it: a wrong hint costs a reader more time
+than no hint. It names the section of a specification where that decides.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from driver.editions import DEFAULT, EDITIONS
-from driver.policy.backoff import Backoff
-from harness.report.text import as_document
+from driver.policy.backpressure import Backoff
+from harness.explaining.attempt_causes import attempt_causes
+from harness.explaining.server_causes import server_side_causes
+from harness.explaining.text import as_document, outcome_of
 from harness.unified.observation import KINDS
 
 if TYPE_CHECKING:
@@ -20,25 +22,26 @@ if TYPE_CHECKING:
 
     from driver.editions import Edition
     from harness.adapters.base import Event
-    from harness.report.journal import Line, Timeline
-    from harness.unified.model import Case, ExpectedEvents, Operation
+    from harness.explaining.journal import Timeline, TimelineEvent
+    from harness.unified.model import Case, Operation
     from harness.unified.outcome import Outcome
 
 _OVERLOADED: Final = "SystemOverloadedError"
 _RETRYABLE: Final = "RetryableError"
+_ANSWERED: Final = ("commandSucceededEvent", "commandFailedEvent")
 _SLACK: Final = 1.25
-"""How much longer than asked a wait may take before it is called wrong: machines are busy."""
+"""How much longer than specified a wait may take before it is called wrong: machines are busy."""
 
 _AT_ONCE: Final = 0.05
 """Seconds between two attempts that count as no wait at all."""
 
 _FEW: Final = 3
-"""How many back-offs in a row that are all but zero are beyond chance."""
+"""How many back-offs in a row near zero cannot be chance: the jitter is uniform."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that causes are found in; `edition` is that of the specifications, which waits depend on."""
+    """The facts in which causes are found; the length of waits depends on `edition`."""
 
     case: Case
     outcome: Outcome
@@ -53,12 +56,13 @@ def causes_of(evidence: Evidence) -> tuple[str, ...]:
 
 
 def _lost_labels(evidence: Evidence) -> Iterator[str]:
-    """Tell of an error that lacks a label, or has one too many, whether the server or the driver did that."""
+    """Say of an error with a label too few or too many whether the server or the driver is at fault."""
     mismatch, error = evidence.outcome.mismatch, evidence.outcome.error
     if mismatch is None or error is None:
         return
     label = str(mismatch.expected)
-    in_reply = label in _labels_sent(evidence)
+    answers = (event for events in evidence.heard.values() for event in events)
+    in_reply = any(label in _labels(_failure(event)) for event in answers)
     if mismatch.path == "errorLabelsContain":
         yield (
             f"a reply of the server has the label {label}: the driver's error has lost it"
@@ -70,16 +74,32 @@ def _lost_labels(evidence: Evidence) -> Iterator[str]:
         yield f"the error must not have the label {label}; {whose}"
 
 
-def _labels_sent(evidence: Evidence) -> set[str]:
-    return {
-        label for events in evidence.heard.values() for event in events for label in _labels(_failure(event))
-    }
-
-
 def _labels(answer: Mapping[str, Any]) -> frozenset[str]:
     """Return the labels of a reply, or of the write concern error inside it."""
     concern = as_document(answer.get("writeConcernError"))
     return frozenset([*answer.get("errorLabels", ()), *concern.get("errorLabels", ())])
+
+
+def _asked_again(evidence: Evidence) -> Iterator[str]:
+    """Find a mongos that is asked again by an operation that it failed, where another mongos was there."""
+    served = [event for event in evidence.timeline.events if event.side == "server"]
+    routers = sorted({event.source for event in served if event.source.startswith("mongos")})
+    before: dict[tuple[Any, Any], TimelineEvent] = {}
+    for event in evidence.timeline.events:
+        if event.side == "test" and event.kind == "operation":
+            before.clear()  # the next command is no retry of one before it
+        if event.kind != "commandFinished" or event.source not in routers or not event.fields.get("lsid"):
+            continue
+        key = (event.fields.get("name"), str(event.fields["lsid"]))
+        last = before.get(key)
+        before[key] = event
+        others = ", ".join(each for each in routers if each != event.source)
+        if last is not None and last.fields["outcome"] != "ok" and last.source == event.source and others:
+            yield (
+                f"{event.source} was asked again, though it had failed this {key[0]} and {others} was there:"
+                " the driver does not deprioritise the server (Server Selection: Deprioritized servers)"
+            )
+            return
 
 
 def _transaction_numbers(evidence: Evidence) -> Iterator[str]:
@@ -93,6 +113,43 @@ def _transaction_numbers(evidence: Evidence) -> Iterator[str]:
         )
     elif mismatch.expected == {"$$exists": False}:
         yield "the command has a txnNumber: only retryable writes and transactions may have one"
+    elif mismatch.expected in _numbers_sent(evidence):
+        yield (
+            f"the command has txnNumber {mismatch.actual}, an attempt before it had {mismatch.expected}:"
+            " every attempt of a write has the number of the first (Retryable Writes: Generating"
+            " Transaction IDs)"
+        )
+
+
+def _numbers_sent(evidence: Evidence) -> frozenset[Any]:
+    """Return the transaction numbers that commands carried."""
+    events = (event for observed in (evidence.outcome.events or {}).values() for event in observed)
+    commands = (as_document(event.fields.get("command")) for event in events)
+    return frozenset(command["txnNumber"] for command in commands if "txnNumber" in command)
+
+
+def _surviving_error(evidence: Evidence) -> Iterator[str]:
+    """Say which of several errors of an operation the driver raised in place of another."""
+    mismatch = evidence.outcome.mismatch
+    if mismatch is None or mismatch.path != "errorCode":
+        return
+    finished = [event for event in evidence.timeline.events if event.kind == "commandFinished"]
+    met = [event.fields["outcome"] for event in finished if isinstance(event.fields.get("outcome"), int)]
+    if mismatch.expected not in met or mismatch.actual not in met:
+        return
+    first, last = (met.index(code) for code in (mismatch.expected, mismatch.actual))
+    if first < last:
+        yield (
+            f"the driver raised the newest error, {mismatch.actual}, which hides {mismatch.expected} of an"
+            " attempt before it: an error with NoWritesPerformed leaves the earlier one (Retryable Writes:"
+            " Executing)"
+        )
+    elif last < first:
+        yield (
+            f"the driver raised {mismatch.actual} of an earlier attempt; the newest error,"
+            f" {mismatch.expected}, takes its place unless it has NoWritesPerformed (Retryable Writes:"
+            " Executing)"
+        )
 
 
 def _attempts(evidence: Evidence) -> Iterator[str]:
@@ -100,13 +157,13 @@ def _attempts(evidence: Evidence) -> Iterator[str]:
     for expected in evidence.case.expected_events:
         if expected.event_type != "command" or not _diverges(evidence.outcome, expected.client):
             continue
-        wanted = Counter(filter(None, map(_wanted_command, _started(expected))))
-        seen = [
-            event
+        bodies = [event.body for event in expected.events if event.kind == "commandStartedEvent"]
+        wanted = Counter(filter(None, map(_expected_command, bodies)))
+        sent = Counter(
+            event.fields.get("commandName", "")
             for event in (evidence.outcome.events or {}).get(expected.client, ())
             if event.kind == "commandStartedEvent"
-        ]
-        sent = Counter(event.fields.get("commandName", "") for event in seen)
+        )
         for name, count in wanted.items():
             if sent[name] != count and (sent[name] < count or not expected.ignore_extra):
                 yield _of_attempts(name, count, sent[name], evidence.heard.get(expected.client, ()))
@@ -116,17 +173,14 @@ def _diverges(outcome: Outcome, client: str) -> bool:
     return any(comparison.client == client and comparison.diverges for comparison in outcome.comparisons)
 
 
-def _started(expected: ExpectedEvents) -> Iterator[Mapping[str, Any]]:
-    return (event.body for event in expected.events if event.kind == "commandStartedEvent")
-
-
-def _wanted_command(body: Mapping[str, Any]) -> str:
+def _expected_command(body: Mapping[str, Any]) -> str:
     return str(body.get("commandName") or next(iter(body.get("command", ())), ""))
 
 
 def _of_attempts(name: str, wanted: int, sent: int, heard: Sequence[Event]) -> str:
     times = f"{name} was sent {_times(sent)}, {_times(wanted)} expected"
-    last = next((_answer(event) for event in reversed(heard) if _is_answer(event, name)), "")
+    answers = (event for event in reversed(heard) if event.kind in _ANSWERED)
+    last = next((_answer(event) for event in answers if event.fields.get("commandName") == name), "")
     if sent < wanted:
         after = f"; the last one ended with {last}" if last else ""
         few = "one attempt too few" if wanted - sent == 1 else f"{wanted - sent} attempts too few"
@@ -139,19 +193,14 @@ def _times(count: int) -> str:
     return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
-def _is_answer(event: Event, name: str) -> bool:
-    ends = ("commandSucceededEvent", "commandFailedEvent")
-    return event.kind in ends and event.fields.get("commandName") == name
-
-
 def _answer(event: Event) -> str:
-    """Return how a command ended, in a few words."""
+    """Return the result of a command in a few words."""
     body = _failure(event)
     labels = ", ".join(sorted(_labels(body)))
     with_labels = f" [{labels}]" if labels else ""
     if event.kind == "commandSucceededEvent":
-        code = as_document(body.get("writeConcernError")).get("code")
-        return f"ok and write concern error {code}{with_labels}" if code else "ok"
+        outcome = outcome_of(event.kind, event.fields)
+        return f"{outcome}{with_labels}" if outcome != "ok" else "ok"
     if "code" in body:
         return f"error {body['code']}{with_labels}"
     return f"{event.fields.get('failure')}"
@@ -163,7 +212,7 @@ def _waits(evidence: Evidence) -> Iterator[str]:
         retries = list(_retries(events))
         overloaded = [retry for retry in retries if {_OVERLOADED, _RETRYABLE} <= _labels(_failure(retry[0]))]
         yield from _back_offs(overloaded, EDITIONS.get(evidence.edition, DEFAULT))
-        yield from _needless(evidence, [retry for retry in retries if retry not in overloaded])
+        yield from _needless_back_offs(evidence, [retry for retry in retries if retry not in overloaded])
 
 
 def _back_offs(retries: Sequence[tuple[Event, Event]], edition: Edition) -> Iterator[str]:
@@ -171,7 +220,9 @@ def _back_offs(retries: Sequence[tuple[Event, Event]], edition: Edition) -> Iter
     at_once = 0
     for retry, (failed, started) in enumerate(retries, 1):
         waited = started.at - failed.at
-        longest = policy.before(retry, 1.0, base=_advice(failed) if edition.honours_base_backoff else None)
+        advice = _failure(failed).get("baseBackoffMS") if edition.honours_base_backoff else None
+        base = advice / 1000 if isinstance(advice, (int, float)) else None
+        longest = policy.before(retry, 1.0, base=base)
         at_once += waited < longest / 1000
         if waited > longest * _SLACK + _AT_ONCE:
             yield (
@@ -182,10 +233,11 @@ def _back_offs(retries: Sequence[tuple[Event, Event]], edition: Edition) -> Iter
         yield f"{at_once} retries after overload errors came at once: the driver does not back off"
 
 
-def _needless(evidence: Evidence, retries: Sequence[tuple[Event, Event]]) -> Iterator[str]:
+def _needless_back_offs(evidence: Evidence, retries: Sequence[tuple[Event, Event]]) -> Iterator[str]:
+    """Find retries without overload that waited, but not for a server, which new connections would show."""
     for failed, started in retries:
         waited = started.at - failed.at
-        if waited > 10 * _AT_ONCE and not _selects_servers(evidence, failed, started):
+        if waited > 10 * _AT_ONCE and not _connects_between(evidence, failed.at, started.at):
             yield (
                 f"{started.fields.get('commandName')} was tried again {_ms(waited)} after an error that is no"
                 " overload: such a retry has no back-off (Client Backpressure)"
@@ -197,14 +249,8 @@ def _ms(seconds: float) -> str:
 
 
 def _failure(event: Event) -> Mapping[str, Any]:
-    """Return what the server answered; empty where no answer came."""
+    """Return the server's reply; empty where none came."""
     return as_document(event.fields.get("failure") or event.fields.get("reply"))
-
-
-def _advice(failed: Event) -> float | None:
-    """Return the base of the back-off in seconds that the server advises (`baseBackoffMS`)."""
-    advice = _failure(failed).get("baseBackoffMS")
-    return advice / 1000 if isinstance(advice, (int, float)) else None
 
 
 def _retries(events: Sequence[Event]) -> Iterator[tuple[Event, Event]]:
@@ -219,24 +265,27 @@ def _retries(events: Sequence[Event]) -> Iterator[tuple[Event, Event]]:
             failed = event
 
 
-def _selects_servers(evidence: Evidence, failed: Event, started: Event) -> bool:
-    """Return whether connections were made meanwhile: then the driver waited for a server."""
+def _connects_between(evidence: Evidence, start: float, end: float) -> bool:
     return any(
         event.kind in ("connectionCreatedEvent", "connectionReadyEvent", "poolReadyEvent")
         for events in evidence.heard.values()
         for event in events
-        if failed.at <= event.at <= started.at
+        if start <= event.at <= end
     )
 
 
 def _fail_points(evidence: Evidence) -> Iterator[str]:
-    """Compare what fail points were to do with what they did."""
-    hits = Counter(line.fields.get("name") for line in _server_lines(evidence) if line.kind == "failPointHit")
-    if not any(line.side == "server" for line in evidence.timeline.lines):
+    """Compare the fail points that were set with their hits in the servers' journal, where there is one."""
+    served = [event for event in evidence.timeline.events if event.side == "server"]
+    hits = Counter(event.fields.get("name") for event in served if event.kind == "failPointHit")
+    if not served:
         return
+    refused = list(_refused_fail_points(evidence.timeline))
     for operation in evidence.case.operations:
+        if operation.location == evidence.outcome.location:
+            break  # the case ended here: nothing was set, by this operation or by a later one
         fail_point = _fail_point(operation)
-        if fail_point is None or hits[fail_point["configureFailPoint"]]:
+        if fail_point is None or fail_point in refused or hits[fail_point["configureFailPoint"]]:
             continue
         commands = fail_point.get("data", {}).get("failCommands")
         whom = f" for {', '.join(commands)}" if isinstance(commands, list) else ""
@@ -252,18 +301,30 @@ def _fail_points(evidence: Evidence) -> Iterator[str]:
         )
 
 
-def _server_lines(evidence: Evidence) -> Iterator[Line]:
-    return (line for line in evidence.timeline.lines if line.side == "server")
+def _refused_fail_points(timeline: Timeline) -> Iterator[Mapping[str, Any]]:
+    """Yield the fail points that could not be set: the operation failed, and the scenario went on."""
+    begun: dict[str, Mapping[str, Any]] = {}
+    for event in timeline.events:
+        name = str(event.fields.get("name"))
+        if event.side == "test" and event.kind == "operation":
+            begun[name] = event.fields.get("arguments", {})
+        elif event.side == "test" and "failed" in event.fields and "failPoint" in begun.get(name, {}):
+            yield begun[name]["failPoint"]
 
 
 def _fail_point(operation: Operation) -> Mapping[str, Any] | None:
-    given = operation.arguments.get("failPoint")
-    active = isinstance(given, dict) and "configureFailPoint" in given and given.get("mode") != "off"
-    return given if active else None
+    fail_point = operation.arguments.get("failPoint")
+    if (
+        isinstance(fail_point, dict)
+        and "configureFailPoint" in fail_point
+        and fail_point.get("mode") != "off"
+    ):
+        return fail_point
+    return None
 
 
 def _unobserved(evidence: Evidence) -> Iterator[str]:
-    """Tell when events are expected that the client entity does not observe at all."""
+    """Find expected events that the client entity does not observe at all."""
     for expected in evidence.case.expected_events:
         kinds = {event.kind for event in expected.events}
         observed = next(
@@ -281,11 +342,20 @@ def _unobserved(evidence: Evidence) -> Iterator[str]:
                 yield f"{kind} is expected, but {expected.client} does not observe it (observeEvents)"
 
 
+def _attempts_seen(evidence: Evidence) -> Iterator[str]:
+    """Find causes in what servers saw, where that is judged."""
+    yield from attempt_causes(evidence.outcome)
+
+
 _FINDERS: Final[Sequence[Callable[[Evidence], Iterator[str]]]] = (
+    _attempts_seen,
     _unobserved,
     _lost_labels,
+    _surviving_error,
+    _asked_again,
     _transaction_numbers,
     _attempts,
     _waits,
     _fail_points,
+    server_side_causes,
 )

@@ -1,4 +1,4 @@
-"""A timeline as the rows of a sequence diagram: which moments share one, and which belong to one command."""
+"""A timeline as the rows of a sequence diagram: moments that share a row, and moments of one command."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from harness.explaining.folding import Fold, folded
 
-    from harness.result import Moment
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from harness.running.result import Moment
 
 _ASKED: Final = "commandStartedEvent"
 _FAILED: Final = "commandFailedEvent"
@@ -38,6 +40,10 @@ _ONE_INSTANT: Final = 0.002
 _OUTCOME: Final = re.compile(r" → (.+?)(?: \(connection \d+\))?$")
 
 
+_WRITE_ERROR: Final = "write error"
+_CONCERN: Final = "write concern error"
+
+
 class Lane(NamedTuple):
     """A vertical line of the diagram: the test, a client or a server."""
 
@@ -46,7 +52,7 @@ class Lane(NamedTuple):
 
 
 class Kind(StrEnum):
-    """What a row shows."""
+    """The kind of a row."""
 
     OPERATION = "operation"
     ENDED = "ended"
@@ -59,9 +65,9 @@ class Kind(StrEnum):
 
 @dataclass(slots=True, eq=False)
 class Command:
-    """A command that a client told of. `attempt` counts from 1 within one operation.
+    """A command that a client reported. `attempt` counts from 1 within one operation.
 
-    `server` and `outcome` are what the server's journal says of it, None and "" where it says nothing.
+    `server` and `outcome` come from the server's journal; they are None and "" where it has no entry.
     """
 
     name: str
@@ -70,12 +76,12 @@ class Command:
     server: Lane | None = None
     outcome: str = ""
     failed: bool = False
-    served: Step | None = None
+    served: DiagramRow | None = None
 
 
 @dataclass(slots=True, eq=False)
-class Step:
-    """One row: what happened in one or several moments; `label` is the short form of it.
+class DiagramRow:
+    """One row of the diagram, for one or several moments; `label` is their short form.
 
     A row of marks may have some on several lanes, at about one instant: `marks` has the labels of each.
     """
@@ -93,36 +99,48 @@ class Diagram(NamedTuple):
     """The lanes from left to right, the rows from top to bottom, and the lanes with more than marks."""
 
     lanes: tuple[Lane, ...]
-    steps: tuple[Step, ...]
+    rows: tuple[DiagramRow, ...]
     busy: frozenset[Lane]
 
 
-def read(timeline: Iterable[Moment]) -> Diagram:
-    """Return the diagram of a timeline, which is in order.
+def read(timeline: Iterable[Moment], *, whole: bool = True) -> Diagram:
+    """Return the diagram of a timeline, which is in order; unless `whole`, folded before its first operation.
 
     Clients that send nothing stand beside the test, out of the way of arrows.
     """
     reader = _Reader()
-    for moment in timeline:
-        reader.take(moment)
-    lanes = dict.fromkeys(lane for step in reader.steps for lane in (step.marks or (step.lane,)))
-    busy = {step.lane for step in reader.steps if step.kind is not Kind.MARK}
-    busy |= {step.command.server for step in reader.steps if step.command and step.command.server}
+    fold = Fold(tuple(timeline)) if whole else folded(timeline)
+    for moment in fold.moments:
+        if moment is fold.line:
+            reader.fold(moment, fold.folded)
+        else:
+            reader.take(moment)
+    # An answered command is one row, on the client's lane: its server may have no row of its own.
+    servers = [row.command.server for row in reader.rows if row.command and row.command.server]
+    lanes = dict.fromkeys(lane for row in reader.rows for lane in (row.marks or (row.lane,)))
+    lanes |= dict.fromkeys(servers)
+    busy = {row.lane for row in reader.rows if row.kind is not Kind.MARK}.union(servers)
 
-    def place(lane: Lane) -> tuple[int, bool | str]:
+    def position(lane: Lane) -> tuple[int, bool | str]:
         return _SIDES.index(lane.side), lane.name if lane.side == "server" else lane in busy
 
-    return Diagram(tuple(sorted(lanes, key=place)), tuple(reader.steps), frozenset(busy))
+    return Diagram(tuple(sorted(lanes, key=position)), tuple(reader.rows), frozenset(busy))
 
 
 class _Reader:
     """Makes a row of each moment, or adds it to the last row."""
 
     def __init__(self) -> None:
-        self.steps: list[Step] = []
+        self.rows: list[DiagramRow] = []
         self._by_request: dict[int | None, Command] = {}
         self._latest: dict[tuple[Lane, str], Command] = {}
         self._running = 0
+
+    def fold(self, line: Moment, moments: Sequence[Moment]) -> None:
+        """Make one row of several moments, which `line` stands for."""
+        row = self._add(Kind.MARK, _lane(line), "", line)
+        row.moments = [*moments]
+        row.marks = {row.lane: [line.text.partition(" of ")[0]]}
 
     def take(self, moment: Moment) -> None:
         """Read the next moment."""
@@ -137,7 +155,10 @@ class _Reader:
         elif moment.kind == _HIT:
             self._hit(moment)
         else:
-            self._mark(moment, _plain_name(moment.kind), bad=_is_bad(moment))
+            is_bad = (
+                "(error)" in moment.text if moment.kind == "connectionClosedEvent" else moment.kind in _BAD
+            )
+            self._mark(moment, _plain_name(moment.kind), bad=is_bad)
 
     def _operation(self, moment: Moment) -> None:
         begins = moment.kind == "operation"
@@ -157,44 +178,47 @@ class _Reader:
         self._add(Kind.ASK, lane, moment.about, moment, command=command)
 
     def _served(self, moment: Moment) -> None:
-        found = _OUTCOME.search(moment.text)
-        outcome = found.group(1) if found else ""
+        outcome = _outcome(moment)
         bad = outcome not in ("ok", "")
         command = self._by_request.get(moment.link)
         if command is None or command.name != moment.about or command.server is not None:
             self._mark(moment, f"{moment.about} → {outcome}", bad=bad)
             return
         command.server, command.outcome = _lane(moment), outcome
-        command.failed |= bad
-        command.served = self._add(
-            Kind.SERVED, command.server, outcome, moment, bad=command.failed, command=command
-        )
+        command.failed |= bad and not outcome.startswith(_WRITE_ERROR)
+        bad = bad or command.failed
+        command.served = self._add(Kind.SERVED, command.server, outcome, moment, bad=bad, command=command)
 
     def _reply(self, moment: Moment) -> None:
         command = self._by_request.get(moment.link)
         lane, failed = _lane(moment), moment.kind == _FAILED
         if command is None or command.client != lane:
-            self._mark(moment, f"{moment.about} {'failed' if failed else 'succeeded'}", bad=failed)
+            ended = "failed" if failed else "succeeded"
+            bad = failed or moment.outcome not in ("ok", "")
+            within = f" ({moment.outcome})" if bad and not failed else ""
+            self._mark(moment, f"{moment.about} {ended}{within}", bad=bad)
             return
-        command.failed |= failed
-        said = command.outcome or ("failed" if failed else "ok")
-        label = "failed" if failed and said == "ok" else said
-        step = Step(Kind.REPLY, lane, label, [moment], failed or label != "ok", command)
-        if command.served is not None and self.steps[-1] is command.served:
+        outcome = command.outcome or moment.outcome or ("failed" if failed else "ok")
+        command.failed |= failed or outcome.startswith(_CONCERN)
+        label = "failed" if failed and outcome == "ok" else outcome
+        row = DiagramRow(Kind.REPLY, lane, label, [moment], failed or label != "ok", command)
+        if command.served is not None and self.rows[-1] is command.served:
             # Nothing happened in between: one row holds both ends of the arrow.
-            step.moments = [*self.steps.pop().moments, moment]
-            command.served = step
-        self.steps.append(step)
+            row.moments = [*self.rows.pop().moments, moment]
+            command.served = row
+        self.rows.append(row)
 
     def _hit(self, moment: Moment) -> None:
-        command = next((each for each in reversed(self._latest.values()) if _waits(each, moment.about)), None)
-        if command is not None:
-            command.failed = True
+        # The newest command of this name without an answer is the one that was hit.
+        for command in reversed(self._latest.values()):
+            if command.name == moment.about and command.server is None:
+                command.failed = True
+                break
         label = moment.text.partition(" (connection")[0].replace(f" on {moment.about}", "", 1)
         self._add(Kind.HIT, _lane(moment), label or moment.kind, moment, bad=True)
 
     def _mark(self, moment: Moment, label: str, *, bad: bool) -> None:
-        lane, row = _lane(moment), self.steps[-1] if self.steps else None
+        lane, row = _lane(moment), self.rows[-1] if self.rows else None
         if row is None or row.kind is not Kind.MARK or not _share(row, lane, moment, bad=bad):
             row = self._add(Kind.MARK, lane, "", moment, bad=bad)
         else:
@@ -210,10 +234,16 @@ class _Reader:
         *,
         bad: bool = False,
         command: Command | None = None,
-    ) -> Step:
-        step = Step(kind, lane, label, [moment], bad, command)
-        self.steps.append(step)
-        return step
+    ) -> DiagramRow:
+        row = DiagramRow(kind, lane, label, [moment], bad, command)
+        self.rows.append(row)
+        return row
+
+
+def _outcome(moment: Moment) -> str:
+    """Return how a server says that a command ended; a result of an earlier version has it in its text."""
+    found = None if moment.outcome else _OUTCOME.search(moment.text)
+    return found.group(1) if found else moment.outcome
 
 
 def counted(labels: Iterable[str]) -> str:
@@ -222,7 +252,7 @@ def counted(labels: Iterable[str]) -> str:
     return " · ".join(f"{count} x {name}" if count > 1 else name for name, count in groups)
 
 
-def _share(row: Step, lane: Lane, moment: Moment, *, bad: bool) -> bool:
+def _share(row: DiagramRow, lane: Lane, moment: Moment, *, bad: bool) -> bool:
     """Return whether a moment may stand in a row of marks: on the same lane, or at the same instant."""
     if row.bad != bad or moment.at - row.moments[-1].at >= WORTH_A_BREAK:
         return False
@@ -233,18 +263,8 @@ def _lane(moment: Moment) -> Lane:
     return Lane(moment.side, moment.source)
 
 
-def _waits(command: Command, name: str) -> bool:
-    return command.name == name and command.server is None
-
-
-def _is_bad(moment: Moment) -> bool:
-    if moment.kind == "connectionClosedEvent":
-        return "(error)" in moment.text
-    return moment.kind in _BAD
-
-
 @cache
 def _plain_name(kind: str) -> str:
-    """Return `check out started` for `connectionCheckOutStartedEvent`: the lane says whose it is."""
+    """Return `check out started` for `connectionCheckOutStartedEvent`: the lane shows the client."""
     words = _HUMP.sub(" ", kind.removesuffix("Event")).lower()
     return words.removeprefix("connection ") if "check" in words else words

@@ -24,19 +24,15 @@ _GOSSIP = frozenset({"$clusterTime", "operationTime", "topologyVersion", "lsid"}
 def one_line(value: Any) -> str:
     """Return Extended JSON, or Python's own form of what JSON cannot hold.
 
-    A driver's object may raise when it is asked for its form, which is no reason to end a run.
+    The `repr` of a driver's object may raise, which is no reason to end a run.
     """
     try:
         return json_util.dumps(value, json_options=RELAXED)
     except Exception:  # noqa: BLE001 - the message of its error asks for the form, too
-        return _python_form(value)
-
-
-def _python_form(value: Any) -> str:
-    try:
-        return repr(value)
-    except Exception as error:  # noqa: BLE001 - whatever a foreign __repr__ raises
-        return f"<{type(value).__name__}: its repr raises {type(error).__name__}>"
+        try:
+            return repr(value)
+        except Exception as error:  # noqa: BLE001 - whatever a foreign __repr__ raises
+            return f"<{type(value).__name__}: its repr raises {type(error).__name__}>"
 
 
 def shortened(text: str, width: int = _WIDTH) -> str:
@@ -44,14 +40,46 @@ def shortened(text: str, width: int = _WIDTH) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
-def told(kind: str, fields: Mapping[str, Any]) -> str:
-    """Return what a reader wants to know of an event, in one line."""
-    tell = _TELLERS.get(kind)
-    return tell(fields) if tell else one_line(without_gossip(dict(fields)))
+def describe(kind: str, fields: Mapping[str, Any]) -> str:
+    """Return the fields of an event as one line for readers."""
+    formatter = _FORMATTERS.get(kind)
+    return formatter(fields) if formatter else one_line(without_gossip(dict(fields)))
+
+
+def outcome_of(kind: str, fields: Mapping[str, Any]) -> str:
+    """Return how a command ended in a few words, for an event about its end; otherwise nothing.
+
+    A reply that has write errors or a write concern error is not `ok`, whatever it says.
+    """
+    if kind == "commandFinished":
+        ended, within = fields["outcome"], (fields.get("write_error"), fields.get("write_concern_error"))
+        ended = f"error {ended}" if isinstance(ended, int) else ended
+    elif kind in ("commandSucceededEvent", "commandFailedEvent"):
+        reply = as_document(fields.get("reply") if kind == "commandSucceededEvent" else fields.get("failure"))
+        within = codes_within(reply)
+        ended = f"error {reply['code']}" if "code" in reply else "failed"
+        ended = "ok" if kind == "commandSucceededEvent" else ended
+    else:
+        return ""
+    parts = [] if ended == "ok" else [ended]
+    parts += [f"write error {within[0]}"] if within[0] is not None else []
+    parts += [f"write concern error {within[1]}"] if within[1] is not None else []
+    return ", ".join(parts) or "ok"
+
+
+def codes_within(reply: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return the codes of a reply's first write error and of its write concern error; None for none."""
+    errors = reply.get("writeErrors")
+    if reply.get("nErrors"):  # of a bulkWrite, whose cursor has a document for each write
+        results = as_document(reply.get("cursor")).get("firstBatch", ())
+        errors = [each for each in results if "code" in as_document(each)]
+    concern = as_document(reply.get("writeConcernError"))
+    first = as_document(errors[0]).get("code", 0) if isinstance(errors, list) and errors else None
+    return first, (concern.get("code", 0) if concern else None)
 
 
 def _of_command(fields: Mapping[str, Any]) -> str:
-    """Tell of a command of the client: its name and the document that the event has."""
+    """Format an event about a command of a client: its name and the document that the event carries."""
     body: Any = next((fields[key] for key in _BODIES if key in fields), {})
     body = as_document(body) or body
     return f"{fields.get('commandName', '')} {one_line(without_gossip(body))}"
@@ -80,12 +108,11 @@ def _of_end(fields: Mapping[str, Any]) -> str:
 
 
 def _of_service(fields: Mapping[str, Any]) -> str:
-    """Tell of a request that a server dealt with."""
+    """Format the end of a request in a server."""
     number = f" txnNumber {fields['txn_number']}" if "txn_number" in fields else ""
-    outcome = fields["outcome"]
-    said = f"error {outcome}" if isinstance(outcome, int) else outcome
+    ended = outcome_of("commandFinished", fields)
     name = f"{fields['name']} on {fields['db']}" if fields["name"] else "a request, unread"
-    return f"{name}{number} → {said} (connection {fields['connection']})"
+    return f"{name}{number} → {ended} (connection {fields['connection']})"
 
 
 def _of_hit(fields: Mapping[str, Any]) -> str:
@@ -99,7 +126,7 @@ def _of_message(fields: Mapping[str, Any]) -> str:
     return f"{head}  {fields['text']}"
 
 
-_TELLERS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
+_FORMATTERS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
     **dict.fromkeys(COMMAND_EVENTS, _of_command),
     **dict.fromkeys(POOL_EVENTS, _of_pool),
     "operation": _of_operation,
@@ -112,13 +139,13 @@ _TELLERS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
 
 
 def as_document(value: Any) -> Mapping[str, Any]:
-    """Return what the server said: of a reply, or of an error that a driver made of one; else nothing."""
+    """Return the server's document: a reply, or the response in a driver's error; otherwise an empty one."""
     found = value if isinstance(value, dict) else getattr(value, "response", None)
     return found if isinstance(found, dict) else {}
 
 
 def without_gossip(value: Any) -> Any:
-    """Return a document without what every message carries and no reader looks for."""
+    """Return a document without cluster times and session ids, which every message carries."""
     if isinstance(value, dict):
         return {key: without_gossip(inner) for key, inner in value.items() if key not in _GOSSIP}
     return value

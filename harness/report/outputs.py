@@ -1,8 +1,9 @@
-"""What a run leaves behind for later: its results as a file, the HTML report, the picture of a case."""
+"""Where a run's results go: how much is printed, and the files that take results while the run goes on."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import click
@@ -14,47 +15,65 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from harness.plan import Settings
-    from harness.report.results_file import Run
-    from harness.result import Result
+    from harness.report.results_file import RunHeader
+    from harness.report.terminal import Style
+    from harness.running.plan import Settings
+    from harness.running.result import Result
 
 
-class Taker(Protocol):
-    """What takes results."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outputs:
+    """How a run is reported.
+
+    `style` says how much is printed for people, `color` whether in color (None: as the terminal can); with
+    `json` JSON Lines are printed instead. `github` adds annotations and a step summary, `junit` is a file.
+    """
+
+    style: Style
+    color: bool | None = None
+    json: bool = False
+    github: bool = False
+    junit: Path | None = None
+
+
+class ResultSink(Protocol):
+    """Takes the results of a run, one after the other."""
 
     def add(self, result: Result) -> None:
         """Take the next result. Raises `OSError`."""
         ...
 
 
-class Keeper:
-    """Hands results to all who take them, each of them for a file."""
+class ResultFiles:
+    """Hands each result of a run to the files that are written while it goes on."""
 
-    def __init__(self, takers: Mapping[Path, Taker]) -> None:
-        self._takers = takers
+    def __init__(self, sinks: Mapping[Path, ResultSink]) -> None:
+        self._sinks = sinks
 
     def add(self, result: Result) -> None:
         """Take the next result. Raises `ClickException` when a file cannot be written on."""
-        for path, taker in self._takers.items():
+        for path, sink in self._sinks.items():
             with writing(path):
-                taker.add(result)
+                sink.add(result)
 
 
 @contextmanager
-def keeping(
+def result_files(
     settings: Settings, *, results: Path | None = None, html: Path | None = None, svg: Path | None = None
-) -> Iterator[Keeper]:
-    """Give what takes the results of a run; all files are whole when the block ends.
+) -> Iterator[ResultFiles]:
+    """Open the files that take the results of a run; all of them are complete when the block ends.
 
     Raises `ClickException` when a file cannot be written, which is found out before the run. A block that
     raises leaves what was there before.
     """
-    from harness.report.results_file import Run  # noqa: PLC0415 - most runs leave nothing behind
+    from harness.report.results_file import RunHeader  # noqa: PLC0415 - most runs write no file
 
-    run = Run.at(SystemClock().utc(), settings)
+    header = RunHeader.at(SystemClock().utc(), settings)
     openers = ((results, _results), (html, _page), (svg, _picture))
     with ExitStack() as stack:
-        yield Keeper({path: stack.enter_context(opener(path, run)) for path, opener in openers if path})
+        yield ResultFiles(
+            {path: stack.enter_context(opener(path, header)) for path, opener in openers if path}
+        )
 
 
 @contextmanager
@@ -67,12 +86,12 @@ def writing(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _results(path: Path, run: Run) -> Iterator[Taker]:
+def _results(path: Path, header: RunHeader) -> Iterator[ResultSink]:
     from harness.report.results_file import ResultsWriter, is_packed  # noqa: PLC0415 - as above
 
     with _new(path) as temporary:
         with writing(path):
-            writer = ResultsWriter(temporary, run, packed=is_packed(path))
+            writer = ResultsWriter(temporary, header, packed=is_packed(path))
         with writer:
             yield writer
             with writing(path):
@@ -80,11 +99,11 @@ def _results(path: Path, run: Run) -> Iterator[Taker]:
 
 
 @contextmanager
-def _page(path: Path, run: Run) -> Iterator[Taker]:
+def _page(path: Path, header: RunHeader) -> Iterator[ResultSink]:
     from harness.report.matrix import Filling, Matrix  # noqa: PLC0415 - as above
     from harness.report.page import write  # noqa: PLC0415 - as above
 
-    filling, matrix = Filling(run), Matrix()
+    filling, matrix = Filling(header), Matrix()
     with _new(path) as temporary:
         yield filling
         matrix.merge(filling)
@@ -93,14 +112,15 @@ def _page(path: Path, run: Run) -> Iterator[Taker]:
 
 
 @contextmanager
-def _picture(path: Path, _: Run) -> Iterator[Taker]:
+def _picture(path: Path, header: RunHeader) -> Iterator[ResultSink]:
     from harness.report.picture import svg  # noqa: PLC0415 - as above
 
     class Painter:
         """Draws a result."""
 
         def add(self, result: Result) -> None:
-            temporary.write_text(svg(result.timeline, title=result.id), encoding="utf-8", newline="\n")
+            picture = svg(result.timeline, title=result.id, whole=header.settings.wire)
+            temporary.write_text(picture, encoding="utf-8", newline="\n")
 
     with _new(path) as temporary:
         yield Painter()
@@ -108,7 +128,7 @@ def _picture(path: Path, _: Run) -> Iterator[Taker]:
 
 @contextmanager
 def _new(path: Path) -> Iterator[Path]:
-    """Give a file that takes the place of `path` at the end. Errors of the block are not the file's."""
+    """Yield a temporary file that replaces `path` at the end of the block, unless that raises."""
     with ExitStack() as stack:
         with writing(path):
             temporary = stack.enter_context(beside(path))

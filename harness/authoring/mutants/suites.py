@@ -1,0 +1,84 @@
+"""What mutants are tried with: our scenarios, and the public specification tests where they are present."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from harness.adapters.registry import EDITIONS
+from harness.authoring.mutants.corpus import CORPUS_VARIABLE, find_corpus
+from harness.running import expectations
+from harness.running.discovery import discover
+from harness.running.expectations import KNOWN_FAILING, SKIP
+from harness.running.plan import load_all, plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from harness.running.plan import Item
+
+DEPLOYMENTS: Final = {
+    EDITIONS[0]: (
+        *("replicaset", "sharded", "load-balanced", "single"),
+        *("replicaset+auth", "replicaset@4.2", "sharded@4.2"),
+    ),
+    EDITIONS[1]: ("replicaset", "sharded", "load-balanced", "replicaset@9.0"),
+}
+"""The deployments of our scenarios, in each edition."""
+
+CORPUS_DEPLOYMENTS: Final = {
+    EDITIONS[0]: ("replicaset", "sharded", "load-balanced"),
+    EDITIONS[1]: ("replicaset",),
+}
+CORPUS_FOLDERS: Final = (
+    "client-backpressure",
+    "client-side-operations-timeout",
+    "connection-monitoring-and-pooling",
+    "load-balancers",
+    "mongodb-handshake",
+    "retryable-reads",
+    "retryable-writes",
+    "server-discovery-and-monitoring",
+    "server-selection",
+    "sessions",
+    "transactions",
+)
+"""The public specifications that mutants break, and their neighbours."""
+
+_MEANT_TO_BE_REFUSED = ("invalid", "schemaVersion-unsupported")
+
+
+def scenario_items(paths: Iterable[Path] = ()) -> tuple[Item, ...]:
+    """Return the items of our scenarios, or of those in `paths`. Raises BadInputError."""
+    return _items(discover(paths), DEPLOYMENTS)
+
+
+def corpus_items(source: Path) -> tuple[Item, ...]:
+    """Return the items of the public specification tests."""
+    folders = [folder for name in CORPUS_FOLDERS if (folder := source / name).is_dir()]
+    files = [
+        path for path in discover(folders) if not any(word in str(path) for word in _MEANT_TO_BE_REFUSED)
+    ]
+    return _items(files, CORPUS_DEPLOYMENTS)
+
+
+def _items(files: Iterable[Path], deployments: dict[str, tuple[str, ...]]) -> tuple[Item, ...]:
+    """Return the items that are expected to pass, with the reference driver."""
+    cases, known = tuple(load_all(files).cases), expectations.of_adapter("reference")
+
+    def expected(item: Item) -> bool:
+        entry = known.find(item.id, item.topology, item.edition)
+        return entry is None or entry.kind not in (KNOWN_FAILING, SKIP)
+
+    planned = (
+        item
+        for edition, topologies in deployments.items()
+        for item in plan(cases, drivers={"reference": edition}, topologies=topologies)
+    )
+    return tuple(item for item in planned if expected(item))
+
+
+def corpus_of(folder: Path) -> Path | None:
+    """Return the public specifications that belong to a checkout, or None."""
+    return find_corpus(environment=os.environ.get(CORPUS_VARIABLE), start=folder)

@@ -1,0 +1,180 @@
+"""Tries mutants against cases: each mutant in a process of its own, forked from this one.
+
+This process has loaded the packages and the scenarios or tests once, so that a fork begins with both. What a
+fork sends back says which case it has begun, so that a mutant that never ends, or that ends its process, is
+known to have been killed by that case.
+"""
+
+from __future__ import annotations
+
+import resource
+import signal
+import traceback
+from collections import deque
+from dataclasses import dataclass, field
+from importlib import import_module
+from multiprocessing import connection as connections
+from multiprocessing import get_context
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from harness.authoring.mutants.mutant import original, path_of
+from harness.authoring.mutants.overlay import import_anew, put_in
+from harness.running import interruption
+from mongowire.system import SystemClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import ForkProcess
+
+    from harness.authoring.mutants.mutant import Mutant
+    from harness.running.plan import Item
+
+CASE_SECONDS: Final = 30.0
+"""Seconds of the wall clock without a word from a mutant, after which it hangs."""
+
+MEMORY: Final = 4 << 30
+"""Bytes of address space that a mutant may take; one that allocates in a loop ends there."""
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What came of a mutant: the cases that killed it, with what each said, or why it cannot be used."""
+
+    killed_by: dict[str, str] = field(default_factory=dict)
+    broken: str = ""
+
+
+class Judge(Protocol):
+    """Runs cases in their order, in a process that is a mutant, and reports each that begins or fails.
+
+    With `stops` it ends with the first that fails.
+    """
+
+    def __call__(self, report: Callable[[tuple[Any, ...]], None], *, stops: bool) -> None:
+        """Run the cases."""
+
+
+@dataclass(slots=True)
+class Trial:
+    """A mutant, the ids of the cases that it is tried with, who runs them, and what has come of it so far."""
+
+    mutant: Mutant
+    keys: Sequence[str]
+    judge: Judge
+    verdict: Verdict = field(default_factory=Verdict)
+    _at: int = -1
+    """The index of the case under way; negative before the first one."""
+    _heard: float = 0.0
+    _process: ForkProcess | None = None
+
+    def begin(self, clock: SystemClock, *, stops: bool) -> Connection:
+        """Fork the process, and return the connection that it reports on."""
+        ours, theirs = connections.Pipe(duplex=False)
+        process = get_context("fork").Process(target=_work, args=(self, theirs, stops), daemon=True)
+        self._process, self._heard = process, clock.utc()
+        process.start()
+        theirs.close()
+        return ours
+
+    def take(self, message: tuple[Any, ...], clock: SystemClock) -> None:
+        """Take in what the process says."""
+        self._heard = clock.utc()
+        match message:
+            case ("begins", index):
+                self._at = index
+            case ("killed", index, reason):
+                self.verdict.killed_by[self.keys[index]] = reason
+            case ("ended",):
+                self._at = -1
+            case ("broken", reason):
+                self._fell("crashes", reason)
+
+    def end(self) -> None:
+        """Take in the end of the process."""
+        assert self._process is not None
+        self._process.join(5)
+        if self._at >= 0:
+            self._fell("crashes", f"the process ended with {self._process.exitcode}")
+
+    def hangs(self, clock: SystemClock) -> bool:
+        """End a process that has said nothing for too long; return whether it was one."""
+        if clock.utc() - self._heard < CASE_SECONDS or self._process is None:
+            return False
+        self._process.kill()
+        self._fell("hangs", f"no end after {CASE_SECONDS:g} s of the wall clock")
+        return True
+
+    def _fell(self, how: str, reason: str) -> None:
+        if self._at < 0:
+            self.verdict.broken = self.verdict.broken or reason
+        else:
+            self.verdict.killed_by.setdefault(self.keys[self._at], f"{how}: {reason}")
+        self._at = -1
+
+
+def of_items(mutant: Mutant, items: Sequence[Item]) -> Trial:
+    """Return a trial with items of a run."""
+    documents = [item.to_dict() for item in items]
+
+    def judge(report: Callable[[tuple[Any, ...]], None], *, stops: bool) -> None:
+        # By name, because it may have been imported anew, and must judge by what is loaded now.
+        import_module("harness.authoring.mutants.judging").judge(documents, report, stops=stops)
+
+    return Trial(mutant, [key_of(item) for item in items], judge)
+
+
+def key_of(item: Item) -> str:
+    """Return what names an item in reports: id, deployment and edition."""
+    return f"{item.id} [{item.topology}, {item.edition}]"
+
+
+def run_trials(
+    trials: Iterable[Trial], *, jobs: int, on_end: Callable[[Trial], None], stops: bool = True
+) -> None:
+    """Run trials, `jobs` at a time; with `stops`, each ends with the first case that kills its mutant."""
+    waiting, running, clock = deque(trials), dict[Any, Trial](), SystemClock()
+    try:
+        while waiting or running:
+            interruption.check()
+            while waiting and len(running) < jobs:
+                trial = waiting.popleft()
+                running[trial.begin(clock, stops=stops)] = trial
+            for end in connections.wait(list(running), timeout=1.0):
+                _hear(end, running, clock, on_end)
+            for end, trial in [(end, trial) for end, trial in running.items() if trial.hangs(clock)]:
+                del running[end]
+                on_end(trial)
+    finally:
+        for trial in running.values():
+            if trial._process is not None:  # noqa: SLF001 - its own class, a few lines above
+                trial._process.kill()  # noqa: SLF001
+
+
+def _hear(end: Any, running: dict[Any, Trial], clock: SystemClock, on_end: Callable[[Trial], None]) -> None:
+    try:
+        running[end].take(end.recv(), clock)
+    except (EOFError, OSError):
+        trial = running.pop(end)
+        end.close()
+        trial.end()
+        on_end(trial)
+
+
+def _work(trial: Trial, reports: Connection, stops: bool) -> None:  # noqa: FBT001 - arguments of a process
+    """Be a mutant, in a process of its own."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    try:
+        become(trial.mutant)
+        trial.judge(reports.send, stops=stops)
+    except BaseException:  # noqa: BLE001 - whatever a wrong driver raises is a finding
+        reports.send(("broken", traceback.format_exc().strip()))
+
+
+def become(mutant: Mutant) -> None:
+    """Put the code of a mutant into this process. Raises what its import raises."""
+    texts: Mapping[str, str] = mutant.sources()
+    sources = {str(path_of(file)): text for file, text in texts.items()}
+    if not put_in(sources, {str(path_of(file)): original(file) for file in texts}):
+        import_anew(sources)

@@ -1,0 +1,160 @@
+"""What runs of a case saw: its events, its sessions, what its operations came to, and what was stored.
+
+A case is run on several deployments and with several seeds, because only that tells what belongs to the case
+from what chance or a deployment gave it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import product
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from harness.adapters.base import EntityKind
+from harness.authoring.recording.attempts import attempts_by_command
+from harness.running import interruption
+from harness.running.executor import Executor, Parts
+from harness.running.plan import Item, Settings
+from harness.running.result import ResultStatus
+from harness.unified.runner import run_case
+from harness.unified.state import stored_documents
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from harness.adapters.base import Event
+    from harness.adapters.registry import DriverInfo
+    from harness.running.plan import Time
+    from harness.running.result import Result
+    from harness.unified.model import Case, Operation
+    from harness.unified.operations import Context
+    from harness.unified.outcome import Outcome
+    from harness.unified.server_side.attempts import SeenOperation
+    from harness.unified.server_side.rules import Timing
+
+SEEDS: Final = 2
+"""How often a case is run with each driver on each deployment."""
+
+
+@dataclass(slots=True)
+class Observation:
+    """What one run of a case saw; `where` describes the run."""
+
+    where: str = ""
+    events: dict[str, tuple[Event, ...]] = field(default_factory=dict)
+    """The events that the scenario observes, by client."""
+    observed: dict[str, frozenset[str]] = field(default_factory=dict)
+    """The kinds of event that the scenario observes, by client."""
+    sessions: dict[bytes, str] = field(default_factory=dict)
+    """The names of the scenario's sessions by the bytes of their ids."""
+    answers: list[tuple[Operation, Any]] = field(default_factory=list)
+    """The results of operations, or the `ErrorReport`s of those that failed, in the order of their ends."""
+    stored: dict[tuple[str, str], Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    """The documents of each collection of the scenario, by the names of database and collection."""
+
+    attempts: Mapping[str, tuple[Sequence[SeenOperation], Timing]] = field(default_factory=dict)
+    """The operations as servers saw them, by command, where the case is to be judged by that."""
+
+    async def take(self, context: Context) -> None:
+        """Take in what is there when the operations of the case have ended."""
+        self.events = dict(context.events)
+        if context.seen.connections:
+            self.attempts = attempts_by_command(context)
+        for step in sorted(context.account.steps, key=lambda step: step.ended_seq):
+            answer = step.result if step.error is None else step.error.report
+            self.answers.append((step.operation, answer))
+        for client in context.entities.of(EntityKind.CLIENT):
+            self.observed[client.id] = client.value.observed
+        for session in context.entities.of(EntityKind.SESSION):
+            self.sessions[bytes(session.value.lsid["id"])] = session.id
+        specs = context.case.entities
+        databases = {spec.id: spec.body["databaseName"] for spec in specs if spec.kind is EntityKind.DATABASE}
+        filled = [(data.database_name, data.collection_name) for data in context.case.initial_data]
+        used = [
+            (databases[spec.body["database"]], spec.body["collectionName"])
+            for spec in specs
+            if spec.kind is EntityKind.COLLECTION
+        ]
+        for database, collection in dict.fromkeys([*filled, *used]):
+            documents = await stored_documents(context, database, collection)
+            self.stored[database, collection] = documents
+
+
+@dataclass(frozen=True, slots=True)
+class RunMatrix:
+    """The runs of every case: drivers, each with the edition it follows, on deployments, from a seed on."""
+
+    drivers: Mapping[str, DriverInfo]
+    editions: Mapping[str, str]
+    targets: Sequence[str]
+    seed: int
+    case_timeout: float
+
+    def runs(self, case: Case, seeds: Iterable[int]) -> Iterator[tuple[Settings, Item]]:
+        """Yield the runs of a case with so many seeds."""
+        for name, info in self.drivers.items():
+            commands = ((name, info.command),) if info.command else ()
+            time: Time = "virtual" if info.virtual_time else "real"
+            for target, seed in product(self.targets, seeds):
+                settings = Settings(time, self.seed + seed, self.case_timeout, commands=commands)
+                yield settings, Item(case.id, str(case.path), case.index, name, self.editions[name], target)
+
+
+class CaseFailed(Exception):  # noqa: N818 - what became of the case, not of us
+    """A case failed; the message says where it ran, and why."""
+
+
+class Observer:
+    """Runs cases with every driver on every deployment, in this process. Closed by `with`."""
+
+    def __init__(self, matrix: RunMatrix) -> None:
+        self._matrix = matrix
+        self._executors: dict[Settings, Executor] = {}
+        self._parts = Parts(run_case=self._play)
+        self._case: Case | None = None
+        self._witness: Observation | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for executor in self._executors.values():
+            executor.close()
+
+    def observe(self, case: Case) -> tuple[list[Observation], list[str]]:
+        """Run a case; return what was seen, and why it does not apply elsewhere. Raises `CaseFailed`."""
+        seen: list[Observation] = []
+        reasons: list[str] = []
+        for settings, item in self._matrix.runs(case, range(SEEDS)):
+            observation = Observation(where=_where(settings, item))
+            result = self._run(case, settings, item, observation)
+            if result.status is ResultStatus.SKIPPED:
+                reasons.append(f"{item.topology}: {result.reason}")
+            else:
+                seen.append(observation)
+        return seen, list(dict.fromkeys(reasons))
+
+    def hold(self, case: Case) -> None:
+        """Run a case with a seed that it was not observed with. Raises `CaseFailed`."""
+        for settings, item in self._matrix.runs(case, [SEEDS]):
+            self._run(case, settings, item, None)
+
+    def _run(self, case: Case, settings: Settings, item: Item, witness: Observation | None) -> Result:
+        interruption.check()
+        self._case, self._witness = case, witness
+        if settings not in self._executors:
+            self._executors[settings] = Executor(settings, self._parts)
+        result = self._executors[settings].run(item)
+        if result.status is ResultStatus.FAILED:
+            raise CaseFailed(f"{result.location}: {result.reason} [{_where(settings, item)}]")
+        return result
+
+    async def _play(self, _: Case, **around: Any) -> Outcome:
+        """Run the case that is meant, which need not be as its file has it."""
+        assert self._case is not None
+        witness = self._witness.take if self._witness else None
+        return await run_case(self._case, witness=witness, **around)
+
+
+def _where(settings: Settings, item: Item) -> str:
+    return f"{item.adapter} on {item.topology}, seed {settings.seed}"

@@ -1,0 +1,1 @@
+"""Explanations of a case: its timeline, its likely cause, and how expectation and fact differ."""

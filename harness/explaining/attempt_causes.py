@@ -1,0 +1,160 @@
+"""Likely causes of attempts that are other than expected (`expectAttempts`), by what servers saw.
+
+As everywhere among causes, a sentence is yielded only when the record proves it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from harness.unified.matcher import missing
+from harness.unified.server_side.attempts import jitter_factors, milliseconds, value_at
+from harness.unified.server_side.comparison import AttemptComparison
+from harness.unified.server_side.model import CountRule
+from harness.unified.server_side.rules import MAX_BACKOFF, attempts_expected, overload_backoff
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from harness.unified.outcome import Outcome
+    from harness.unified.server_side.attempt import Attempt
+    from harness.unified.server_side.attempts import Divergence
+
+_NONE: Final = 0.02
+"""The part of a backoff's bound below which it is no wait."""
+
+_FEW: Final = 3
+"""How many backoffs in a row near nothing, or at their bound, cannot be chance: jitter is uniform."""
+
+_FULL: Final = 0.98
+
+
+def attempt_causes(outcome: Outcome) -> Iterator[str]:
+    """Yield likely causes of the attempts that differ, the likeliest first."""
+    for comparison in outcome.comparisons:
+        if isinstance(comparison, AttemptComparison) and comparison.divergence is not None:
+            for find in _FINDERS:
+                yield from find(comparison, comparison.divergence)
+
+
+def _nothing_selected(comparison: AttemptComparison, divergence: Divergence) -> Iterator[str]:
+    if divergence.mismatch.path != "operations" or comparison.operations:
+        return
+    if not comparison.sent:
+        yield f"no client sent {comparison.commands} at all"
+        return
+    expected = comparison.expected
+    chosen = {"namespace": expected.namespace, "appName": expected.app_name, "session": expected.session}
+    names = ", ".join(name for name, value in chosen.items() if value is not None) or "comment"
+    yield (
+        f"{comparison.commands} was sent {_times(comparison.sent)}, but never as {names} of the element asks,"
+        " or only outside of the operations of the scenario"
+    )
+
+
+def _number(comparison: AttemptComparison, divergence: Divergence) -> Iterator[str]:
+    """Say of a wrong number of attempts after overload where the driver stopped."""
+    if divergence.mismatch.path not in ("count", "attempts"):
+        return
+    attempts = _attempts(comparison, divergence)
+    facts, last = comparison.facts, attempts[-1]
+    options = facts.uri_options(last.request.app_name)
+    allowed = int(attempts_expected(CountRule(), facts.edition, options).least)
+    made = len(attempts) - 1
+    rule = f"{allowed} in edition {facts.edition.name} (Client Backpressure: Overload retry policy)"
+    if last.is_overloaded and made < allowed:
+        yield (
+            f"the driver gave up after {_retries(made)}, though the last attempt met an overload error that"
+            f" may be retried; it has {rule}"
+        )
+    elif made > allowed and any(attempt.is_overloaded for attempt in attempts):
+        yield f"the driver made {_retries(made)} after overload; it has {rule}"
+
+
+def _backoff(comparison: AttemptComparison, divergence: Divergence) -> Iterator[str]:
+    """Say what is wrong with the waits, by all waits that were seen."""
+    if divergence.mismatch.path not in ("gap", "jitter"):
+        return
+    edition = comparison.facts.edition
+    pairs = [pair for each in comparison.operations for pair in jitter_factors(each, edition)]
+    factors = [factor for _, factor in pairs]
+    rule = f"(Client Backpressure: Overload retry policy, {edition.name})"
+    if len(factors) >= _FEW and max(factors) < _NONE:
+        yield f"{len(factors)} retries after overload came at once: the driver does not back off {rule}"
+    elif len(factors) >= _FEW and min(factors) > _FULL and max(factors) < 1 / _FULL:
+        yield f"all {len(factors)} backoffs are as long as they may be: the driver uses no jitter {rule}"
+    elif len(factors) >= _FEW and max(factors) <= 0.5:  # noqa: PLR2004 - half: one power of two
+        yield f"no backoff is longer than half of its bound: the exponent is one too low {rule}"
+    longer = {overload_backoff(edition, retry, {}) for retry, factor in pairs if factor > 1 / _FULL}
+    if longer == {MAX_BACKOFF}:
+        yield f"a backoff is longer than {MAX_BACKOFF:g} s: the driver has no maximum {rule}"
+    elif longer and max(factors) <= 2:  # noqa: PLR2004 - twice: one power of two
+        yield f"backoffs are up to {max(factors):.2f} of their bound: the exponent may be one too high {rule}"
+
+
+def _needless(comparison: AttemptComparison, divergence: Divergence) -> Iterator[str]:
+    """Say of a wait that the error before it was no overload."""
+    if divergence.mismatch.path != "gap" or divergence.attempt is None:
+        return
+    attempts = _attempts(comparison, divergence)
+    attempt, before = attempts[divergence.attempt], attempts[divergence.attempt - 1]
+    if not before.is_overloaded and before.ends != ("ok",) and attempt.retry and attempt.gap is not None:
+        yield (
+            f"the driver waited {milliseconds(attempt.gap.least)} after {before.met}, which is no overload:"
+            " such a retry has no backoff (Client Backpressure), unless the driver had to find a server first"
+        )
+
+
+def _identity(comparison: AttemptComparison, divergence: Divergence) -> Iterator[str]:
+    """Say what follows from another session or number."""
+    if divergence.mismatch.path != "same" or divergence.attempt is None:
+        return
+    attempts = _attempts(comparison, divergence)
+    first, here = attempts[0].request.command, attempts[divergence.attempt].request.command
+    for path, meaning in _IDENTITY.items():
+        one, other = value_at(first, path), value_at(here, path)
+        if one is not missing and one != other:
+            yield meaning
+
+
+_IDENTITY: Final = {
+    "txnNumber": "the retry has another txnNumber: to the server it is a new write, and may be applied twice"
+    " (Retryable Writes: Generating Transaction IDs)",
+    "lsid": "the retry is in another session: to the server it has nothing to do with the attempt before",
+}
+
+
+def _server(comparison: AttemptComparison, divergence: Divergence) -> Iterator[str]:
+    if divergence.mismatch.path != "on" or divergence.attempt is None:
+        return
+    attempt = _attempts(comparison, divergence)[divergence.attempt]
+    if attempt.request.server in attempt.overloaded:
+        others = ", ".join(sorted(comparison.facts.servers - attempt.overloaded))
+        if others:
+            yield (
+                f"{attempt.request.server} had told this operation of its overload, {others} had not: the"
+                " driver does not deprioritise overloaded servers (Overload retry policy)"
+            )
+
+
+def _attempts(comparison: AttemptComparison, divergence: Divergence) -> Sequence[Attempt]:
+    assert divergence.operation is not None
+    return comparison.operations[divergence.operation].attempts
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
+
+
+def _retries(number: int) -> str:
+    return f"{number} {'retry' if number == 1 else 'retries'}"
+
+
+_FINDERS: Final[Sequence[Callable[[AttemptComparison, Divergence], Iterator[str]]]] = (
+    _nothing_selected,
+    _number,
+    _backoff,
+    _needless,
+    _identity,
+    _server,
+)

@@ -1,0 +1,136 @@
+"""The explanation of a result: line of the file, expected and actual values, timeline, likely causes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.explaining.journal import since
+from harness.explaining.text import describe, one_line, without_gossip
+from harness.running.result import ATTEMPTS, Row
+from harness.unified.errors import ScenarioError
+from harness.unified.loader import read
+from harness.unified.matcher import missing
+from harness.unified.model import UNSET, Case, ExpectedLog
+from harness.unified.server_side.comparison import AttemptComparison
+from harness.unified.server_side.section_rows import SectionComparison
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from harness.explaining.journal import Timeline
+    from harness.formats.reading import AnyCase
+    from harness.running.result import Result
+    from harness.unified.account import Account
+    from harness.unified.comparison import Comparison
+    from harness.unified.model import Location
+    from harness.unified.outcome import Outcome
+
+_KEY: Final = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
+_LISTED: Final = re.compile(r"^(events|messages)\[\d+\]\.?")
+"""The part of a path before an event or a message, whose own location is known."""
+
+_WHOLE: Final = re.compile(r"(events|messages)\[\d+\]")
+
+
+def explained(
+    result: Result,
+    outcome: Outcome,
+    timeline: Timeline,
+    account: Account,
+    causes: Sequence[str] = (),
+    *,
+    origin: float,
+) -> Result:
+    """Return a result with comparison, timeline and causes; `origin` is the instant of `at` 0."""
+    began = origin if account.began is None else account.began
+    ended = float("inf") if account.ended is None else account.ended
+    return replace(
+        result,
+        comparison=tuple(row for each in outcome.comparisons for row in _rows(each)),
+        timeline=timeline.moments(began=since(began, origin), ended=since(ended, origin)),
+        causes=tuple(causes),
+    )
+
+
+def location_of(outcome: Outcome, case: AnyCase) -> Location:
+    """Return the line of the file that explains an outcome: that of the value that differs, if any."""
+    location, mismatch = outcome.location or case.location, outcome.mismatch
+    if mismatch is None or not location.field or not isinstance(case, Case):
+        return location
+    return _within(location, _keys(_LISTED.sub("", mismatch.path))) or location
+
+
+def values_of(outcome: Outcome) -> tuple[str | None, str | None]:
+    """Return what was expected and what came instead, as text.
+
+    Whole events that are other than expected are shown side by side and not here.
+    """
+    mismatch = outcome.mismatch
+    if mismatch is None or (outcome.comparisons and _WHOLE.fullmatch(mismatch.path)):
+        return None, None
+    return _text(mismatch.expected), _text(mismatch.actual)
+
+
+def _text(value: object) -> str | None:
+    return None if value is UNSET or value is missing else one_line(value)
+
+
+def _within(location: Location, keys: Sequence[str | int]) -> Location | None:
+    """Look the end of a mismatch's path up in the file, below the event or operation at `location`.
+
+    An event's fields stand below its kind, the value of a result below `expectResult`.
+    """
+    try:
+        marked = read(location.path)
+        for key in _keys(location.field):
+            marked = marked[key]
+    except (ScenarioError, LookupError, TypeError):
+        return None
+    below = next((name for name in marked.value if name == "expectResult" or name.endswith("Event")), None)
+    marked = marked if below is None else marked[below]
+    return marked.locate(_known(marked.value, keys))
+
+
+def _known(value: Any, keys: Sequence[str | int]) -> Sequence[str | int]:
+    """Return the beginning of a path that the expected value has; the rest is in the actual one only."""
+    for count, key in enumerate(keys):
+        try:
+            value = value[key]
+        except (LookupError, TypeError):
+            return keys[:count]
+    return keys
+
+
+def _keys(path: str) -> list[str | int]:
+    return [int(index) if index else name for index, name in _KEY.findall(path)]
+
+
+def _rows(comparison: Comparison | AttemptComparison | SectionComparison) -> Iterator[Row]:
+    if isinstance(comparison, AttemptComparison):
+        yield from _attempts(comparison)
+        return
+    if isinstance(comparison, SectionComparison):
+        for row in comparison.rows():
+            name, section = comparison.name, comparison.section
+            yield Row(name, row.verdict, row.expected, row.actual, row.line, row.why, section)
+        return
+    for pair in comparison.pairs:
+        expected = actual = None
+        line = pair.expected.location.line if pair.expected else 0
+        if isinstance(pair.expected, ExpectedLog):
+            expected = f"{pair.expected.level} {pair.expected.component} {one_line(pair.expected.data)}"
+        elif pair.expected is not None:
+            expected = f"{pair.expected.kind} {describe(pair.expected.kind, pair.expected.body)}"
+        if pair.actual is not None and "data" in (fields := pair.actual.fields):
+            actual = f"{fields['level']} {fields['component']} {one_line(without_gossip(fields['data']))}"
+        elif pair.actual is not None:
+            actual = f"{pair.actual.kind} {describe(pair.actual.kind, pair.actual.fields)}"
+        yield Row(comparison.client, pair.verdict, expected, actual, line, pair.why)
+
+
+def _attempts(comparison: AttemptComparison) -> Iterator[Row]:
+    for row in comparison.rows():
+        name = f"{comparison.commands}, operation {row.operation + 1}"
+        yield Row(name, row.verdict, row.expected, row.actual, row.line, row.why, ATTEMPTS)

@@ -1,0 +1,271 @@
+"""The timeline of a case, merged from clients and servers: JSON Lines on disk, two columns in a report."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from bson import json_util
+
+from fakeserver.deployment.events import (
+    CommandFinished,
+    ConnectionAccepted,
+    ConnectionClosed,
+    FailPointHit,
+    FaultHit,
+    MessageReceived,
+    MessageSent,
+    PrimaryElected,
+    PrimarySteppedDown,
+    RuleHit,
+    to_document,
+)
+from harness.adapters.base import LOG_MESSAGE, SPAN
+from harness.explaining.folding import FOLDED, folded
+from harness.explaining.merge import instants, merge
+from harness.explaining.text import RELAXED, as_document, describe, outcome_of, shortened
+from harness.running.result import Moment
+from harness.unified.model import ExpectedEvent, Operation
+from mongowire.whole_file import write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from fakeserver.deployment.journal import Record
+    from harness.adapters.base import Event
+    from harness.running.plan import Item
+    from harness.unified.account import PerformedOperation
+
+_EXPLAINING: Final = (
+    *(ConnectionAccepted, ConnectionClosed, CommandFinished, FailPointHit, RuleHit, FaultHit),
+    *(PrimaryElected, PrimarySteppedDown, MessageReceived, MessageSent),
+)
+"""The events of servers that a timeline shows: what clients can have noticed."""
+_COLUMN: Final = 72
+_NAME_MAX: Final = 120
+_UNFIT: Final = re.compile(r"[^A-Za-z0-9._-]+")
+_NAMES: Final = ("commandName", "command", "name")
+_WIRE: Final = frozenset({"messageReceived", "messageSent"})
+_SUCCEEDED: Final = "commandSucceededEvent"
+_FAILED: Final = "commandFailedEvent"
+_HELLO: Final = frozenset({"hello", "ismaster", "isMaster"})
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineEvent:
+    """One event of either side; `at` is in seconds since the case began, `seq` counts those of a side.
+
+    `arrived` is when the request came that a server's event ends, None for all other events.
+    """
+
+    at: float
+    seq: int
+    side: str
+    source: str
+    kind: str
+    fields: Mapping[str, Any]
+    arrived: float | None = None
+
+    @property
+    def began(self) -> float:
+        """When what the event is about began."""
+        return self.at if self.arrived is None else self.arrived
+
+    @property
+    def command(self) -> str:
+        """The name of the command, for an event about one."""
+        return str(self.fields.get("commandName") or self.fields.get("name") or "")
+
+    @property
+    def is_reply(self) -> bool:
+        """Whether a client tells of a reply, and not of a connection that broke or of a limit of time."""
+        return self.kind == _SUCCEEDED or (
+            self.kind == _FAILED and "ok" in as_document(self.fields.get("failure"))
+        )
+
+    @property
+    def link(self) -> int | None:
+        """The request id of the command, for an event about one."""
+        request = self.fields.get("requestId", self.fields.get("request_id"))
+        return request if isinstance(request, int) else None
+
+    @property
+    def connection(self) -> int | None:
+        """The server's number of the connection that a server's event is about."""
+        return self.fields.get("connection") if self.side == "server" else None
+
+    def to_json(self) -> str:
+        """Return the event as one JSON object."""
+        facts = {"at": self.at, "source": self.source, "kind": self.kind}
+        fields = json.loads(json.dumps(dict(self.fields), default=_stand_in))
+        return json.dumps({**facts, **fields}, separators=(",", ":"))
+
+    def to_moment(self) -> Moment:
+        """Return the event for readers, its text in full."""
+        names = (self.fields.get(key) for key in _NAMES)
+        about = next((name for name in names if isinstance(name, str)), "")
+        text, outcome = describe(self.kind, self.fields), outcome_of(self.kind, self.fields)
+        return Moment(self.at, self.side, self.source, self.kind, about, self.link, text, outcome)
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """All events of a case, oldest first; at one instant those of servers come before those of clients."""
+
+    events: tuple[TimelineEvent, ...]
+
+    @classmethod
+    def of(
+        cls,
+        records: Iterable[Record],
+        events: Mapping[str, Sequence[Event]],
+        steps: Iterable[PerformedOperation] = (),
+        *,
+        origin: float,
+    ) -> Timeline:
+        """Merge the servers' records, the events of each client, and the operations of the case.
+
+        Instants are counted from `origin`.
+        """
+        server_side = tuple(_of_servers(records, origin))
+        client_side = [event for step in steps for event in _of_step(step, origin)]
+        for client, observed in events.items():
+            client_side += _of_client(client, observed, server_side, origin)
+        client_side.sort(key=_in_order)
+        return cls(tuple(merge(client_side, server_side)))
+
+    def to_json_lines(self) -> str:
+        """Return one JSON object a line; the same events give the same bytes."""
+        return "".join(f"{event.to_json()}\n" for event in self.events)
+
+    def moments(self, *, began: float, ended: float) -> tuple[Moment, ...]:
+        """Return the part of the timeline that a reader wants, between two instants in seconds.
+
+        Left out are hellos of monitors that succeed, and logs and spans, which repeat events.
+        """
+        return tuple(
+            event.to_moment() for event in self.events if began <= event.at <= ended and not _is_noise(event)
+        )
+
+    def write(self, folder: Path, item: Item) -> Path:
+        """Write the journal of an item to its own file in `folder`, and return its path. Raises `OSError`."""
+        path = folder / file_name(item)
+        write_whole(path, self.to_json_lines())
+        return path
+
+
+def two_columns(moments: Sequence[Moment], *, whole: bool = False) -> Iterator[str]:
+    """Yield lines for a reader: events of clients on the left, of servers on the right.
+
+    Texts are cut to the width of their column, and what comes before the first operation is folded, unless
+    they are wanted `whole`.
+    """
+    for moment in moments if whole else folded(moments).moments:
+        text = "  ".join(filter(None, (moment.source, moment.kind, moment.text)))
+        before, width = "", _COLUMN - 2
+        if moment.side == "test":
+            text, width = f"── {moment.source}  {moment.text}", 2 * _COLUMN
+        elif moment.kind == FOLDED:
+            text, width = moment.text, 2 * _COLUMN
+        elif moment.kind in _WIRE:
+            width = len(text)
+        elif moment.side == "server":
+            before, width = " " * _COLUMN, 2 * _COLUMN
+        yield f"{moment.at:11.6f}  {before}{text if whole else shortened(text, width)}"
+
+
+def file_name(item: Item) -> str:
+    """Return a name that any file system takes and that no other item has."""
+    readable = _UNFIT.sub("-", item.id).strip("-")[:_NAME_MAX]
+    unique = hashlib.sha256(item.id.encode()).hexdigest()[:8]
+    seed = "" if item.seed is None else f".seed{item.seed}"
+    return f"{readable}.{unique}.{item.topology}.{item.adapter}{seed}.jsonl"
+
+
+def _in_order(event: TimelineEvent) -> tuple[float, int]:
+    return event.at, event.seq
+
+
+def _of_client(
+    client: str, observed: Iterable[Event], server_side: Sequence[TimelineEvent], origin: float
+) -> Iterator[TimelineEvent]:
+    """Yield an event for each that a client observed, at an instant that agrees with the servers' events."""
+    said = sorted(
+        (
+            TimelineEvent(since(event.at, origin), event.seq, "client", client, event.kind, event.fields)
+            for event in observed
+        ),
+        key=_in_order,
+    )
+    for event, at in zip(said, instants(said, server_side), strict=True):
+        yield event if event.at == at else replace(event, at=at)
+
+
+def _of_servers(records: Iterable[Record], origin: float) -> Iterator[TimelineEvent]:
+    """Yield an event for each record, in the journal's order.
+
+    The end of a request is dated when the request came, so that instants may go back; here they do not.
+    """
+    at = 0.0
+    for record in records:
+        if not isinstance(record.event, _EXPLAINING):
+            continue
+        arrived = since(record.at, origin)
+        at = max(at, arrived)
+        fields = to_document(record.event)
+        kind = fields.pop("kind")
+        ends = arrived if isinstance(record.event, CommandFinished) else None
+        yield TimelineEvent(at, record.seq, "server", record.source, kind, fields, ends)
+
+
+def _of_step(step: PerformedOperation, origin: float) -> Iterator[TimelineEvent]:
+    operation = step.operation
+    began, ended = since(step.began, origin), step.ended
+    call = {"name": operation.name, "arguments": _readable(operation.arguments)}
+    yield TimelineEvent(began, step.began_seq, "test", operation.object, "operation", call)
+    if ended is None:
+        return
+    answer: dict[str, Any] = {"name": operation.name}
+    if step.error is not None:
+        report = step.error.report
+        answer |= {"failed": report.message, "labels": sorted(report.labels)}
+    elif isinstance(step.result, (dict, list, int, str)):
+        answer["returned"] = step.result
+    at = since(ended, origin)
+    yield TimelineEvent(at, step.ended_seq, "test", operation.object, "operationEnded", answer)
+
+
+def _readable(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an operation's arguments as the file has them, without the operations and entities in them."""
+    readable: dict[str, Any] = {}
+    for name, value in arguments.items():
+        if isinstance(value, ExpectedEvent):
+            readable[name] = {value.kind: dict(value.body)}
+        elif isinstance(value, Operation):
+            readable[name] = value.name
+        elif not isinstance(value, tuple):
+            readable[name] = value
+    return readable
+
+
+def since(at: float, origin: float) -> float:
+    """Return an instant in seconds since another, without the noise of the last bits."""
+    return round(at - origin, 9)
+
+
+def _is_noise(event: TimelineEvent) -> bool:
+    if event.side == "server":
+        return event.fields.get("name") in _HELLO and event.fields.get("outcome") == "ok"
+    return event.kind in (LOG_MESSAGE, SPAN)
+
+
+def _stand_in(value: object) -> Any:
+    """Return a substitute for a value that JSON cannot hold: its `repr` may contain an address in memory."""
+    try:
+        return json_util.default(value, RELAXED)
+    except TypeError:
+        return {"type": type(value).__name__}

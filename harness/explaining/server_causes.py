@@ -1,0 +1,224 @@
+"""Likely causes where servers saw other connections or counted something else than expected.
+
+Each is a sentence that is yielded only when the connections, the counts or the clients' commands prove it.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.adapters.base import EntityKind
+from harness.explaining.text import as_document
+from harness.unified.matcher import missing
+from harness.unified.model import nested
+from harness.unified.server_side.connection_judge import ConnectionComparison
+from harness.unified.server_side.connections import NOBODY
+from harness.unified.server_side.metrics import MetricComparison
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from harness.explaining.causes import Evidence
+    from harness.unified.model import Case
+    from harness.unified.server_side.connection_judge import WrongConnections
+    from harness.unified.server_side.connections import ConnectionLife
+
+_AVAILABLE_SECONDS: Final = 0.01
+"""How long a connection must have had no request to be called idle: an operation may hold it a little."""
+
+_LIMITS: Final = {"maxConnecting": 2, "maxPoolSize": 100}
+"""Options of a pool and their defaults (CMAP: Connection Pool Options)."""
+
+
+def server_side_causes(evidence: Evidence) -> Iterator[str]:
+    """Yield the likely causes of a failure of `expectConnections` or `expectMetrics`."""
+    for comparison in evidence.outcome.comparisons:
+        if isinstance(comparison, ConnectionComparison):
+            for find in _OF_CONNECTIONS:
+                yield from find(comparison.found, evidence.case)
+        elif isinstance(comparison, MetricComparison):
+            yield from _missing_metric(comparison)
+            yield from _new_numbers(evidence)
+
+
+def _too_many_at_once(found: WrongConnections, case: Case) -> Iterator[str]:
+    for field, option, verb in (
+        ("atOnce", "maxConnecting", "establishes"),
+        ("open", "maxPoolSize", "has"),
+    ):
+        shown = found.wrong.shown_by
+        if found.wrong.mismatch.path != field or len({_pool(each) for each in shown}) != 1:
+            continue
+        limit = _option(case, shown[0].seen.app_name, option, _LIMITS[option])
+        if limit and len(shown) > limit:
+            yield (
+                f"the pool of {shown[0].seen.server} {verb} {len(shown)} connections at the same time:"
+                f" it does not obey {option}, which is {limit} (CMAP: Connection Pool)"
+            )
+
+
+def _pool(connection: ConnectionLife) -> tuple[str | None, str]:
+    return connection.seen.app_name, connection.seen.server
+
+
+def _not_reused(found: WrongConnections, _case: Case) -> Iterator[str]:
+    """Find a connection that was made while another one of the pool was idle, and is used again later."""
+    if found.wrong.mismatch.path not in ("established", "connections", "open"):
+        return
+    for later in found.connections:
+        at = later.seen.accepted
+        for earlier in found.connections:
+            if _pool(earlier) == _pool(later) and _is_idle(earlier, at) and _is_used_after(earlier, at):
+                yield (
+                    f"{later.name} was established while {earlier.name} was idle: available connections come"
+                    " first (CMAP: Checking Out a Connection)"
+                )
+                return
+
+
+def _stale(found: WrongConnections, _case: Case) -> Iterator[str]:
+    """Find a connection that is used though one of its pool has broken since it was made: it is stale."""
+    for broken in found.connections:
+        ends = [request.ended for request in broken.seen.requests if request.end == "server"]
+        for other in found.connections if ends else ():
+            is_older = _pool(other) == _pool(broken) and other.seen.accepted < ends[0]
+            if other is not broken and is_older and _is_used_after(other, ends[0]):
+                yield (
+                    f"{other.name} was used after {broken.name} of the same pool had broken: the pool was not"
+                    " cleared, or a stale connection was lent (CMAP: Clearing a Connection Pool)"
+                )
+                return
+
+
+def _is_idle(connection: ConnectionLife, at: float) -> bool:
+    """Return whether all that a connection was asked before an instant was answered well before it."""
+    asked = [request for request in connection.seen.requests if request.at < at]
+    return bool(asked) and all(request.ended < at - _AVAILABLE_SECONDS for request in asked)
+
+
+def _is_used_after(connection: ConnectionLife, at: float) -> bool:
+    return any(request.at > at for request in connection.seen.requests)
+
+
+def _left_open(found: WrongConnections, case: Case) -> Iterator[str]:
+    path = found.wrong.mismatch.path
+    left = [each for each in found.wrong.shown_by if each.closed_by == NOBODY]
+    if not left or not (path == "openAtEnd" or path.endswith("closedBy")):
+        return
+    closed = {
+        _app_name(case, operation.object)
+        for operation in nested(case.operations)
+        if operation.name == "close"
+    }
+    if {each.seen.app_name for each in left} <= closed:
+        whose = "monitors" if left[0].is_monitoring else "pools"
+        section = "Server Monitoring" if left[0].is_monitoring else "CMAP: Closing a Connection Pool"
+        yield f"the client was closed, and connections of its {whose} stayed open ({section})"
+
+
+def _handshake(found: WrongConnections, _case: Case) -> Iterator[str]:
+    mismatch = found.wrong.mismatch
+    if not mismatch.path.endswith("hello.backpressure"):
+        return
+    if mismatch.actual is missing:
+        yield "the handshake does not declare backpressure (Client Backpressure: Handshake changes)"
+    else:
+        yield (
+            f"the handshake declares backpressure as {mismatch.actual!r}, and the edition's value is"
+            f" {mismatch.expected!r} (Client Backpressure: Handshake changes)"
+        )
+
+
+def _too_idle(found: WrongConnections, case: Case) -> Iterator[str]:
+    if found.wrong.mismatch.path not in ("idle", "established"):
+        return
+    for each in found.connections:
+        limit = _option(case, each.seen.app_name, "maxIdleTimeMS", 0)
+        if limit and each.idle * 1000 > limit:
+            yield (
+                f"{each.name} was idle for {each.idle * 1000:.0f} ms and used again: maxIdleTimeMS is {limit}"
+                " (CMAP: Connection)"
+            )
+            return
+
+
+def _closed_after_use(found: WrongConnections, _case: Case) -> Iterator[str]:
+    """Find connections of one pool that the client closes after one command each."""
+    single = [
+        each
+        for each in found.connections
+        if each.closed_by == "client" and len(each.commands) == _HELLO_AND_ONE
+    ]
+    if len(single) > 1 and len(single) >= len(found.connections) - 1:
+        yield "the driver closes a connection after each operation (CMAP: Checking In a Connection)"
+
+
+_HELLO_AND_ONE: Final = 2
+
+_OF_CONNECTIONS: Final[Sequence[Callable[[WrongConnections, Case], Iterator[str]]]] = (
+    _too_many_at_once,
+    _stale,
+    _too_idle,
+    _left_open,
+    _handshake,
+    _closed_after_use,
+    _not_reused,
+)
+
+
+def _option(case: Case, app_name: str | None, option: str, default: int) -> int:
+    """Return an option of the connection string of the client with an application name."""
+    for spec in case.entities:
+        options: Mapping[str, Any] = spec.body.get("uriOptions", {})
+        if spec.kind is EntityKind.CLIENT and options.get("appName") == app_name:
+            return int(options.get(option, default))
+    return default
+
+
+def _app_name(case: Case, client: str) -> str | None:
+    options = (spec.body.get("uriOptions", {}) for spec in case.entities if spec.id == client)
+    return next((each.get("appName") for each in options), None)
+
+
+def _missing_metric(comparison: MetricComparison) -> Iterator[str]:
+    found = comparison.found
+    without = [reading.server for reading in found.readings if reading.after is missing]
+    if without:
+        yield (
+            f"serverStatus of {', '.join(without)} has no {found.expected.path}: releases differ in their"
+            " metrics (runOn.profile limits a case to some)"
+        )
+
+
+def _new_numbers(evidence: Evidence) -> Iterator[str]:
+    """Find a retry of a write with another transaction number: the server cannot know that it is one."""
+    for events in evidence.heard.values():
+        ours = [
+            event for event in events if event.kind in ("commandStartedEvent", "commandFailedEvent", _ENDED)
+        ]
+        for (ended, again), first in zip(pairwise(ours[1:]), ours, strict=False):
+            numbers = [each.fields.get("command", {}).get("txnNumber") for each in (first, again)]
+            if _is_retry(first, ended, again) and None not in numbers and numbers[0] != numbers[1]:
+                yield (
+                    f"{again.fields['commandName']} was sent again with txnNumber {numbers[1]} after"
+                    f" {numbers[0]}: the server takes it for another write (Retryable Writes)"
+                )
+                return
+
+
+_ENDED: Final = "commandSucceededEvent"
+
+
+def _is_retry(first: Any, ended: Any, again: Any) -> bool:
+    """Return whether three events are a command, an error of it, and the same command anew."""
+    if (first.kind, again.kind) != ("commandStartedEvent", "commandStartedEvent"):
+        return False
+    failed = ended.kind == "commandFailedEvent" or "writeConcernError" in as_document(
+        ended.fields.get("reply")
+    )
+    commands = [dict(each.fields.get("command", {})) for each in (first, again)]
+    for command in commands:
+        for name in ("txnNumber", "$clusterTime"):
+            command.pop(name, None)
+    return failed and commands[0] == commands[1]

@@ -1,0 +1,46 @@
+"""Rules about the options of clients: their names are those of connection strings.
+
+URI Options. Unified Test Format: entity (uriOptions).
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from harness.adapters.base import EntityKind
+from harness.lint.findings import Problem, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from harness.lint.scenario import Scenario
+
+_FORMER: Final = frozenset({"waitqueuesize", "waitqueuemultiple", "fsync"})
+"""Options of former connection strings, which public scenarios still give."""
+
+
+def _unknown_option(scenario: Scenario) -> Iterator[Problem]:
+    for entity in scenario.every_entity:
+        if not entity.created or entity.kind is not EntityKind.CLIENT:
+            continue
+        options = entity.item.value.get("uriOptions", {})
+        for name in options:
+            if name.lower() not in _known() and name.lower() not in _FORMER:
+                close = get_close_matches(name.lower(), list(_known()), n=1)
+                hint = f"did you mean {_known()[close[0]]}?" if close else "drivers ignore it, with a warning"
+                place = entity.item.locate(("uriOptions", name))
+                yield Problem(place, f"no URI option is called {name!r}", hint)
+
+
+@cache
+def _known() -> Mapping[str, str]:
+    from driver.options import CANONICAL  # noqa: PLC0415 - many files have no options
+
+    return CANONICAL
+
+
+RULES: Final = (
+    Rule("unknown-option", "An option of a client is one of a connection string.", _unknown_option),
+)
