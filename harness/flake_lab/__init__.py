@@ -1,6 +1,6 @@
 """Runs a case many times, disturbed each time in another way, and finds the least that makes it fail.
 
-`schedule` says what can be disturbed and draws it from dice, `disturbance` decides what becomes of a packet
-or a task, `line` and `network` carry that out, `shrink` looks for the smallest schedule that fails,
-`pass_rate` counts, `lab` runs it all, and `report` tells.
+`schedule` is the language of disturbances and draws them at random, `disturbance` decides how late a packet
+or a task is, `link` and `network` delay them, `shrink` looks for the smallest schedule that fails,
+`pass_rate` counts, `lab` arranges all runs, `report` prints them, and `run` is a run from the command line.
 """

@@ -1,4 +1,4 @@
-"""What came of all the runs of one case, and what is made of it."""
+"""The runs of one case: how often it passed, its failures, and the search for the smallest schedule."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 from harness.flake_lab.pass_rate import PassRate
 from harness.flake_lab.schedule import Schedule, parse
 from harness.flake_lab.shrink import search
-from harness.result import Result, ResultStatus
+from harness.running.result import Result, ResultStatus
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from harness.expectations import Entry
-    from harness.plan import Item
+    from harness.running.expectations import Entry
+    from harness.running.plan import Item
 
 _PASSED = (ResultStatus.PASSED, ResultStatus.UNEXPECTED_PASS)
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An item that failed, and how often of how many times it did."""
+    """An item that failed in `failed` of `runs` runs, and the result of one of them."""
 
     item: Item
     result: Result
@@ -31,21 +31,21 @@ class Failure:
 
 
 @dataclass(slots=True)
-class Repeated:
-    """The runs of one case so far. `entry` is what the expectations say of it."""
+class RepeatedCase:
+    """The runs of one case so far. `entry` is its entry in the expectations file."""
 
     item: Item
     entry: Entry | None = None
     counts: Counter[ResultStatus] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     sample: Result | None = None
-    """A result that speaks for the case, the first failure where there is one."""
+    """A result that stands for the case: the first failure, if there is one."""
     first: Failure | None = None
     """The failure with the lowest seed."""
     smallest: Failure | None = None
-    """The failure with the smallest schedule, if it was looked for and found."""
+    """The failure with the smallest schedule, if the search found one."""
     tried: int = 0
-    """How many schedules were tried to find it."""
+    """How many schedules the search tried."""
 
     def add(self, item: Item, result: Result) -> None:
         """Count a run, in whichever order they end; `result` has been judged by the expectations."""
@@ -63,7 +63,7 @@ class Repeated:
 
     @property
     def rate(self) -> PassRate:
-        """How often the driver passed, whatever was expected of it. It needs a run that was not skipped."""
+        """How often the driver passed, expected or not. Needs a run that was not skipped."""
         return PassRate(sum(self.counts[each] for each in _PASSED), self.counts.total())
 
     @property
@@ -75,27 +75,29 @@ class Repeated:
                 return self.sample.becomes(ResultStatus.KNOWN_FAILING, self._entry.reason)
             return self.sample
         if self.counts[ResultStatus.UNEXPECTED_PASS] and self.counts[ResultStatus.KNOWN_FAILING]:
-            told = f"passed in {self.rate.passed} of {self.rate.runs} runs, but {self._entry.place} says that"
+            passed = (
+                f"passed in {self.rate.passed} of {self.rate.runs} runs, but {self._entry.location} says that"
+            )
             return self.sample.becomes(
-                ResultStatus.UNEXPECTED_PASS, f"it {told} it fails ({self._entry.reason}): it is flaky"
+                ResultStatus.UNEXPECTED_PASS, f"it {passed} it fails ({self._entry.reason}): it is flaky"
             )
         return self.sample
 
     @property
     def is_flaky(self) -> bool:
-        """Whether the expectations say that it may fail."""
+        """Whether the expectations allow it to fail."""
         return self.entry is not None and self.entry.attempts > 1
 
     @property
     def _entry(self) -> Entry:
-        assert self.entry is not None, "without an entry nothing is known"
+        assert self.entry is not None, "the case has an entry"
         return self.entry
 
 
 class Shrinking:
     """The search for the smallest schedule with which a case fails."""
 
-    def __init__(self, case: Repeated) -> None:
+    def __init__(self, case: RepeatedCase) -> None:
         assert case.first is not None, "only what has failed can be shrunk"
         self._case = case
         met = {line.partition("  ")[0] for line in case.first.result.disturbed}
@@ -103,13 +105,13 @@ class Shrinking:
         self._candidate: Schedule | None = next(self._search)
 
     def items(self, times: int) -> list[Item]:
-        """Return what is to be run next; nothing when the search is over."""
+        """Return `times` items of the next candidate; none when the search is over."""
         if self._candidate is None or self._case.first is None:
             return []
         return [replace(self._case.first.item, schedule=str(self._candidate))] * times
 
     def hear(self, item: Item, results: Sequence[Result]) -> None:
-        """Learn what came of it: the schedule fails if it does so once."""
+        """Take the results of the candidate: it fails if one run of it failed."""
         failures = [result for result in results if result.status is ResultStatus.FAILED]
         self._case.tried += 1
         if failures:

@@ -1,27 +1,48 @@
-"""The lab: every case with one seed after the other, then the search in those that failed."""
+"""The flake lab: repeats each case with one seed after the other, then shrinks what failed.
+
+Theory of operation. A flaky case depends on an order of events that is usually one and sometimes another.
+Waiting for the rare order on an idle machine takes thousands of runs; the lab makes it likely instead. A
+schedule (`schedule`) is a short text that says which packets and tasks are late, and by how much. It is drawn
+from the seed of the run, so that seed and case are all it takes to repeat a failure.
+
+1. Every case runs with the first seed. A case that is skipped does not apply here, and is not repeated.
+2. The others run with the next seeds, each with a schedule of its own (`--perturb`), with one that the user
+   chose (`--schedule`), or with none (`--repeat` alone).
+3. The first failure of each case is shrunk (`shrink`): of some twenty perturbations one or two usually
+   matter, and these tell a reader which race it is. The search starts from those that met a packet or a task
+   at all, as a schedule is drawn without knowing what the case will do.
+
+Items are handed over in large batches, since worker processes are not worth their start for small ones.
+The search of one case is strictly sequential (each candidate depends on the last answer), so the batch is
+made of one candidate of every case.
+
+In virtual time a run with the same seed and schedule is the same run, so a candidate is tried once. In real
+time the machine adds its own disturbances: a candidate is tried several times and counts as failing if one
+run fails. It may therefore miss a smaller schedule, but never reports one that did not fail.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from harness.deployment import servers
-from harness.expectations import SKIP
-from harness.flake_lab.cases import Repeated, Shrinking
+from harness.deployments.embedded import servers
+from harness.deployments.targets import NO_SERVER, topology_of
+from harness.flake_lab.cases import RepeatedCase, Shrinking
 from harness.flake_lab.schedule import draw
-from harness.result import ResultStatus
-from harness.targets import NO_SERVER, topology_of
+from harness.running.expectations import SKIP
+from harness.running.result import ResultStatus
 from mongowire.system import SeededRng
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from harness.expectations import Expectations
-    from harness.plan import Item, Settings
-    from harness.result import Result
+    from harness.running.expectations import Expectations
+    from harness.running.plan import Item, Settings
+    from harness.running.result import Result
 
 TRIES: Final = {"virtual": 1, "real": 5}
-"""How often a schedule is tried: in virtual time, once tells all."""
+"""How often a schedule is tried; in virtual time all tries are the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,43 +64,47 @@ class Repeats:
 
     @property
     def wanted(self) -> bool:
-        """Whether this is a job for the lab."""
+        """Whether the run needs the lab."""
         return self.count > 1 or self.disturbs
 
 
 class FlakeLab:
-    """Runs items many times. `run` runs items by their places, and hands on each result as it ends."""
+    """Runs items many times. `run_items` runs items by their index, and hands on each result as it ends."""
 
     def __init__(
         self,
         repeats: Repeats,
         settings: Settings,
-        books: Mapping[str, Expectations],
-        run: Callable[[Mapping[int, Item], Callable[[int, Result], None]], None],
+        expectations: Mapping[str, Expectations],
+        run_items: Callable[[Mapping[int, Item], Callable[[int, Result], None]], None],
     ) -> None:
         self._repeats = repeats
         self._settings = settings
-        self._books = books
-        self._run_items = run
+        self._expectations = expectations
+        self._run_items = run_items
         self.runs_left = 0
-        """How many runs have not come to an end."""
-        self.cases: list[Repeated] = []
-        """What is known so far, also when the run is interrupted."""
+        """How many runs have not ended."""
+        self.cases: list[RepeatedCase] = []
+        """The runs so far, also after an interruption."""
 
     def run(self, items: Sequence[Item]) -> None:
-        """Run everything. Raises `Interrupted` when the user has enough of it."""
-        self.cases = [
-            Repeated(item, self._book(item).find(item.id, item.topology, item.edition)) for item in items
-        ]
+        """Run everything. Raises `Interrupted`, and `DeploymentError` when servers by URI are lost."""
+        for item in items:
+            entry = self._expectations[item.adapter].find(item.id, item.topology, item.edition)
+            self.cases.append(RepeatedCase(item, entry))
         for case in self.cases:
             if case.entry is not None and case.entry.kind == SKIP:
                 case.add(case.item, case.item.result(ResultStatus.SKIPPED, case.entry.reason))
         self.runs_left = self._repeats.count * sum(not case.is_skipped for case in self.cases)
-        self._repeat(range(1))  # which tells what does not apply here
+        self._repeat(range(1))  # finds out which cases do not apply here
         self.runs_left = (self._repeats.count - 1) * sum(not case.is_skipped for case in self.cases)
         self._repeat(range(1, self._repeats.count))
-        if self._repeats.perturb:
-            self._shrink()
+        if not self._repeats.perturb:
+            return
+        searches = [Shrinking(case) for case in self.cases if case.first is not None and not case.is_flaky]
+        while searches:
+            self._try_candidates([(each, each.items(TRIES[self._settings.time])) for each in searches])
+            searches = [each for each in searches if each.items(1)]
 
     def not_run(self, reason: str) -> list[Result]:
         """Return a result for each case without one, because of what has ended the run."""
@@ -88,42 +113,33 @@ class FlakeLab:
 
     def _repeat(self, repetitions: Sequence[int]) -> None:
         left = [case for case in self.cases if not case.is_skipped]
-        runs = [(case, self._prepared(case.item, number)) for number in repetitions for case in left]
+        runs = [(case, self._repetition(case.item, number)) for number in repetitions for case in left]
 
-        def on_result(place: int, result: Result) -> None:
-            case, item = runs[place]
+        def on_result(index: int, result: Result) -> None:
+            case, item = runs[index]
             self.runs_left -= 1
-            case.add(item, self._book(item).judge(result))
+            case.add(item, self._expectations[item.adapter].judge(result))
 
-        self._run_items({place: item for place, (_, item) in enumerate(runs)}, on_result)
+        self._run_items({index: item for index, (_, item) in enumerate(runs)}, on_result)
 
-    def _prepared(self, item: Item, number: int) -> Item:
-        """Return an item as it is for the repetition of this number, from 0."""
+    def _repetition(self, item: Item, number: int) -> Item:
+        """Return the item of a repetition, which count from 0: with its seed and its schedule."""
         seed, schedule = self._settings.seed + number, self._repeats.schedule
         if item.topology == NO_SERVER:
             return replace(item, seed=seed)
         if self._repeats.perturb:
-            dice = SeededRng(f"{seed}/{item.topology}/{item.id}", "schedule")
+            rng = SeededRng(f"{seed}/{item.topology}/{item.id}", "schedule")
             names = servers(topology_of(item.topology))
-            schedule = str(draw(dice, names, max_delay_ms=self._repeats.max_delay_ms))
+            schedule = str(draw(rng, names, max_delay_ms=self._repeats.max_delay_ms))
         return replace(item, seed=seed, schedule=schedule)
 
-    def _shrink(self) -> None:
-        """Search in all cases that failed at once, a schedule of each at a time."""
-        left = [Shrinking(case) for case in self.cases if case.first is not None and not case.is_flaky]
-        while left:
-            self._try([(each, each.items(TRIES[self._settings.time])) for each in left])
-            left = [each for each in left if each.items(1)]
-
-    def _try(self, asked: Sequence[tuple[Shrinking, Sequence[Item]]]) -> None:
-        runs = [(search, item) for search, items in asked for item in items]
-        results: dict[Shrinking, list[Result]] = {search: [] for search, _ in asked}
+    def _try_candidates(self, candidates: Sequence[tuple[Shrinking, Sequence[Item]]]) -> None:
+        """Run a candidate of each search, as many times as it has items, and give each search its answer."""
+        runs = [(search, item) for search, items in candidates for item in items]
+        results: dict[Shrinking, list[Result]] = {search: [] for search, _ in candidates}
         self._run_items(
-            {place: item for place, (_, item) in enumerate(runs)},
-            lambda place, result: results[runs[place][0]].append(result),
+            {index: item for index, (_, item) in enumerate(runs)},
+            lambda index, result: results[runs[index][0]].append(result),
         )
-        for search, items in asked:
+        for search, items in candidates:
             search.hear(items[0], results[search])
-
-    def _book(self, item: Item) -> Expectations:
-        return self._books[item.adapter]

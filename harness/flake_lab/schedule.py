@@ -1,4 +1,4 @@
-"""Schedules: what disturbs one run of a case, as a short text that repeats it.
+"""Schedules: the disturbances of one run of a case, as a short text that repeats them.
 
 A schedule is a list of perturbations, and each is a word:
 
@@ -27,10 +27,11 @@ STEPS: Final = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 """The delays that are drawn and tried, in milliseconds."""
 
 _EVERY_PACKET: Final = 20
-"""The longest delay, in milliseconds, that is drawn for all that a server says or hears."""
+"""The longest delay, in milliseconds, that is drawn for every packet of a server or a connection: delays of
+many packets add up, and a case would time out for that reason alone."""
 
 _CONNECTIONS, _PACKETS, _STARTS = 4, 8, 16
-"""Of how many connections, packets and tasks some are drawn."""
+"""How far the numbers of connections, packets and tasks go that are drawn: most cases have no more."""
 
 _MESSAGE: Final = re.compile(
     r"(?P<way>to|from):(?P<server>[a-z]+\d+)(?::(?P<connection>[1-9]\d*)(?::(?P<packet>[1-9]\d*))?)?"
@@ -41,7 +42,7 @@ _SEEDS: Final = re.compile(r"seeds=(?P<order>\d+(?:,\d+)*)")
 
 
 class ScheduleError(ValueError):
-    """A text is no schedule, or none for the servers at hand; says which word, and what is right."""
+    """A text is no schedule, or not for these servers; the message names the word and the right form."""
 
 
 class Way(StrEnum):
@@ -53,7 +54,7 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """What goes to or from a server comes late: all of it, or one connection's, or one packet.
+    """Packets to or from a server are late: all, those of one connection, or one packet.
 
     Connections are those that the server accepts during the case, and count from 1, as packets do.
     """
@@ -173,16 +174,16 @@ class Schedule:
         longer = (each if isinstance(each, Seeds) else replace(each, ms=ms) for each in self.perturbations)
         return Schedule(tuple(longer))
 
-    def smaller_at(self, place: int) -> Iterator[Schedule]:
-        """Yield the schedule with smaller perturbations in a place."""
-        before, after = self.perturbations[:place], self.perturbations[place + 1 :]
+    def smaller_at(self, index: int) -> Iterator[Schedule]:
+        """Yield the schedule with smaller perturbations at an index."""
+        before, after = self.perturbations[:index], self.perturbations[index + 1 :]
         taken = {each.site for each in (*before, *after)}
-        for smaller in self.perturbations[place].smaller():
+        for smaller in self.perturbations[index].smaller():
             if smaller.site not in taken:
                 yield Schedule((*before, smaller, *after))
 
     def check(self, servers: Sequence[str]) -> None:
-        """Raise `ScheduleError` when it speaks of servers that are not these."""
+        """Raise `ScheduleError` when it names servers other than these."""
         for each in self.perturbations:
             if isinstance(each, Late) and each.server not in servers:
                 raise ScheduleError(f"'{each}': there is no {each.server}; there is {', '.join(servers)}")
@@ -196,7 +197,9 @@ def parse(text: str) -> Schedule:
     for word in text.split():
         perturbation = _perturbation(word)
         if perturbation.site in by_site:
-            raise ScheduleError(f"'{word}' and '{by_site[perturbation.site]}' disturb the same")
+            raise ScheduleError(
+                f"'{word}' and '{by_site[perturbation.site]}' have the same target: keep one of them"
+            )
         by_site[perturbation.site] = perturbation
     return Schedule(tuple(by_site.values()))
 
@@ -215,57 +218,59 @@ def _perturbation(word: str) -> Perturbation:
     )
 
 
-def draw(dice: Rng, servers: Sequence[str], *, max_delay_ms: int) -> Schedule:
-    """Return a schedule for a deployment; the same dice give the same one."""
+def draw(rng: Rng, servers: Sequence[str], *, max_delay_ms: int) -> Schedule:
+    """Return a random schedule for a deployment; the same generator gives the same one."""
     drawn: dict[tuple[object, ...], Perturbation] = {}
-    for perturbation in _draws(_Dice(dice, max_delay_ms), servers):
+    for perturbation in _draws(_Draw(rng, max_delay_ms), servers):
         drawn.setdefault(perturbation.site, perturbation)
     return Schedule(tuple(drawn.values()))
 
 
-class _Dice:
-    """Dice that choose among the things that a schedule is made of."""
+class _Draw:
+    """Random choices among the parts of a schedule."""
 
-    def __init__(self, dice: Rng, max_delay_ms: int) -> None:
-        self._dice = dice
-        self._max = max_delay_ms
+    def __init__(self, rng: Rng, max_delay_ms: int) -> None:
+        self._rng = rng
+        self._max_delay_ms = max_delay_ms
 
-    def chance(self, of: float) -> bool:
-        return self._dice.random() < of
+    def chance(self, probability: float) -> bool:
+        return self._rng.random() < probability
 
     def number(self, most: int) -> int:
         """Return a number from 1 to `most`."""
-        return 1 + int(self._dice.random() * most)
+        return 1 + int(self._rng.random() * most)
 
     def delay(self, *, least: int = 1, most: int | None = None) -> int:
-        """Return a delay in milliseconds, short ones as often as long ones."""
-        top = self._max if most is None else min(most, self._max)
+        """Return a delay in milliseconds. Each step is as likely as any other, so short ones are frequent."""
+        top = self._max_delay_ms if most is None else min(most, self._max_delay_ms)
         steps = [ms for ms in STEPS if least <= ms <= top] or [top]
         return steps[self.number(len(steps)) - 1]
 
     def order(self, count: int) -> tuple[int, ...]:
-        return tuple(sorted(range(count), key=lambda _: self._dice.random()))
+        return tuple(sorted(range(count), key=lambda _: self._rng.random()))
 
 
-def _draws(dice: _Dice, servers: Sequence[str]) -> Iterator[Perturbation]:
-    """Yield the perturbations of one schedule; of two of one site, the first counts."""
-    order = dice.order(len(servers))
+def _draws(draw: _Draw, servers: Sequence[str]) -> Iterator[Perturbation]:
+    """Yield the perturbations of one schedule; of two at the same site, the first counts."""
+    order = draw.order(len(servers))
     if order != tuple(sorted(order)):
         yield Seeds(order)
     for server in servers:
         for way in Way:
-            if dice.chance(1 / 3):
-                yield Late(way, server, None, None, dice.delay(most=_EVERY_PACKET))
-        if dice.chance(1 / 2):  # when it is discovered
-            yield Late(Way.FROM, server, 1, 1, dice.delay())
+            if draw.chance(1 / 3):
+                yield Late(way, server, None, None, draw.delay(most=_EVERY_PACKET))
+        if draw.chance(
+            1 / 2
+        ):  # the reply to the monitor's handshake: servers are discovered in another order
+            yield Late(Way.FROM, server, 1, 1, draw.delay())
         for way in Way:
-            if dice.chance(1 / 3):
-                yield Late(way, server, dice.number(_CONNECTIONS), None, dice.delay(most=_EVERY_PACKET))
+            if draw.chance(1 / 3):
+                yield Late(way, server, draw.number(_CONNECTIONS), None, draw.delay(most=_EVERY_PACKET))
             for _ in range(2):
-                place = dice.number(_CONNECTIONS), dice.number(_PACKETS)
-                yield Late(way, server, *place, dice.delay())
-    for _ in range(dice.number(6)):
-        yield Start(dice.number(_STARTS), dice.delay(least=0))
+                connection, packet = draw.number(_CONNECTIONS), draw.number(_PACKETS)
+                yield Late(way, server, connection, packet, draw.delay())
+    for _ in range(draw.number(6)):
+        yield Start(draw.number(_STARTS), draw.delay(least=0))
 
 
 def _ordinal(number: int) -> str:

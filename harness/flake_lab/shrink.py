@@ -1,6 +1,6 @@
 """The search for the smallest schedule that still fails: fewer perturbations, then smaller ones.
 
-It decides what to try next and runs nothing: it yields a schedule, is sent whether that fails, and returns.
+The search runs nothing: it yields a candidate, is sent whether that failed, and returns at the end.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def _smaller(schedule: Schedule) -> Iterator[Schedule]:
         yield from (each.lengthened(schedule.longest_ms) for each in alone)
     yield from _parts(schedule)
     yield from (each.lengthened(schedule.longest_ms) for each in _parts(schedule))
-    for place in range(len(schedule)):
-        yield from schedule.smaller_at(place)
+    for index in range(len(schedule)):
+        yield from schedule.smaller_at(index)
 
 
 def _parts(schedule: Schedule) -> Iterator[Schedule]:

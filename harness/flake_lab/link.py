@@ -1,4 +1,4 @@
-"""A line between a network and a server's protocol, on which packets can be late in either direction."""
+"""A link between a network and a server's protocol, on which packets can be late in either direction."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _HIGH_WATER: Final = 256 * 1024
 """How many bytes may be on their way to the server before the client has to wait, as it has to on TCP."""
 
 
-class _Lane:
-    """One direction: what is put in comes out in the same order, none earlier than it is due."""
+class _Direction:
+    """One direction: packets leave in the order in which they came, none before its time."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -30,34 +30,34 @@ class _Lane:
         self._held = False
 
     def put(self, seconds: float, deliver: Callable[[], object]) -> None:
-        """Call `deliver` so many seconds from now, at once if nothing keeps it."""
+        """Call `deliver` so many seconds from now, at once if nothing waits before it."""
         self._waiting.append((self._loop.time() + seconds, deliver))
-        self._go_on()
+        self._deliver_due()
 
     def hold(self) -> None:
         self._held = True
 
     def release(self) -> None:
         self._held = False
-        self._loop.call_soon(self._go_on)
+        self._loop.call_soon(self._deliver_due)
 
     def clear(self) -> None:
         self._waiting.clear()
 
-    def _go_on(self) -> None:
+    def _deliver_due(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         while self._waiting and not self._held and self._waiting[0][0] <= self._loop.time():
             self._waiting.popleft()[1]()
         if self._waiting and not self._held and self._timer is None:
-            self._timer = self._loop.call_at(self._waiting[0][0], self._go_on)
+            self._timer = self._loop.call_at(self._waiting[0][0], self._deliver_due)
 
 
-class Line(asyncio.Protocol):
-    """Passes on what either side says, each packet as late as the disturbance has it.
+class Link(asyncio.Protocol):
+    """Passes packets on in both directions, each as late as the disturbance decides.
 
-    A packet is what the network or the server hands over in one piece: a message, as a rule.
+    A packet is the bytes that the network or the server hands over in one call: a message, as a rule.
     """
 
     def __init__(
@@ -74,30 +74,30 @@ class Line(asyncio.Protocol):
         self.transport: asyncio.Transport
         self.is_closing = False
 
-    # What the network calls.
+    # Called by the network.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         loop = asyncio.get_running_loop()
         self.transport = transport
-        self._to, self._from = _Lane(loop), _Lane(loop)
-        self._server.connection_made(_LineTransport(self))
+        self._to, self._from = _Direction(loop), _Direction(loop)
+        self._server.connection_made(_LinkTransport(self))
 
     def data_received(self, data: bytes) -> None:
         asked = command_name(data)
         self._queued += len(data)
         self._to.put(self._late(Way.TO, asked), lambda: self._pass(data, asked))
-        self._read_or_not()
+        self._pause_or_resume_reading()
 
     def _pass(self, data: bytes, asked: str) -> None:
         self._queued -= len(data)
         self._asked = f"reply to {asked}" if asked else ""
         self._server.data_received(data)
-        self._read_or_not()
+        self._pause_or_resume_reading()
 
     def eof_received(self) -> bool:
         self._to.put(0, self._pass_eof)
-        return True  # what the server makes of it is known when it hears of it
+        return True  # keep the transport open: the server answers when the end of file reaches it
 
     def _pass_eof(self) -> None:
         if not self._server.eof_received():
@@ -107,7 +107,7 @@ class Line(asyncio.Protocol):
         self._lost = True
         self._from.clear()
         self._to.put(0, lambda: self._server.connection_lost(exc))
-        self._to.release()  # nobody resumes what is lost
+        self._to.release()  # a lost connection is never resumed
 
     def pause_writing(self) -> None:
         self._server.pause_writing()
@@ -115,21 +115,21 @@ class Line(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._server.resume_writing()
 
-    # What the server asks of its transport.
+    # Called by the server, through its transport.
 
     def write(self, data: bytes) -> None:
         """Send a packet."""
         self._from.put(self._late(Way.FROM, self._asked), lambda: self.transport.write(data))
 
     def close(self) -> None:
-        """Close, behind what has been written; what comes meanwhile interests nobody."""
+        """Close behind all packets that were written; what still arrives is dropped."""
         self.is_closing = True
         if not self._lost:
             self._to.clear()
             self._from.put(0, self.transport.close)
 
     def abort(self) -> None:
-        """Close at once; what is on its way is lost."""
+        """Close at once; packets on their way are lost."""
         self.is_closing = True
         if not self._lost:
             self._to.clear()
@@ -137,18 +137,18 @@ class Line(asyncio.Protocol):
             self.transport.abort()
 
     def pause_reading(self) -> None:
-        """Hand nothing to the server, for now."""
+        """Stop handing packets to the server."""
         self._wanted = False
         self._to.hold()
-        self._read_or_not()
+        self._pause_or_resume_reading()
 
     def resume_reading(self) -> None:
-        """Hand over what came meanwhile, and go on."""
+        """Hand over the packets that came meanwhile, and go on."""
         self._wanted = True
         self._to.release()
-        self._read_or_not()
+        self._pause_or_resume_reading()
 
-    def _read_or_not(self) -> None:
+    def _pause_or_resume_reading(self) -> None:
         wanted = self._wanted and self._queued <= _HIGH_WATER
         if wanted is not self._reading:
             self._reading = wanted
@@ -162,33 +162,33 @@ class Line(asyncio.Protocol):
         return self._disturbance.packet(way, self._connection, self._numbers[way], content)
 
 
-class _LineTransport(asyncio.Transport):
-    """The server's end of a line."""
+class _LinkTransport(asyncio.Transport):
+    """The server's end of a link."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, link: Link) -> None:
         super().__init__()
-        self._line = line
+        self._link = link
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        self._line.write(bytes(data))
+        self._link.write(bytes(data))
 
     def close(self) -> None:
-        self._line.close()
+        self._link.close()
 
     def abort(self) -> None:
-        self._line.abort()
+        self._link.abort()
 
     def is_closing(self) -> bool:
-        return self._line.is_closing or self._line.transport.is_closing()
+        return self._link.is_closing or self._link.transport.is_closing()
 
     def pause_reading(self) -> None:
-        self._line.pause_reading()
+        self._link.pause_reading()
 
     def resume_reading(self) -> None:
-        self._line.resume_reading()
+        self._link.resume_reading()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return self._line.transport.get_extra_info(name, default)
+        return self._link.transport.get_extra_info(name, default)
 
 
 def command_name(packet: bytes) -> str:
