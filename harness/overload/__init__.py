@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from harness.overload.open_loop import Answer, OpenLoop, Outcome
+from harness.overload.open_loop import Answer, OpenLoop, RequestOutcome
 from harness.overload.plan import Phase, Plan, ramp, spike, step
 from harness.overload.trial import Report, Trial, Window
 
 __all__ = [
     "Answer",
     "OpenLoop",
-    "Outcome",
     "Phase",
     "Plan",
     "Report",
+    "RequestOutcome",
     "Trial",
     "Window",
     "ramp",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _MANY_BYTES: Final = 1 << 16
 
 
-class Outcome(Enum):
+class RequestOutcome(Enum):
     """What became of a request."""
 
     SERVED = "served"
@@ -39,7 +39,7 @@ class Answer:
 
     due: float
     known: float
-    outcome: Outcome
+    outcome: RequestOutcome
 
 
 class OpenLoop:
@@ -83,12 +83,12 @@ class OpenLoop:
         try:
             outcome = await self._exchange(deadline)
         except TimeoutError:
-            outcome = Outcome.LATE
+            outcome = RequestOutcome.LATE
         except OSError:
-            outcome = Outcome.FAILED
+            outcome = RequestOutcome.FAILED
         self._answers.append(Answer(due, self._clock.now() - self._began, outcome))
 
-    async def _exchange(self, deadline: float) -> Outcome:
+    async def _exchange(self, deadline: float) -> RequestOutcome:
         """Ask on an idle connection or on a new one. Raises `OSError`, `TimeoutError` among them."""
         if self._idle:
             stream = self._idle.pop()
@@ -101,7 +101,7 @@ class OpenLoop:
             await stream.aclose(abort=True)
             raise
         self._idle.append(stream)
-        return Outcome.SERVED if reply.get("ok") == 1 else Outcome.REJECTED
+        return RequestOutcome.SERVED if reply.get("ok") == 1 else RequestOutcome.REJECTED
 
 
 async def exchange(stream: Stream, message: bytes) -> dict[str, Any]:

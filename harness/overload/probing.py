@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import fakeserver
 from fakeserver.admission.controls import CORES, AdmissionControl
-from fakeserver.parameters import ServerParameters
 from fakeserver.profile import Profile
+from fakeserver.settings.server_parameters import ServerParameters
 from harness.overload.open_loop import exchange
-from harness.sim.model import Model, ModelServer
+from harness.sim.model import SimulatedServer, Simulation
 from mongowire.connection import WireConnection
 from mongowire.messages import OpMsg
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fakeserver.cluster import Cluster
+    from fakeserver.deployment.cluster import Cluster
     from mongowire.ports import Clock, Network, Rng, Stream
 
 _READ: Final = {"find": "things", "filter": {"_id": 1}, "$db": "db"}
@@ -77,9 +77,9 @@ class ProbingTrial:
         """
         profile = Profile.named("8.2")
         parameters = ServerParameters(profile, self.parameters())
-        model = Model()
+        model = Simulation()
         admission = AdmissionControl(parameters, profile, cores=CORES, now=0.0)
-        server = ModelServer(model, admission)
+        server = SimulatedServer(model, admission)
 
         def ask(number: int) -> None:
             def again(_code: int | None) -> None:

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import fakeserver
-from harness.overload.open_loop import OpenLoop, Outcome
-from harness.policy_engine.engine import Governor
+from harness.overload.open_loop import OpenLoop, RequestOutcome
+from harness.overload.policy.engine import Governor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from harness.overload.open_loop import Answer
     from harness.overload.plan import Plan
-    from harness.policy_engine.engine import Decision
-    from harness.policy_engine.policies import Policy
+    from harness.overload.policy.engine import Decision
+    from harness.overload.policy.policies import Policy
     from mongowire.ports import Clock, Network, Rng
 
 _FIND: Final = {"find": "things", "filter": {"_id": 1}, "$db": "db"}
@@ -76,12 +76,12 @@ class Report:
         outcomes = [answer.outcome for answer in self.answers if start <= answer.due < end]
         seconds = end - start
 
-        def rate(*wanted: Outcome) -> float:
+        def rate(*wanted: RequestOutcome) -> float:
             return sum(outcome in wanted for outcome in outcomes) / seconds
 
-        lost = rate(Outcome.LATE, Outcome.FAILED)
+        lost = rate(RequestOutcome.LATE, RequestOutcome.FAILED)
         offered = len(outcomes) / seconds
-        return Window(start, end, offered, rate(Outcome.SERVED), rate(Outcome.REJECTED), lost)
+        return Window(start, end, offered, rate(RequestOutcome.SERVED), rate(RequestOutcome.REJECTED), lost)
 
     def windows(self, seconds: float) -> Iterator[Window]:
         """Return the whole trial in windows of so many seconds."""
@@ -131,13 +131,8 @@ class Trial:
                 await _run_beside(stack, governor)
             began = clock.now()
             answers = await loop.run(self.plan.arrivals(rng.spawn("arrivals")))
-        return Report(
-            self.plan, self.capacity.per_second, answers, [_from(began, each) for each in decisions]
-        )
-
-
-def _from(began: float, decision: Decision) -> Decision:
-    return replace(decision, at=decision.at - began)
+        since_began = [replace(each, at=each.at - began) for each in decisions]
+        return Report(self.plan, self.capacity.per_second, answers, since_began)
 
 
 async def _run_beside(stack: AsyncExitStack, governor: Governor) -> None:

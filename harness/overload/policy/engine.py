@@ -1,0 +1,123 @@
+"""The controller's shell: look, decide, set, wait."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from driver import AsyncClient
+from driver.errors import DriverError
+from harness.overload.policy.readings import CannotGovernError, Reading
+from mongowire.system import SystemClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from harness.overload.policy.policies import Policy, Settings
+    from harness.overload.policy.readings import Sample
+    from mongowire.ports import Clock, Network, Rng
+
+APP_NAME: Final = "pushbackd govern"
+"""What the controller's connections call themselves: the limiter that it sets must not shut it out."""
+_EXEMPTIONS: Final = "ingressRequestRateLimiterApplicationExemptions"
+_GOVERNED: Final = (
+    *("ingressRequestRateLimiterEnabled", "ingressRequestAdmissionRatePerSec"),
+    *("ingressRequestAdmissionBurstCapacitySecs", "ingressConnectionEstablishmentRateLimiterEnabled"),
+    *("ingressConnectionEstablishmentRatePerSec", "ingressConnectionEstablishmentBurstCapacitySecs"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What was seen at an instant, and what was set then."""
+
+    at: float
+    sample: Sample
+    settings: Settings
+
+
+class Governor:
+    """Has a policy set the limiters of one server, every `interval` seconds while `run` runs.
+
+    As a context manager it exempts itself from the request rate limiter, and on leaving puts the limiters
+    back to what they were. Raises `DriverError` where the server cannot be reached, and
+    `CannotGovernError` where it has no queues to read.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        policy: Policy,
+        *,
+        interval: float = 0.25,
+        on_decision: Callable[[Decision], object] = lambda _: None,
+        network: Network | None = None,
+        clock: Clock | None = None,
+        rng: Rng | None = None,
+    ) -> None:
+        self._policy = policy
+        self._interval = interval
+        self._on_decision = on_decision
+        self._clock: Clock = clock or SystemClock()
+        options = {"appName": APP_NAME, "directConnection": True}
+        self._client = AsyncClient(uri, options=options, network=network, clock=self._clock, rng=rng)
+        self._before: dict[str, Any] = {}
+        self._reading: Reading | None = None
+        self._set: Settings | None = None
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._take_over()
+        except BaseException:
+            await self._client.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        try:
+            await self._set_parameters(self._before)
+        finally:
+            await self._client.aclose()
+
+    async def run(self) -> None:
+        """Go on until cancelled. A look that fails is left out: what was set last stays."""
+        due = self._clock.now()
+        while True:
+            try:
+                await self.step()
+            except DriverError:
+                self._reading = None
+            due = max(due + self._interval, self._clock.now())
+            await self._clock.sleep_until(due)
+
+    async def step(self) -> None:
+        """Look once; from the second look on decide, and set what is to change. Raises `DriverError`."""
+        status = await self._client.command("admin", {"serverStatus": 1})
+        before, self._reading = self._reading, Reading.of(status)
+        sample = None if before is None else self._reading.since(before)
+        if sample is None:
+            return
+        now = self._clock.now()
+        settings = self._policy.decide(sample, now)
+        if settings != self._set:
+            await self._set_parameters(settings.parameters())
+            self._set = settings
+        self._on_decision(Decision(now, sample, settings))
+
+    async def _take_over(self) -> None:
+        values = await self._client.command(
+            "admin", {"getParameter": 1, _EXEMPTIONS: 1, **dict.fromkeys(_GOVERNED, 1)}
+        )
+        self._before = {name: values[name] for name in _GOVERNED if name in values}
+        if "ingressRequestAdmissionRatePerSec" not in values:
+            raise CannotGovernError("the server has no request rate limiter: it is no mongod since 8.2")
+        exempt = (values.get(_EXEMPTIONS) or {}).get("appNames", [])
+        if APP_NAME not in exempt:
+            await self._set_parameters({_EXEMPTIONS: {"appNames": [*exempt, APP_NAME]}})
+
+    async def _set_parameters(self, values: dict[str, Any]) -> None:
+        if values:
+            await self._client.command("admin", {"setParameter": 1, **values})

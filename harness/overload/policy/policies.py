@@ -1,0 +1,124 @@
+"""What a controller makes of what it saw: pure decisions, one sound, one that people make all the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from harness.overload.policy.readings import Sample
+
+UNLIMITED: Final = 2**31 - 1
+"""The rate of a limiter that limits nothing."""
+_LEAST_RATE: Final = 1
+_LEAST_BURST_TOKENS: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the limiters of a server are to be set to; rates are per second.
+
+    Without a `connection_rate` the limiter of new connections is left alone.
+    """
+
+    request_rate: int
+    burst_seconds: float = 0.1
+    connection_rate: int | None = None
+
+    def parameters(self) -> dict[str, Any]:
+        """Return them as server parameters."""
+        # A bucket that holds no whole token would admit nobody.
+        burst = max(self.burst_seconds, _LEAST_BURST_TOKENS / self.request_rate)
+        chosen: dict[str, Any] = {
+            "ingressRequestRateLimiterEnabled": True,
+            "ingressRequestAdmissionRatePerSec": self.request_rate,
+            "ingressRequestAdmissionBurstCapacitySecs": burst,
+        }
+        if self.connection_rate is not None:
+            chosen |= {
+                "ingressConnectionEstablishmentRateLimiterEnabled": True,
+                "ingressConnectionEstablishmentRatePerSec": self.connection_rate,
+                "ingressConnectionEstablishmentBurstCapacitySecs": 1.0,
+            }
+        return chosen
+
+
+class Policy(Protocol):
+    """Decides what the limiters are set to, from what was seen since it last decided."""
+
+    def decide(self, sample: Sample, now: float) -> Settings:
+        """Return what the limiters are to be set to from `now` on."""
+        ...
+
+
+class Aimd:
+    """Additive increase, multiplicative decrease, on the delay that requests queue for.
+
+    While they queue for longer than `target_delay` seconds, and have since the last look, the server is busy,
+    and what it finishes is what it can do: the rate goes to `decrease` of that, and the queue drains. While
+    they do not, and the limiter rejects requests, the rate grows: by `increase` of the capacity a second once
+    that is known, before by `growth` times a decision. A limit that nobody meets stays where it is: growing
+    then would prove nothing.
+    """
+
+    def __init__(
+        self,
+        *,
+        target_delay: float = 0.1,
+        decrease: float = 0.9,
+        increase: float = 0.05,
+        growth: float = 1.5,
+        initial_rate: float = 20.0,
+        weight: float = 0.3,
+        limits_connections: bool = False,
+    ) -> None:
+        self.rate = initial_rate
+        self.capacity: float | None = None
+        """Operations a second that a busy server finished, a moving average; None before it was busy."""
+        self._target_delay = target_delay
+        self._decrease = decrease
+        self._increase = increase
+        self._growth = growth
+        self._weight = weight
+        self._limits_connections = limits_connections
+
+    def __repr__(self) -> str:
+        return f"<Aimd {self.rate:.0f}/s of {self.capacity or float('nan'):.0f}/s>"
+
+    def decide(self, sample: Sample, now: float) -> Settings:  # noqa: ARG002 - another may need it
+        if sample.delay > self._target_delay:
+            if sample.busy:
+                known, new = self.capacity, sample.finished
+                self.capacity = new if known is None else known + self._weight * (new - known)
+                self.rate = min(self.rate, self.capacity * self._decrease)
+        elif sample.rejected:
+            if self.capacity is None:
+                self.rate *= self._growth
+            else:
+                self.rate += self.capacity * self._increase * sample.seconds
+        rate = round(min(max(self.rate, _LEAST_RATE), UNLIMITED))
+        return Settings(rate, connection_rate=rate if self._limits_connections else None)
+
+
+class FollowThroughput:
+    """Naive: let in what the server was seen to finish, and a little more, so that it may grow.
+
+    A server that is busy finishes as much with a long queue as with none: the little more is what makes the
+    queue grow, for as long as there are more requests than it can serve.
+    """
+
+    def __init__(self, *, headroom: float = 1.1, initial_rate: float = 20.0) -> None:
+        self._headroom = headroom
+        self._initial_rate = initial_rate
+
+    def decide(self, sample: Sample, now: float) -> Settings:  # noqa: ARG002 - a policy's signature
+        return Settings(round(max(sample.finished * self._headroom, self._initial_rate)))
+
+
+POLICIES: Final[Mapping[str, Callable[[], Policy]]] = {
+    "aimd": Aimd,
+    "follow-throughput": FollowThroughput,
+}
+"""The policies by the names that a command line takes."""
