@@ -1,0 +1,1 @@
+"""The commands of `pushbackd`: their options, and what each does."""

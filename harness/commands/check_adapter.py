@@ -1,0 +1,94 @@
+"""`pushbackd check-adapter`: say which parts of the adapter protocol a program keeps, without a scenario."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.adapters.base import AdapterLost, Feature, OperationFailed, UnsupportedOperation
+from harness.adapters.registry import PREFIX
+from harness.deployments.embedded import embedded
+from harness.running.result import ExitCode
+from harness.testing.adapter import check_adapter, checks_of
+from harness.testing.adapter_protocol import check_protocol, introduction
+from harness.testing.program import CannotStartError
+from harness.testing.verdict import Holds, Verdict, expected_and_got
+from harness.unified.deployment import Topology
+from mongowire.system import SeededRng, SystemClock, TcpNetwork
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from harness.adapters.lines import Hello
+    from harness.testing.adapter_entities import Check
+
+
+@click.command("check-adapter")
+@click.argument("adapter", metavar="CMD:COMMAND")
+def command(adapter: str) -> ExitCode:
+    """Start an adapter (cmd: and its command line), and say line by line what of the protocol holds.
+
+    First comes the protocol: start, hello, entities, calls, events, errors, refusals, bad input, and the end.
+    Then come the checks that the declared features call for. A line is `ok`, `FAILED` with what was expected
+    and what came, or `not declared` for what the adapter says that it lacks. The servers are fake ones.
+
+    The exit code is 1 when a line failed, 2 when the program cannot be started.
+    """
+    program = adapter.removeprefix(PREFIX).strip()
+    if not adapter.startswith(PREFIX) or not program:
+        raise click.UsageError(f"{adapter!r} is no adapter: write {PREFIX} and the command line of a program")
+    counted: Counter[Holds] = Counter()
+
+    def report(verdict: Verdict) -> None:
+        counted[verdict.holds] += 1
+        click.echo(verdict)
+
+    try:
+        said = asyncio.run(_protocol(program, report))
+    except CannotStartError as error:
+        raise click.ClickException(f"the adapter {error}") from error
+    if said is not None:
+        for verdict in _contract(adapter, said):
+            report(verdict)
+    click.echo(", ".join(f"{counted[holds]} {holds}" for holds in Holds))
+    return ExitCode.FAILED if counted[Holds.FAILED] else ExitCode.PASSED
+
+
+async def _protocol(program: str, report: Callable[[Verdict], None]) -> Hello | None:
+    async with embedded(
+        Topology.REPLICA_SET, clock=SystemClock(), network=TcpNetwork(), rng=SeededRng(0), virtual=False
+    ) as deployment:
+        async for verdict in check_protocol(program, deployment):
+            report(verdict)
+        return await introduction(program, deployment)
+
+
+def _contract(adapter: str, said: Hello) -> Iterator[Verdict]:
+    """Yield a verdict for each check that the features call for, and for each feature that is not declared.
+
+    An adapter without any feature is one that has just begun: operations are checked from COMMAND_EVENTS on.
+    """
+    for check in checks_of(said.features) if said.features else ():
+        yield _verdict(adapter, check)
+    for feature in Feature:
+        if feature not in said.features and feature is not Feature.VIRTUAL_TIME:
+            yield Verdict(feature.name, Holds.NOT_DECLARED, feature.value)
+
+
+def _verdict(adapter: str, check: Check) -> Verdict:
+    part = check.__name__.replace("_", " ")
+    try:
+        check_adapter(adapter, check)
+    except AssertionError as broken:
+        expected, got = expected_and_got(broken)
+        return Verdict(part, Holds.FAILED, expected=expected or str(check.__doc__), got=got)
+    except UnsupportedOperation as refused:
+        return Verdict(part, Holds.NOT_DECLARED, str(refused))
+    except (AdapterLost, OperationFailed, KeyError, TypeError) as error:
+        return Verdict(
+            part, Holds.FAILED, expected=str(check.__doc__), got=f"{type(error).__name__}: {error}"
+        )
+    return Verdict(part, Holds.OK)

@@ -1,0 +1,313 @@
+"""`pushbackd conform`: run scenarios against drivers on fake deployments, and report what conforms."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harness.adapters.registry import DRIVERS
+from harness.commands.deployment_options import deployment_options, deployments_of, external_uris
+from harness.commands.errors import bad_input
+from harness.commands.flaky import lab_options, repeats_of
+from harness.commands.option_types import MOST_WHOLE, Count, FilePath, Seconds
+from harness.commands.options import (
+    WIRE_VERBOSITY,
+    DriverName,
+    Jobs,
+    Options,
+    case_timeout_option,
+    color_of,
+    commands_of,
+    drivers_named,
+    edition_of,
+    edition_option,
+    no_color_option,
+    refuse_virtual_time,
+    seed_option,
+)
+from harness.flake_lab.run import LabRun
+from harness.report.outputs import Outputs, result_files, writing
+from harness.report.terminal import Style
+from harness.running import interruption, keywords
+from harness.running.conformance import Conformance
+from harness.running.discovery import BadInputError, bundled_root, discover
+from harness.running.drafting import drafted
+from harness.running.expectations import ExpectationsError, of_adapter
+from harness.running.plan import Load, Settings, forget, left_out, load_all, plan
+from harness.running.run import Run
+from harness.running.unmatched import nowhere
+from harness.unified import loops
+from mongowire.whole_file import check_writable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from harness.adapters.registry import DriverInfo
+    from harness.deployments.by_uri import ExternalUris
+    from harness.running.expectations import Expectations
+    from harness.running.result import ExitCode
+
+
+@click.command("conform")
+@click.argument("paths", nargs=-1, type=FilePath())
+@click.option(
+    "--adapter",
+    type=DriverName(),
+    multiple=True,
+    default=("reference",),
+    show_default=True,
+    help=f"Driver to test: {', '.join(DRIVERS)}, or 'cmd:' and the command line of an adapter"
+    " (docs/WRITING-ADAPTERS.md); repeat the option for more drivers.",
+)
+@deployment_options
+@click.option(
+    "--time",
+    type=click.Choice(["real", "virtual"]),
+    default="real",
+    show_default=True,
+    help="Clock of the run. In virtual time waiting takes no time and a seed repeats the run exactly; it"
+    " needs a driver that takes its clock from the harness.",
+)
+@edition_option
+@click.option(
+    "--jobs",
+    type=Jobs(),
+    default="auto",
+    show_default=True,
+    help="Number of worker processes; 1 runs every case in this process.",
+)
+@seed_option
+@click.option(
+    "-k",
+    "keyword",
+    metavar="EXPR",
+    help="Run only cases whose ids match, as in pytest: 'insert and not bulk'.",
+)
+@click.option("--junit", type=FilePath(dir_okay=False), help="Write a JUnit report to this file.")
+@click.option(
+    "--results",
+    type=FilePath(dir_okay=False),
+    metavar="FILE",
+    help="Write all results with their timelines to this file, for `pushbackd report`; compressed if its name"
+    " ends in .gz.",
+)
+@click.option(
+    "--html",
+    type=FilePath(dir_okay=False),
+    metavar="FILE",
+    help="Write the results as one HTML page with a picture of each case.",
+)
+@click.option(
+    "--json",
+    is_flag=True,
+    help="Write one JSON object per case to standard output, then one with the totals.",
+)
+@click.option(
+    "--expectations",
+    type=FilePath(),
+    metavar="FILE",
+    help="File that lists the cases known to fail.  [default: the bundled files]",
+)
+@click.option(
+    "--write-expectations",
+    type=FilePath(dir_okay=False),
+    metavar="FILE",
+    help="Add the cases that failed to this file of expectations, each with a reason to fill in. A file that"
+    " exists keeps its entries and comments.",
+)
+@click.option(
+    "--journal",
+    type=FilePath(file_okay=False),
+    metavar="FOLDER",
+    help="Folder to write a journal of each case to.",
+)
+@case_timeout_option
+@click.option(
+    "--loop-iterations",
+    type=Count(1, MOST_WHOLE),
+    default=loops.ITERATIONS,
+    show_default=True,
+    metavar="N",
+    help="Number of iterations after which a loop operation ends; it has no end of its own.",
+)
+@click.option(
+    "--loop-seconds",
+    type=Seconds(),
+    metavar="SECONDS",
+    help="Time limit of a loop operation, on the clock of its case."
+    f"  [default: {loops.SECONDS:g}, or half of --case-timeout]",
+)
+@click.option(
+    "--interrupt-ends-loops",
+    is_flag=True,
+    help="Let the first Ctrl-C (SIGINT) end loops, and the second one the run.",
+)
+@no_color_option
+@click.option(
+    "-v",
+    "--verbose",
+    count=True,
+    help="Print a line for each case; with -vv, failures show every message on the wire.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print only failures and totals.")
+@click.option("--durations", type=Count(0), default=0, metavar="N", help="Print the N longest cases.")
+@click.option(
+    "--github/--no-github",
+    envvar="GITHUB_ACTIONS",
+    show_envvar=True,
+    help="Print annotations and write a step summary for GitHub Actions.",
+)
+@click.option("--watch", is_flag=True, help="Run files again when they are saved, until Ctrl-C.")
+@lab_options
+def command(**_: Any) -> ExitCode:
+    """Run the scenarios in PATHS (files or folders) against a driver; without PATHS, the bundled ones.
+
+    Scenarios are in the unified test format, or in one of the formats that test parts of the reference driver
+    (docs/FORMATS.md).
+
+    The first Ctrl-C ends the run, and so does a SIGTERM: the reports list the cases that did not run.
+
+    The exit code is 0 when all cases passed, 1 when one failed, 2 for a file or a case that cannot be used, 3
+    for a defect of this program, 4 for a wrong command line, 5 when nothing ran, 6 when a case passed that is
+    known to fail, 130 after Ctrl-C, 143 after SIGTERM, 141 when the reader of the output has gone.
+    """
+    options = Options.of(click.get_current_context())
+    if options.interrupt_ends_loops:
+        click.echo("the first Ctrl-C ends loops, the second one ends the run", err=True)
+    with interruption.politely():
+        if not options.watch:
+            return _conform(options)
+        from harness.running.watch import watch  # noqa: PLC0415 - most runs run once
+
+        def conform_saved(paths: Sequence[Path]) -> ExitCode:
+            forget()
+            return _conform(replace(options, paths=tuple(paths)))
+
+        return watch(options.paths, conform_saved)
+
+
+def _conform(options: Options) -> ExitCode:
+    """Run what a command line asks for, once."""
+    run = run_of(options)
+    if run.repeats.wanted:
+        if run.draft is not None:
+            raise click.UsageError("--write-expectations takes the results of one run, not of repeated ones")
+        return LabRun(run).execute()
+    # A file that cannot be written is found out before the first case, not after the last.
+    if (path := run.draft) is not None:
+        with writing(path), bad_input(ExpectationsError):
+            drafted(path)
+            check_writable(path)
+    if (path := run.outputs.junit) is not None:
+        with writing(path):
+            check_writable(path)
+    if (folder := options.journal) is not None:
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+    with result_files(run.settings, results=options.results, html=options.html) as files:
+        return Conformance(run, files).execute()
+
+
+def run_of(options: Options) -> Run:
+    """Return the run that a command line describes. Raises `click.ClickException`, and `UsageError` as one.
+
+    What the command line alone can contradict is refused first, then what files say, and last of all
+    somebody's servers are asked what they are.
+    """
+    uris = external_uris(options)
+    infos = drivers_named(options.adapter)
+    settings = _settings(options, infos, uris)
+    for name, info in infos.items():
+        if options.time == "virtual":
+            refuse_virtual_time(name, info)
+    if options.write_expectations is not None and len(infos) > 1:
+        raise click.UsageError("--write-expectations takes the failures of one driver: name one --adapter")
+    editions = {name: edition_of(name, info, options.edition) for name, info in infos.items()}
+    is_selected = _selection(options.keyword)
+    with bad_input(ExpectationsError, BadInputError):
+        expectations = {adapter: of_adapter(adapter, options.expectations) for adapter in editions}
+        scenarios = load_all(discover(options.paths))
+    if not scenarios.files:
+        raise click.ClickException("\n".join(scenarios.complaints))
+    _refuse_unmatched(expectations, scenarios, everywhere=_is_users(options.expectations))
+    deployments = deployments_of(options, uris)
+    return Run(
+        items=plan(scenarios.cases, drivers=editions, topologies=deployments, wanted=is_selected),
+        settings=settings,
+        expectations=expectations,
+        complaints=scenarios.complaints,
+        note=left_out(scenarios.cases, editions, is_selected),
+        jobs=options.jobs,
+        repeats=repeats_of(options, deployments),
+        outputs=Outputs(
+            style=Style(-1 if options.quiet else options.verbose, options.durations),
+            color=color_of(no_color=options.no_color),
+            json=options.json,
+            github=options.github,
+            junit=options.junit,
+        ),
+        is_watched=options.watch,
+        draft=options.write_expectations,
+    )
+
+
+def _settings(options: Options, infos: Mapping[str, DriverInfo], uris: ExternalUris | None) -> Settings:
+    loop_seconds, case_timeout = options.loop_seconds, options.case_timeout
+    if loop_seconds is None:
+        loop_seconds = min(loops.SECONDS, case_timeout / 2)
+    elif loop_seconds >= case_timeout:
+        raise click.UsageError(
+            f"--loop-seconds {loop_seconds:g} must be less than --case-timeout, which is {case_timeout:g}:"
+            " a case whose loop takes so long counts as hung"
+        )
+    return Settings(
+        uri=uris.uri if uris else "",
+        uri_multi=uris.uri_multi if uris else "",
+        server_scenario=options.server_scenario or "",
+        time="virtual" if options.time == "virtual" else "real",
+        seed=options.seed,
+        case_timeout=case_timeout,
+        loop_iterations=options.loop_iterations,
+        loop_seconds=loop_seconds,
+        interrupt_ends_loops=options.interrupt_ends_loops,
+        journal_dir=str(options.journal) if options.journal else "",
+        commands=commands_of(infos),
+        wire=options.verbose >= WIRE_VERBOSITY,
+        detail="all" if options.results or options.html else "failures",
+    )
+
+
+def _selection(expression: str | None) -> Callable[[str], bool]:
+    """Return the predicate of `-k`, which takes a case's id."""
+    if expression is None:
+        return lambda _: True
+    try:
+        return keywords.parse(expression)
+    except keywords.KeywordError as error:
+        raise click.UsageError(f"-k: {error}") from error
+
+
+def _is_users(expectations: Path | None) -> bool:
+    """Return whether a file of expectations is the user's own, and not one of the package."""
+    return expectations is not None and not expectations.resolve().is_relative_to(bundled_root().resolve())
+
+
+def _refuse_unmatched(expectations: Mapping[str, Expectations], scenarios: Load, *, everywhere: bool) -> None:
+    """Refuse entries that match no case.
+
+    The bundled files also speak of public scenarios, which need not be on this machine. They are held to the
+    bundled scenarios of the run only: a file of the user's may have the same name.
+    """
+    bundled = bundled_root()
+    ids = [case.id for case in scenarios.cases if everywhere or case.path.is_relative_to(bundled)]
+    paths = [file.path for file in scenarios.files]
+    complaints = [
+        complaint
+        for each in expectations.values()
+        for complaint in (nowhere(each, ids, paths) if everywhere else each.unmatched(ids))
+    ]
+    if complaints:
+        raise click.ClickException("\n".join(dict.fromkeys(complaints)))

@@ -1,0 +1,270 @@
+"""The verbs on the command line: a click command of each row of `fakeserver.control.table`.
+
+`Verb.command` is its place: `node step-down` is a command of the group `node`. An argument that is required
+is an argument here too, and so is a first one called `node`; the others are options. All values go to the
+server as texts, which the table's kinds of arguments read; they are read here before, so that a mistake is
+told whether a server runs or not.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from fakeserver.control.arguments import Kind
+from fakeserver.control.client import ControlClient, find
+from fakeserver.control.errors import ControlError, dotted, unknown
+from fakeserver.control.table import VERBS
+from fakeserver.control.verbs import Applies, kebab
+from fakeserver.deployment.record_text import line_of
+from harness.commands.documents import compact, show
+from harness.commands.errors import bad_input
+from harness.commands.fault import place_of, rule_of, rule_options
+from harness.commands.option_types import ServerId, Text, Word
+from harness.commands.subcommands import SUBCOMMANDS
+from harness.running.result import ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from fakeserver.control.arguments import Argument
+    from fakeserver.control.verbs import Verb
+
+_FOLLOWED: Final = "readJournal"
+_PREFIX: Final = "verb_"
+"""Begins the names of the parameters that are arguments of a verb: one of them may be called `id`."""
+
+
+class VerbGroup(click.Group):
+    """A group of verbs; a mistyped one is told with the one that was meant."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the arguments name."""
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            raise click.UsageError(str(unknown("command", args[0], self.commands)), ctx)
+        return super().resolve_command(ctx, args)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """An argument of a verb on the command line."""
+
+    argument: Argument
+    positional: bool
+
+    @property
+    def parameter(self) -> str:
+        """The name of its click parameter."""
+        return _PREFIX + self.argument.name
+
+    @property
+    def spelling(self) -> str:
+        """Its spelling in messages."""
+        name = kebab(self.argument.name)
+        return name.upper() if self.positional else f"--{name}"
+
+    def declare(self) -> click.Parameter:
+        """Return its click parameter."""
+        argument = self.argument
+        if self.positional:
+            several = argument.kind is Kind.GROUPS
+            return click.Argument(
+                [self.parameter],
+                metavar=self.spelling + ("..." if several else ""),
+                required=argument.is_required,
+                nargs=-1 if several else 1,
+                type=Text(),
+            )
+        if argument.kind is Kind.FLAG:
+            switch = f"{self.spelling}/--no-{self.spelling[2:]}" if argument.default else self.spelling
+            return click.Option(
+                [self.parameter, switch], is_flag=True, default=None, help=_with_default(argument)
+            )
+        kind = Word(argument.known) if argument.known else Text()
+        metavar = "|".join(argument.known) or argument.kind.value
+        return click.Option(
+            [self.parameter, self.spelling], metavar=metavar, type=kind, help=_with_default(argument)
+        )
+
+
+def command_of(verb: Verb, name: str) -> click.Command:
+    """Return the command of a verb."""
+    if verb.name == "addRule":
+        return _fault_add(verb, name)
+    places = _places(verb)
+    return click.Command(
+        name, callback=_performing(verb, places), params=list(_parameters(verb, places)), help=_help(verb)
+    )
+
+
+def server_options() -> Sequence[click.Parameter]:
+    """Return the options of every command that talks to a running server."""
+    return (
+        click.Option(
+            ["server_id", "--id"],
+            metavar="ID",
+            type=ServerId(),
+            help="Id of the server (pushbackd ls).  [default: $PUSHBACKD_ID, else the only one that runs]",
+        ),
+        click.Option(["as_json", "--json"], is_flag=True, help="Write the answer as one line of JSON."),
+    )
+
+
+def perform(
+    verb: Verb,
+    arguments: Mapping[str, Any],
+    server_id: str | None,
+    spellings: Mapping[str, str],
+) -> dict[str, Any]:
+    """Perform a verb on a running server. Raises `click.ClickException` that names the option."""
+    try:
+        verb.parse(arguments)
+        return ControlClient(find(server_id)).perform(verb.name, arguments)
+    except ControlError as error:
+        raise click.ClickException(told(error, spellings)) from error
+
+
+def told(error: ControlError, spellings: Mapping[str, str]) -> str:
+    """Return an error as the command line tells it: with the option that it is about."""
+    if not error.path:
+        return error.message
+    first, *inner = error.path
+    return f"{dotted((spellings.get(str(first), str(first)), *inner))}: {error.message}"
+
+
+def _fault_add(verb: Verb, name: str) -> click.Command:
+    """Return the command that adds a rule: by options, by a document, or by both."""
+
+    def callback(*, rule: str | None, server_id: str | None, as_json: bool, **given: Any) -> int:
+        with bad_input(ControlError):
+            arguments = {"rule": rule_of(given, rule)}
+            try:
+                verb.parse(arguments)
+                show(ControlClient(find(server_id)).perform(verb.name, arguments), as_json=as_json)
+            except ControlError as error:
+                raise ControlError(error.message, path=place_of(error.path, given)) from None
+        return ExitCode.PASSED
+
+    argument = click.Argument(["rule"], required=False, metavar="[RULE]", type=Text())
+    parameters = [argument, *rule_options(), *server_options()]
+    text = f"{_help(verb)}\n\nRULE is the rule as JSON (@FILE reads it from a file); options add to it."
+    return click.Command(name, callback=callback, params=parameters, help=text)
+
+
+def _places(verb: Verb) -> list[_Place]:
+    first_node = verb.arguments[0] if verb.arguments and verb.arguments[0].name == "node" else None
+    return [
+        _Place(argument, positional=argument.is_required or argument is first_node)
+        for argument in verb.arguments
+    ]
+
+
+def _parameters(verb: Verb, places: Sequence[_Place]) -> Iterator[click.Parameter]:
+    yield from (place.declare() for place in places)
+    if verb.name == _FOLLOWED:
+        yield click.Option(["follow", "--follow", "-f"], is_flag=True, help="Go on with records to come.")
+    yield from server_options()
+
+
+def _performing(verb: Verb, places: Sequence[_Place]) -> Callable[..., int]:
+    spellings = {place.argument.name: place.spelling for place in places}
+
+    def callback(*, server_id: str | None, as_json: bool, follow: bool = False, **given: Any) -> int:
+        context = click.get_current_context()
+        arguments = {
+            place.argument.name: _value(given[place.parameter])
+            for place in places
+            if given.get(place.parameter) not in {None, ()}
+        }
+        if context.invoked_subcommand is not None:
+            if arguments:
+                raise click.UsageError(f"options of {context.info_name} go with no command of it", context)
+            return ExitCode.PASSED
+        if follow:
+            _follow(verb, arguments, server_id, spellings, as_json=as_json)
+        else:
+            answer = perform(verb, arguments, server_id, spellings)
+            if verb.name == _FOLLOWED and not as_json:
+                _show_records(answer["records"], as_json=False)
+            else:
+                show(answer, as_json=as_json)
+        return ExitCode.PASSED
+
+    return callback
+
+
+def _follow(
+    verb: Verb,
+    arguments: Mapping[str, Any],
+    server_id: str | None,
+    spellings: Mapping[str, str],
+    *,
+    as_json: bool,
+) -> None:
+    try:
+        verb.parse(arguments)
+        for record in ControlClient(find(server_id)).follow(verb.name, arguments):
+            _show_records([record], as_json=as_json)
+    except ControlError as error:
+        raise click.ClickException(told(error, spellings)) from error
+
+
+def _show_records(records: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+    for record in records:
+        click.echo(compact(record) if as_json else line_of(record))
+    sys.stdout.flush()
+
+
+def _value(given: Any) -> Any:
+    """Return a value as the server takes it: groups of servers, a word each, are lists."""
+    if isinstance(given, tuple):
+        is_json = len(given) == 1 and given[0].startswith("[")
+        return given[0] if is_json else [word.split(",") for word in given]
+    return given
+
+
+def _with_default(argument: Argument) -> str:
+    text = f"{argument.help[:1].upper()}{argument.help[1:]}."
+    if argument.default is None or argument.default == "" or argument.kind is Kind.FLAG:
+        return text
+    default = argument.default
+    shown = ",".join(map(str, default)) if isinstance(default, list | tuple) else default
+    return f"{text}  [default: {shown}]"
+
+
+def _help(verb: Verb) -> str:
+    text = verb.help
+    if verb.applies is not Applies.ALL:
+        text += f"\n\nFor {verb.applies.value}."
+    undoing = next((each for each in VERBS if each.name == verb.undone_by), None)
+    return text if undoing is None else f"{text}\n\n`pushbackd {undoing.command}` undoes it."
+
+
+def _made() -> dict[str, click.Command]:
+    """Return the commands of all verbs, by their first word."""
+    return {name: _first(name) for name, listed in SUBCOMMANDS.items() if listed.module == "control"}
+
+
+def _first(name: str) -> click.Command:
+    """Return the command of a first word: of one verb, or a group, which may be a verb itself."""
+    own = next((verb for verb in VERBS if verb.command == name), None)
+    below = {verb.command.split(" ")[1]: verb for verb in VERBS if verb.command.startswith(f"{name} ")}
+    if own is not None and not below:
+        return command_of(own, name)
+    text = SUBCOMMANDS[name].help if own is None else _help(own)
+    group = VerbGroup(name, help=text, invoke_without_command=own is not None)
+    if own is not None:
+        places = _places(own)
+        group.params = list(_parameters(own, places))
+        group.callback = _performing(own, places)
+    for word, verb in below.items():
+        group.add_command(command_of(verb, word))
+    return group
+
+
+commands: Final = _made()

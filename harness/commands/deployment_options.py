@@ -1,0 +1,124 @@
+"""The options for the servers that cases run on: fake ones of some topologies, or servers by URI."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from harness.commands.errors import bad_input
+from harness.commands.options import TopologyName, profile_option
+from harness.deployments import targets
+from harness.deployments.by_uri import ENVIRONMENT, VARIABLE, ExternalUris, introduce
+from harness.deployments.embedded import check_scenario
+from harness.deployments.survey import DeploymentError
+from harness.unified.deployment import Topology
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from harness.commands.options import Options
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+_OPTIONS = (
+    click.option(
+        "--topology",
+        type=TopologyName(targets.NAMES),
+        metavar="NAME[+auth]",
+        multiple=True,
+        default=(Topology.REPLICA_SET.value,),
+        show_default=True,
+        help="Topology to run on: single, replicaset, sharded or load-balanced, each also with access control"
+        " (+auth). 'all' is each of them without access control, 'matrix' is single+auth, replicaset, sharded"
+        " and load-balanced+auth. Repeat the option for more.",
+    ),
+    click.option(
+        "--auth/--no-auth",
+        default=False,
+        help="Switch access control on in every deployment.  [default: where +auth is]",
+    ),
+    profile_option,
+    click.option(
+        "--uri",
+        metavar="URI|env",
+        help="Run on the servers of this connection string instead of fake ones; collections there are"
+        f" dropped. 'env' reads {VARIABLE}, or SINGLE_MONGOS_LB_URI and MULTI_MONGOS_LB_URI"
+        " (docs/REAL-SERVERS.md).",
+    ),
+    click.option(
+        "--uri-multi",
+        metavar="URI",
+        help="Connection string of the load balancer in front of all mongos, where --uri is of the balancer"
+        " of one.  [default: --uri]",
+    ),
+    click.option(
+        "--server-scenario",
+        metavar="FILE|NAME",
+        help="Scenario for the fake servers: users, data, parameters, rules, faults and timeline, from the"
+        " beginning in each case; the topology is that of --topology (docs/SERVER-SCENARIOS.md).",
+    ),
+)
+
+
+def deployment_options(command: F) -> F:
+    """Give a command the options for servers."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def external_uris(options: Options) -> ExternalUris | None:
+    """Return the connection strings of a command line, None if it names none.
+
+    Raises `click.UsageError` for options that contradict them.
+    """
+    try:
+        uris = ExternalUris.of(options.uri, options.uri_multi, os.environ)
+    except ValueError as error:
+        raise click.UsageError(f"--uri: {error}") from error
+    if uris is None:
+        return None
+    if not options.explicit.isdisjoint({"topology", "auth", "profiles"}):
+        raise click.UsageError(
+            "--uri: topology, access control and release are those of the servers; leave out --topology,"
+            " --auth and --profile"
+        )
+    if options.server_scenario:
+        raise click.UsageError("--server-scenario is for fake servers; leave out --uri")
+    if options.time == "virtual":
+        raise click.UsageError("--uri: servers by URI run on the wall clock; use --time real")
+    if (options.jobs or 1) > 1:
+        raise click.UsageError("--uri: cases that run at the same time disturb each other; leave out --jobs")
+    return uris
+
+
+def deployments_of(options: Options, uris: ExternalUris | None) -> tuple[str, ...]:
+    """Return the names of the deployments to run on. Raises `click.ClickException`.
+
+    Servers by URI are asked for their topology, and announced: collections are dropped there.
+    """
+    if uris is None:
+        if os.environ.get(VARIABLE) and not options.quiet:
+            click.echo(f"{VARIABLE} is not used; --uri {ENVIRONMENT} would run on those servers", err=True)
+        names = targets.targets(options.topology, auth=options.auth, profiles=options.profiles)
+        _check_scenario(options.server_scenario, names)
+        return names
+    try:
+        introduction = introduce(uris)
+    except DeploymentError as error:
+        raise click.ClickException(str(error)) from error
+    for line in introduction.lines:
+        click.echo(line, err=True)
+    return (introduction.target,)
+
+
+def _check_scenario(scenario: str | None, names: Iterable[str]) -> None:
+    """Refuse a scenario for servers that does not fit one of the deployments."""
+    from fakeserver.control.errors import ControlError  # noqa: PLC0415 - most runs have no scenario
+
+    for name in names if scenario else ():
+        auth, profile = targets.has_auth(name), targets.profile_of(name)
+        with bad_input(ControlError):
+            check_scenario(str(scenario), targets.topology_of(name), auth=auth, profile=profile)

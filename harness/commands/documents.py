@@ -1,0 +1,68 @@
+"""Documents of a server on standard output: as lines for people, or as one line of JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+from bson import json_util
+
+from fakeserver.deployment.record_text import line_of, lines_of_operation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+
+def show(document: Mapping[str, Any], *, as_json: bool) -> None:
+    """Print a document; one without fields is nothing but `done`."""
+    if as_json:
+        click.echo(compact(document))
+    else:
+        for line in _lines(document) if document else ["done"]:
+            click.echo(line)
+
+
+def compact(value: Any) -> str:
+    """Return a value in one line: a text as it is, everything else as relaxed Extended JSON."""
+    if isinstance(value, str):
+        return value
+    return json_util.dumps(value, json_options=json_util.RELAXED_JSON_OPTIONS)
+
+
+def _shown(value: Any) -> str:
+    """Return a value as people read it: of a fraction, thousandths."""
+    return f"{round(value, 3):g}" if isinstance(value, float) else compact(value)
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return documents as the lines of a table, with a line of the fields' names."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    cells = [columns, *([_shown(row[name]) if name in row else "" for name in columns] for row in rows)]
+    widths = [max(len(line[number]) for line in cells) for number in range(len(columns))]
+    return [
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in cells
+    ]
+
+
+def _is_record(document: Any) -> bool:
+    """Return whether a document is a record of the journal."""
+    return isinstance(document, dict) and {"seq", "at", "kind"} <= document.keys()
+
+
+def _lines(document: Mapping[str, Any], indent: str = "") -> Iterator[str]:
+    for name, value in document.items():
+        if isinstance(value, list) and value and _is_record(value[0]):
+            yield from map(line_of, value)
+            continue
+        if name == "operations" and value and "attempts" in value[0]:
+            yield from (line for operation in value for line in lines_of_operation(operation))
+            continue
+        if isinstance(value, dict) and value:
+            yield f"{indent}{name}:"
+            yield from _lines(value, indent + "  ")
+        elif isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
+            yield f"{indent}{name}:"
+            yield from (f"{indent}  {line}" for line in table(value))
+        else:
+            yield f"{indent}{name}: {_shown(value)}"

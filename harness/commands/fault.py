@@ -1,0 +1,175 @@
+"""The options of `pushbackd fault add`: a rule in words of the command line, instead of a document.
+
+Values are handed on as texts, which the reader of rules takes; what is no option can be said by documents.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import click
+
+from fakeserver.control.arguments import document, documents, from_json
+from fakeserver.control.errors import ControlError
+from harness.commands.option_types import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+
+def _as_it_is(text: str) -> Any:
+    return text
+
+
+class _Field(NamedTuple):
+    """An option, the field of the rule that it is, and how its text is read."""
+
+    option: str
+    field: str
+    help: str
+    metavar: str
+    read: Callable[[str], Any] = _as_it_is
+
+    @property
+    def parameter(self) -> str:
+        return f"rule_{self.field}"
+
+    def of(self, given: Mapping[str, Any]) -> Any:
+        """Return the value of the option, None where it is not there. Raises `ControlError`."""
+        text = given.get(self.parameter)
+        if text is None:
+            return None
+        return _at(self.option, self.read, text)
+
+
+_DOCUMENTS: Final = (
+    _Field("--when", "when", "Conditions, as a document.", "JSON", document),
+    _Field("--then", "then", "Effects, as a document or a list of them.", "JSON", documents),
+    _Field("--sequence", "sequence", "Effects of one request after the other, as lists.", "JSON", from_json),
+)
+_RULE: Final = (
+    _Field("--times", "times", "Number of requests to which it applies.", "N"),
+    _Field("--for", "for", "Time for which it applies.", "DURATION"),
+    _Field("--per", "per", "Whose requests --sequence counts.", "operation|connection|application|rule"),
+    _Field("--expect", "expect", "Number of requests that must meet it.", "N"),
+    _Field("--name", "name", "Name of the rule, by which `fault rm` removes it.", "NAME"),
+)
+_WHEN: Final = (
+    _Field("--command", "command", "Command; several by commas.", "NAMES"),
+    _Field("--namespace", "namespace", "Collection (shop.orders), or all of a database (shop.*).", "NAME"),
+    _Field("--app-name", "appName", "Application: the appName of its connection string.", "NAME"),
+    _Field("--node", "node", "Server: its name, its address or its role.", "SERVER"),
+    _Field("--connection", "connection", "Connection, by its number.", "N"),
+    _Field("--nth", "nth", "Only the n-th request.", "N"),
+    _Field("--every", "every", "Only every n-th request.", "N"),
+    _Field("--attempt", "attempt", "Only this attempt of an operation; 1 is the first.", "N"),
+    _Field("--probability", "probability", "Share of the requests: 2% or 0.02.", "SHARE"),
+    _Field("--document", "document", "Filter on the command, in the query language.", "JSON", document),
+)
+_ERROR: Final = (
+    _Field("--error", "error", "Answer with this error: its code or its name.", "CODE"),
+    _Field("--labels", "labels", "Labels of the error.", "NAMES"),
+    _Field("--message", "message", "Message of the error.", "TEXT"),
+)
+_THEN: Final = (
+    _Field("--delay", "delay", "Wait, as 200ms or 2s.", "DURATION"),
+    _Field("--label", "label", "Add labels to the reply.", "NAMES"),
+    _Field("--write-concern-error", "writeConcernError", "Code of an error of the write concern.", "CODE"),
+    _Field("--reply", "reply", "Answer with this document.", "JSON", document),
+)
+_FLAGS: Final = (
+    ("--close", "close", "Close the connection."),
+    ("--silence", "silence", "Never answer."),
+)
+_PARTS: Final[Mapping[tuple[str, ...], _Field]] = {
+    **{("when", field.field): field for field in _WHEN},
+    **{("then", field.field): field for field in (*_ERROR, *_THEN)},
+    **{(field.field,): field for field in (*_RULE, *_DOCUMENTS)},
+}
+"""The options by the path of the fields that they are."""
+
+
+def rule_options() -> Iterator[click.Parameter]:
+    """Yield the options that describe a rule."""
+    for field in (*_WHEN, *_ERROR, *_THEN):
+        yield _declared(field)
+    for option, name, text in _FLAGS:
+        yield click.Option([f"rule_{name}", option], is_flag=True, help=text)
+    yield from map(_declared, (*_RULE, *_DOCUMENTS))
+
+
+def rule_of(given: Mapping[str, Any], start: str | None) -> dict[str, Any]:
+    """Return the rule that options describe, added to the document `start`. Raises `ControlError`.
+
+    `given` are all parameters of the command.
+    """
+    rule = {} if start is None else _at("RULE", document, start)
+    for field in (*_RULE, *_DOCUMENTS):
+        _put(rule, field, field.of(given))
+    when = rule.get("when", {})
+    for field in _WHEN:
+        _put(when, field, field.of(given))
+    if when:
+        rule["when"] = when
+    effects = list(_effects(given))
+    if effects:
+        then = rule.get("then", [])
+        rule["then"] = [*(then if isinstance(then, list) else [then]), *effects]
+    if start is None and not any(name in rule for name in ("then", "sequence", "expect")):
+        raise ControlError("the rule has no effect; add one, as --error 462, --delay 200ms or --close")
+    return rule
+
+
+def place_of(path: tuple[str | int, ...], given: Mapping[str, Any]) -> tuple[str | int, ...]:
+    """Return a path that begins with the option that says the field, else with the document that does."""
+    if path[:1] != ("rule",):
+        return path
+    path = path[1:]
+    names = tuple(part for part in path if isinstance(part, str))
+    for length in (2, 1):
+        field = _PARTS.get(names[:length])
+        if field is not None and given.get(field.parameter) is not None:
+            return (field.option, *path[path.index(names[length - 1]) + 1 :])
+    return ("RULE", *path)
+
+
+def _effects(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the effects that options describe."""
+    for field in _THEN:
+        value = field.of(given)
+        if value is not None:
+            yield {field.field: {"code": int(value)} if _is_code(field, value) else value}
+    error = {field.field: value for field in _ERROR if (value := field.of(given)) is not None}
+    if error and "error" not in error:
+        raise ControlError("goes with --error, which is missing", path=(f"--{next(iter(error))}",))
+    if error:
+        yield error
+    yield from ({name: True} for _, name, _ in _FLAGS if given.get(f"rule_{name}"))
+
+
+def _is_code(field: _Field, value: Any) -> bool:
+    if field.field != "writeConcernError":
+        return False
+    if not str(value).isdigit():
+        raise ControlError(f"{value!r} is no error code", path=(field.option,))
+    return True
+
+
+def _put(target: dict[str, Any], field: _Field, value: Any) -> None:
+    if value is None:
+        return
+    if field.field in target:
+        raise ControlError("the document has this field, too; write one of them", path=(field.option,))
+    target[field.field] = value
+
+
+def _declared(field: _Field) -> click.Option:
+    return click.Option([field.parameter, field.option], metavar=field.metavar, type=Text(), help=field.help)
+
+
+def _at(place: str, read: Callable[[Any], Any], value: Any) -> Any:
+    """Return what is read. Raises `ControlError` that names the place."""
+    try:
+        return read(value)
+    except ControlError as error:
+        raise error.within(place) from None

@@ -1,0 +1,71 @@
+"""The options of `pushbackd conform` that repeat and disturb cases, for the flake lab."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from harness.commands.option_types import Count
+from harness.deployments.embedded import servers
+from harness.deployments.targets import is_by_uri, topology_of
+from harness.flake_lab.lab import Repeats
+from harness.flake_lab.schedule import ScheduleError, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from harness.commands.options import Options
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+_OPTIONS: Final = (
+    click.option(
+        "--repeat",
+        type=Count(1),
+        default=1,
+        metavar="N",
+        help="Run each case N times, with consecutive seeds, and report its pass rate.",
+    ),
+    click.option(
+        "--perturb",
+        is_flag=True,
+        help="Disturb each run differently (latency, order of server discovery, start of tasks), and search"
+        " for the smallest disturbance that makes a case fail (docs/FLAKES.md).",
+    ),
+    click.option(
+        "--schedule",
+        metavar="TEXT",
+        help="Disturb every run by this schedule, which a report of --perturb printed.",
+    ),
+    click.option(
+        "--max-delay",
+        type=Count(1),
+        default=50,
+        show_default=True,
+        metavar="MS",
+        help="Longest delay that --perturb uses, in milliseconds.",
+    ),
+)
+
+
+def lab_options(command: F) -> F:
+    """Give a click command the lab's options."""
+    return reduce(lambda decorated, option: option(decorated), reversed(_OPTIONS), command)
+
+
+def repeats_of(options: Options, deployments: Sequence[str]) -> Repeats:
+    """Return how often each case runs, and how it is disturbed. Raises `click.UsageError`."""
+    repeats = Repeats(options.repeat, options.perturb, options.schedule, options.max_delay)
+    if repeats.perturb and repeats.schedule is not None:
+        raise click.UsageError("--schedule is one disturbance and --perturb draws many: use one of them")
+    if repeats.disturbs and any(map(is_by_uri, deployments)):
+        raise click.UsageError("--uri: servers by URI cannot be disturbed; use --repeat alone")
+    if repeats.schedule is not None:
+        for deployment in deployments:
+            try:
+                parse(repeats.schedule).check(servers(topology_of(deployment)))
+            except ScheduleError as error:
+                raise click.UsageError(f"--schedule, on {deployment}: {error}") from error
+    return repeats

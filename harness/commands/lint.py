@@ -1,0 +1,104 @@
+"""`pushbackd lint`: find errors, suspicious constructs and leftovers in scenario files."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.commands.errors import bad_input
+from harness.commands.option_types import FilePath
+from harness.lint.engine import ALL, lint_files
+from harness.lint.rules import READING, RULES
+from harness.running.discovery import BadInputError, discover
+from harness.running.result import ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from harness.lint.findings import Finding
+
+
+@click.command("lint")
+@click.argument("paths", nargs=-1, type=FilePath())
+@click.option(
+    "--select", multiple=True, metavar="RULES", help="Check only these rules (ids, separated by commas)."
+)
+@click.option("--ignore", multiple=True, metavar="RULES", help="Check all rules but these.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Write one JSON object per finding, then one with the totals."
+)
+@click.option("--rules", "show_rules", is_flag=True, help="Print the rules and exit.")
+@click.option(
+    "--github/--no-github",
+    envvar="GITHUB_ACTIONS",
+    show_envvar=True,
+    help="Print annotations for GitHub Actions.",
+)
+@click.option(
+    "--watch", "watching", is_flag=True, help="Check files again when they are saved, until Ctrl-C."
+)
+def command(
+    paths: tuple[Path, ...],
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    *,
+    as_json: bool,
+    show_rules: bool,
+    watching: bool,
+    github: bool,
+) -> ExitCode:
+    """Check the scenarios in PATHS (files or folders) without running them; without PATHS, the bundled ones.
+
+    Each finding is a line `file:line:column: message (rule)`. The exit code is 0 when there is none, 1 when
+    there are some, 2 when a file cannot be used.
+    """
+    if show_rules:
+        for name, sentence in {**READING, **{rule.id: rule.sentence for rule in RULES}}.items():
+            click.echo(f"{name:22} {sentence}")
+        return ExitCode.PASSED
+    ignored = _ids(ignore)
+    chosen = ((_ids(select) or ALL) - ignored) & ALL
+
+    def run(paths: Sequence[Path]) -> ExitCode:
+        with bad_input(BadInputError):
+            files = discover(paths)
+        findings = [each for each in lint_files(files, chosen) if each.rule not in ignored]
+        _report(findings, len(files), as_json=as_json)
+        if github:
+            from harness.report import github as annotations  # noqa: PLC0415 - an editor has no use for it
+
+            for line in annotations.commands(annotations.of_findings(findings)):
+                click.echo(line, err=as_json)
+        if any(each.refused for each in findings):
+            return ExitCode.BAD_INPUT
+        return ExitCode.FAILED if findings else ExitCode.PASSED
+
+    if not watching:
+        return run(paths)
+    from harness.running.watch import watch  # noqa: PLC0415 - most runs run once
+
+    return watch(paths, run)
+
+
+def _ids(texts: Iterable[str]) -> frozenset[str]:
+    """Return the rules that options name. Raises `UsageError` for an unknown one."""
+    names = frozenset(name.strip() for text in texts for name in text.split(",") if name.strip())
+    for name in sorted(names - ALL - READING.keys()):
+        raise click.UsageError(f"there is no rule {name!r}; pushbackd lint --rules shows them")
+    return names
+
+
+def _report(findings: Sequence[Finding], files: int, *, as_json: bool) -> None:
+    refused = len({each.path for each in findings if each.refused})
+    if as_json:
+        lines = [json.dumps(each.to_dict(), ensure_ascii=False) for each in findings]
+        totals = {"files": files, "findings": len(findings), "unusable-files": refused}
+        click.echo("\n".join([*lines, json.dumps({"summary": totals})]))
+        return
+    if findings:
+        click.echo("\n".join(map(str, findings)))
+        unusable = f"; {refused} cannot be used" if refused else ""
+        click.echo(f"findings: {len(findings)}; files: {files}{unusable}", err=True)

@@ -1,0 +1,110 @@
+"""Types of option values, with the limits of clocks, file systems and integers."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MOST_SECONDS: Final = 366 * 24 * 3600
+MOST_COUNT: Final = 1_000_000
+MOST_WHOLE: Final = (1 << 63) - 1
+
+
+class FilePath(click.Path):
+    """A path that is not empty, and not longer than the system allows."""
+
+    def __init__(self, *, dir_okay: bool = True, file_okay: bool = True) -> None:
+        super().__init__(path_type=Path, dir_okay=dir_okay, file_okay=file_okay)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not str(value):
+            self.fail("the name of a file is empty", param, ctx)
+        try:
+            return super().convert(value, param, ctx)
+        except OSError as error:
+            self.fail(f"{value}: {error.strerror}", param, ctx)
+
+
+class Seconds(click.ParamType[float]):
+    """A number of seconds above 0 and at most a year."""
+
+    name = "SECONDS"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            seconds = float(value)
+        except ValueError:
+            self.fail(f"'{value}' is no number of seconds", param, ctx)
+        if not 0 < seconds <= MOST_SECONDS:  # false for "nan", too
+            self.fail(f"{value} is not above 0 and at most {MOST_SECONDS} seconds, a year", param, ctx)
+        return seconds
+
+
+class Count(click.IntRange):
+    """A whole number from `least` to `most`."""
+
+    def __init__(self, least: int, most: int = MOST_COUNT) -> None:
+        super().__init__(min=least, max=most)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        return int(super().convert(value, param, ctx))
+
+
+class Seed(click.ParamType[int]):
+    """A whole number of 64 bits."""
+
+    name = "INTEGER"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            seed = int(value)
+        except ValueError:
+            self.fail(f"'{value}' is not a valid integer", param, ctx)
+        if abs(seed) > MOST_WHOLE:
+            self.fail(f"{seed} does not fit into 64 bits", param, ctx)
+        return seed
+
+
+class Text(click.ParamType[str]):
+    """A text for a server; `@FILE` is the text in a file, `-` that of standard input."""
+
+    name = "TEXT"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        text = str(value)
+        try:
+            if text == "-":
+                return sys.stdin.read()
+            return Path(text[1:]).read_text(encoding="utf-8") if text.startswith("@") else text
+        except (OSError, ValueError) as error:
+            self.fail(f"{text}: {getattr(error, 'strerror', None) or error}", param, ctx)
+
+
+class Word(click.ParamType[str]):
+    """One of a few words, which the shell completes; the server tells a wrong one."""
+
+    name = "WORD"
+
+    def __init__(self, known: Sequence[str]) -> None:
+        self.known = known
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:  # noqa: ARG002 - click's signature
+        return [CompletionItem(word) for word in self.known if word.startswith(incomplete)]
+
+
+class ServerId(click.ParamType[str]):
+    """An id in the registry of running servers, which the shell completes."""
+
+    name = "ID"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:  # noqa: ARG002 - click's signature
+        from fakeserver.control.registry import Registry  # noqa: PLC0415 - most commands need none
+
+        return [CompletionItem(word) for word in Registry().ids() if word.startswith(incomplete)]

@@ -1,0 +1,188 @@
+"""The options that several commands share, and the command line of `pushbackd conform` as a value."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+from click.core import ParameterSource
+
+from fakeserver.profile import DEFAULT_PROFILE, PROFILES
+from harness.adapters.base import AdapterLost
+from harness.adapters.registry import DRIVERS, EDITIONS, drivers, is_driver
+from harness.commands.errors import bad_input
+from harness.commands.option_types import Seconds, Seed
+from harness.deployments.targets import our_spelling
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from harness.adapters.registry import DriverInfo
+
+
+MOST_JOBS: Final = 1000
+
+WIRE_VERBOSITY: Final = 2
+"""How many `-v` show every message on the wire."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The command line of `pushbackd conform`, as click has parsed it.
+
+    `explicit` has the names of the parameters that stand on the command line itself: a default or a variable
+    of the environment is no contradiction to another option.
+    """
+
+    explicit: frozenset[str]
+    paths: tuple[Path, ...]
+    adapter: tuple[str, ...]
+    topology: tuple[str, ...]
+    auth: bool
+    profiles: tuple[str, ...]
+    uri: str | None
+    uri_multi: str | None
+    server_scenario: str | None
+    time: str
+    edition: str | None
+    jobs: int | None
+    seed: int
+    keyword: str | None
+    junit: Path | None
+    results: Path | None
+    html: Path | None
+    json: bool
+    expectations: Path | None
+    write_expectations: Path | None
+    journal: Path | None
+    case_timeout: float
+    loop_iterations: int
+    loop_seconds: float | None
+    interrupt_ends_loops: bool
+    no_color: bool
+    verbose: int
+    quiet: bool
+    durations: int
+    watch: bool
+    github: bool
+    repeat: int
+    perturb: bool
+    schedule: str | None
+    max_delay: int
+
+    @classmethod
+    def of(cls, context: click.Context) -> Options:
+        """Return the parameters of a context."""
+        source = context.get_parameter_source
+        explicit = frozenset(name for name in context.params if source(name) is ParameterSource.COMMANDLINE)
+        return cls(explicit=explicit, **context.params)
+
+
+class DriverName(click.ParamType[str]):
+    """The name of a driver, or the command line of an adapter."""
+
+    name = "NAME|cmd:COMMAND"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:  # noqa: ARG002 - click's signature
+        """Return the name as it is: click would upper-case the literal `cmd:`."""
+        return self.name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not is_driver(str(value)):
+            self.fail(
+                f"'{value}' is neither one of {', '.join(DRIVERS)} nor 'cmd:' and a command", param, ctx
+            )
+        return str(value)
+
+
+class TopologyName(click.Choice[str]):
+    """The name of a deployment; other spellings of its topology are accepted."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return super().convert(our_spelling(str(value)), param, ctx)
+
+
+class Jobs(click.ParamType[int | None]):
+    """A number of processes, or `auto`."""
+
+    name = "N|auto"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:  # noqa: ARG002 - click's signature
+        """Return the name as it is: click would upper-case the literal `auto`."""
+        return self.name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
+        if value == "auto":
+            return None
+        text = str(value)
+        if not text.isdecimal() or len(text) > len(str(MOST_JOBS)) or not 1 <= int(text) <= MOST_JOBS:
+            self.fail(f"'{value}' is neither a number of processes (1 to {MOST_JOBS}) nor 'auto'", param, ctx)
+        return int(text)
+
+
+edition_option = click.option(
+    "--edition",
+    type=click.Choice(EDITIONS),
+    help="Edition of the specifications that the driver follows.  [default: the driver's]",
+)
+profile_option = click.option(
+    "--profile",
+    "profiles",
+    type=click.Choice(tuple(PROFILES)),
+    multiple=True,
+    default=(DEFAULT_PROFILE,),
+    show_default=True,
+    help="MongoDB release that the fake servers imitate; repeat the option for more releases.",
+)
+seed_option = click.option(
+    "--seed",
+    type=Seed(),
+    default=0,
+    show_default=True,
+    help="Seed for every random choice; the same seed gives the same run in virtual time.",
+)
+case_timeout_option = click.option(
+    "--case-timeout",
+    type=Seconds(),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time limit of a case, on the clock that it runs on. In virtual time the same limit, but at least 60"
+    " seconds, also holds on the wall clock.",
+)
+no_color_option = click.option(
+    "--no-color", is_flag=True, help="Print no colors, not even on a terminal (as with NO_COLOR)."
+)
+
+
+def drivers_named(texts: Iterable[str]) -> dict[str, DriverInfo]:
+    """Return the drivers that an option names, by their own names. Raises `ClickException` for a lost one."""
+    with bad_input(AdapterLost):
+        return drivers(texts)
+
+
+def commands_of(infos: Mapping[str, DriverInfo]) -> tuple[tuple[str, str], ...]:
+    """Return the command lines of those drivers that are processes of their own, for `Settings.commands`."""
+    return tuple((name, info.command) for name, info in infos.items() if info.command)
+
+
+def edition_of(name: str, info: DriverInfo, edition: str | None) -> str:
+    """Return the edition that a driver will follow. Raises `UsageError` for one that it cannot."""
+    if edition and edition not in info.editions:
+        follows = ", ".join(info.editions)
+        raise click.UsageError(f"--edition {edition}: {name} follows {follows}, which cannot be changed")
+    return edition or info.editions[0]
+
+
+def refuse_virtual_time(name: str, info: DriverInfo) -> None:
+    """Raise `UsageError` for a driver that cannot run in virtual time."""
+    if not info.virtual_time:
+        raise click.UsageError(f"--time virtual: {name} runs on the wall clock only; use --time real")
+
+
+def color_of(*, no_color: bool) -> bool | None:
+    """Return False where colors are unwanted; None leaves it to click, which looks at the terminal."""
+    return False if no_color or os.environ.get("NO_COLOR") else None

@@ -1,0 +1,50 @@
+"""`pushbackd schema`: print the JSON Schema of scenarios, for editors."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from harness.authoring.editor_schema import editor_schema
+from harness.running.result import ExitCode
+from harness.unified.schema.grammar import MINOR_MAX
+
+
+def schema_text(minor: int = MINOR_MAX) -> str:
+    """Return the schema as the text of a JSON file."""
+    return json.dumps(editor_schema(minor), indent=1) + "\n"
+
+
+def server_schema_text() -> str:
+    """Return the schema of scenarios for servers as the text of a JSON file."""
+    from fakeserver.control.scenario.schema import schema  # noqa: PLC0415 - a help text needs no server
+
+    return json.dumps(schema(), indent=1) + "\n"
+
+
+@click.command("schema")
+@click.option(
+    "--minor",
+    type=click.IntRange(0, MINOR_MAX),
+    default=MINOR_MAX,
+    show_default=True,
+    metavar="N",
+    help="Minor version of the unified test format: the schema is of 1.N.",
+)
+@click.option(
+    "--server",
+    is_flag=True,
+    help="Print the schema of scenarios for servers (docs/SERVER-SCENARIOS.md) instead.",
+)
+def command(minor: int, *, server: bool) -> ExitCode:
+    """Print the JSON Schema of scenario files, for editors.
+
+    Besides the format it has a description of every field, the operations with their arguments, and the
+    contents of fail points.
+    """
+    if server:
+        click.echo(server_schema_text(), nl=False)
+        return ExitCode.PASSED
+    click.echo(schema_text(minor), nl=False)
+    return ExitCode.PASSED

@@ -1,0 +1,153 @@
+"""The options of `start` and `exec`, and the arguments of `serve` that they are.
+
+They are those of mongodb-runner, also as `MONGODB_RUNNER_…` in the environment; besides, the variables count
+by which the drivers' evergreen tools start servers.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from fakeserver.control.errors import unknown
+from fakeserver.control.registry import Registry, check_id
+from fakeserver.deployment.spec import topology_name
+from fakeserver.profile import PROFILES
+from harness.commands.option_types import Count, FilePath
+from harness.commands.runner_config import options_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from fakeserver.deployment.spec import ClusterSpec
+
+_MEMBERS_MAX: Final = 50
+_SECONDARIES: Final = 2
+_YES: Final = {"true", "yes", "1", "on"}
+_USER: Final = "bob:pwd123"
+"""The user whom the drivers' evergreen tools make."""
+
+
+@dataclass(frozen=True, slots=True)
+class Starting:
+    """A server to start: its id, where it is registered and logs, and its arguments of `serve`."""
+
+    name: str
+    registry: Registry
+    arguments: tuple[str, ...]
+    log: Path | None = None
+    spec: ClusterSpec | None = field(default=None, repr=False)
+
+
+def starting_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Declare the options of a command that starts a server; its function gets them as `**options`."""
+    for declare in reversed(_OPTIONS):
+        command = declare(command)
+    return command
+
+
+def _option(*names: str, **facts: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    name = names[-1].lstrip("-")
+    words = "".join(f"_{letter}" if letter.isupper() else letter.upper() for letter in name)
+    return click.option(*names, envvar=f"MONGODB_RUNNER_{words}", **facts)
+
+
+runner_folder: Final = _option(
+    "runner_folder",
+    "--runnerDir",
+    type=FilePath(file_okay=False),
+    help="Folder of the registry of running servers.  [default: $PUSHBACKD_HOME]",
+)
+"""Declares the option of a command that reads the registry."""
+
+_OPTIONS: Final = (
+    _option(
+        "-t",
+        "--topology",
+        metavar="standalone|replset|sharded|load-balanced",
+        help="Kind of deployment.  [default: standalone]",
+    ),
+    _option("--secondaries", type=Count(0, _MEMBERS_MAX - 1), help="Number of secondaries.  [default: 2]"),
+    _option("--arbiters", type=Count(0, _MEMBERS_MAX - 1), help="Number of arbiters.  [default: 0]"),
+    _option("--shards", type=Count(1, _MEMBERS_MAX), help="Number of shards.  [default: 1]"),
+    _option("--version", metavar="RELEASE", help="MongoDB release to imitate, as 8.0.  [default: 8.2]"),
+    _option("name", "--id", metavar="ID", help="Id of the server.  [default: a new one]"),
+    _option("log_folder", "--logDir", type=FilePath(file_okay=False), help="Folder for the log."),
+    runner_folder,
+    _option(
+        "--config",
+        type=FilePath(dir_okay=False),
+        help="File with these options as JSON, and with args, rsMembers and users; those given here win.",
+    ),
+    _option("--debug", is_flag=True, help="Log more (as `serve -v`)."),
+)
+
+
+def starting_of(options: Mapping[str, Any], arguments: Sequence[str]) -> Starting:
+    """Return the server that the options describe; `arguments` are those of `serve` besides.
+
+    Raises `ControlError`, `ValueError`; ends the process for arguments that `serve` would refuse.
+    """
+    from fakeserver.cli import options_of, spec_of  # noqa: PLC0415 - a help text needs no server
+
+    given: list[str] = []
+    if options["config"] is not None:
+        of_file, given = options_in(options["config"])
+        options = {**options, **{name: value for name, value in of_file.items() if options[name] is None}}
+    served = (*_from_environment(os.environ), *_from_options(options), *given, *arguments)
+    spec = spec_of(options_of(served), os.environ)
+    registry = Registry(options["runner_folder"])
+    name = check_id(options["name"]) if options["name"] else registry.fresh_id(str(spec.topology))
+    folder = options["log_folder"]
+    return Starting(name, registry, served, None if folder is None else folder / f"{name}.log", spec)
+
+
+def _from_options(options: Mapping[str, Any]) -> list[str]:
+    arguments = []
+    if options["topology"] is not None:
+        arguments += ["--topology", topology_name(options["topology"])]
+    secondaries, arbiters = options["secondaries"], options["arbiters"] or 0
+    if secondaries is not None or arbiters:
+        members = 1 + (_SECONDARIES if secondaries is None else secondaries) + arbiters
+        arguments += ["--members", str(members), "--arbiters", str(arbiters)]
+    if options["shards"] is not None:
+        arguments += ["--shards", str(options["shards"])]
+    if options["version"] is not None:
+        arguments += ["--profile", _profile(options["version"])]
+    return [*arguments, "-v"] if options["debug"] else arguments
+
+
+def _from_environment(environment: Mapping[str, str]) -> list[str]:
+    """Return the arguments that the drivers' evergreen tools mean by their variables.
+
+    `serve` itself reads `TOPOLOGY` and `LOAD_BALANCER`.
+    """
+    arguments = []
+    if environment.get("AUTH") == "auth":
+        arguments += ["--auth", "--user", _USER]
+    if version := environment.get("MONGODB_VERSION"):
+        arguments += ["--profile", _profile(version)]
+    if environment.get("REQUIRE_API_VERSION", "").lower() in _YES:
+        arguments += ["--setParameter", "requireApiVersion=1"]
+    if environment.get("DISABLE_TEST_COMMANDS", "").lower() in _YES:
+        arguments += ["--setParameter", "enableTestCommands=0"]
+    if environment.get("SSL") in {"yes", "ssl"} and (file := environment.get("TLS_PEM_KEY_FILE")):
+        arguments += ["--tlsMode", "requireTLS", "--tlsCertificateKeyFile", file]
+        authority = environment.get("TLS_CA_FILE")
+        arguments += ["--tlsCAFile", authority] if authority else []
+        arguments.append("--tlsAllowConnectionsWithoutCertificates")
+    return arguments
+
+
+def _profile(version: str) -> str:
+    """Return the profile of a release: 8.0 of `8.0.4`, the newest of `latest`. Raises `ControlError`."""
+    if version in {"latest", "rapid", "stable"}:
+        return next(iter(PROFILES))
+    profile = ".".join(version.removeprefix("v").split(".")[:2])
+    if profile not in PROFILES:
+        raise unknown("release", version, PROFILES)
+    return profile

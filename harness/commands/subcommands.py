@@ -1,0 +1,47 @@
+"""The subcommands of `pushbackd`: their modules, which are imported when they are called, and their help."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Subcommand(NamedTuple):
+    """A subcommand: its module in `harness.commands`, and its line of help."""
+
+    module: str
+    help: str
+
+
+SUBCOMMANDS: Final[Mapping[str, Subcommand]] = {
+    "certs": Subcommand("certs", "Make throw-away certificates for tests with TLS."),
+    "check-adapter": Subcommand("check_adapter", "Say which parts of the protocol an adapter keeps."),
+    "conform": Subcommand("conform", "Run scenarios against a driver and report the results."),
+    "data": Subcommand("control", "Seed, drop, save and restore data of a running server."),
+    "drill": Subcommand("drill", "Run a command against a deployment that sheds load."),
+    "exec": Subcommand("exec", "Run a command with a fake server of its own."),
+    "explain": Subcommand("explain", "Run one case and show the events of driver and servers."),
+    "fail-point": Subcommand("control", "Set fail points on a running server."),
+    "fault": Subcommand("control", "Make requests to a running server fail, by rules."),
+    "govern": Subcommand("govern", "Let a policy set the request rate limiter of a running server."),
+    "journal": Subcommand("control", "Read the journal of a running server, and verify it."),
+    "limits": Subcommand("control", "Limit the requests and connections of a running server."),
+    "lint": Subcommand("lint", "Check scenarios without running them."),
+    "ls": Subcommand("ls", "List the servers that run."),
+    "mutants": Subcommand("mutants", "Try wrong drivers and servers, and list those that nothing finds."),
+    "network": Subcommand("control", "Partition the network of a running server, and disturb its bytes."),
+    "new": Subcommand("new", "Write a scenario or an adapter to start from."),
+    "node": Subcommand("control", "Kill, restart, pause or slow a member of a running server."),
+    "prune": Subcommand("prune", "Remove what servers left behind that have ended."),
+    "record": Subcommand("record", "Run a scenario and write its events down as expectations."),
+    "report": Subcommand("report", "Make one HTML page of the results of several runs."),
+    "reset": Subcommand("control", "Bring a running server back to its beginning."),
+    "schema": Subcommand("schema", "Print the JSON Schema of scenarios, for editors."),
+    "serve": Subcommand("serve", "Run a fake MongoDB deployment (takes the options of mongod)."),
+    "start": Subcommand("start", "Start a fake server in the background, and print its URI."),
+    "state": Subcommand("control", "Show the members of a running server, and what is wrong with them."),
+    "stop": Subcommand("stop", "Stop servers that run in the background."),
+    "to-json": Subcommand("to_json", "Convert YAML scenarios to JSON."),
+}
