@@ -1,4 +1,4 @@
-"""The `pushbackd` command: a group whose subcommands are imported when they are asked for."""
+"""The `pushbackd` command: a group whose subcommands are imported when they are called."""
 
 from __future__ import annotations
 
@@ -9,36 +9,22 @@ import signal
 import sys
 import traceback
 from contextlib import suppress
+from difflib import get_close_matches
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TextIO
 
 import click
 
-from harness import interruption, leaving
-from harness.result import ExitCode
+from harness.commands.subcommands import SUBCOMMANDS
+from harness.running import immediate_exit as leaving
+from harness.running import interruption
+from harness.running.result import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-class _Subcommand(NamedTuple):
-    module: str
-    help: str
-
-
-SUBCOMMANDS: Final[Mapping[str, _Subcommand]] = {
-    "certs": _Subcommand("harness.certs", "Make throw-away certificates for tests with TLS."),
-    "conform": _Subcommand("harness.conform", "Run scenarios against a driver and report what conforms."),
-    "explain": _Subcommand("harness.explain", "Run one case and show what the driver and the servers did."),
-    "govern": _Subcommand("harness.govern", "Have a policy set a running server's request rate limiter."),
-    "lint": _Subcommand("harness.lint.command", "Check scenarios without running them."),
-    "new": _Subcommand("harness.authoring.new", "Write a commented scenario to start from."),
-    "record": _Subcommand("harness.recording.command", "Run a scenario and write down what to expect of it."),
-    "report": _Subcommand("harness.report.command", "Make one HTML page of the results of several runs."),
-    "schema": _Subcommand("harness.authoring.schema", "Print the JSON Schema of scenarios, for editors."),
-    "serve": _Subcommand("harness.serve", "Serve a fake MongoDB deployment (takes the options of mongod)."),
-    "to-json": _Subcommand("harness.authoring.to_json", "Write the JSON twins of YAML scenarios."),
-}
+__all__ = ["SUBCOMMANDS", "LazyGroup", "cli", "main"]
 
 
 class LazyGroup(click.Group):
@@ -50,14 +36,20 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's
         if cmd_name not in SUBCOMMANDS:
             return None
-        command: click.Command = import_module(SUBCOMMANDS[cmd_name].module).command
+        module = import_module(f"harness.commands.{SUBCOMMANDS[cmd_name].module}")
+        # A module of one command has `command`, that of the verbs all of theirs by name.
+        command: click.Command | None = vars(module).get("command") or module.commands.get(cmd_name)
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in SUBCOMMANDS:
+            close = get_close_matches(args[0], SUBCOMMANDS, n=1)
+            meant = f" Did you mean {close[0]!r}?" if close else ""
+            raise click.UsageError(f"No such command {args[0]!r}.{meant}", ctx)
         found = super().resolve_command(ctx, args)
-        # Until now there were imports only, and a signal has ended the process on the spot (harness.leaving).
+        # Before this there are imports only, in which a signal ends the process at once (`immediate_exit`).
         ctx.with_resource(interruption.listening())
         return found
 
@@ -65,7 +57,7 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError as error:
-            raise _NobodyReadsError from error  # which click would end the process for, with another code
+            raise _NobodyReadsError from error  # click would exit with another code
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
         with formatter.section("Commands"):
@@ -89,81 +81,74 @@ class LazyGroup(click.Group):
     ) -> int:
         try:
             try:
-                _refuse_unreadable(sys.argv[1:] if args is None else args)
+                for argument in sys.argv[1:] if args is None else args:
+                    try:
+                        argument.encode()
+                    except UnicodeEncodeError:  # no report could show it, and no server receive it
+                        raise click.UsageError(
+                            f"{argument!r} is not UTF-8: names of files and values must be"
+                        ) from None
                 code = int(super().main(args, name, complete, standalone_mode=False, **extra) or 0)
-            except Exception as error:  # noqa: BLE001 - whatever it is, somebody has to be told
-                code = _told(error)
+            except Exception as error:  # noqa: BLE001 - a defect must be reported, too
+                code = _report_error(error)
             sys.stdout.flush()
         except (BrokenPipeError, _NobodyReadsError):
-            return _unread()
-        except OSError as error:  # of standard output itself
+            # Nothing may be written any more, not even by the interpreter when it flushes at its end.
+            _discard(sys.stdout)
+            _discard(sys.stderr)
+            return ExitCode.NOBODY_READS
+        except OSError as error:  # writing to standard output failed
             _discard(sys.stdout)
             click.echo(f"Error: standard output: {error.strerror}", err=True)
             return ExitCode.BAD_INPUT
         return code
 
 
-def _refuse_unreadable(arguments: Sequence[str]) -> None:
-    """Refuse what is no text: it could be shown in no report, and reach no server."""
-    for argument in arguments:
-        try:
-            argument.encode()
-        except UnicodeEncodeError:
-            raise click.UsageError(f"{argument!r} is not UTF-8: names of files and values must be") from None
-
-
 class _NobodyReadsError(Exception):
-    """What reads our output has gone."""
+    """The reader of our output has gone."""
 
 
 _LINE_MAX: Final = 600
 _DISK_ERRORS: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
 
 
-def _told(error: Exception) -> int:
-    """Tell of what has ended a command, and return the exit code."""
+def _report_error(error: Exception) -> int:
+    """Print why a command ended, and return its exit code."""
     if isinstance(error, _NobodyReadsError):
         raise error
     if isinstance(error, click.ClickException):
         _show(error)
         return ExitCode.USAGE if isinstance(error, click.UsageError) else ExitCode.BAD_INPUT
     if isinstance(error, click.Abort):
-        end = error.__cause__
-        click.echo(str(end) if isinstance(end, interruption.Interrupted) else "interrupted", err=True)
-        number = end.number if isinstance(end, interruption.Interrupted) else signal.SIGINT
+        end = error.__cause__ if isinstance(error.__cause__, interruption.Interrupted) else None
+        click.echo(str(end or "interrupted"), err=True)
+        number = end.number if end else signal.SIGINT
         return leaving.exit_code(number)
     if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
-        place = f"{error.filename}: " if error.filename else ""
-        click.echo(f"Error: {place}{error.strerror}", err=True)
-        _discard(sys.stdout)  # it may be what is full: that has been told
+        file = f"{error.filename}: " if error.filename else ""
+        click.echo(f"Error: {file}{error.strerror}", err=True)
+        _discard(sys.stdout)  # it may be the full file itself
         return ExitCode.BAD_INPUT
-    click.echo(f"pushbackd failed; this is a defect of its own:\n{traceback.format_exc()}", err=True)
+    click.echo(f"pushbackd failed; this is a defect of pushbackd:\n{traceback.format_exc()}", err=True)
     return ExitCode.INTERNAL_ERROR
 
 
 def _show(error: click.ClickException) -> None:
-    """Tell what is wrong, and where to read what would be right, in a line each."""
+    """Print the error, and the command that prints help, in a line each."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        click.echo(error.format_message(), err=True)
+        return
     first, *others = error.format_message().splitlines() or [""]
     for line in (f"Error: {first}", *others):
-        click.echo(_cut(line), err=True)
+        # A line may quote a long argument: both of its ends are what a reader needs.
+        short = line if len(line) <= _LINE_MAX else f"{line[: _LINE_MAX // 2]} … {line[-_LINE_MAX // 2 :]}"
+        click.echo(short, err=True)
     if isinstance(error, click.UsageError) and error.ctx is not None:
-        click.echo(f"'{error.ctx.command_path} --help' tells what there is.", err=True)
-
-
-def _cut(line: str) -> str:
-    """Return a line that a reader can take in, whatever it quotes."""
-    return line if len(line) <= _LINE_MAX else f"{line[: _LINE_MAX // 2]} … {line[-_LINE_MAX // 2 :]}"
-
-
-def _unread() -> int:
-    """Make sure that nothing is said any more, not even by the interpreter at its end."""
-    _discard(sys.stdout)
-    _discard(sys.stderr)
-    return ExitCode.NOBODY_READS
+        click.echo(f"'{error.ctx.command_path} --help' lists arguments and options.", err=True)
 
 
 def _discard(stream: TextIO) -> None:
-    """Point a stream that cannot be written on to where everything is taken."""
+    """Redirect a stream that cannot be written to the null device."""
     with suppress(OSError, ValueError):  # a test's stream has no number
         number = stream.fileno()
         try:
@@ -176,7 +161,7 @@ def _discard(stream: TextIO) -> None:
 
 def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 - click's signature
     if wanted:
-        from importlib import metadata  # noqa: PLC0415 - costs what no other command need pay
+        from importlib import metadata  # noqa: PLC0415 - slow to import
 
         try:
             version = metadata.version("pushbackd")
@@ -193,17 +178,17 @@ def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     expose_value=False,
     is_eager=True,
     callback=_show_version,
-    help="Show the version.",
+    help="Print the version.",
 )
 def cli() -> None:
-    """Fake a MongoDB deployment that can be overloaded, and judge drivers by it."""
+    """Fake MongoDB deployments that can be overloaded, and test drivers against them."""
 
 
 def main() -> NoReturn:
     """Run the console command."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # Names of files and texts of drivers are not always ones that the terminal's encoding can hold.
+            # Names of files and texts of drivers may contain characters that the terminal cannot encode.
             stream.reconfigure(errors="backslashreplace")
     cli()
     raise AssertionError("click ends the process")

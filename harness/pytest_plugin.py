@@ -1,9 +1,9 @@
 """Scenarios as pytest items: each case of a file in the unified test format, or in another one, is a test.
 
-Load it with `pytest_plugins = ["harness.pytest_plugin"]` in the topmost conftest, or with
-`-p harness.pytest_plugin`. Only files that opt in are collected: those below the folder of that conftest, or
-what the ini option `pushbackd_scenarios` names (folders or globs), and files that are named on the command
-line. Other YAML is never touched.
+Load the plugin with `pytest_plugins = ["harness.pytest_plugin"]` in the topmost conftest, or with
+`-p harness.pytest_plugin`. Collected are files below the folder of that conftest, or those that the ini
+option `pushbackd_scenarios` names (folders or globs), and files that are named on the command line. Other
+YAML is never touched.
 """
 
 from __future__ import annotations
@@ -19,29 +19,37 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from harness.bench import Bench
-    from harness.expectations import Expectations
-    from harness.given import Given
-    from harness.plan import Item, Settings, Time
-    from harness.registry import DriverInfo
-    from harness.result import Result
+    from harness.adapters.registry import DriverInfo
+    from harness.deployments.by_uri import ExternalUris
+    from harness.running.executor import Executor
+    from harness.running.expectations import Expectations
+    from harness.running.plan import Item, Settings, Time
+    from harness.running.result import Result
 
 _NAME = "harness.pytest_plugin"
 _SUFFIXES = (".yml", ".yaml", ".json")
+_WHOLE_VERBOSITY = 2
+"""How many `-v` show texts to their ends, and the events before the first operation."""
 _OPTIONS = {
-    "adapter": ("a driver to run: reference, pymongo, pymongo-async, or cmd: and a command", ["reference"]),
+    "adapter": (
+        "driver to test: reference, pymongo, pymongo-async, or cmd: and a command line",
+        ["reference"],
+    ),
     "topology": (
-        "where to run: single, replicaset, sharded, load-balanced (each also with +auth), all, matrix",
+        "topology to run on: single, replicaset, sharded, load-balanced (each also with +auth), all, matrix",
         ["replicaset"],
     ),
-    "profile": ("the release that the servers play, from 4.2 to 9.0", ["8.2"]),
-    "time": ("real or virtual; drivers that cannot run in virtual time then run in real time", ["real"]),
-    "edition": ("the edition of the specifications, for drivers that follow several", []),
-    "seed": ("the seed of all dice", ["0"]),
+    "profile": ("MongoDB release that the servers imitate, from 4.2 to 9.0", ["8.2"]),
+    "time": (
+        "clock of the run: real or virtual; drivers that cannot run in virtual time run in real time",
+        ["real"],
+    ),
+    "edition": ("edition of the specifications, for drivers that follow several", []),
+    "seed": ("seed for every random choice", ["0"]),
 }
 _DEPLOYMENT = {
-    "uri": "servers to run on instead, whose collections are dropped: a connection string, or env",
-    "uri-multi": "the connection string of the load balancer of all mongos, where uri is of that of one",
+    "uri": "connection string of servers to run on instead, or env; collections there are dropped",
+    "uri-multi": "connection string of the load balancer of all mongos, where uri is of the balancer of one",
 }
 
 
@@ -49,7 +57,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--pushbackd-…` for one run and `pushbackd_…` for the ini file; both take several values."""
     group = parser.getgroup("pushbackd", "pushbackd: scenarios against drivers")
     for name, (help_text, default) in _OPTIONS.items():
-        group.addoption(f"--pushbackd-{name}", action="append", help=f"{help_text} (again for more)")
+        group.addoption(f"--pushbackd-{name}", action="append", help=f"{help_text} (may be repeated)")
         parser.addini(f"pushbackd_{name}", help_text, type="args", default=default)
     for name, help_text in _DEPLOYMENT.items():
         group.addoption(f"--pushbackd-{name}", help=help_text)
@@ -57,7 +65,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini(
         "pushbackd_scenarios", "folders or globs of the scenario files to collect", type="args", default=[]
     )
-    parser.addini("pushbackd_expectations", "a file of what the drivers are known to fail", default="")
+    parser.addini("pushbackd_expectations", "file that lists the cases known to fail", default="")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -65,7 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "pushbackd: a case of a scenario")
     session = config.stash[_SESSION] = _Session(config)
     if session.text("uri") and config.getoption("dist", "no") != "no":
-        raise pytest.UsageError("pushbackd uri: cases that run at once would disturb each other: add -n 0")
+        raise pytest.UsageError("pushbackd uri: cases that run at the same time disturb each other: add -n 0")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -76,10 +84,15 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """Say what the cases run with, so that a report can be repeated."""
+    """Print the options of the cases, so that a run can be repeated."""
     session = config.stash[_SESSION]
     words = (f"{name} {' '.join(session.values(name))}" for name in _OPTIONS if session.values(name))
-    where = (f"{name} {_redacted(session.text(name))}" for name in _DEPLOYMENT if session.text(name))
+    where: list[str] = []
+    for name in _DEPLOYMENT:
+        if uri := session.text(name):
+            from harness.unified.uri import ConnectionString  # noqa: PLC0415 - see pytest_collect_file
+
+            where.append(f"{name} {ConnectionString.of(uri).redacted() if '://' in uri else uri}")
     return [f"pushbackd: {', '.join((*words, *where))}"]
 
 
@@ -90,7 +103,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     session = parent.config.stash[_SESSION]
     if not (parent.session.isinitpath(file_path) or session.opted_in(file_path)):
         return None
-    from harness.discovery import is_scenario  # noqa: PLC0415 - free where it has no files
+    from harness.running.discovery import is_scenario  # noqa: PLC0415 - free where it has no files
 
     return ScenarioFile.from_parent(parent, path=file_path) if is_scenario(file_path) else None
 
@@ -99,8 +112,8 @@ class ScenarioFile(pytest.File):
     """A scenario file; its items are its cases: with each driver, on each topology, in each kind of time."""
 
     def collect(self) -> Iterator[ScenarioItem]:
-        from harness.plan import loaded, plan  # noqa: PLC0415 - see pytest_collect_file
-        from harness.targets import NO_SERVER  # noqa: PLC0415 - see pytest_collect_file
+        from harness.deployments.targets import NO_SERVER  # noqa: PLC0415 - see pytest_collect_file
+        from harness.running.plan import loaded, plan  # noqa: PLC0415 - see pytest_collect_file
         from harness.unified.errors import ScenarioError  # noqa: PLC0415 - see pytest_collect_file
 
         try:
@@ -142,7 +155,7 @@ class ScenarioItem(pytest.Item):
 
     def runtest(self) -> None:
         """Run the case; raise what pytest understands."""
-        from harness.result import ResultStatus  # noqa: PLC0415 - see pytest_collect_file
+        from harness.running.result import ResultStatus  # noqa: PLC0415 - see pytest_collect_file
 
         result = self._session.run(self.settings, self.item)
         for _ in range(1, self._attempts):
@@ -160,9 +173,10 @@ class ScenarioItem(pytest.Item):
             # Without the item's own location, every skip would seem to come from this line.
             raise pytest.skip.Exception(result.reason, _use_item_location=True)
         if result.status is ResultStatus.FAILED:
-            from harness.report.journal import two_columns  # noqa: PLC0415 - see pytest_collect_file
+            from harness.explaining.journal import two_columns  # noqa: PLC0415 - see pytest_collect_file
 
-            self.add_report_section("call", "timeline", "\n".join(two_columns(result.timeline)))
+            lines = two_columns(result.timeline, whole=self.config.option.verbose >= _WHOLE_VERBOSITY)
+            self.add_report_section("call", "timeline", "\n".join(lines))
             raise ScenarioFailedError(result)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
@@ -180,18 +194,18 @@ class ScenarioFailedError(AssertionError):
     """A case failed; the text is what a reader needs of its result."""
 
     def __init__(self, result: Result) -> None:
-        from harness.report.failure import explanation  # noqa: PLC0415 - see pytest_collect_file
+        from harness.explaining.failure import explanation  # noqa: PLC0415 - see pytest_collect_file
 
         super().__init__("\n".join(explanation(result)))
         self.result = result
 
 
 class _Session:
-    """What this process has chosen and started."""
+    """The options of this process, and the deployments that it has started."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._benches: dict[Settings, Bench] = {}
+        self._executors: dict[Settings, Executor] = {}
         self._infos: Mapping[str, DriverInfo] | None = None
         self._expectations: dict[str, Expectations] = {}
         self._opted_in: frozenset[Path] | None = None
@@ -199,10 +213,10 @@ class _Session:
 
     def values(self, name: str) -> Sequence[str]:
         """Return the values of an option: the command line's, or else the ini file's."""
-        given: Sequence[str] = self._config.getoption(f"--pushbackd-{name}") or self._config.getini(
-            f"pushbackd_{name}"
+        values: Sequence[str] = self._config.getoption(f"--pushbackd-{name}") or self._config.getini(
+            _ini(name)
         )
-        return given
+        return values
 
     def text(self, name: str) -> str:
         """Return the value of an option that takes one: the command line's, or else the ini file's."""
@@ -214,55 +228,54 @@ class _Session:
         return str(option) if option is not None else str(self._config.getini(_ini(name))) or None
 
     @property
-    def given(self) -> Given | None:
-        """The servers that the user has given. Raises `UsageError` for a contradiction."""
-        from harness.given import Given  # noqa: PLC0415 - see pytest_collect_file
+    def uris(self) -> ExternalUris | None:
+        """The connection strings of servers to run on, if any. Raises `UsageError` for a contradiction."""
+        from harness.deployments.by_uri import ExternalUris  # noqa: PLC0415 - see pytest_collect_file
 
         try:
-            given = Given.of(self._uri("uri"), self._uri("uri-multi"), os.environ)
+            uris = ExternalUris.of(self._uri("uri"), self._uri("uri-multi"), os.environ)
         except ValueError as error:
             raise pytest.UsageError(f"pushbackd uri: {error}") from error
         for name in ("topology", "profile"):
-            if given and self._config.getoption(f"--pushbackd-{name}"):
-                raise pytest.UsageError(f"pushbackd uri: the servers say themselves what they are: no {name}")
-        if given and "virtual" in (self._config.getoption("--pushbackd-time") or ()):
-            raise pytest.UsageError(
-                "pushbackd uri: those servers have no clock but the wall's: no virtual time"
-            )
-        return given
+            if uris and self._config.getoption(f"--pushbackd-{name}"):
+                raise pytest.UsageError(f"pushbackd uri: {name} is that of the servers: leave it out")
+        if uris and "virtual" in (self._config.getoption("--pushbackd-time") or ()):
+            raise pytest.UsageError("pushbackd uri: servers by URI run on the wall clock: no virtual time")
+        return uris
 
     @property
     def topologies(self) -> Sequence[str]:
         """The deployments to run on. Raises `UsageError` for one that is not served, or cannot be used."""
         from fakeserver.profile import PROFILES  # noqa: PLC0415 - see pytest_collect_file
-        from harness.targets import NAMES, targets  # noqa: PLC0415 - see pytest_collect_file
+        from harness.deployments.targets import NAMES, our_spelling, targets  # noqa: PLC0415 - see pytest_collect_file
 
-        if (given := self.given) is not None:
-            return (self._introduced(given),)
-        names = _chosen("topology", self.values("topology"), NAMES)
+        if (uris := self.uris) is not None:
+            from harness.deployments.by_uri import introduce  # noqa: PLC0415 - see pytest_collect_file
+
+            if not self._target:  # the servers are asked once
+                with _ending_without_servers():
+                    self._target = introduce(uris).target
+            return (self._target,)
+        names = _chosen("topology", map(our_spelling, self.values("topology")), NAMES)
         return targets(names, profiles=_chosen("profile", self.values("profile"), PROFILES))
-
-    def _introduced(self, given: Given) -> str:
-        """Return the name of the servers that the user has given, which are asked once."""
-        from harness.given import introduce  # noqa: PLC0415 - see pytest_collect_file
-
-        if not self._target:
-            with _ending_without_servers():
-                self._target = introduce(given).target
-        return self._target
 
     def runs(self) -> Iterator[tuple[dict[str, str], Settings]]:
         """Yield the drivers (with their editions) and the settings of each kind of time."""
-        from harness.plan import Settings  # noqa: PLC0415 - see pytest_collect_file
+        from harness.adapters.registry import EDITIONS  # noqa: PLC0415 - see pytest_collect_file
+        from harness.running.plan import Settings  # noqa: PLC0415 - see pytest_collect_file
 
         infos = self._drivers()
+        editions = _chosen("edition", self.values("edition"), EDITIONS)
         commands = tuple((name, info.command) for name, info in infos.items() if info.command)
-        given = self.given
-        times = ("real",) if given else _chosen("time", self.values("time"), ("real", "virtual"))
-        seed = _number("seed", self.values("seed")[-1])
+        uris = self.uris
+        times = ("real",) if uris else _chosen("time", self.values("time"), ("real", "virtual"))
+        try:
+            seed = int(text := self.values("seed")[-1])
+        except ValueError as error:
+            raise pytest.UsageError(f"pushbackd seed: '{text}' is not a number") from error
         for time in dict.fromkeys((*times, "real")):
             drivers = {
-                name: self._edition(info)
+                name: next((edition for edition in editions if edition in info.editions), info.editions[0])
                 for name, info in infos.items()
                 if (time in times if info.virtual_time else time == "real")
             }
@@ -271,13 +284,13 @@ class _Session:
                 settings = Settings(time=kind, seed=seed, commands=commands)
                 yield (
                     drivers,
-                    replace(settings, uri=given.uri, uri_multi=given.uri_multi) if given else settings,
+                    replace(settings, uri=uris.uri, uri_multi=uris.uri_multi) if uris else settings,
                 )
 
     def _drivers(self) -> Mapping[str, DriverInfo]:
         """Return the chosen drivers by name; adapters of the user's introduce themselves once."""
         from harness.adapters.base import AdapterLost  # noqa: PLC0415 - see pytest_collect_file
-        from harness.registry import DRIVERS, drivers, is_driver  # noqa: PLC0415 - see pytest_collect_file
+        from harness.adapters.registry import DRIVERS, drivers, is_driver  # noqa: PLC0415 - see pytest_collect_file
 
         if self._infos is None:
             texts = self.values("adapter")
@@ -288,56 +301,51 @@ class _Session:
                 raise pytest.UsageError(f"pushbackd adapter: {lost}") from lost
         return self._infos
 
-    def _edition(self, info: DriverInfo) -> str:
-        from harness.registry import EDITIONS  # noqa: PLC0415 - see pytest_collect_file
-
-        follows = info.editions
-        asked = _chosen("edition", self.values("edition"), EDITIONS)
-        return next((edition for edition in asked if edition in follows), follows[0])
-
     def expectations(self, adapter: str) -> Expectations:
         """Return what an adapter is known to fail."""
         if adapter not in self._expectations:
-            from harness import expectations  # noqa: PLC0415 - see pytest_collect_file
+            from harness.running import expectations  # noqa: PLC0415 - see pytest_collect_file
 
-            given = self._config.getini("pushbackd_expectations")
-            path = self._config.rootpath / given if given else None
+            name = self._config.getini("pushbackd_expectations")
+            path = self._config.rootpath / name if name else None
             self._expectations[adapter] = expectations.of_adapter(adapter, path)
         return self._expectations[adapter]
 
-    def bench(self, settings: Settings) -> Bench:
-        """Return this process's bench for some settings, with whatever it has running."""
-        if settings not in self._benches:
-            from harness.bench import Bench  # noqa: PLC0415 - see pytest_collect_file
+    def executor(self, settings: Settings) -> Executor:
+        """Return this process's executor for some settings, with its running deployments."""
+        if settings not in self._executors:
+            from harness.running.executor import Executor  # noqa: PLC0415 - see pytest_collect_file
 
-            self._benches[settings] = Bench(settings)
-        return self._benches[settings]
+            self._executors[settings] = Executor(settings)
+        return self._executors[settings]
 
     def run(self, settings: Settings, item: Item) -> Result:
-        """Run an item. Ends the whole run when the servers that the user has given are lost."""
+        """Run an item. Ends the whole run when servers by URI do not answer."""
         with _ending_without_servers():
-            return self.bench(settings).run(item)
+            return self.executor(settings).run(item)
 
     def close(self) -> None:
         """Stop everything."""
-        for bench in self._benches.values():
-            bench.close()
-        self._benches.clear()
+        for executor in self._executors.values():
+            executor.close()
+        self._executors.clear()
 
     def opted_in(self, path: Path) -> bool:
         """Return whether a file is, or is below, what has opted in."""
         if self._opted_in is None:
-            self._opted_in = frozenset(self._named() or self._conftest_folders())
-        return not self._opted_in.isdisjoint((path, *path.parents)) and not _is_twin(path)
-
-    def _named(self) -> list[Path]:
-        root = self._config.rootpath
-        return [path for pattern in self._config.getini("pushbackd_scenarios") for path in root.glob(pattern)]
+            patterns, root = self._config.getini("pushbackd_scenarios"), self._config.rootpath
+            named = [found for pattern in patterns for found in root.glob(pattern)]
+            self._opted_in = frozenset(named or self._conftest_folders())
+        # Of a scenario in both forms, YAML and JSON, the YAML counts.
+        is_copy = path.suffix == ".json" and any(
+            path.with_suffix(suffix).exists() for suffix in _SUFFIXES[:2]
+        )
+        return not self._opted_in.isdisjoint((path, *path.parents)) and not is_copy
 
     def _conftest_folders(self) -> Iterator[Path]:
         for plugin in self._config.pluginmanager.get_plugins():
-            asked_for = getattr(plugin, "pytest_plugins", ())
-            if _NAME in ([asked_for] if isinstance(asked_for, str) else asked_for):
+            loaded = getattr(plugin, "pytest_plugins", ())
+            if _NAME in ([loaded] if isinstance(loaded, str) else loaded):
                 yield Path(plugin.__file__).parent
 
 
@@ -345,16 +353,10 @@ def _ini(name: str) -> str:
     return f"pushbackd_{name.replace('-', '_')}"
 
 
-def _redacted(uri: str) -> str:
-    from harness.unified.uri import ConnectionString  # noqa: PLC0415 - see pytest_collect_file
-
-    return ConnectionString.of(uri).redacted() if "://" in uri else uri
-
-
 @contextmanager
 def _ending_without_servers() -> Iterator[None]:
-    """End the whole run, once, when the servers that the user has given do not answer."""
-    from harness.survey import DeploymentError  # noqa: PLC0415 - see pytest_collect_file
+    """End the whole run, once, when servers by URI do not answer."""
+    from harness.deployments.survey import DeploymentError  # noqa: PLC0415 - see pytest_collect_file
 
     try:
         yield
@@ -366,20 +368,9 @@ def _ending_without_servers() -> Iterator[None]:
 _SESSION = pytest.StashKey[_Session]()
 
 
-def _is_twin(path: Path) -> bool:
-    return path.suffix == ".json" and any(path.with_suffix(suffix).exists() for suffix in _SUFFIXES[:2])
-
-
-def _chosen(name: str, values: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
-    allowed = tuple(known)
+def _chosen(name: str, texts: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
+    allowed, values = tuple(known), tuple(texts)
     for value in values:
         if value not in allowed:
             raise pytest.UsageError(f"pushbackd {name}: '{value}' is none of {', '.join(allowed)}")
     return tuple(dict.fromkeys(values))
-
-
-def _number(name: str, value: str) -> int:
-    try:
-        return int(value)
-    except ValueError as error:
-        raise pytest.UsageError(f"pushbackd {name}: '{value}' is not a number") from error

@@ -1,4 +1,29 @@
-"""An asyncio event loop in virtual time: it never waits, it jumps to the next deadline."""
+"""An asyncio event loop in virtual time: it never waits, it jumps to the next deadline.
+
+Theory of operation. `BaseEventLoop` does one turn after the other: it asks its selector for what the
+system has ready, at most until the earliest timer, moves the timers that are due to the callbacks that are
+ready, and calls those that were ready when the turn began. Only the selector ever waits. So a loop in virtual
+time is an ordinary loop with another clock and another selector:
+
+* The selector is asked with timeout 0 while anything is ready: it returns nothing, and time stands still.
+* It is asked with a positive timeout when nothing is ready but a timer is set: it makes the instant of the
+  earliest timer the present, and returns. An hour of sleep takes as long as a microsecond.
+* It is asked without a timeout when there are neither: nothing can ever happen again. On a real system that
+  is a run that hangs; here it is an error that names every task that waits, and where (`NothingScheduled`).
+
+Three things make two runs the same, bit for bit. Time is set to a timer's instant, and never advanced by a
+difference, which would drift by rounding. The clock's resolution is one step of the float at the present
+instant, so that a timer is never called with another that is due next. And timers of one instant are called
+in the order in which they were set, which asyncio's heap does not promise.
+
+The jump is exact because nothing outside of the loop can become ready: sockets, threads, signals and
+processes are refused (`RealWorldError`). What travels between server and driver goes by
+`harness.sim.network`.
+
+A loop whose time moves by itself cannot tell a callback that schedules itself for ever from one that works:
+turns at one instant are counted, and too many of them are an error that names who turns (`Spinning`). What
+never returns to the loop is seen from outside, by `harness.sim.guard`.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +92,9 @@ class _JumpingSelector:
 
     def select(self, timeout: float | None) -> list[Any]:
         if timeout is None:
-            raise NothingScheduled(_who_waits(self._loop))
+            now = self._loop.time()
+            waiting = [f"nothing is scheduled at {now:.6f} s, and these wait:", *_tasks(self._loop)]
+            raise NothingScheduled("\n".join(waiting))
         if timeout > 0:
             self._loop.jump()
         else:
@@ -176,10 +203,6 @@ _REAL_WORLD = (
 
 for _name in _REAL_WORLD:
     setattr(VirtualLoop, _name, _refusal(_name))
-
-
-def _who_waits(loop: asyncio.AbstractEventLoop) -> str:
-    return "\n".join([f"nothing is scheduled at {loop.time():.6f} s, and these wait:", *_tasks(loop)])
 
 
 def _tasks(loop: asyncio.AbstractEventLoop) -> list[str]:

@@ -41,7 +41,7 @@ def guarded(run: Callable[[], T], seconds: float, about: Callable[[], str]) -> T
     """Return what `run` returns. Raises `Spinning` if that takes longer, in seconds of the wall clock.
 
     `about` is asked, in another thread, who runs at that moment. What does not run Python code cannot be
-    interrupted: that is left to whoever watches the process (`harness.workers`).
+    interrupted: that is left to whoever watches the process (`harness.running.worker_pool`).
     """
     watch = _Watch(seconds, about)
     try:
@@ -60,6 +60,8 @@ class _Watch:
         self._about = about
         self._guarded = threading.get_ident()
         self._over = threading.Event()
+        self._sent = False
+        """Whether it has interrupted the run, once or several times."""
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._watch, name="wall-clock guard", daemon=True)
 
@@ -67,14 +69,23 @@ class _Watch:
         self._thread.start()
 
     def end(self) -> None:
-        """Stop watching; an interruption that is still on its way is called back."""
-        while not self._over.is_set():
+        """Stop watching; an interruption that is still on its way is taken here.
+
+        It is not called back: CPython 3.11 would look for it at every call from then on, and for ever at the
+        first call under a tracer or a profiler. A thread has room for one, so one more is sent and awaited.
+        """
+        while True:
             try:
                 with self._lock:
                     self._over.set()
-                    self._raise(None)
+                if self._sent:
+                    self._interrupt()
+                    while True:
+                        pass
+                break
             except Interrupted:
-                self._over.clear()
+                if self._over.is_set():
+                    break
         self._thread.join()
 
     def _watch(self) -> None:
@@ -83,16 +94,17 @@ class _Watch:
             with self._lock:
                 if not self._over.is_set():
                     self.found = self.found or self._findings()
-                    self._raise(Interrupted)
+                    self._sent = True
+                    self._interrupt()
             patience = _AGAIN
 
     def _findings(self) -> str:
         frame = sys._current_frames().get(self._guarded)  # noqa: SLF001 - the way to another thread's stack
         return f"no end after {self._seconds:g} s of the wall clock: {self._about()}\n  {_stack(frame)}"
 
-    def _raise(self, kind: type[BaseException] | None) -> None:
+    def _interrupt(self) -> None:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(
-            ctypes.c_ulong(self._guarded), None if kind is None else ctypes.py_object(kind)
+            ctypes.c_ulong(self._guarded), ctypes.py_object(Interrupted)
         )
 
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from fakeserver.admission.rate_limiter import REJECTED, Reserved
 from fakeserver.admission.tickets import Overflow
-from fakeserver.waiting import Bell
+from fakeserver.waiting.bell import Bell
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fakeserver.admission.controls import AdmissionControl
-    from fakeserver.admission.invocations import Pool
+    from fakeserver.admission.invocations import TicketPool
     from fakeserver.admission.tickets import Ticket
 
     Then: TypeAlias = Callable[[], None]
@@ -31,7 +31,7 @@ REJECTION: Final = int(ErrorCode.INGRESS_REQUEST_RATE_LIMIT_EXCEEDED)
 OVERFLOW: Final = int(ErrorCode.ADMISSION_QUEUE_OVERFLOW)
 
 
-class Model:
+class Simulation:
     """A clock that jumps from event to event. Events of one instant happen in the order they were made."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Model:
         self._number = itertools.count()
 
     def __repr__(self) -> str:
-        return f"<Model at {self.now}, {len(self._events)} events to come>"
+        return f"<Simulation at {self.now}, {len(self._events)} events to come>"
 
     def at(self, when: float, then: Then) -> None:
         """Have `then` called at an instant; one that is past means now."""
@@ -56,15 +56,15 @@ class Model:
             self.now = max(self.now, until)
 
 
-class ModelServer:
+class SimulatedServer:
     """A server's admission control and its service times, and nothing else."""
 
-    def __init__(self, model: Model, admission: AdmissionControl) -> None:
+    def __init__(self, model: Simulation, admission: AdmissionControl) -> None:
         self.admission = admission
         self._model = model
         self._probes = False
 
-    def request(self, command: str, pool: Pool, answer: Answer) -> None:
+    def request(self, command: str, pool: TicketPool, answer: Answer) -> None:
         """Receive a request now, and tell `answer` how it ended when it has."""
         model, limiter = self._model, self.admission.requests
         if not self.admission.limits_requests:
@@ -84,7 +84,7 @@ class ModelServer:
         else:
             self._ingress(command, pool, answer)
 
-    def _ingress(self, command: str, pool: Pool, answer: Answer) -> None:
+    def _ingress(self, command: str, pool: TicketPool, answer: Answer) -> None:
         holder = self.admission.ingress
 
         def go_on(ticket: Ticket) -> None:
@@ -96,7 +96,7 @@ class ModelServer:
 
         self._take(holder.acquire, go_on, answer)
 
-    def _execute(self, command: str, pool: Pool, answer: Answer) -> None:
+    def _execute(self, command: str, pool: TicketPool, answer: Answer) -> None:
         execution, service = self.admission.execution, self.admission.service
 
         def go_on(ticket: Ticket) -> None:

@@ -276,7 +276,7 @@ class MemoryNetwork:
         self, clock: Clock, rng: Rng | None = None, latency: float = DEFAULT_LATENCY, *, jitter: float = 0.0
     ) -> None:
         if jitter and rng is None:
-            raise ValueError("jitter needs dice: pass an Rng")
+            raise ValueError("jitter needs random numbers: pass an Rng")
         self._clock = clock
         self._rng = rng
         self._latency = latency
@@ -289,6 +289,11 @@ class MemoryNetwork:
     def set_latency(self, host: str, port: int, latency: float) -> None:
         """Give the links to one port a latency of their own, in seconds, for what is sent from now on."""
         self._latencies[_canonical(host, port)] = latency
+
+    @property
+    def round_trip(self) -> float | None:
+        """The seconds that bytes travel there and back, None where that is not the same everywhere."""
+        return None if self._jitter or self._latencies else 2 * self._latency
 
     def arrival(self, server: Address) -> float:
         """Return the instant at which something sent now on a link of `server` arrives."""
@@ -306,16 +311,13 @@ class MemoryNetwork:
         refused: Callable[[], None] | None = None,  # noqa: ARG002 - memory has no limit of files
     ) -> Listener:
         """Accept connections; port 0 takes the next of a counter. Raises `OSError` if it is taken."""
-        port = port or self._free_port(host)
+        port = port or next(each for each in self._ports if _canonical(host, each) not in self._listeners)
         address = _canonical(host, port)
         if address in self._listeners:
             raise OSError(errno.EADDRINUSE, f"{host}:{port} is in use")
         listener = MemoryListener(self, (host, port), factory)
         self._listeners[address] = listener
         return listener
-
-    def _free_port(self, host: str) -> int:
-        return next(port for port in self._ports if _canonical(host, port) not in self._listeners)
 
     def forget(self, listener: MemoryListener) -> None:
         """Stop routing connections to `listener`."""

@@ -1,4 +1,4 @@
-"""One run in virtual time: a clock, dice and a network that begin anew, and an end that leaves nothing."""
+"""One run in virtual time: a clock, random numbers and a network of its own, and nothing left at its end."""
 
 from __future__ import annotations
 

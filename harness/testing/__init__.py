@@ -1,0 +1,16 @@
+"""Contracts: what every implementation of an interface does, as checks that its author can run.
+
+| module | holds to its contract |
+|---|---|
+| `adapter` | a `DriverAdapter`, in this process or behind `cmd:` |
+| `clock`, `rng`, `network`, `listener`, `stream` | the ports of `mongowire.ports` |
+| `storage_engine` | a `StorageEngine` of the fake server |
+
+A contract is a function that takes what makes the subject and raises `AssertionError` where a promise is
+broken; no test framework is needed. `adapter` needs a deployment and starts one for each check. Contracts of
+ports take a `Run` (`worlds`): a function that runs a scenario with the clock and the network to be checked.
+
+The assertions are bare. With pytest, a line in `conftest.py` has it explain them:
+
+    pytest.register_assert_rewrite("harness.testing")
+"""

@@ -1,0 +1,232 @@
+"""What the runner relies on in every adapter, whatever it declares."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.adapters.base import (
+    EntityKind,
+    Feature,
+    Invocation,
+    OperationFailed,
+    UnsupportedOperation,
+)
+from harness.testing.adapter_entities import Entities, failing
+from harness.testing.expecting import raises
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from harness.adapters.base import DriverAdapter
+    from harness.testing.adapter_entities import Check
+    from harness.unified.deployment import Deployment
+
+
+async def it_has_a_name_and_features(adapter: DriverAdapter, deployment: Deployment) -> None:
+    """Check that the adapter introduces itself: reports use the name, skipping goes by the features."""
+    assert adapter.name
+    assert adapter.features
+    assert all(isinstance(feature, Feature) for feature in adapter.features)
+
+
+_ASKED_OF: Final[Mapping[Feature, tuple[str, dict[str, Any]]]] = {
+    Feature.FIND_CURSORS: ("createFindCursor", {"filter": {}}),
+    Feature.CHANGE_STREAMS: ("createChangeStream", {"pipeline": []}),
+}
+
+
+async def what_is_not_declared_is_refused(adapter: DriverAdapter, deployment: Deployment) -> None:
+    """Check that what belongs to a feature that the adapter lacks raises `UnsupportedOperation`."""
+    entities = await Entities.make(adapter, deployment)
+    below = {
+        Feature.SESSIONS: (EntityKind.SESSION, "client"),
+        Feature.GRIDFS: (EntityKind.BUCKET, "database"),
+    }
+    for feature, (kind, parent) in below.items():
+        if feature not in adapter.features:
+            with raises(UnsupportedOperation):
+                await adapter.create(kind, getattr(entities, parent), {"id": "entity", parent: parent})
+    for feature, (operation, arguments) in _ASKED_OF.items():
+        if feature not in adapter.features:
+            with raises(UnsupportedOperation):
+                await entities.call(operation, **arguments)
+    if Feature.RETRY_TOKENS not in adapter.features:
+        with raises(UnsupportedOperation):
+            await adapter.retry_tokens(entities.client)
+    if Feature.CLIENT_BULK_WRITE not in adapter.features:
+        with raises(UnsupportedOperation):
+            await adapter.call(
+                Invocation(entities.client, EntityKind.CLIENT, "clientBulkWrite", {"models": []})
+            )
+
+
+async def operations_return_what_the_format_describes(adapter: DriverAdapter, deployment: Deployment) -> None:
+    """Check results of CRUD operations. A driver need not give the ids of what it inserts."""
+    entities = await Entities.make(adapter, deployment)
+    assert (await entities.call("insertOne", document={"_id": 1, "x": 1}) or {}).get("insertedId", 1) == 1
+    many = await entities.call("insertMany", documents=[{"_id": 2}, {"_id": 3}])
+    assert (many or {}).get("insertedIds", {"0": 2, "1": 3}) == {"0": 2, "1": 3}
+    update = await entities.call("updateOne", filter={"_id": 1}, update={"$set": {"x": 2}})
+    assert (update["matchedCount"], update["modifiedCount"], update["upsertedCount"]) == (1, 1, 0)
+    assert "upsertedId" not in update
+    upsert = await entities.call("updateOne", filter={"_id": 4}, update={"$set": {"x": 2}}, upsert=True)
+    assert (upsert["upsertedCount"], upsert["upsertedId"]) == (1, 4)
+    assert (await entities.call("deleteOne", filter={"_id": 4}))["deletedCount"] == 1
+    assert await entities.call("find", filter={}, sort={"_id": -1}, limit=2) == [{"_id": 3}, {"_id": 2}]
+    changed = await entities.call(
+        "findOneAndUpdate", filter={"_id": 1}, update={"$inc": {"x": 1}}, returnDocument="After"
+    )
+    assert changed == {"_id": 1, "x": 3}
+
+
+async def bulk_writes_count_and_name_upserts_by_index(adapter: DriverAdapter, deployment: Deployment) -> None:
+    """Check the result of a bulk write; keys of `upsertedIds` are indexes of its requests."""
+    entities = await Entities.make(adapter, deployment)
+    requests = [
+        {"insertOne": {"document": {"_id": 1}}},
+        {"updateOne": {"filter": {"_id": 2}, "update": {"$set": {"x": 1}}, "upsert": True}},
+        {"deleteMany": {"filter": {"_id": 1}}},
+    ]
+    result = await entities.call("bulkWrite", requests=requests)
+    del result["upsertedIds"]["1"]
+    result.pop("insertedIds", None)
+    assert result == {
+        "insertedCount": 1,
+        "matchedCount": 0,
+        "modifiedCount": 0,
+        "deletedCount": 1,
+        "upsertedCount": 1,
+        "upsertedIds": {},
+    }
+
+
+async def an_error_of_the_server_is_reported_in_its_words(
+    adapter: DriverAdapter, deployment: Deployment
+) -> None:
+    """Check code, code name and reply of a command that the server refuses."""
+    entities = await Entities.make(adapter, deployment)
+    with raises(OperationFailed) as raised:
+        await entities.run_command(noSuchCommand=1)
+    report = raised.error.report
+    assert report.code == 59
+    assert report.code_name in ("CommandNotFound", None)
+    assert not report.is_client_error
+    assert not report.is_timeout_error
+    assert report.response is None or report.response["code"] == 59
+
+
+async def a_duplicate_key_is_reported_with_its_code(adapter: DriverAdapter, deployment: Deployment) -> None:
+    """Check that a write error's code and message are the operation's."""
+    entities = await Entities.make(adapter, deployment)
+    await entities.call("insertOne", document={"_id": 1})
+    report = await entities.failure("insertOne", document={"_id": 1})
+    assert (report.code, report.is_client_error) == (11000, False)
+    assert "E11000" in report.message
+
+
+async def a_bulk_write_that_fails_reports_what_it_did(adapter: DriverAdapter, deployment: Deployment) -> None:
+    """Check the partial result of a bulk write, where the driver gives one."""
+    entities = await Entities.make(adapter, deployment)
+    requests = [{"insertOne": {"document": {"_id": number}}} for number in (1, 1)]
+    report = await entities.failure("bulkWrite", requests=requests)
+    assert report.code == 11000
+    assert report.result is None or report.result["insertedCount"] == 1
+
+
+async def labels_come_from_the_server(adapter: DriverAdapter, deployment: Deployment) -> None:
+    """Check that error labels of a reply are in the report."""
+    entities = await Entities.make(adapter, deployment, retryWrites=False)
+    labels = ["RetryableWriteError", "NoWritesPerformed"]
+    async with failing(deployment, "insert", errorCode=11600, errorLabels=labels):
+        report = await entities.failure("insertOne", document={})
+    assert report.labels >= set(labels)
+    assert report.code == 11600
+
+
+async def a_broken_connection_is_an_error_of_the_client(
+    adapter: DriverAdapter, deployment: Deployment
+) -> None:
+    """Check `isClientError` of an error without a reply."""
+    entities = await Entities.make(adapter, deployment, retryReads=False)
+    async with failing(deployment, "find", closeConnection=True):
+        report = await entities.failure("find", filter={})
+    assert report.is_client_error
+    assert not report.is_timeout_error
+
+
+async def what_exists_is_listed(adapter: DriverAdapter, deployment: Deployment) -> None:
+    """Check that indexes, collections and databases are listed as documents."""
+    entities = await Entities.make(adapter, deployment)
+    await entities.call("insertOne", document={"_id": 1})
+    assert await entities.call("createIndex", keys={"x": 1}, name="x_1") == "x_1"
+    assert {index["name"] for index in await entities.call("listIndexes")} == {"_id_", "x_1"}
+    listed = await adapter.call(
+        Invocation(entities.database, EntityKind.DATABASE, "listCollections", {"batchSize": 2})
+    )
+    assert [collection["name"] for collection in listed] == ["adapter"]
+    databases = await adapter.call(Invocation(entities.client, EntityKind.CLIENT, "listDatabases"))
+    assert "contract" in {database["name"] for database in databases}
+
+
+async def a_list_of_documents_is_all_of_its_batches(adapter: DriverAdapter, deployment: Deployment) -> None:
+    """Check that a cursor is read to its end."""
+    entities = await Entities.make(adapter, deployment)
+    documents = [{"_id": number} for number in range(5)]
+    await entities.call("insertMany", documents=documents)
+    assert await entities.call("find", filter={}, sort={"_id": 1}, batchSize=2) == documents
+    assert await entities.call("aggregate", pipeline=[{"$sort": {"_id": 1}}], batchSize=2) == documents
+
+
+async def a_call_that_waits_does_not_keep_others_waiting(
+    adapter: DriverAdapter, deployment: Deployment
+) -> None:
+    """Check that calls run side by side: threads of scenarios need it."""
+    entities = await Entities.make(adapter, deployment)
+    await entities.run_command(ping=1)
+    async with failing(deployment, "find", blockConnection=True, blockTimeMS=1500):
+        waiting = asyncio.ensure_future(entities.call("find", filter={}))
+        await entities.run_command(ping=1)
+        assert not waiting.done()
+        assert await waiting == []
+
+
+async def what_the_driver_does_not_have_is_refused_with_a_reason(
+    adapter: DriverAdapter, deployment: Deployment
+) -> None:
+    """Check that an unknown operation or argument is named in `UnsupportedOperation`."""
+    entities = await Entities.make(adapter, deployment)
+    with raises(UnsupportedOperation, match="noSuchOperation"):
+        await entities.call("noSuchOperation")
+    with raises(UnsupportedOperation, match="noSuchArgument"):
+        await entities.call("find", filter={}, noSuchArgument=1)
+
+
+async def clients_can_be_closed_twice_and_all_at_once(adapter: DriverAdapter, deployment: Deployment) -> None:
+    """Check that closing what is closed is no error."""
+    first, second = [await Entities.make(adapter, deployment) for _ in range(2)]
+    await first.call("find", filter={})
+    await second.call("find", filter={})
+    for _ in range(2):
+        await adapter.close_client(first.client)
+    for _ in range(2):
+        await adapter.aclose()
+
+
+EVERY: Final[tuple[Check, ...]] = (
+    it_has_a_name_and_features,
+    what_is_not_declared_is_refused,
+    operations_return_what_the_format_describes,
+    bulk_writes_count_and_name_upserts_by_index,
+    an_error_of_the_server_is_reported_in_its_words,
+    a_duplicate_key_is_reported_with_its_code,
+    a_bulk_write_that_fails_reports_what_it_did,
+    labels_come_from_the_server,
+    a_broken_connection_is_an_error_of_the_client,
+    what_exists_is_listed,
+    a_list_of_documents_is_all_of_its_batches,
+    a_call_that_waits_does_not_keep_others_waiting,
+    what_the_driver_does_not_have_is_refused_with_a_reason,
+    clients_can_be_closed_twice_and_all_at_once,
+)
+"""What holds of every adapter."""

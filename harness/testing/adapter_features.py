@@ -1,0 +1,405 @@
+"""What the runner relies on in an adapter that declares a feature."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.adapters.base import LOG_MESSAGE, SPAN, EntityKind, Feature, Invocation, OperationFailed
+from harness.testing.adapter_backpressure import BACKPRESSURE
+from harness.testing.adapter_entities import COMMANDS, Entities, failing
+from harness.testing.adapter_pools import (
+    a_caller_waits_for_the_pool_and_no_other_call_waits_for_it,
+    a_pool_lends_connections_while_it_is_ready,
+)
+from harness.testing.expecting import raises
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from harness.adapters.base import DriverAdapter, Handle
+    from harness.testing.adapter_entities import Check
+    from harness.unified.deployment import Deployment
+
+
+_PRECISION: Final = 1.0
+"""How many seconds the time of an event may be off: the clock of another process is compared with ours."""
+
+
+async def commands_are_observed_in_order_with_their_fields(
+    adapter: DriverAdapter, deployment: Deployment
+) -> None:
+    """Check the three command monitoring events."""
+    entities, began = await Entities.make(adapter, deployment), deployment.clock.now()
+    await entities.call("insertOne", document={"_id": 1})
+    await entities.failure("insertOne", document={"_id": 1})
+    with raises(OperationFailed):
+        await entities.run_command(noSuchCommand=1)
+    started, succeeded = entities.events(*COMMANDS, command="insert")[:2]
+    failed = entities.events("commandFailedEvent")[0]
+    assert (started.kind, succeeded.kind) == ("commandStartedEvent", "commandSucceededEvent")
+    assert started.fields["command"]["insert"] == "adapter"
+    assert started.fields["databaseName"] == "contract"
+    assert succeeded.fields["reply"]["n"] == 1
+    assert succeeded.fields["requestId"] == started.fields["requestId"]
+    assert failed.fields["commandName"] == "noSuchCommand"
+    instants = [event.at for event in adapter.events(entities.client)]
+    assert instants == sorted(instants)
+    assert began - _PRECISION <= started.at <= deployment.clock.now() + _PRECISION, (
+        "the time of an event ('at') is in seconds of the clock that answers give ('clock')"
+    )
+
+
+async def what_was_observed_does_not_change_afterwards(
+    adapter: DriverAdapter, deployment: Deployment
+) -> None:
+    """Check that events are read again as they were: the runner keeps no copies."""
+    entities = await Entities.make(adapter, deployment)
+    await entities.call("insertOne", document={"_id": 1})
+    first = list(adapter.events(entities.client))
+    before = [(event.kind, dict(event.fields)) for event in first]
+    await entities.call("find", filter={})
+    await adapter.close_client(entities.client)
+    after = list(adapter.events(entities.client))
+    assert len(after) > len(first)
+    assert [(event.kind, dict(event.fields)) for event in after[: len(first)]] == before
+
+
+async def connections_go_out_and_come_back(adapter: DriverAdapter, deployment: Deployment) -> None:
+    """Check check-out and check-in of one operation."""
+    entities = await Entities.make(adapter, deployment)
+    await entities.call("find", filter={})
+    out = entities.events("connectionCheckedOutEvent")
+    back = entities.events("connectionCheckedInEvent")
+    assert len(out) == len(back) == 1
+    assert out[0].fields["connectionId"] == back[0].fields["connectionId"]
+    assert out[0].fields["address"] in deployment.addresses
+
+
+async def a_session_has_the_lsid_that_it_sends(adapter: DriverAdapter, deployment: Deployment) -> None:
+    """Check a new session's state, and that ending it twice is no error."""
+    entities = await Entities.make(adapter, deployment)
+    session = await session_of(adapter, entities)
+    state = await adapter.session_state(session)
+    assert (state.dirty, state.pinned, state.transaction) == (False, None, "none")
+    await entities.call("find", filter={}, session=session)
+    if Feature.COMMAND_EVENTS in adapter.features:
+        (started,) = entities.events("commandStartedEvent", command="find")
+        assert started.fields["command"]["lsid"] == dict(state.lsid)
+    for _ in range(2):
+        await adapter.call(Invocation(session, EntityKind.SESSION, "endSession"))
+
+
+async def sessions_of_two_clients_are_different(adapter: DriverAdapter, deployment: Deployment) -> None:
+    """Check that sessions are made by their own client."""
+    clients = [(await Entities.make(adapter, deployment)).client for _ in range(2)]
+    sessions = [await adapter.create(EntityKind.SESSION, client, {"id": "session"}) for client in clients]
+    first, second = [dict((await adapter.session_state(session)).lsid) for session in sessions]
+    assert first != second
+
+
+async def session_of(adapter: DriverAdapter, entities: Entities) -> Handle:
+    """Return a new session of the client."""
+    return await adapter.create(EntityKind.SESSION, entities.client, {"id": "session", "client": "client"})
+
+
+async def a_session_says_in_which_state_its_transaction_is(
+    adapter: DriverAdapter, deployment: Deployment
+) -> None:
+    """Check the states of a transaction that commits and of one that aborts."""
+    entities = await Entities.make(adapter, deployment)
+    session = await session_of(adapter, entities)
+    states = []
+
+    async def then(operation: str) -> None:
+        await adapter.call(Invocation(session, EntityKind.SESSION, operation))
+        states.append((await adapter.session_state(session)).transaction)
+
+    for end in ("commitTransaction", "abortTransaction"):
+        await then("startTransaction")
+        await entities.call("insertOne", document={"_id": end}, session=session)
+        states.append((await adapter.session_state(session)).transaction)
+        await then(end)
+    assert states == ["starting", "in_progress", "committed", "starting", "in_progress", "aborted"]
+    assert await entities.call("find", filter={}) == [{"_id": "commitTransaction"}]
+
+
+async def in_transaction(
+    adapter: DriverAdapter, session: Handle, callback: Callable[[], Awaitable[None]]
+) -> None:
+    """Run a callback by `withTransaction`."""
+    await adapter.call(Invocation(session, EntityKind.SESSION, "withTransaction", {"callback": callback}))
+
+
+async def a_callback_runs_here_while_its_transaction_waits_there(
+    adapter: DriverAdapter, deployment: Deployment
+) -> None:
+    """Check that operations of a callback run within its transaction."""
+    entities = await Entities.make(adapter, deployment)
+    session = await session_of(adapter, entities)
+    states = []
+
+    async def callback() -> None:
+        await entities.call("insertOne", document={"_id": 1}, session=session)
+        states.append((await adapter.session_state(session)).transaction)
+
+    await in_transaction(adapter, session, callback)
+    assert states == ["in_progress"]
+    assert await entities.call("find", filter={}) == [{"_id": 1}]
+
+
+async def an_error_in_a_callback_is_the_drivers_own_again(
+    adapter: DriverAdapter, deployment: Deployment
+) -> None:
+    """Check that the driver sees its own error, by whose labels it may retry."""
+    entities = await Entities.make(adapter, deployment)
+
+    async def callback() -> None:
+        await entities.run_command(noSuchCommand=1)
+
+    with raises(OperationFailed) as raised:
+        await in_transaction(adapter, await session_of(adapter, entities), callback)
+    assert raised.error.report.code == 59
+
+
+async def a_callback_that_fails_by_itself_aborts_and_says_why(
+    adapter: DriverAdapter, deployment: Deployment
+) -> None:
+    """Check that an error of the scenario comes back as it is: no error of the driver may stand in for it."""
+    entities = await Entities.make(adapter, deployment)
+    session = await session_of(adapter, entities)
+
+    async def callback() -> None:
+        await entities.call("insertOne", document={"_id": 1}, session=session)
+        raise LookupError("no such entity")
+
+    with raises(LookupError, match="no such entity"):
+        await in_transaction(adapter, session, callback)
+    assert await entities.call("find", filter={}) == []
+
+
+async def a_change_stream_gives_the_changes_since_it_was_created(
+    adapter: DriverAdapter, deployment: Deployment
+) -> None:
+    """Check that the stream is open on the server when it is returned."""
+    entities = await Entities.make(adapter, deployment)
+    await entities.call("insertOne", document={"_id": 1})
+    stream = await entities.call("createChangeStream", pipeline=[])
+    await entities.call("insertOne", document={"_id": 2})
+    change = await adapter.call(Invocation(stream, EntityKind.CHANGE_STREAM, "iterateUntilDocumentOrError"))
+    assert (change["operationType"], change["fullDocument"]) == ("insert", {"_id": 2})
+    await adapter.call(Invocation(stream, EntityKind.CHANGE_STREAM, "close"))
+
+
+async def an_operation_that_takes_too_long_is_a_timeout(
+    adapter: DriverAdapter, deployment: Deployment
+) -> None:
+    """Check `isTimeoutError` of an operation whose `timeoutMS` has passed."""
+    entities = await Entities.make(adapter, deployment)
+    await entities.run_command(ping=1)
+    async with failing(deployment, "find", blockConnection=True, blockTimeMS=1000):
+        report = await entities.failure("find", filter={}, timeoutMS=100)
+    assert report.is_timeout_error
+
+
+async def a_declared_api_version_goes_with_every_command(
+    adapter: DriverAdapter, deployment: Deployment
+) -> None:
+    """Check that `serverApi` reaches the driver."""
+    declared = {"version": "1", "strict": True}
+    entities = await Entities.make(adapter, deployment, observing={"server_api": declared})
+    await entities.call("find", filter={})
+    (started,) = entities.events("commandStartedEvent", command="find")
+    sent = started.fields["command"]
+    assert (sent["apiVersion"], sent["apiStrict"]) == ("1", True)
+
+
+async def a_find_cursor_gives_one_document_at_a_time(adapter: DriverAdapter, deployment: Deployment) -> None:
+    """Check iterating a cursor, and that its end is an error."""
+    entities = await Entities.make(adapter, deployment)
+    await entities.call("insertMany", documents=[{"_id": number} for number in range(3)])
+    cursor = await entities.call("createFindCursor", filter={}, sort={"_id": 1}, batchSize=2)
+
+    async def step(operation: str = "iterateUntilDocumentOrError") -> Any:
+        return await adapter.call(Invocation(cursor, EntityKind.FIND_CURSOR, operation))
+
+    assert [await step() for _ in range(3)] == [{"_id": 0}, {"_id": 1}, {"_id": 2}]
+    with raises(OperationFailed):
+        await step()
+    await step("close")
+    if Feature.COMMAND_EVENTS in adapter.features:
+        assert len(entities.events("commandStartedEvent", command="getMore")) == 1
+
+
+async def a_command_cursor_is_created_and_drained(adapter: DriverAdapter, deployment: Deployment) -> None:
+    """Check both operations that make a cursor of a command; closing it early kills it."""
+    entities = await Entities.make(adapter, deployment)
+    await entities.call("insertMany", documents=[{"_id": number} for number in range(5)])
+    arguments = {
+        "command": {"batchSize": 2, "find": "adapter", "sort": {"_id": 1}},
+        "commandName": "find",
+        "batchSize": 2,
+    }
+    run = await adapter.call(
+        Invocation(entities.database, EntityKind.DATABASE, "runCursorCommand", arguments)
+    )
+    assert [document["_id"] for document in run] == [0, 1, 2, 3, 4]
+    cursor = await adapter.call(
+        Invocation(entities.database, EntityKind.DATABASE, "createCommandCursor", arguments)
+    )
+    first = await adapter.call(Invocation(cursor, EntityKind.COMMAND_CURSOR, "iterateOnce"))
+    assert first == {"_id": 0}
+    await adapter.call(Invocation(cursor, EntityKind.COMMAND_CURSOR, "close"))
+    if Feature.COMMAND_EVENTS in adapter.features:
+        assert len(entities.events("commandStartedEvent", command="killCursors")) == 1
+
+
+async def a_bucket_gives_back_what_was_uploaded(adapter: DriverAdapter, deployment: Deployment) -> None:
+    """Check the life of a file whose chunks are smaller than it."""
+    entities = await Entities.make(adapter, deployment)
+    bucket = await adapter.create(EntityKind.BUCKET, entities.database, {"id": "bucket"})
+
+    async def call(operation: str, **arguments: Any) -> Any:
+        return await adapter.call(Invocation(bucket, EntityKind.BUCKET, operation, arguments))
+
+    key = await call("upload", filename="name", source=b"twelve bytes", chunkSizeBytes=5)
+    assert await call("download", id=key) == b"twelve bytes"
+    assert await call("downloadByName", filename="name") == b"twelve bytes"
+    await call("rename", id=key, newFilename="other")
+    await call("delete", id=key)
+    with raises(OperationFailed) as raised:
+        await call("download", id=key)
+    assert raised.error.report.is_client_error
+
+
+async def a_bucket_is_dropped_with_both_of_its_collections(
+    adapter: DriverAdapter, deployment: Deployment
+) -> None:
+    """Check that nothing of a dropped bucket is left."""
+    entities = await Entities.make(adapter, deployment)
+    bucket = await adapter.create(EntityKind.BUCKET, entities.database, {"id": "bucket"})
+    upload = {"filename": "file", "source": b"12345"}
+    await adapter.call(Invocation(bucket, EntityKind.BUCKET, "upload", upload))
+    limit = {"timeoutMS": 10_000} if Feature.TIMEOUT_MS in adapter.features else {}
+    await adapter.call(Invocation(bucket, EntityKind.BUCKET, "drop", limit))
+    assert await adapter.call(Invocation(entities.database, EntityKind.DATABASE, "listCollectionNames")) == []
+
+
+async def a_client_bulk_write_counts_over_namespaces(adapter: DriverAdapter, deployment: Deployment) -> None:
+    """Check the verbose result of a bulk write on two collections."""
+    entities = await Entities.make(adapter, deployment)
+    models = [
+        {"insertOne": {"namespace": "contract.one", "document": {"_id": 1}}},
+        {
+            "updateOne": {
+                "namespace": "contract.two",
+                "filter": {"_id": 2},
+                "update": {"$set": {"x": 1}},
+                "upsert": True,
+            }
+        },
+        {"deleteOne": {"namespace": "contract.one", "filter": {"_id": 1}}},
+    ]
+    arguments = {"models": models, "verboseResults": True}
+    result = await adapter.call(Invocation(entities.client, EntityKind.CLIENT, "clientBulkWrite", arguments))
+    assert result == {
+        "insertedCount": 1,
+        "upsertedCount": 1,
+        "matchedCount": 0,
+        "modifiedCount": 0,
+        "deletedCount": 1,
+        "insertResults": {"0": {"insertedId": 1}},
+        "updateResults": {"1": {"matchedCount": 1, "modifiedCount": 0, "upsertedId": 2}},
+        "deleteResults": {"2": {"deletedCount": 1}},
+    }
+
+
+async def the_topology_is_known(adapter: DriverAdapter, deployment: Deployment) -> None:
+    """Check the type and the primary that the client knows of."""
+    entities = await Entities.make(adapter, deployment)
+    await entities.run_command(ping=1)
+    report = await adapter.topology(entities.client)
+    assert report.type == "ReplicaSetWithPrimary"
+    assert report.primary in deployment.addresses
+
+
+async def clients_log_what_they_were_asked_to(adapter: DriverAdapter, deployment: Deployment) -> None:
+    """Check that messages of the asked components arrive, each at its own client."""
+    entities = await Entities.make(adapter, deployment, observing={"observe_logs": frozenset({"command"})})
+    other = await Entities.make(adapter, deployment, observing={"observe_logs": frozenset({"topology"})})
+    await entities.run_command(ping=1)
+    await adapter.close_client(other.client)
+    messages = [(event.fields["level"], event.fields["data"]) for event in entities.events(LOG_MESSAGE)]
+    assert [(level, data["message"], data["commandName"]) for level, data in messages] == [
+        ("debug", "Command started", "ping"),
+        ("debug", "Command succeeded", "ping"),
+    ]
+    lifecycle = [event.fields["data"]["message"] for event in other.events(LOG_MESSAGE)]
+    assert lifecycle[0] == "Starting topology monitoring"
+    assert lifecycle[-1] == "Stopped topology monitoring"
+    assert {event.fields["component"] for event in other.events(LOG_MESSAGE)} == {"topology"}
+
+
+SDAM: Final = frozenset(
+    {
+        "topologyOpeningEvent",
+        "topologyClosedEvent",
+        "serverDescriptionChangedEvent",
+        "serverHeartbeatStartedEvent",
+    }
+)
+
+
+async def the_life_of_a_topology_is_observed_in_order(adapter: DriverAdapter, deployment: Deployment) -> None:
+    """Check discovery events from the opening of a topology to its closing."""
+    entities = await Entities.make(adapter, deployment, observing={"observe_events": SDAM})
+    await entities.run_command(ping=1)
+    await adapter.close_client(entities.client)
+    events = entities.events(*SDAM)
+    assert (events[0].kind, events[-1].kind) == ("topologyOpeningEvent", "topologyClosedEvent")
+    assert {event.kind for event in events} == SDAM
+    became = {event.fields["newDescription"]["type"] for event in events if "newDescription" in event.fields}
+    assert "RSPrimary" in became
+
+
+async def an_operations_span_holds_that_of_its_command(
+    adapter: DriverAdapter, deployment: Deployment
+) -> None:
+    """Check that spans are nested."""
+    entities = await Entities.make(adapter, deployment, observing={"observe_spans": {}})
+    await entities.call("find", filter={})
+    spans = {event.fields["id"]: event.fields for event in entities.events(SPAN)}
+    (command,) = (span for span in spans.values() if span["parent"] is not None)
+    assert command["attributes"]["db.command.name"] == "find"
+    assert command["parent"] in spans
+
+
+BY_FEATURE: Final[Mapping[Feature, tuple[Check, ...]]] = {
+    Feature.COMMAND_EVENTS: (
+        commands_are_observed_in_order_with_their_fields,
+        what_was_observed_does_not_change_afterwards,
+    ),
+    Feature.POOL_EVENTS: (connections_go_out_and_come_back,),
+    Feature.SDAM_EVENTS: (the_topology_is_known, the_life_of_a_topology_is_observed_in_order),
+    Feature.LOG_MESSAGES: (clients_log_what_they_were_asked_to,),
+    Feature.TRACING: (an_operations_span_holds_that_of_its_command,),
+    Feature.SESSIONS: (a_session_has_the_lsid_that_it_sends, sessions_of_two_clients_are_different),
+    Feature.TRANSACTIONS: (
+        a_session_says_in_which_state_its_transaction_is,
+        a_callback_runs_here_while_its_transaction_waits_there,
+        an_error_in_a_callback_is_the_drivers_own_again,
+        a_callback_that_fails_by_itself_aborts_and_says_why,
+    ),
+    Feature.CHANGE_STREAMS: (a_change_stream_gives_the_changes_since_it_was_created,),
+    Feature.GRIDFS: (a_bucket_gives_back_what_was_uploaded, a_bucket_is_dropped_with_both_of_its_collections),
+    Feature.FIND_CURSORS: (a_find_cursor_gives_one_document_at_a_time,),
+    Feature.COMMAND_CURSORS: (a_command_cursor_is_created_and_drained,),
+    Feature.CLIENT_BULK_WRITE: (a_client_bulk_write_counts_over_namespaces,),
+    Feature.TIMEOUT_MS: (an_operation_that_takes_too_long_is_a_timeout,),
+    Feature.SERVER_API: (a_declared_api_version_goes_with_every_command,),
+    Feature.POOLS: (
+        a_pool_lends_connections_while_it_is_ready,
+        a_caller_waits_for_the_pool_and_no_other_call_waits_for_it,
+    ),
+    **BACKPRESSURE,
+}
+"""What holds of an adapter that declares a feature."""

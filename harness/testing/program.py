@@ -1,0 +1,163 @@
+"""An adapter's process as it is: each line that it writes is kept with its time, also what is no message.
+
+`harness.adapters.child` refuses a process at its first mistake. Here mistakes are what is looked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import signal
+from asyncio.subprocess import PIPE
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.adapters.lines import Answer, Message, ProtocolError, message, request
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mongowire.ports import Clock
+
+_LINE_MAX: Final = 64 * 1024 * 1024
+_COMPLAINTS: Final = 400
+"""How many characters of standard error are quoted."""
+
+
+class CannotStartError(Exception):
+    """The program cannot be started; the text says why."""
+
+
+class NoAnswerError(Exception):
+    """The answer to a request did not come; the text says what came instead."""
+
+
+class Program:
+    """One process. `heard` has all messages in order, `strays` the lines that are none."""
+
+    def __init__(self, process: asyncio.subprocess.Process, clock: Clock) -> None:
+        self._process = process
+        self._clock = clock
+        self._last = 0
+        self._came = asyncio.Event()
+        self.heard: list[Message] = []
+        self.strays: list[str] = []
+        self.complaints = ""
+        self.slowest = (0.0, "")
+        """The longest time until an answer, in seconds, and the request that it was for."""
+        self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._listen())]
+
+    @classmethod
+    async def start(cls, command: str, clock: Clock) -> Program:
+        """Start a command line. Raises `CannotStartError`."""
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *shlex.split(command),
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=PIPE,
+                limit=_LINE_MAX,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise CannotStartError(f"cannot be started: {error}: {command}") from error
+        return cls(process, clock)
+
+    @property
+    def last(self) -> int:
+        """The id of the newest request."""
+        return self._last
+
+    @property
+    def end(self) -> str:
+        """How the process ended, with the last line of its standard error; empty while it runs."""
+        code = self._process.returncode
+        if code is None:
+            return ""
+        how = f"the program ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}"
+        last = self.complaints.splitlines()[-1:]
+        return ": ".join([how, *last])
+
+    async def write(self, line: bytes) -> None:
+        """Write a line to its input. A process that has ended takes none, which is no error here."""
+        assert self._process.stdin is not None
+        if self._tasks[0].done():
+            return
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self._process.stdin.write(line)
+            await self._process.stdin.drain()
+
+    async def send(
+        self, method: str, *, on: int | None = None, params: Mapping[str, Any] | None = None
+    ) -> int:
+        """Send a request, and return its id."""
+        self._last += 1
+        await self.write(request(self._last, method, on, params))
+        return self._last
+
+    async def ask(
+        self, method: str, *, within: float, on: int | None = None, params: Mapping[str, Any] | None = None
+    ) -> Answer:
+        """Send a request, and return its answer. Raises `NoAnswerError`."""
+        began = self._clock.now()
+        answer = await self.answer(await self.send(method, on=on, params=params), within=within)
+        what = (params or {}).get("operation", method)
+        self.slowest = max(self.slowest, (self._clock.now() - began, str(what)))
+        return answer
+
+    async def answer(self, number: int, *, within: float) -> Answer:
+        """Return the answer to a request. Raises `NoAnswerError` when it does not come in time."""
+        deadline = self._clock.now() + within
+        while True:
+            answers = [each for each in self.heard if isinstance(each, Answer) and each.id == number]
+            if answers:
+                return answers[0]
+            if self._tasks[0].done():
+                await self._process.wait()
+                raise NoAnswerError(self.end or "its standard output ended")
+            self._came.clear()
+            try:
+                async with asyncio.timeout(deadline - self._clock.now()):
+                    await self._came.wait()
+            except TimeoutError:
+                raise NoAnswerError(f"no answer within {within:g} seconds") from None
+
+    async def end_of_input(self, *, within: float) -> bool:
+        """End its input, and return whether the process ends in time."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            async with asyncio.timeout(within):
+                await self._process.wait()
+        except TimeoutError:
+            return False
+        await asyncio.wait(self._tasks, timeout=1)
+        return True
+
+    async def aclose(self) -> None:
+        """Kill the process with all that it has started in its group."""
+        with suppress(ProcessLookupError):
+            if hasattr(os, "killpg"):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            else:
+                self._process.kill()
+        self._process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001 - nothing public does
+        await self._process.wait()
+        await asyncio.wait(self._tasks)
+
+    async def _read(self) -> None:
+        assert self._process.stdout is not None
+        with suppress(ValueError):  # a line that is too long
+            async for line in self._process.stdout:
+                try:
+                    self.heard.append(message(line))
+                except ProtocolError as error:
+                    self.strays.append(str(error))
+                self._came.set()
+        self._came.set()
+
+    async def _listen(self) -> None:
+        assert self._process.stderr is not None
+        while chunk := await self._process.stderr.read(65536):
+            self.complaints = (self.complaints + chunk.decode(errors="replace"))[-_COMPLAINTS:].strip()

@@ -1,0 +1,86 @@
+"""A verdict on one part of an interface: whether it holds, what was expected, and what came."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_WIDTH: Final = 300
+
+
+class Holds(StrEnum):
+    """Whether a part holds. An adapter that says that it lacks something is not wrong."""
+
+    OK = "ok"
+    FAILED = "FAILED"
+    NOT_DECLARED = "not declared"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A part of the interface, in a few words. `note` says more of one that holds or is not declared."""
+
+    part: str
+    holds: Holds
+    note: str = ""
+    expected: str = ""
+    got: str = ""
+
+    def __str__(self) -> str:
+        lines = [f"{self.holds:<12}  {self.part}{f': {_short(self.note)}' if self.note else ''}"]
+        if self.holds is Holds.FAILED:
+            lines += [f"{'':14}expected  {_short(self.expected)}", f"{'':14}got       {_short(self.got)}"]
+        return "\n".join(lines)
+
+
+def _short(text: str) -> str:
+    """Return a text in one line of some length."""
+    line = " ".join(text.split())
+    return line if len(line) <= _WIDTH else f"{line[:_WIDTH]} …"
+
+
+def expected_and_got(error: AssertionError) -> tuple[str, str]:
+    """Return both sides of the `assert` that failed, which has no message of its own.
+
+    The values are those of the frame in which it stands; nothing that waits is run again.
+    """
+    place = _innermost(error.__traceback__)
+    statement = _statement(place) if place else None
+    if str(error) or place is None or statement is None:
+        return "", str(error)
+    test = statement.test
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq):
+        actual, wanted = (_value(side, place) for side in (test.left, test.comparators[0]))
+        return f"{ast.unparse(test.left)} == {wanted}", actual
+    return ast.unparse(test), "it does not hold"
+
+
+def _innermost(trace: TracebackType | None) -> TracebackType | None:
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace
+
+
+def _statement(place: TracebackType) -> ast.Assert | None:
+    lines = linecache.getlines(place.tb_frame.f_code.co_filename)
+    for node in ast.walk(ast.parse("".join(lines))):
+        if isinstance(node, ast.Assert) and node.lineno <= place.tb_lineno <= (node.end_lineno or 0):
+            return node
+    return None
+
+
+def _value(side: ast.expr, place: TracebackType) -> str:
+    text = ast.unparse(side)
+    if any(isinstance(node, ast.Await) for node in ast.walk(side)):
+        return text
+    try:
+        value = eval(text, place.tb_frame.f_globals, place.tb_frame.f_locals)  # noqa: S307 - our own source
+    except Exception:  # noqa: BLE001 - then the text has to do
+        return text
+    return repr(value)

@@ -1,0 +1,24 @@
+"""The two worlds that every port has to work in: the system's, and the one in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias
+
+from harness.sim import run_virtual
+from mongowire.ports import Clock, Network
+from mongowire.system import SystemClock, TcpNetwork
+
+Scenario: TypeAlias = Callable[[Clock, Network], Coroutine[Any, Any, None]]
+Run: TypeAlias = Callable[[Scenario], None]
+
+
+def run_in_system(scenario: Scenario) -> None:
+    """Run on the wall clock, over TCP on loopback."""
+    asyncio.run(scenario(SystemClock(), TcpNetwork()))
+
+
+def run_in_memory(scenario: Scenario) -> None:
+    """Run in virtual time, over memory."""
+    run_virtual(lambda world: scenario(world.clock, world.network))
