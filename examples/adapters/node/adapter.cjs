@@ -12,7 +12,8 @@ const readline = require('node:readline');
 const mongodb = require('mongodb');
 
 const { makeClient, MAKERS, OPERATIONS, Unsupported } = require('./operations.cjs');
-const { errorReport, observe, pinnedTo, TRANSACTION_STATES } = require('./words.cjs');
+const { callPool, closePool, makePool, reachable } = require('./pools.cjs');
+const { errorReport, observe, pinnedTo, POOL_KINDS, TRANSACTION_STATES } = require('./words.cjs');
 
 const { EJSON } = mongodb.BSON;
 
@@ -20,24 +21,28 @@ const { EJSON } = mongodb.BSON;
 const FEATURES = [
   'COMMAND_EVENTS', 'POOL_EVENTS', 'SDAM_EVENTS', 'LOG_MESSAGES', 'SESSIONS', 'TRANSACTIONS', 'CHANGE_STREAMS',
   'GRIDFS', 'FIND_CURSORS', 'COMMAND_CURSORS', 'CLIENT_BULK_WRITE', 'SERVER_API', 'MAX_ADAPTIVE_RETRIES',
+  ...(reachable ? ['POOLS'] : []),
 ];
 
 const LOGGED_CHARACTERS = 10_000; // of a document in a log message; the driver's default cuts some of scenarios
 
 const entities = new Map(); // by the id of the request that created them
+const pools = [];
 const errors = new Map(); // what failed, by the id of the request that it failed
 const callbacks = new Map(); // transactions that wait for their callback, by the id of their call
 
+const clock = () => performance.now() / 1000; // seconds of a clock that is never set
 const tell = (message) => process.stdout.write(`${EJSON.stringify(message, { relaxed: false })}\n`);
 
 async function serve({ id, method, on, params }) {
   try {
     if (!METHODS[method]) throw new Unsupported(`no method ${method}`);
     const answer = await METHODS[method](entities.get(on), params ?? {}, id, on);
-    tell({ id, ...answer });
+    tell({ id, clock: clock(), ...answer });
   } catch (error) {
     errors.set(id, error);
-    tell(error instanceof Unsupported ? { id, unsupported: error.message } : { id, error: errorReport(error) });
+    const refused = error instanceof Unsupported;
+    tell({ id, clock: clock(), ...(refused ? { unsupported: error.message } : { error: errorReport(error) }) });
   }
 }
 
@@ -50,7 +55,7 @@ const METHODS = {
   hello: async () => ({ result: { protocol: 1, name: 'node', features: FEATURES } }),
 
   client: async (_, { uri, observeEvents, observeLogs, serverApi }, id) => {
-    const event = (kind, fields) => tell({ event: { client: id, kind, fields } });
+    const event = (kind, fields) => tell({ event: { client: id, kind, at: clock(), fields } });
     const client = makeClient(uri, {
       monitorCommands: true,
       // Not public: without it, connecting checks a connection out that no scenario counts with.
@@ -66,6 +71,14 @@ const METHODS = {
     return { entity: true };
   },
 
+  pool: async (_, { uri, backgroundThreadIntervalMS }, id) => {
+    if (!reachable) throw new Unsupported('this version of the driver has its pool elsewhere');
+    const pool = makePool(makeClient(uri, {}), backgroundThreadIntervalMS);
+    observe(pool, POOL_KINDS, (kind, fields) => tell({ event: { client: id, kind, at: clock(), fields } }));
+    pools.push(pool);
+    return keep(id, pool);
+  },
+
   create: async (parent, { kind, spec }, id) => {
     const make = MAKERS[kind];
     if (!make) throw new Unsupported(`no entity ${kind}`);
@@ -73,6 +86,11 @@ const METHODS = {
   },
 
   call: async (target, { kind, operation, arguments: given }, id) => {
+    if (kind === 'pool') {
+      if ('connection' in given) given.connection = entities.get(given.connection);
+      const result = await callPool(target, operation, given);
+      return operation === 'checkOut' ? keep(id, result) : { result };
+    }
     const run = OPERATIONS[kind]?.[operation];
     if (!run) throw new Unsupported(`no ${operation} on a ${kind}`);
     if ('session' in given) given.session = entities.get(given.session);
@@ -119,6 +137,7 @@ const METHODS = {
   close: async () => {
     const clients = [...entities.values()].filter((entity) => entity instanceof mongodb.MongoClient);
     await Promise.all(clients.map((client) => client.close()));
+    pools.splice(0).forEach(closePool);
     for (const kept of [entities, errors, callbacks]) kept.clear();
     return { result: null };
   },

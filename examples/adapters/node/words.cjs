@@ -32,6 +32,10 @@ const EVENTS = {
   topologyClosed: ['topologyClosedEvent', ''],
 };
 
+const POOL_KINDS = new Set(
+  Object.values(EVENTS).map(([kind]) => kind).filter((kind) => /^(pool|connection)/.test(kind)),
+);
+
 // Calls `tell(kind, fields)` for each event of the wanted kinds.
 function observe(client, wanted, tell) {
   for (const [name, [kind, fields]] of Object.entries(EVENTS)) {
@@ -59,6 +63,13 @@ function eventFields(kind, event, fields) {
 
 // ---- Errors: in the words of `expectError` ---------------------------------------------------------------
 
+// The errors of a pool, which cases of pools compare by their type.
+const POOL_ERRORS = {
+  MongoPoolClosedError: 'PoolClosedError',
+  MongoPoolClearedError: 'PoolClearedError',
+  MongoWaitQueueTimeoutError: 'WaitQueueTimeoutError',
+};
+
 function errorReport(error) {
   if (error instanceof mongodb.MongoClientBulkWriteError) return clientBulkReport(error);
   // A bulk write's error is a MongoServerError also when a lost connection is its cause; it has no code then.
@@ -76,6 +87,7 @@ function errorReport(error) {
     report.codeName = error.codeName ?? error.errorResponse?.codeName ?? null;
     report.response = error.errorResponse ?? error.result ?? null;
   }
+  if (POOL_ERRORS[error.name]) report.type = POOL_ERRORS[error.name];
   if (error instanceof mongodb.MongoBulkWriteError) {
     const reply = error.result;
     const texts = reply.getWriteErrors().map((one) => one.errmsg);
@@ -142,4 +154,6 @@ function pinnedTo(session) {
   return pinned === undefined ? null : String(pinned);
 }
 
-module.exports = { bulkResult, clientBulkResult, errorReport, observe, pinnedTo, TRANSACTION_STATES, written };
+module.exports = {
+  bulkResult, clientBulkResult, errorReport, observe, pinnedTo, POOL_KINDS, TRANSACTION_STATES, written,
+};

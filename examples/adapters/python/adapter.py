@@ -11,32 +11,39 @@ from pymongo.errors import BulkWriteError, NotPrimaryError, OperationFailure, Py
 from pymongo.results import BulkWriteResult, InsertManyResult, UpdateResult
 from pymongo.synchronous import command_cursor, cursor
 
-from harness.adapters.base import ClientSpec, EntityKind, ErrorReport, Feature, UnsupportedOperation
-from harness.adapters.serving import PythonAdapter, Tell, camel, serve, snake
+from harness.adapters.base import (
+    ClientSpec,
+    EntityKind,
+    ErrorReport,
+    Feature,
+    Invocation,
+    UnsupportedOperation,
+)
+from harness.adapters.serving import Publish, PythonAdapter, camel, serve, snake
 
 SPELLED = {"runCommand": "command", "fieldName": "key"}  # where PyMongo has another name than the format
 
 
 class Listener(pymongo.monitoring.CommandListener):
-    def __init__(self, tell: Tell) -> None:
-        self.tell = tell
+    def __init__(self, publish: Publish) -> None:
+        self.publish = publish
 
     def started(self, event: Any) -> None:
-        self.tell("commandStartedEvent", fields(event, "command"))
+        self.publish("commandStartedEvent", fields(event, "command"))
 
     def succeeded(self, event: Any) -> None:
-        self.tell("commandSucceededEvent", fields(event, "reply"))
+        self.publish("commandSucceededEvent", fields(event, "reply"))
 
     def failed(self, event: Any) -> None:
-        self.tell("commandFailedEvent", fields(event, "failure"))
+        self.publish("commandFailedEvent", fields(event, "failure"))
 
 
 class Example(PythonAdapter):
     name = "pymongo-example"
     features = frozenset({Feature.COMMAND_EVENTS, Feature.MAX_ADAPTIVE_RETRIES})
 
-    def create_client(self, spec: ClientSpec, tell: Tell) -> Any:
-        return pymongo.MongoClient(spec.uri, event_listeners=[Listener(tell)])
+    def create_client(self, spec: ClientSpec, publish: Publish) -> Any:
+        return pymongo.MongoClient(spec.uri, event_listeners=[Listener(publish)])
 
     def close_client(self, client: Any) -> None:
         client.close()
@@ -47,18 +54,19 @@ class Example(PythonAdapter):
             raise UnsupportedOperation(f"no {kind.value} with {', '.join(spec)}")
         return parent[spec[f"{kind.value}Name"]]
 
-    def call(self, handle: Any, kind: EntityKind, operation: str, arguments: dict[str, Any]) -> Any:
+    def call(self, invocation: Invocation[Any]) -> Any:
+        target, operation, arguments = invocation.target, invocation.operation, {**invocation.arguments}
         if operation == "listCollections" and "batchSize" in arguments:
             arguments["cursor"] = {"batchSize": arguments.pop("batchSize")}
         try:
-            method = getattr(type(handle), SPELLED.get(operation, snake(operation)))
+            method = getattr(type(target), SPELLED.get(operation, snake(operation)))
             known = signature(cursor.Cursor if operation in ("find", "findOne") else method).parameters
             spelled = {SPELLED.get(name, snake(name)): name for name in arguments if name != "commandName"}
             # What a method does not have by name, it passes on to the server: in the server's spelling.
             given = {ours if ours in known else name: arguments[name] for ours, name in spelled.items()}
-            return plain(method(handle, **{name: argument(name, value) for name, value in given.items()}))
+            return plain(method(target, **{name: argument(name, value) for name, value in given.items()}))
         except (AttributeError, TypeError) as error:  # there is no such method, or it has no such argument
-            raise UnsupportedOperation(f"{operation} on a {kind.value}: {error}") from error
+            raise UnsupportedOperation(f"{operation} on a {invocation.kind.value}: {error}") from error
 
     def report(self, error: Exception) -> ErrorReport | None:
         if not isinstance(error, (PyMongoError, ValueError)):
