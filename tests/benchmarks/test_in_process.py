@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from benchmarks import large_requests, request_cost, storage
+from benchmarks import fixture, large_requests, request_cost, reset, storage
 
 
 @pytest.mark.slow
@@ -36,3 +36,19 @@ def test_each_large_request_has_a_cost() -> None:
     shown = large_requests.table(report)
     for part in ("writes", "joins", "refusals"):
         assert all(name in shown for name in report[part])
+
+
+@pytest.mark.slow
+def test_a_reset_takes_less_than_ten_milliseconds() -> None:
+    report = asyncio.run(reset.run(rounds=20, documents=1000))
+    assert list(report["changes"]) == list(reset.CHANGES)
+    assert max(row["reset_us"] for row in report["changes"].values()) < 10_000
+    assert len(reset.table(report).splitlines()) == 1 + len(reset.CHANGES)
+
+
+@pytest.mark.slow
+def test_the_fixture_has_a_cost_by_scope_and_by_deployment() -> None:
+    report = fixture.run(tests=2, workers=0, rounds=1)
+    assert list(report["seconds"]) == ["function", "session"]
+    assert all(cost["start"] > 0 for cost in report["start_and_stop_ms"].values())
+    assert len(fixture.table(report).splitlines()) == 2 + 2 + len(fixture.SPECS)

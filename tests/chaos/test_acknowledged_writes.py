@@ -18,7 +18,7 @@ from disturbing import Application, Disturber
 from pymongo import AsyncMongoClient
 
 from fakeserver import ClusterSpec
-from fakeserver.background import BackgroundCluster
+from fakeserver.deployment.background import BackgroundCluster
 from mongowire.system import SeededRng
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from node_adapter import COMMAND as NODE
 from node_adapter import NEEDS_NODE
 
 from harness.cli import cli
-from harness.result import ExitCode
+from harness.running.result import ExitCode, Moment
 
 ROOT = Path(__file__).parents[2]
 PYTHON = shlex.join([sys.executable, str(ROOT / "examples/adapters/python/adapter.py")])
@@ -44,6 +44,28 @@ def test_all_bundled_scenarios_pass_on_every_kind_of_deployment(command: str, le
     code, counts, wrong = conform(command, "--topology", "matrix")
     assert (code, wrong) == (ExitCode.PASSED, [])
     assert counts["passed"] > least
+
+
+@pytest.mark.parametrize(
+    "command", [pytest.param(PYTHON, id="python"), pytest.param(NODE, id="node", marks=NEEDS_NODE)]
+)
+def test_the_events_of_a_driver_in_another_process_stand_where_they_happened(
+    command: str, tmp_path: Path
+) -> None:
+    """A command is sent before a server works on it, and answered afterwards."""
+    kept = tmp_path / "results.jsonl"
+    code, counts, _ = conform(command, ROOT / "spec_tests/retryable-writes", "--results", kept)
+    assert (code, counts["passed"] > 20) == (ExitCode.PASSED, True)
+    for line in kept.read_text().splitlines():
+        timeline = [Moment(**moment) for moment in json.loads(line).get("timeline", ())]
+        assert [moment.at for moment in timeline] == sorted(moment.at for moment in timeline)
+        for asked in (moment for moment in timeline if moment.kind == "commandStartedEvent"):
+            about = [
+                moment for moment in timeline if (moment.link, moment.about) == (asked.link, asked.about)
+            ]
+            kinds = [moment.kind for moment in about]
+            assert kinds[0] == "commandStartedEvent"
+            assert "commandFinished" not in kinds[2:]
 
 
 @pytest.mark.corpus

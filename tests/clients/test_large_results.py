@@ -15,7 +15,7 @@ from fakeserver import ClusterSpec
 from harness.sim import run_virtual
 
 if TYPE_CHECKING:
-    from fakeserver.cluster import Cluster
+    from fakeserver.deployment.cluster import Cluster
     from harness.sim.world import World
 
 COUNT = 20_000

@@ -2,43 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 from attempts import ALMOST, attempts, gaps
-from served import DEPLOYMENTS, PROGRAMS, bytes_received, served, server_tls, told, with_options
+from node_programs import MODULES, NEEDS_NODE, run
+from served import DEPLOYMENTS, bytes_received, served, server_tls
 from threaded_server import serving
 
 from fakeserver import ClusterSpec, UserSpec
 
-NODE = shutil.which("node")
-MODULES = [
-    Path(folder) for folder in os.environ.get("PUSHBACKD_NODE_MODULES", "").split(os.pathsep) if folder
-]
-"""Folders of modules: the first has the driver of today, the others may have older ones."""
+if TYPE_CHECKING:
+    from pathlib import Path
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(NODE is None, reason="there is no node on this machine"),
-    pytest.mark.skipif(
-        not MODULES or not all((folder / "mongodb").is_dir() for folder in MODULES),
-        reason="PUSHBACKD_NODE_MODULES names no folders with the Node driver (npm install mongodb)",
-    ),
-]
+pytestmark = NEEDS_NODE
 
 REPLICA_SET = DEPLOYMENTS["replica_set"]
 BOB = ("--auth", "--user", "bob:pwd123")
 FOUND = [{"_id": 1, "x": 11}, {"_id": 3, "x": 3}]
-
-
-def run(program: str, uri: str, *more: str, modules: Path | None = None) -> list[dict[str, Any]]:
-    """Run a program with the driver of a folder, and return what it told."""
-    assert NODE is not None
-    command = [NODE, str(PROGRAMS / f"{program}.cjs"), with_options(uri, *more)]
-    return told(command, {"NODE_PATH": str(modules or MODULES[0])})
 
 
 @pytest.mark.parametrize("modules", MODULES, ids=lambda folder: folder.parent.name)
@@ -121,3 +102,13 @@ def test_a_server_without_tokens_is_asked_less_and_less_often() -> None:
 def test_writes_go_on_while_the_primary_steps_down() -> None:
     with served(*REPLICA_SET) as uri:
         assert run("step_down", uri) == [{"n": 199, "moved": True}]
+
+
+@pytest.mark.parametrize("modules", MODULES, ids=lambda folder: folder.parent.name)
+def test_rules_are_added_met_listed_and_removed(modules: Path) -> None:
+    with served(*REPLICA_SET) as uri:
+        (line,) = run("rules", uri, modules=modules)
+    assert (line["found"], line["scripted"]) == ({"_id": 1}, {"_id": 99})
+    assert line["failed"] == {"code": 2, "message": "no"}
+    assert line["mistyped"]["message"].startswith("rule.when: unknown condition 'comand'; did you mean")
+    assert (line["hits"], line["removed"]) == ([1, 1, 1, 1], 4)

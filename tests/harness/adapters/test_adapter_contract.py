@@ -6,32 +6,32 @@ import gc
 import shlex
 import sys
 import threading
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import adapter_child
 import pytest
-from check_adapter import Entities
-from check_adapter_features import BY_FEATURE, checks_of
 from node_adapter import COMMAND as NODE
 from node_adapter import NEEDS_NODE
-from worlds import Run, run_in_memory, run_in_system
 
-from harness.adapters import make_adapter, pymongo_base, reference
+from harness.adapters import pymongo_base, reference
 from harness.adapters.base import Feature
 from harness.adapters.command import Children
-from harness.deployment import embedded
+from harness.deployments.embedded import embedded
+from harness.testing.adapter import check_adapter, checks_of
+from harness.testing.adapter_entities import Entities
+from harness.testing.adapter_features import BY_FEATURE
+from harness.testing.worlds import run_in_system
 from harness.unified.deployment import Topology
 from mongowire.system import SeededRng
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import Sequence
 
-    from check_adapter import Check
-
-    from harness.adapters.base import DriverAdapter
+    from harness.adapters.base import ClientSpec, DriverAdapter, Handle, PoolSpec
+    from harness.testing.adapter_entities import Check
     from harness.unified.deployment import Deployment
     from mongowire.ports import Clock, Network
 
@@ -42,36 +42,24 @@ EXAMPLE = shlex.join([sys.executable, str(ROOT / "examples/adapters/python/adapt
 
 @dataclass(frozen=True)
 class Subject:
-    """An adapter, what it must declare, and the world that it runs in. `command` is that of a process."""
+    """An adapter, what it must declare, and the time that it runs in. `command` is that of a process."""
 
     name: str
     features: frozenset[Feature]
     command: str = ""
-    run: Run = run_in_system
+    virtual: bool = False
     marks: Sequence[pytest.MarkDecorator] = ()
-
-    @asynccontextmanager
-    async def adapter(self, deployment: Deployment) -> AsyncIterator[DriverAdapter]:
-        """Make the adapter, and close it."""
-        async with aclosing(Children(call_seconds=30)) as children:
-            made: DriverAdapter = (
-                await children.adapter(self.command, deployment.clock)
-                if self.command
-                else make_adapter(self.name, deployment)
-            )
-            async with aclosing(made) as adapter:
-                yield adapter
 
 
 def features(names: str) -> frozenset[Feature]:
     return frozenset(Feature[name] for name in names.split())
 
 
-REFERENCE = reference.FEATURES | {Feature.ADAPTIVE_RETRIES, Feature.TRACING}
+REFERENCE = reference.FEATURES | features("ADAPTIVE_RETRIES RETRY_TOKENS TRACING")
 SLOW = (pytest.mark.slow,)
 SUBJECTS = {
     "reference": Subject("reference", REFERENCE),
-    "reference in virtual time": Subject("reference", REFERENCE, run=run_in_memory),
+    "reference in virtual time": Subject("reference", REFERENCE, virtual=True),
     "pymongo": Subject("pymongo", pymongo_base.FEATURES),
     "pymongo-async": Subject("pymongo-async", pymongo_base.FEATURES),
     "cmd:ours": Subject("child", pymongo_base.FEATURES, CHILD, marks=SLOW),
@@ -82,7 +70,7 @@ SUBJECTS = {
         "node",
         features(
             "COMMAND_EVENTS POOL_EVENTS SDAM_EVENTS LOG_MESSAGES SESSIONS TRANSACTIONS CHANGE_STREAMS GRIDFS"
-            " FIND_CURSORS COMMAND_CURSORS CLIENT_BULK_WRITE SERVER_API MAX_ADAPTIVE_RETRIES"
+            " FIND_CURSORS COMMAND_CURSORS CLIENT_BULK_WRITE SERVER_API POOLS MAX_ADAPTIVE_RETRIES"
         ),
         NODE,
         marks=(*SLOW, *NEEDS_NODE),
@@ -104,20 +92,14 @@ def cases() -> list[Any]:
 
 @pytest.mark.parametrize(("subject", "check"), cases())
 def test_the_contract_of_adapters(subject: Subject, check: Check) -> None:
-    """Against a replica set of three. Whatever is left open is an error."""
+    """Whatever is left open is an error."""
 
-    async def scenario(clock: Clock, network: Network) -> None:
-        virtual = subject.run is run_in_memory
-        async with (
-            embedded(
-                Topology.REPLICA_SET, clock=clock, network=network, rng=SeededRng(0), virtual=virtual
-            ) as deployment,
-            subject.adapter(deployment) as adapter,
-        ):
-            assert (adapter.name, adapter.features) == (subject.name, subject.features)
-            await check(adapter, deployment)
+    async def introduced(adapter: DriverAdapter, deployment: Deployment) -> None:
+        assert (adapter.name, adapter.features) == (subject.name, subject.features)
+        await check(adapter, deployment)
 
-    subject.run(scenario)
+    name = f"cmd:{subject.command}" if subject.command else subject.name
+    check_adapter(name, introduced, virtual=subject.virtual)
     gc.collect()
     assert [thread for thread in threading.enumerate() if thread.name == "driver call"] == []
 
@@ -153,6 +135,32 @@ def test_a_process_serves_one_case_after_the_other(command: str) -> None:
             await again.aclose()
 
     run_in_system(scenario)
+
+
+def test_all_checks_that_the_features_call_for_are_run() -> None:
+    ran: list[str] = []
+
+    class Recorder(reference.ReferenceAdapter):
+        async def create_client(self, spec: ClientSpec) -> Handle:
+            ran.append(spec.uri)
+            return await super().create_client(spec)
+
+        async def create_pool(self, spec: PoolSpec) -> Handle:
+            ran.append(spec.uri)
+            return await super().create_pool(spec)
+
+    check_adapter(Recorder, virtual=True)
+    assert len(ran) >= len(checks_of(REFERENCE)) - 2
+
+
+def test_an_adapter_that_breaks_a_promise_is_told_which() -> None:
+    class Nameless(reference.ReferenceAdapter):
+        name = ""
+
+    with pytest.raises(AssertionError) as raised:
+        check_adapter(Nameless, virtual=True)
+    (note,) = raised.value.__notes__
+    assert note.startswith("it_has_a_name_and_features: Check that the adapter introduces itself")
 
 
 def test_every_feature_has_a_check_that_an_adapter_runs() -> None:

@@ -1,4 +1,4 @@
-"""What a process is told of a client: what its scenario has, and of encryption only if it declared that."""
+"""What a process is told of a client: what its scenario has, and of others only where asked."""
 
 from __future__ import annotations
 
@@ -46,6 +46,8 @@ ENCRYPTION: dict[str, Any] = {"keyVaultNamespace": "k.v", "kmsProviders": {}}
         ({}, {}),
         ({"observe_spans": {}}, {"observeSpans": {}}),
         ({"auto_encryption": ENCRYPTION}, {"autoEncryptOpts": ENCRYPTION}),
+        ({"jitter": 0}, {"jitter": 0}),
+        ({"jitter_seed": 0}, {"jitterSeed": 0}),
     ],
 )
 def test_a_client_is_described_by_what_its_scenario_has(spec: dict[str, Any], more: dict[str, Any]) -> None:

@@ -8,12 +8,12 @@ import threading
 from typing import Any
 
 import pytest
-from check_adapter import Check, Entities, failing
 from scripted import ScriptedDeployment
 
 from harness.adapters import make_adapter
-from harness.adapters.base import ClientSpec, EntityKind, Handle, UnsupportedOperation
-from harness.deployment import embedded
+from harness.adapters.base import ClientSpec, EntityKind, Handle, Invocation, UnsupportedOperation
+from harness.deployments.embedded import embedded
+from harness.testing.adapter_entities import Check, Entities, failing
 from harness.unified.deployment import Topology
 from mongowire.system import SeededRng, SystemClock, TcpNetwork
 
@@ -87,7 +87,7 @@ def test_a_call_that_was_cancelled_does_not_keep_its_client_open() -> None:
 
 
 async def in_transaction(adapter: Any, session: Handle, callback: Any) -> None:
-    await adapter.call(session, EntityKind.SESSION, "withTransaction", {"callback": callback})
+    await adapter.call(Invocation(session, EntityKind.SESSION, "withTransaction", {"callback": callback}))
 
 
 def test_a_callback_runs_operations_while_its_transaction_waits_for_it() -> None:

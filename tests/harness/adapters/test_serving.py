@@ -15,6 +15,7 @@ from harness.adapters.base import (
     ClientSpec,
     EntityKind,
     ErrorReport,
+    Invocation,
     OperationFailed,
     UnsupportedOperation,
 )
@@ -35,9 +36,9 @@ class Mine(PythonAdapter):
     features = frozenset({Feature.COMMAND_EVENTS})
 """
 WITH_CLIENTS = """
-    def create_client(self, spec, tell):
-        tell("commandStartedEvent", {"commandName": "hello"})
-        tell("poolReadyEvent", {})
+    def create_client(self, spec, publish):
+        publish("commandStartedEvent", {"commandName": "hello"})
+        publish("poolReadyEvent", {})
         return "client"
 """
 CLIENT = ClientSpec("mongodb://localhost:1", observe_events=frozenset({"commandStartedEvent"}))
@@ -64,10 +65,14 @@ def test_a_client_tells_what_it_was_asked_to_observe() -> None:
     ("ask", "reason"),
     [
         (lambda it, client: it.create(EntityKind.SESSION, client, {"id": "session"}), "no entity session"),
-        (lambda it, client: it.call(client, EntityKind.CLIENT, "listDatabases", {}), "no listDatabases on a"),
+        (
+            lambda it, client: it.call(Invocation(client, EntityKind.CLIENT, "listDatabases")),
+            "no listDatabases on a",
+        ),
         (lambda it, client: it.session_state(client), "no states of sessions"),
         (lambda it, client: it.advance_cluster_time(client, {}), "no cluster times"),
         (lambda it, client: it.topology(client), "no view of the topology"),
+        (lambda it, client: it.retry_tokens(client), "no retry tokens"),
     ],
 )
 def test_what_a_class_does_not_define_is_refused(
@@ -83,7 +88,7 @@ def test_what_a_class_does_not_define_is_refused(
 
 def test_an_error_that_the_class_can_report_is_the_drivers() -> None:
     body = """
-    def create_client(self, spec, tell):
+    def create_client(self, spec, publish):
         raise ConnectionError("nobody there")
     def report(self, error):
         return ErrorReport(str(error), is_client_error=True)
@@ -99,7 +104,7 @@ def test_an_error_that_the_class_can_report_is_the_drivers() -> None:
 
 def test_a_mistake_of_the_adapters_own_ends_it_with_a_traceback() -> None:
     body = """
-    def create_client(self, spec, tell):
+    def create_client(self, spec, publish):
         return spec.no_such_field
 """
 
@@ -112,7 +117,7 @@ def test_a_mistake_of_the_adapters_own_ends_it_with_a_traceback() -> None:
 
 def test_what_a_driver_prints_is_no_message() -> None:
     body = """
-    def create_client(self, spec, tell):
+    def create_client(self, spec, publish):
         print("connecting ...")
         return "client"
 """

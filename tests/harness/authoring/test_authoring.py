@@ -8,19 +8,26 @@ from typing import TYPE_CHECKING, Any
 import jsonschema_rs
 import pytest
 
-from harness.authoring.schema import editor_schema
+from harness.authoring.editor_schema import editor_schema
 from harness.authoring.template import starting_text
-from harness.discovery import bundled_root, discover
 from harness.formats import UNIFIED, format_of
 from harness.lint.engine import lint_file
-from harness.result import ExitCode
+from harness.running.discovery import bundled_root, discover
+from harness.running.result import ExitCode
 from harness.unified.loader import read
 from harness.unified.schema.grammar import MINOR_MAX
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 SOUND = 'description: x\nschemaVersion: "1.0"\ntests:\n  - description: a\n    operations: []\n'
+
+
+def fail_point(name: str = "failCommand", **more: Any) -> dict[str, Any]:
+    """Return an operation that sets a fail point."""
+    command = {"configureFailPoint": name, **more}
+    return {"name": "failPoint", "arguments": {"client": "client", "failPoint": command}}
 
 
 @pytest.fixture
@@ -89,13 +96,59 @@ class TestSchema:
         documents = [read(path).value for path in discover([bundled_root()])]
         assert all(schema.is_valid(each) for each in documents if format_of(each) is UNIFIED)
 
-    def test_it_knows_the_names_of_operations(self, schema: jsonschema_rs.Draft202012Validator) -> None:
-        document = {"description": "x", "schemaVersion": "1.0", "tests": [{"description": "a"}]}
-        operation = {"name": "insertOne", "object": "collection"}
-        document["tests"][0]["operations"] = [operation]  # type: ignore[index]
-        assert schema.is_valid(document)
-        operation["name"] = "insertTwo"
-        assert not schema.is_valid(document)
+    @pytest.mark.parametrize(
+        ("operation", "valid"),
+        [
+            ({"name": "insertOne", "arguments": {"document": {}}}, True),
+            ({"name": "insertTwo", "arguments": {"document": {}}}, False),
+            ({"name": "insertOne"}, False),
+            ({"name": "insertOne", "arguments": {"document": 1}}, False),
+            ({"name": "insertOne", "arguments": {"document": {}, "orderd": True}}, False),
+            ({"name": "find", "arguments": {"filter": {}, "limit": {"$numberLong": "1"}}}, True),
+            (fail_point(mode={"times": 1}, data={"failCommands": ["insert"], "errorCode": 91}), True),
+            (fail_point(mode={"skip": 1}), True),
+            (fail_point(mode="off"), True),
+            (fail_point(mode="on"), False),
+            (fail_point(mode={"times": 1, "skip": 1}), False),
+            (fail_point(mode="off", data={"failCommand": ["insert"]}), False),
+            (fail_point(mode="off", data={"errorLabels": "RetryableWriteError"}), False),
+            (
+                fail_point("onPrimaryTransactionalWrite", mode="off", data={"failCommands": ["insert"]}),
+                False,
+            ),
+        ],
+    )
+    def test_it_knows_operations_their_arguments_and_what_is_in_a_fail_point(
+        self, schema: jsonschema_rs.Draft202012Validator, operation: dict[str, Any], *, valid: bool
+    ) -> None:
+        case = {"description": "a", "operations": [{"object": "any", **operation}]}
+        assert schema.is_valid({"description": "x", "schemaVersion": "1.0", "tests": [case]}) is valid
+
+    def test_editors_are_offered_commands_and_codes_by_their_names(self) -> None:
+        parts = editor_schema()["definitions"]
+        assert {"const": 462, "description": "IngressRequestRateLimitExceeded"} in parts["errorCode"]["anyOf"]
+        assert {"insert", "isMaster"} <= set(parts["commandName"]["anyOf"][0]["enum"])
+        assert "SystemOverloadedError" in parts["label"]["examples"]
+
+    def test_every_field_has_a_description(self) -> None:
+        fields = list(described_fields(editor_schema()))
+        assert len(fields) > 500
+        assert [name for name, sentence in fields if not sentence.endswith((".", "…"))] == []
+
+
+def described_fields(part: Any) -> Iterator[tuple[str, str]]:
+    """Yield the fields of a schema with their descriptions; conditions name them again, without."""
+    if isinstance(part, list):
+        for each in part:
+            yield from described_fields(each)
+    elif isinstance(part, dict):
+        for name, value in part.items():
+            if name in ("properties", "patternProperties"):
+                for field, inner in value.items():
+                    if inner is not False:
+                        yield field, inner.get("description", "")
+            if name not in ("if", "dependentSchemas"):
+                yield from described_fields(list(value.values()) if name == "properties" else value)
 
 
 class TestToJson:

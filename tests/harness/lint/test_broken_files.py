@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from harness.discovery import discover
 from harness.lint.engine import lint_file
-from harness.plan import load_all
-from harness.result import ExitCode
+from harness.running.discovery import discover
+from harness.running.plan import load_all
+from harness.running.result import ExitCode
 from harness.unified.loader import BYTES_MAX, DEPTH_MAX
 from harness.unified.model import Case
 

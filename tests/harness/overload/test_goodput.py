@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from harness.overload import Plan, Report, Trial, ramp, spike, step
+from harness.overload.policy import Aimd, FollowThroughput
 from harness.overload.trial import Capacity
-from harness.policy_engine import Aimd, FollowThroughput
 from harness.sim import run_virtual
 from mongowire.system import SeededRng, SystemClock, TcpNetwork
 

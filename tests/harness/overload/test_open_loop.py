@@ -8,7 +8,7 @@ import pytest
 from talking import Deployment, play
 
 from fakeserver import ClusterSpec
-from harness.overload import Answer, OpenLoop, Outcome
+from harness.overload import Answer, OpenLoop, RequestOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,7 +41,7 @@ def _slow(**more: Any) -> ClusterSpec:
 def test_they_do_not_wait_for_each_other() -> None:
     async def scenario(deployment: Deployment) -> None:
         answers = await _ask(deployment, [0.0, 0.5, 1.0], patience=5.0)
-        assert [answer.outcome for answer in answers] == [Outcome.SERVED] * 3
+        assert [answer.outcome for answer in answers] == [RequestOutcome.SERVED] * 3
         assert [answer.known for answer in answers] == pytest.approx([1, 2, 3], abs=0.01)
 
     play(scenario, _slow())
@@ -50,7 +50,11 @@ def test_they_do_not_wait_for_each_other() -> None:
 def test_one_who_is_out_of_patience_leaves_the_queue() -> None:
     async def scenario(deployment: Deployment) -> None:
         answers = await _ask(deployment, [0.0, 0.1, 0.9], patience=1.5)
-        assert [answer.outcome for answer in answers] == [Outcome.SERVED, Outcome.LATE, Outcome.LATE]
+        assert [answer.outcome for answer in answers] == [
+            RequestOutcome.SERVED,
+            RequestOutcome.LATE,
+            RequestOutcome.LATE,
+        ]
         assert answers[1].known == pytest.approx(1.6)
         await deployment.sleep(0.01)
         read = deployment.cluster.nodes[0].admission.execution.read
@@ -62,7 +66,7 @@ def test_one_who_is_out_of_patience_leaves_the_queue() -> None:
 def test_a_rejection_is_none_of_the_goodput() -> None:
     async def scenario(deployment: Deployment) -> None:
         answers = await _ask(deployment, [0.0, 0.1])
-        assert [answer.outcome for answer in answers] == [Outcome.SERVED, Outcome.REJECTED]
+        assert [answer.outcome for answer in answers] == [RequestOutcome.SERVED, RequestOutcome.REJECTED]
 
     limited = {
         "ingressRequestRateLimiterEnabled": True,

@@ -10,7 +10,7 @@ from scenario_files import scenario_text
 # Pytester forgets what the runs inside of a test import, and the YAML parser does not bear a second import.
 import harness.unified.loader  # noqa: F401
 from fakeserver import ClusterSpec, UserSpec
-from fakeserver.background import BackgroundCluster
+from fakeserver.deployment.background import BackgroundCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +66,7 @@ def test_workers_would_disturb_each_other_and_are_refused(
     uri = ("--pushbackd-uri", cluster.uri)
     refused = project.runpytest_subprocess("scenarios", "-n", "2", *uri)
     assert refused.ret == pytest.ExitCode.USAGE_ERROR
-    refused.stderr.fnmatch_lines(["*would disturb each other: add -n 0"])
+    refused.stderr.fnmatch_lines(["*disturb each other: add -n 0"])
     project.runpytest_subprocess("scenarios", "-n", "0", *uri).assert_outcomes(passed=2)
 
 
@@ -79,8 +79,8 @@ def test_workers_would_disturb_each_other_and_are_refused(
         ),
         (["--pushbackd-uri", "env"], "*pushbackd uri: none of MONGODB_URI*"),
         (["--pushbackd-uri", NOWHERE, "--pushbackd-time", "virtual"], "*no virtual time*"),
-        (["--pushbackd-uri", NOWHERE, "--pushbackd-topology", "single"], "*no topology*"),
-        (["--pushbackd-uri", NOWHERE, "--pushbackd-profile", "4.2"], "*no profile*"),
+        (["--pushbackd-uri", NOWHERE, "--pushbackd-topology", "single"], "*topology is that of the servers*"),
+        (["--pushbackd-uri", NOWHERE, "--pushbackd-profile", "4.2"], "*profile is that of the servers*"),
     ],
 )
 def test_servers_that_cannot_be_used_are_one_error(

@@ -97,7 +97,7 @@ def test_a_case_runs_with_each_driver_on_each_topology_in_each_time_that_they_ha
     project: pytest.Pytester,
 ) -> None:
     write(project, "a")
-    options = ("adapter=reference pymongo-async", "topology=single replicaset", "time=virtual real")
+    options = ("adapter=reference pymongo-async", "topology=standalone replicaset", "time=virtual real")
     ini = [word for option in options for word in ("-o", f"pushbackd_{option}")]
     assert collected(project, "scenarios", *ini) == [
         "scenarios/tiny.yml::a[reference-single-virtual]",
@@ -225,7 +225,9 @@ def write_pool(project: pytest.Pytester, text: str = POOL_FILE) -> None:
     (project.path / "scenarios" / "pool.yml").write_text(text)
 
 
-def test_a_file_of_another_format_gives_items_of_the_reference_driver(project: pytest.Pytester) -> None:
+def test_a_file_of_a_pool_gives_items_of_each_driver_and_of_the_state_machine(
+    project: pytest.Pytester,
+) -> None:
     write_pool(project)
     arguments = ("--pushbackd-adapter=reference", "--pushbackd-adapter=pymongo")
     times = ("--pushbackd-time=virtual", "--pushbackd-time=real")
@@ -233,6 +235,7 @@ def test_a_file_of_another_format_gives_items_of_the_reference_driver(project: p
         "scenarios/pool.yml::a pool is ready[reference-replicaset-virtual]",
         "scenarios/pool.yml::a pool is ready[reference-no-server-virtual]",
         "scenarios/pool.yml::a pool is ready[reference-replicaset-real]",
+        "scenarios/pool.yml::a pool is ready[pymongo-replicaset-real]",
     ]
 
 

@@ -7,17 +7,17 @@ from xml.etree import ElementTree as ET
 import pytest
 from made_results import HOSTILE, answered, asked, hit, marked, retried, served
 
-from harness.report.journal import Line
+from harness.explaining.journal import TimelineEvent
+from harness.explaining.sequence import Kind, Lane, read
 from harness.report.picture import drawing, style, svg
-from harness.report.sequence import Kind, Lane, read
-from harness.result import Moment
+from harness.running.result import Moment
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 CLIENT, NODE = Lane("client", "client0"), Lane("server", "node0")
 
 
 def kinds(*timeline: Moment) -> list[str]:
-    return [f"{step.kind} {step.lane.name}" for step in read(timeline).steps]
+    return [f"{row.kind} {row.lane.name}" for row in read(timeline).rows]
 
 
 def picture(*timeline: Moment, title: str = "insert again") -> ET.Element:
@@ -49,16 +49,16 @@ def test_a_server_s_word_that_comes_after_the_reply_bends_no_arrow() -> None:
 
 
 def test_request_ids_of_several_clients_are_not_mixed_up() -> None:
-    steps = read(
+    rows = read(
         [
             asked(0, 7),
             served(0.001, 7, "ok", name="drop"),
             served(0.002, 7, "ok"),
             answered(0.003, 7),
         ]
-    ).steps
-    assert [step.kind for step in steps] == [Kind.ASK, Kind.MARK, Kind.REPLY]
-    assert steps[1].marks == {NODE: ["drop → ok"]}
+    ).rows
+    assert [row.kind for row in rows] == [Kind.ASK, Kind.MARK, Kind.REPLY]
+    assert rows[1].marks == {NODE: ["drop → ok"]}
 
 
 def test_attempts_are_counted_within_an_operation() -> None:
@@ -66,7 +66,7 @@ def test_attempts_are_counted_within_an_operation() -> None:
     ended = Moment(0.9, "test", "coll", "operationEnded", "insertOne", None, "insertOne done")
     failing = (asked(0.1, 1), served(0.2, 1, "disconnect"), answered(0.3, 1, well=False))
     timeline = [operation, *failing, *failing, asked(0.5, 3), ended, operation, asked(1.1, 4)]
-    commands = [step.command for step in read(timeline).steps if step.kind is Kind.ASK]
+    commands = [row.command for row in read(timeline).rows if row.kind is Kind.ASK]
     assert [command.attempt for command in commands if command] == [1, 2, 3, 1]
 
 
@@ -78,36 +78,36 @@ def test_a_write_that_succeeds_with_a_failpoint_s_write_concern_error_is_retried
         answered(0.003, 1),
         asked(0.004, 2),
     ]
-    commands = [step.command for step in read(timeline).steps if step.kind is Kind.ASK]
+    commands = [row.command for row in read(timeline).rows if row.kind is Kind.ASK]
     assert [command.attempt for command in commands if command] == [1, 2]
 
 
 def test_the_next_command_of_an_operation_is_no_retry_of_one_that_went_well() -> None:
     timeline = [asked(0, 1), served(0.001, 1, "ok"), answered(0.002, 1), asked(0.003, 2)]
-    commands = [step.command for step in read(timeline).steps if step.kind is Kind.ASK]
+    commands = [row.command for row in read(timeline).rows if row.kind is Kind.ASK]
     assert [command.attempt for command in commands if command] == [1, 1]
 
 
 def test_marks_of_one_lane_share_a_row_until_somebody_waits() -> None:
-    steps = read(
+    rows = read(
         [
             marked(0, "connectionCheckedInEvent"),
             marked(0.001, "connectionCheckOutStartedEvent"),
             marked(0.3, "connectionCheckedOutEvent"),
         ]
-    ).steps
-    assert [step.marks[CLIENT] for step in steps] == [["checked in", "check out started"], ["checked out"]]
+    ).rows
+    assert [row.marks[CLIENT] for row in rows] == [["checked in", "check out started"], ["checked out"]]
 
 
 def test_marks_of_one_instant_share_a_row_and_bad_ones_stand_alone() -> None:
-    steps = read(
+    rows = read(
         [
             marked(0, "connectionAccepted", source="node0", side="server"),
             marked(0, "connectionAccepted", source="node1", side="server"),
             marked(0, "poolClearedEvent"),
         ]
-    ).steps
-    assert [(len(step.marks), step.bad) for step in steps] == [(2, False), (1, True)]
+    ).rows
+    assert [(len(row.marks), row.bad) for row in rows] == [(2, False), (1, True)]
 
 
 def test_lanes_are_the_test_then_clients_then_servers_by_name() -> None:
@@ -117,6 +117,12 @@ def test_lanes_are_the_test_then_clients_then_servers_by_name() -> None:
         *retried(),
     ]
     assert [lane.name for lane in read(timeline).lanes] == ["test", "idle", "client0", "node0", "node1"]
+
+
+def test_a_server_without_a_row_of_its_own_has_a_lane_that_the_arrows_end_at() -> None:
+    timeline = [asked(0, 1), served(0.001, 1, "ok"), answered(0.002, 1)]
+    assert [lane.name for lane in read(timeline).lanes] == ["client0", "node0"]
+    assert {"client0", "node0"} < set(texts(picture(*timeline)))
 
 
 @pytest.mark.parametrize(
@@ -132,8 +138,8 @@ def test_a_reply_has_the_word_of_the_server_s_journal(outcome: str | int, label:
         "txn_number": 1,
         "outcome": outcome,
     }
-    said = Line(0.001, 1, "server", "node0", "commandFinished", fields).to_moment()
-    reply = read([asked(0, 1), said, answered(0.002, 1, well=not bad)]).steps[-1]
+    said = TimelineEvent(0.001, 1, "server", "node0", "commandFinished", fields).to_moment()
+    reply = read([asked(0, 1), said, answered(0.002, 1, well=not bad)]).rows[-1]
     assert (reply.label, reply.bad) == (label, bad)
 
 

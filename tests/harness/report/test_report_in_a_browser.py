@@ -9,13 +9,13 @@ from selenium.webdriver.common.keys import Keys
 
 from harness.report.matrix import Matrix
 from harness.report.page import build
-from harness.result import ResultStatus
+from harness.running.result import ResultStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from harness.result import Result
+    from harness.running.result import Result
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 from made_results import REAL, every_status, result
 
-from harness.plan import Settings
-from harness.report.results_file import SCHEMA, ResultsFileError, ResultsReader, ResultsWriter, Run
+from harness.report.results_file import SCHEMA, ResultsFileError, ResultsReader, ResultsWriter, RunHeader
+from harness.running.plan import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from harness.result import Result
+    from harness.running.result import Result
 
 START = '"schema": "pushbackd-results/1", "started": "", "pushbackd": ""'
 
@@ -75,7 +75,7 @@ def test_the_example_of_the_guide_is_a_file_of_results(tmp_path: Path) -> None:
 def test_the_file_tells_no_password(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     settings = Settings(uri="mongodb://bob:secret@a/", uri_multi="mongodb://bob:secret@a,b/")
-    with ResultsWriter(path, Run.at(0, settings)) as writer:
+    with ResultsWriter(path, RunHeader.at(0, settings)) as writer:
         writer.end()
     assert "mongodb://" in path.read_text()
     assert "secret" not in path.read_text()
@@ -102,12 +102,12 @@ def test_a_compressed_file_that_was_cut_off_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_missing_result_is_noticed(whole: Path) -> None:
-    assert complaint(changed(whole, 3, None)) == ":3: end: says 2 results, and there are 1"
+    assert complaint(changed(whole, 3, None)) == ":3: end: announces 2 results, but the file has 1"
 
 
 def test_two_files_one_after_the_other_are_no_run(whole: Path) -> None:
     whole.write_text(whole.read_text() * 2)
-    assert complaint(whole) == ":5: something follows the end of the run: one file holds one run"
+    assert complaint(whole) == ":5: a line follows the end of the run: a file holds one run"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from harness.cli import cli
 from harness.report.results_file import ResultsReader
-from harness.result import ExitCode
+from harness.running.result import ExitCode
 
 SCENARIOS = Path(__file__).parents[3] / "spec_tests"
 FILE = SCENARIOS / "client-backpressure" / "overload-retries.yml"

@@ -9,9 +9,9 @@ import pytest
 from scenario_world import World
 from scripted import ScriptedAdapter
 
-from harness import interruption
 from harness.adapters.base import ErrorReport, Feature
-from harness.interruption import Interrupted
+from harness.running import interruption
+from harness.running.interruption import Interrupted
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import load
 from harness.unified.loops import Loops

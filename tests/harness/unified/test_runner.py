@@ -423,6 +423,22 @@ class TestEvents:
         assert "messages[0].data.message: expected 'bye', got 'hello'" in outcome.reason
         assert world.adapter.clients[0].spec.observe_logs == {"command"}
 
+    def test_a_log_message_may_come_a_little_after_the_event_that_was_waited_for(self, world: World) -> None:
+        head = "createEntities: [{client: {id: client0, observeLogMessages: {command: debug}}}]\n"
+        expect = (
+            "    expectLogMessages: [{client: client0, messages:"
+            " [{level: debug, component: command, data: {message: bye}}]}]\n"
+        )
+        said = Event(LOG_MESSAGE, {"level": "debug", "component": "command", "data": {"message": "bye"}})
+
+        async def log_later(arguments: Mapping[str, Any]) -> None:
+            asyncio.get_running_loop().call_later(0.2, world.adapter.clients[0].events.append, said)
+
+        world.adapter.answers["listDatabases"] = log_later
+        outcome, took = world.run_virtual("- {object: client0, name: listDatabases}", expect, head)
+        assert outcome.status is Status.PASSED, outcome.reason
+        assert 0.2 <= took < 0.21
+
     def test_expected_spans_are_compared(self, world: World) -> None:
         tracing = "observeTracingMessages: {enableCommandPayload: true}"
         head = f"createEntities: [{{client: {{id: client0, {tracing}}}}}]\n"

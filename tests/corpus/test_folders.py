@@ -1,0 +1,38 @@
+"""Folders of public specification tests of which every case that applies passes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from corpus_runs import complaints, run_folder
+
+from harness.adapters.registry import EDITIONS
+from harness.running.result import ResultStatus, Tally
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.corpus, pytest.mark.slow]
+
+EDITIONS_DIFFER = ("causal-consistency", "client-backpressure")
+IN_VIRTUAL_TIME = (
+    *((folder, edition) for folder in EDITIONS_DIFFER for edition in EDITIONS),
+    *((folder, "") for folder in ("collection-management", "crud", "gridfs", "index-management")),
+    *((folder, "") for folder in ("read-write-concern", "retryable-reads")),
+)
+NOTHING_APPLIES = {("causal-consistency", "single")}
+
+TOPOLOGIES = pytest.mark.parametrize("topology", ["single", "replicaset"])
+
+
+@TOPOLOGIES
+@pytest.mark.parametrize(("folder", "edition"), IN_VIRTUAL_TIME)
+def test_the_reference_driver_fails_nothing_but_what_its_edition_explains(
+    corpus: Path, folder: str, edition: str, topology: str
+) -> None:
+    results = run_folder(
+        corpus / folder, adapter="reference", time="virtual", topology=topology, edition=edition
+    )
+    assert complaints(results, ResultStatus.FAILED, ResultStatus.UNEXPECTED_PASS) == []
+    assert (Tally.of(results).ran == 0) is ((folder, topology) in NOTHING_APPLIES)

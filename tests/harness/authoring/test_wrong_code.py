@@ -1,0 +1,188 @@
+"""Mutants: how their lines are found and replaced, how they get into a process, and how they end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from textwrap import dedent, indent
+from typing import TYPE_CHECKING
+
+import pytest
+
+from harness.authoring.mutants.mutant import Change, load_mutants
+from harness.authoring.mutants.overlay import changed_functions
+from harness.authoring.mutants.record import FILE, SURVIVED, Record
+from harness.running.discovery import BadInputError, bundled_root
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SOURCE = """\
+class Pool:
+    size = 1
+
+    def grow(self):
+        # by one
+        self.size += 1
+        return self.size
+
+    def shrink(self):
+        self.size -= 1
+        return self.size
+"""
+
+ENTRY = """\
+- name: {name}
+  rule: CB-2
+  wrong: It waits for another time.
+  file: {file}
+  old: |
+{old}
+  new: |
+{new}
+"""
+
+
+def entry(name: str, old: str, new: str, file: str = "driver/policy/backpressure.py") -> str:
+    return ENTRY.format(
+        name=name, file=file, old=indent(dedent(old), "    "), new=indent(dedent(new), "    ")
+    )
+
+
+def write(folder: Path, *entries: str) -> Path:
+    text = f"kind: driver\nspecification: client-backpressure\nmutants:\n{indent(''.join(entries), '  ')}"
+    (folder / "some.yml").write_text(text)
+    return folder
+
+
+# --- lines ---
+
+
+def test_lines_are_replaced_whatever_their_indentation() -> None:
+    changed = Change("x.py", "# by one\nself.size += 1", "self.size += 2").apply(SOURCE)
+    assert changed == SOURCE.replace("        # by one\n        self.size += 1", "        self.size += 2")
+
+
+@pytest.mark.parametrize(
+    ("old", "times"), [("self.size += 3", 0), ("return self.size", 2), ("size = 1\nx", 0)]
+)
+def test_lines_that_do_not_occur_once_are_refused(old: str, times: int) -> None:
+    with pytest.raises(ValueError, match=f"occur {times} times"):
+        Change("x.py", old, "pass").apply(SOURCE)
+
+
+def test_lines_can_be_removed() -> None:
+    assert Change("x.py", "# by one", "").apply(SOURCE) == SOURCE.replace("        # by one\n", "")
+
+
+# --- files ---
+
+
+def test_an_unknown_key_is_an_error_with_its_place(tmp_path: Path) -> None:
+    write(tmp_path, entry("one", "a", "b") + "  because: of it\n")
+    with pytest.raises(BadInputError, match=r"some\.yml:\d+:\d+: mutants\[0\].*because"):
+        load_mutants(tmp_path)
+
+
+def test_two_mutants_of_one_name_are_an_error(tmp_path: Path) -> None:
+    write(tmp_path, entry("one", "a", "b"), entry("one", "a", "c"))
+    with pytest.raises(BadInputError, match=r"some\.yml:\d+:\d+.*'one' is the name of .*some\.yml"):
+        load_mutants(tmp_path)
+
+
+def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="no such folder"):
+        load_mutants(tmp_path / "none")
+
+
+def test_a_change_that_does_not_apply_names_the_mutant(tmp_path: Path) -> None:
+    (mutant,) = load_mutants(write(tmp_path, entry("one", "no such line", "b")))
+    with pytest.raises(BadInputError, match=r"some\.yml:\d+:\d+.*'one': the lines of 'old' occur 0 times"):
+        mutant.sources()
+
+
+def test_a_record_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    record = Record()
+    record.note("one", "scenarios", "a case")
+    record.note("one", "tests", SURVIVED)
+    record.note("gone", "scenarios", "a case")
+    record.write(tmp_path, ["one"])
+    again = Record.read(tmp_path)
+    assert again.killers == {"one": {"scenarios": "a case", "tests": ""}}
+    assert again.killer("one", "corpus") is None
+
+
+def test_a_broken_record_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text("[1, 2")
+    with pytest.raises(BadInputError, match=FILE):
+        Record.read(tmp_path)
+
+
+# --- functions ---
+
+
+def test_a_change_in_a_function_is_found_by_its_name() -> None:
+    changed = changed_functions(SOURCE, SOURCE.replace("+= 1", "+= 2"), "x.py")
+    assert changed is not None
+    assert list(changed) == ["Pool.grow"]
+
+
+def test_comments_and_blank_lines_are_no_change() -> None:
+    assert changed_functions(SOURCE, SOURCE.replace("# by one", "# by 1\n"), "x.py") == {}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("size = 1", "size = 2"), ("def grow(self)", "def grow(self, by=1)"), ("grow", "rise")]
+)
+def test_a_change_that_works_at_import_is_told_apart(old: str, new: str) -> None:
+    assert changed_functions(SOURCE, SOURCE.replace(old, new), "x.py") is None
+
+
+# --- processes ---
+
+LAST_LINE = "return jitter * min(self.maximum, chosen * 2.0 ** min(exponent, MAX_EXPONENT))"
+SCENARIO = str(bundled_root() / "client-backpressure" / "overload-retries.yml")
+
+
+def tried(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "harness", "mutants", "--folder", str(folder), "-v", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+
+
+@pytest.mark.slow
+def test_wrong_code_is_killed_however_it_is_wrong_and_the_same_code_survives(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        entry("endless", LAST_LINE, "while True:\n    pass"),
+        entry("leaves", LAST_LINE, "import os\nos._exit(3)"),
+        entry("raises", LAST_LINE, "raise ValueError"),
+        entry("at import", "MAX_EXPONENT = 64", 'MAX_EXPONENT = "64"'),
+        entry("the same", LAST_LINE, f"result: float = {LAST_LINE.removeprefix('return ')}\nreturn result"),
+    )
+    done = tried(tmp_path, SCENARIO, "--record", "--least", "80")
+    assert done.returncode == 0, done.stdout + done.stderr
+    recorded = json.loads((tmp_path / FILE).read_text())
+    killed = {name for name, suites in recorded.items() if suites["scenarios"]}
+    assert killed == {"endless", "leaves", "raises", "at import"}
+    assert "scenarios: survives: the same (CB-2, reached by" in done.stdout
+    assert "4 of 5 killed (80.0 %)" in done.stdout
+    again = tried(tmp_path, SCENARIO, "--search", "known", "--least", "81")
+    assert again.returncode == 1
+    assert "4 of 5 killed" in again.stdout
+
+
+@pytest.mark.slow
+def test_wrong_code_that_cannot_be_loaded_is_an_error_of_its_file(tmp_path: Path) -> None:
+    write(tmp_path, entry("no module", "BASE_BACKOFF = 0.1", "import no_such_module"))
+    done = tried(tmp_path, SCENARIO)
+    assert done.returncode == 2
+    assert "'no module' cannot be loaded" in done.stderr
+    assert "no_such_module" in done.stderr
+
+
+def test_nothing_that_matches_is_an_error(tmp_path: Path) -> None:
+    write(tmp_path, entry("one", LAST_LINE, "return 0.0"))
+    done = tried(tmp_path, "-k", "another")
+    assert done.returncode == 2
+    assert "no mutant matches" in done.stderr

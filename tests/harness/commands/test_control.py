@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner, Result
+from controlled import controlled
+
+from fakeserver.control.table import VERBS
+from harness.cli import SUBCOMMANDS, cli
+from harness.commands.control import commands
+from harness.commands.documents import show
+from harness.commands.fault import rule_of
+from harness.running.result import ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fakeserver import BackgroundCluster
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackgroundCluster]:
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch, controlled(home) as (running, _):
+        patch.setenv("PUSHBACKD_HOME", str(home))
+        patch.delenv("PUSHBACKD_ID", raising=False)
+        yield running
+
+
+def run(*arguments: str, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(cli, arguments, input=stdin)
+
+
+def told(*arguments: str) -> str:
+    """Return the first line of the error of a command that must fail with exit code 2."""
+    done = run(*arguments)
+    assert done.exit_code == ExitCode.BAD_INPUT, done.output
+    assert done.stdout == ""
+    return done.stderr.splitlines()[0]
+
+
+@pytest.mark.parametrize("verb", list(VERBS), ids=lambda verb: verb.name)
+def test_every_verb_has_a_command_with_its_help(verb: Any) -> None:
+    done = run(*verb.command.split(" "), "--help")
+    assert done.exit_code == ExitCode.PASSED
+    assert verb.help.split(",")[0].split(" ")[0] in done.stdout
+
+
+def test_every_first_word_is_listed() -> None:
+    listed = {name for name, subcommand in SUBCOMMANDS.items() if subcommand.module == "control"}
+    assert {verb.command.split(" ")[0] for verb in VERBS} <= listed
+    assert set(commands) == listed
+
+
+def test_a_verb_is_performed_and_its_answer_printed(server: BackgroundCluster) -> None:
+    assert run("node", "restart", "node1").stdout == "node: node1\n"
+    assert json.loads(run("node", "restart", "node1", "--json").stdout)["node"] == "node1"
+
+
+def test_people_read_thousandths_and_programs_all_digits(capsys: pytest.CaptureFixture[str]) -> None:
+    document = {"frozen": 57.71893924399774, "servers": [{"name": "node1", "frozen": 5.0}]}
+    show(document, as_json=False)
+    assert capsys.readouterr().out == "frozen: 57.719\nservers:\n  name   frozen\n  node1  5\n"
+    show(document, as_json=True)
+    assert json.loads(capsys.readouterr().out) == document
+
+
+def test_the_journal_is_printed_without_a_subcommand_and_has_some(server: BackgroundCluster) -> None:
+    run("node", "restart", "node1")
+    printed = run("journal")
+    assert printed.exit_code == ExitCode.PASSED
+    assert len(printed.stdout.splitlines()) > 2
+    assert len(run("journal", "--limit", "2").stdout.splitlines()) == 2
+    assert told("limits") == "Error: limits takes either requests, connections or both, or off"
+    assert run("journal", "count").stdout.startswith("count: ")
+    mixed = run("journal", "--limit", "2", "count")
+    assert mixed.exit_code == ExitCode.USAGE
+    assert "options of journal go with no command of it" in mixed.stderr
+
+
+def test_groups_of_servers_are_words_of_the_command_line(server: BackgroundCluster) -> None:
+    try:
+        answer = json.loads(run("network", "partition", "node0,clients", "node1", "--json").stdout)
+        assert answer["groups"] == [["node0", "clients"], ["node1"]]
+    finally:
+        assert run("network", "heal").stdout == "done\n"
+
+
+def test_documents_come_from_a_file_or_standard_input(server: BackgroundCluster, tmp_path: Any) -> None:
+    (tmp_path / "orders.json").write_text('[{"_id": 1}, {"_id": 2}]')
+    assert "inserted: 2" in run("data", "seed", "shop.orders", f"@{tmp_path / 'orders.json'}").stdout
+    assert "inserted: 1" in run("data", "seed", "shop.orders", "-", stdin='{"_id": 3}').stdout
+    missing = run("data", "seed", "shop.orders", "@nowhere.json")
+    assert missing.exit_code == ExitCode.USAGE
+    assert "nowhere.json: No such file" in missing.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["node", "kill", "nod1"], "there is no 'nod1' now"),
+        (["node", "slow", "--seconds", "1 sec"], "--seconds: '1 sec' is no duration"),
+        (["node", "step-down", "--seconds", "-1"], "--seconds: '-1' is negative"),
+        (["node", "kill", "--id", "shpo"], "unknown server 'shpo'; did you mean 'shop'?"),
+        (["data", "seed", "shop.orders", "[{]"], "DOCUMENTS: '[{]' is no JSON"),
+        (["fail-point", "set", "failComand"], "did you mean 'failCommand'"),
+    ],
+)
+def test_a_mistake_is_one_line_with_its_place_and_the_cure(
+    server: BackgroundCluster, arguments: list[str], message: str
+) -> None:
+    assert message in told(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["node", "kil"], "unknown command 'kil'; did you mean 'kill'?"),
+        (["node", "slow", "--secnds", "1"], "No such option '--secnds'"),
+        (["node", "start"], "Missing argument 'NODE'"),
+        (["node", "kill", "a", "b"], "unexpected extra argument"),
+    ],
+)
+def test_a_wrong_command_line_is_a_usage_error(arguments: list[str], message: str) -> None:
+    done = run(*arguments)
+    assert done.exit_code == ExitCode.USAGE
+    assert message in done.stderr
+
+
+def test_without_a_server_the_cure_is_named(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PUSHBACKD_HOME", str(tmp_path))
+    monkeypatch.delenv("PUSHBACKD_ID", raising=False)
+    assert told("node", "kill") == "Error: no server runs; `pushbackd start` starts one"
+
+
+def options(**given: Any) -> dict[str, Any]:
+    return {f"rule_{name}": value for name, value in given.items()}
+
+
+@pytest.mark.parametrize(
+    ("given", "start", "rule"),
+    [
+        (
+            options(command="find", error="462", times="2"),
+            None,
+            {"when": {"command": "find"}, "then": [{"error": "462"}], "times": "2"},
+        ),
+        (
+            options(namespace="shop.orders", delay="200ms", close=True),
+            None,
+            {"when": {"namespace": "shop.orders"}, "then": [{"delay": "200ms"}, {"close": True}]},
+        ),
+        (
+            options(when='{"command": "find"}', every="3", then='{"error": 91}', writeConcernError="64"),
+            None,
+            {
+                "when": {"command": "find", "every": "3"},
+                "then": [{"error": 91}, {"writeConcernError": {"code": 64}}],
+            },
+        ),
+        (options(name="n"), '{"then": [{"close": true}]}', {"name": "n", "then": [{"close": True}]}),
+        (
+            options(error="91", labels="A,B", message="m"),
+            None,
+            {"then": [{"error": "91", "labels": "A,B", "message": "m"}]},
+        ),
+        (options(sequence='[[{"error": 462}], []]'), None, {"sequence": [[{"error": 462}], []]}),
+    ],
+)
+def test_options_describe_a_rule(given: dict[str, Any], start: str | None, rule: dict[str, Any]) -> None:
+    assert rule_of(given, start) == rule
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "the rule has no effect"),
+        (["--labels", "A"], "--labels: goes with --error"),
+        (["--when", '{"command": "find"}', "--command", "find", "--close"], "--command: the document has"),
+        (["--then", "{"], "--then: '{' is no JSON"),
+        (["--write-concern-error", "x"], "--write-concern-error: 'x' is no error code"),
+        (["[1]", "--close"], "RULE: [1] is no document"),
+    ],
+)
+def test_a_rule_that_options_cannot_mean_is_refused(arguments: list[str], message: str) -> None:
+    if not any(verb.name == "addRule" for verb in VERBS):
+        pytest.skip("this deployment has no rules")
+    assert message in told("fault", "add", *arguments)

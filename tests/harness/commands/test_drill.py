@@ -1,0 +1,116 @@
+"""`pushbackd drill`: a command runs while load is shed, and its operations are summed up."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from harness.cli import cli
+from harness.running.result import ExitCode
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+INSERTS = """
+import os, sys
+from pymongo import MongoClient
+from pymongo.errors import PyMongoError
+failed = 0
+with MongoClient(os.environ["MONGODB_URI"]) as client:
+    for number in range(int(sys.argv[1])):
+        try:
+            client.shop.orders.insert_one({"_id": number})
+        except PyMongoError as error:
+            failed += 1
+sys.exit(failed > 0)
+"""
+
+
+def drill(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, ["drill", *map(str, arguments)])
+
+
+def python(code: str, *arguments: object) -> list[str]:
+    return ["--", sys.executable, "-c", code, *map(str, arguments)]
+
+
+def summary(file: Path) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(file.read_text())
+    return document
+
+
+@pytest.mark.slow
+def test_some_requests_are_refused_and_the_summary_says_what_became_of_them(tmp_path: Path) -> None:
+    file = tmp_path / "drill.json"
+    done = drill(
+        *("--shed", "30%", "--seed", 7, "--topology", "single", "--json", file), *python(INSERTS, 30)
+    )
+    told = summary(file)
+    assert told["refused"] > told["refusedRetryable"] > 0
+    assert told["errors"] == told["overloadErrors"] > 0
+    assert done.exit_code == told["exitCode"] == 1
+    assert told["commands"]["insert"]["operations"] == 30
+    assert told["attemptsPerSuccess"] > 1
+    assert f"{told['errors']} of 30 operations reached the application as errors" in done.stderr
+    assert done.stderr.splitlines()[1].split("  ")[0] == "command"
+
+
+@pytest.mark.slow
+def test_one_seed_refuses_the_same_requests_each_time(tmp_path: Path) -> None:
+    counts = []
+    for number in range(2):
+        file = tmp_path / f"{number}.json"
+        drill("--shed", "10%", "--seed", 3, "--topology", "single", "--json", file, *python(INSERTS, 40))
+        told = summary(file)
+        counts.append([told[key] for key in ("requests", "refused", "refusedRetryable", "errors")])
+    assert counts[0] == counts[1]
+    assert counts[0][1] > 0
+
+
+@pytest.mark.slow
+def test_the_shedding_ends_after_its_time(tmp_path: Path) -> None:
+    file = tmp_path / "drill.json"
+    wait = f"import time; time.sleep(0.3)\n{INSERTS}"
+    done = drill(
+        *("--shed", "100%", "--for", "100ms", "--topology", "single", "--json", file), *python(wait, 5)
+    )
+    assert done.exit_code == 0
+    assert (summary(file)["seconds"], summary(file)["refused"]) == (0.1, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("code", "exit_code"),
+    [("import sys; sys.exit(17)", 17), ("import os; os.kill(os.getpid(), 15)", 143), ("", 0)],
+)
+def test_the_exit_code_is_that_of_the_command(code: str, exit_code: int) -> None:
+    done = drill("--topology", "single", *python(code))
+    assert done.exit_code == exit_code
+    assert f"exit code {exit_code}" in done.stderr
+
+
+WRONG = {
+    "--shed 200% -- true": "'200%' is more than 1; write a number from 0 to 1",
+    "--shed much -- true": "'much' is no number",
+    "--for 5x -- true": "'5x' is no duration; write seconds, or a text like '200ms' or '1m30s'",
+    "--topology ring -- true": "topology: unknown topology 'ring'",
+    "--topology shardet -- true": "did you mean 'sharded'?",
+    "--members three -- true": "members: 'three' is no number",
+    "--profile 8.22 -- true": "did you mean '8.2'?",
+    "--shd 2% -- true": "no such option",
+    "-- no-such-command": "no-such-command: no such command",
+    "": "Missing argument",
+}
+
+
+@pytest.mark.parametrize(("line", "message"), WRONG.items())
+def test_a_mistake_is_one_line_before_anything_starts(line: str, message: str) -> None:
+    done = drill(*shlex.split(line))
+    assert done.exit_code in {ExitCode.BAD_INPUT, ExitCode.USAGE, 1, 2}
+    assert message.lower() in done.stderr.lower()
+    assert "Traceback" not in done.stderr

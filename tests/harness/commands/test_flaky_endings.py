@@ -1,0 +1,95 @@
+"""A run of the lab from its options to its exit code, when it does not go as planned."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+import pytest
+
+from harness.commands.conform import command
+from harness.commands.flaky import repeats_of
+from harness.commands.options import Options
+from harness.deployments.survey import DeploymentError
+from harness.flake_lab import run as lab_run
+from harness.flake_lab.lab import Repeats
+from harness.flake_lab.run import LabRun
+from harness.report.outputs import Outputs
+from harness.report.terminal import Style
+from harness.running.expectations import Expectations
+from harness.running.interruption import Interrupted
+from harness.running.plan import Item, Settings
+from harness.running.result import ExitCode, Result, ResultStatus
+from harness.running.run import Run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+ITEM = Item("spec/tiny::a", "tiny.yml", 0, "reference", "2026-07-08", "replicaset")
+
+
+@pytest.mark.parametrize("asked", [{"perturb": True}, {"schedule": "start:1=1ms"}])
+def test_servers_of_somebody_else_can_be_repeated_but_not_disturbed(asked: dict[str, Any]) -> None:
+    options = Options.of(command.make_context("conform", ["--repeat", "5"]))
+    assert repeats_of(options, ["replicaset+uri"]) == Repeats(5)
+    with pytest.raises(click.UsageError, match="servers by URI cannot be disturbed; use --repeat alone"):
+        repeats_of(replace(options, **asked), ["replicaset+uri"])
+
+
+class Ending:
+    """Runs one item well, and ends the run with the second."""
+
+    def __init__(self, end: BaseException) -> None:
+        self._end = end
+
+    def run(
+        self, items: Mapping[int, Item], _: Settings, *, jobs: int, on_result: Callable[[int, Result], None]
+    ) -> None:
+        assert jobs == 1
+        for place, item in items.items():
+            if item.seed:
+                raise self._end
+            status = ResultStatus.PASSED
+            on_result(place, Result(item.id, status, item.topology, item.adapter, item.edition))
+
+
+def lab(monkeypatch: pytest.MonkeyPatch, end: BaseException, *complaints: str, watch: bool = False) -> LabRun:
+    monkeypatch.setattr(lab_run, "run_items", Ending(end).run)
+    run = Run(
+        items=(ITEM,),
+        settings=Settings(),
+        expectations={"reference": Expectations()},
+        complaints=complaints,
+        note="1 case is left out",
+        jobs=1,
+        repeats=Repeats(3),
+        outputs=Outputs(style=Style(), github=True),
+        is_watched=watch,
+    )
+    return LabRun(run)
+
+
+def test_an_interrupted_run_tells_what_it_has_seen(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    code = lab(monkeypatch, Interrupted(signal.SIGINT), "spec/broken.yml:1:2: no YAML").execute()
+    told = capsys.readouterr()
+    assert code is ExitCode.INTERRUPTED
+    assert "1 case passed in one run: 20.7% or more, with 95% confidence" in told.out
+    assert "1 case is left out" in told.out
+    assert "::error title=unusable scenario" in told.out.replace("file=spec/broken.yml,line=1,col=2,", "")
+    assert "1 unusable file, 2 runs not made, interrupted by SIGINT" in told.out
+    assert told.err == "spec/broken.yml:1:2: no YAML\n"
+
+
+def test_who_watches_ends_all_runs_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        lab(monkeypatch, Interrupted(signal.SIGINT), watch=True).execute()
+
+
+def test_servers_that_do_not_answer_any_more_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(click.ClickException, match="nobody is there"):
+        lab(monkeypatch, DeploymentError("nobody is there")).execute()

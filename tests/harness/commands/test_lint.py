@@ -1,0 +1,94 @@
+"""`pushbackd lint`: exit codes, output, and the choice of rules."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from harness.lint.engine import lint_file, lint_files
+from harness.lint.rules import READING, RULES
+from harness.running.discovery import bundled_root, discover
+from harness.running.result import ExitCode
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SOUND = 'description: x\nschemaVersion: "1.0"\ntests:\n  - description: a\n    operations: []\n'
+SUSPICIOUS = SOUND.replace('"1.0"', '"1.4"')
+UNUSABLE = SOUND.replace("tests:", "test:")
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [(SOUND, ExitCode.PASSED), (SUSPICIOUS, ExitCode.FAILED), (UNUSABLE, ExitCode.BAD_INPUT)],
+)
+def test_the_exit_code_tells_sound_from_suspicious_from_unusable(
+    content: str, code: ExitCode, write: Any, pushbackd: Any
+) -> None:
+    assert pushbackd("lint", write(content)).exit_code == code
+
+
+def test_without_paths_the_bundled_scenarios_are_checked_and_are_sound() -> None:
+    findings = [each for path in discover([bundled_root()]) for each in lint_file(path)]
+    # A few cases are about time that passes: idle connections, and queues that fill.
+    assert [str(each) for each in findings if each.rule != "timed-wait"] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "fires"),
+    [
+        ((), True),
+        (("--select", "schema-version"), True),
+        (("--select", "unused-entity,unused-anchor"), False),
+        (("--ignore", "schema-version"), False),
+        (("--select", "schema-version", "--ignore", "schema-version"), False),
+    ],
+)
+def test_rules_are_selected_and_ignored(
+    options: tuple[str, ...],
+    *,
+    fires: bool,
+    write: Any,
+    pushbackd: Any,
+) -> None:
+    assert ("(schema-version)" in pushbackd("lint", write(SUSPICIOUS), *options).stdout) is fires
+
+
+def test_a_file_that_cannot_be_used_is_told_whatever_is_selected(write: Any, pushbackd: Any) -> None:
+    path = write(UNUSABLE)
+    assert pushbackd("lint", path, "--select", "unused-anchor").exit_code == ExitCode.BAD_INPUT
+    assert pushbackd("lint", path, "--ignore", "schema").exit_code == ExitCode.PASSED
+
+
+def test_a_rule_that_does_not_exist_is_a_wrong_command_line(write: Any, pushbackd: Any) -> None:
+    done = pushbackd("lint", write(SOUND), "--select", "nonsense")
+    assert done.exit_code == ExitCode.USAGE
+    assert "there is no rule 'nonsense'" in done.stderr
+
+
+def test_json_is_one_object_a_finding_and_one_with_the_totals(write: Any, pushbackd: Any) -> None:
+    path = write(SUSPICIOUS)
+    finding, totals = map(json.loads, pushbackd("lint", path, "--json").stdout.splitlines())
+    assert (finding["path"], finding["line"], finding["column"]) == (str(path), 2, 16)
+    assert (finding["rule"], finding["refused"]) == ("schema-version", False)
+    assert totals == {"summary": {"files": 1, "findings": 1, "unusable-files": 0}}
+
+
+def test_the_rules_can_be_shown(pushbackd: Any) -> None:
+    shown = pushbackd("lint", "--rules").stdout
+    assert all(rule.id in shown and rule.sentence in shown for rule in RULES)
+    assert all(name in shown for name in READING)
+
+
+def test_a_folder_without_scenarios_is_bad_input(tmp_path: Path, pushbackd: Any) -> None:
+    assert pushbackd("lint", tmp_path).exit_code == ExitCode.BAD_INPUT
+
+
+@pytest.mark.slow
+def test_several_processes_find_what_one_finds(write: Any) -> None:
+    paths = [write((SOUND, SUSPICIOUS, UNUSABLE)[place % 3], f"{place}.yml") for place in range(90)]
+    findings = lint_files(paths, jobs=2)
+    assert findings == lint_files(paths, jobs=1)
+    assert len(findings) == 60

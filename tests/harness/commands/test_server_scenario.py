@@ -1,0 +1,93 @@
+"""`pushbackd conform --server-scenario`: test scenarios on servers of which a file says what they do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from harness.cli import cli
+from harness.running.result import ExitCode
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TESTS = """\
+description: orders
+schemaVersion: "1.0"
+createEntities:
+  - client: {id: client}
+  - database: {id: db, client: client, databaseName: shop}
+  - collection: {id: orders, database: db, collectionName: orders}
+tests:
+  - &case
+    description: the first count fails
+    operations:
+      - {name: countDocuments, object: orders, arguments: {filter: {}}, expectError: {errorCode: 96}}
+      - {name: countDocuments, object: orders, arguments: {filter: {}}, expectResult: 2}
+      - {name: countDocuments, object: orders, arguments: {filter: {}}, expectResult: 3}
+  - {<<: *case, description: and so it does in the next case}
+"""
+
+SERVERS = """\
+pushbackd: "1.0"
+data: {shop.orders: [{_id: 1}, {_id: 2}]}
+rules:
+  - {when: {command: aggregate}, times: 1, then: [{error: OperationFailed}]}
+timeline:
+  - after: 2 aggregate requests
+    seed: {namespace: shop.orders, documents: [{_id: 3}]}
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    tests, servers = tmp_path / "orders.yml", tmp_path / "servers.yml"
+    tests.write_text(TESTS)
+    servers.write_text(SERVERS)
+    return str(tests), str(servers)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("time", ["virtual", "real"])
+def test_every_case_meets_the_servers_at_the_beginning_of_the_scenario(
+    files: tuple[str, str], time: str
+) -> None:
+    tests, servers = files
+    arguments = ["conform", tests, "--server-scenario", servers, "--time", time, "--jobs", "1"]
+    assert cli.main([*arguments, "--topology", "single"], standalone_mode=False) is ExitCode.PASSED
+
+
+@pytest.mark.slow
+def test_a_failure_is_repeated_with_the_scenario(files: tuple[str, str]) -> None:
+    arguments = [
+        "conform",
+        files[0],
+        "--server-scenario",
+        "rolling-restart",
+        "--time",
+        "virtual",
+        "--jobs",
+        "1",
+    ]
+    run = CliRunner().invoke(cli, arguments, standalone_mode=False)
+    assert run.return_value is ExitCode.FAILED
+    assert "--topology replicaset --server-scenario rolling-restart" in run.output
+
+
+def test_a_scenario_that_does_not_fit_the_topology_is_refused_before_the_first_case(
+    files: tuple[str, str],
+) -> None:
+    run = CliRunner().invoke(
+        cli, ["conform", files[0], "--server-scenario", "rolling-restart", "--topology", "single"]
+    )
+    assert run.exit_code == ExitCode.BAD_INPUT
+    assert "rolling-restart.yml:8:21: timeline[0].restart.node: unknown server 'node1'" in run.output
+    assert "stepDown is for replica sets and sharded clusters" in run.output
+
+
+def test_servers_by_uri_have_no_scenario(files: tuple[str, str]) -> None:
+    run = CliRunner().invoke(cli, ["conform", files[0], "--server-scenario", "x.yml", "--uri", "mongodb://a"])
+    assert run.exit_code == ExitCode.USAGE
+    assert "--server-scenario is for fake servers" in run.output

@@ -1,0 +1,206 @@
+"""A run that is interrupted, at whatever instant: it ends soon, says so, and leaves nothing but whole files.
+
+PUSHBACKD_INTERRUPTIONS is how many runs are interrupted at random instants: 8 unless it says 200.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from harness.report.results_file import ResultsReader
+from harness.running.result import ExitCode, ResultStatus, Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+RUNS = int(os.environ.get("PUSHBACKD_INTERRUPTIONS", "8"))
+MARK = "PUSHBACKD_TEST_MARK"
+BY_SIGNAL = {signal.SIGINT: ExitCode.INTERRUPTED, signal.SIGTERM: ExitCode.TERMINATED}
+WAYS = (
+    ("--jobs", "1"),
+    ("--jobs", "3"),
+    ("--jobs", "3", "--adapter", "reference", "--adapter", "pymongo"),
+    ("--jobs", "1", "--time", "virtual", "--topology", "all"),
+    ("--jobs", "2", "--time", "virtual", "--topology", "all"),
+    ("--jobs", "2", "--repeat", "3"),
+)
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc to look at"),
+]
+
+
+def start(folder: Path, mark: str, *arguments: str) -> subprocess.Popen[str]:
+    """Start the command in a process group of its own, with a mark that all its descendants carry."""
+    (folder / "tmp").mkdir()
+    environment = {MARK: mark, "TMPDIR": str(folder / "tmp"), "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen(
+        [sys.executable, "-m", "harness", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=folder,
+        env={**os.environ, **environment},
+        start_new_session=True,
+    )
+
+
+def is_ours(pid: int) -> bool:
+    """Return whether our first instruction has been run, which takes SIGTERM, and not Python's start only."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        name, _, mask = line.partition(":")
+        if name == "SigCgt":
+            return bool(int(mask, 16) >> (signal.SIGTERM - 1) & 1)
+    return True
+
+
+def await_first_instruction(process: subprocess.Popen[str]) -> None:
+    while not is_ours(process.pid):
+        assert process.poll() is None
+        os.sched_yield()
+
+
+def marked(mark: str) -> list[str]:
+    """Return the command lines of the processes that carry a mark."""
+    found: list[str] = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if f"{MARK}={mark}".encode() in (folder / "environ").read_bytes():
+                found.append((folder / "cmdline").read_text().replace("\0", " "))
+    return found
+
+
+def check_files(folder: Path) -> None:
+    """Everything that was written is whole."""
+    left = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    assert {name for name in left if not name.startswith("journal/")} <= {"r.xml", "r.jsonl.gz", "r.html"}
+    if "r.xml" in left:
+        ET.parse(folder / "r.xml")
+    if "r.jsonl.gz" in left:
+        with ResultsReader(folder / "r.jsonl.gz") as reader:
+            assert list(reader.results())
+    if "r.html" in left:
+        assert (folder / "r.html").read_text().rstrip().endswith("</html>")
+    for name in left:
+        if name.startswith("journal/"):
+            assert name.endswith(".jsonl")
+            for line in (folder / name).read_text().splitlines():
+                json.loads(line)
+
+
+@pytest.mark.parametrize("number", range(RUNS))
+def test_an_interrupted_run_leaves_nothing_behind(number: int, tmp_path: Path) -> None:
+    dice = random.Random(f"interruptions/{number}")
+    way, asked = dice.choice(WAYS), dice.choice(list(BY_SIGNAL))
+    delay = dice.uniform(0, 0.6) if dice.random() < 0.4 else dice.uniform(0.6, 5)
+    to_group = dice.random() < 0.5
+    mark = f"{os.getpid()}-{number}-{dice.random()}"
+    outputs = ["--junit", "r.xml", "--journal", "journal"]
+    outputs += [] if "--repeat" in way else ["--results", "r.jsonl.gz", "--html", "r.html"]
+    about = f"{way}, {asked.name} after {delay:.3f} s, {'to the group' if to_group else 'to the process'}"
+    with start(tmp_path, mark, "conform", *way, *outputs) as process:
+        await_first_instruction(process)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(delay)
+        with suppress(ProcessLookupError):
+            (os.killpg if to_group else os.kill)(process.pid, asked)
+        assert process.stdout is not None
+        said = process.stdout.read()
+    if process.returncode != ExitCode.PASSED:  # it may have been faster
+        assert process.returncode == BY_SIGNAL[asked], (about, said)
+        assert f"interrupted by {asked.name}" in said, (about, said)
+    for word in ("Traceback", "Exception ignored", "was never awaited", "was destroyed", "defect", "FAILED"):
+        assert word not in said, (about, said)
+    await_end_of(mark)
+    check_files(tmp_path)
+
+
+def await_end_of(mark: str) -> None:
+    """Wait for what is on its way out. A process that nobody has asked to end stays, and fails the test."""
+    until = time.monotonic() + 10
+    while left := marked(mark):
+        assert time.monotonic() < until, left
+        os.sched_yield()
+
+
+def interrupted_in_the_middle(folder: Path, asked: signal.Signals, *arguments: str) -> tuple[int, str]:
+    """Interrupt a run that has shown its first cases; return its exit code and what it said."""
+    with start(folder, f"{os.getpid()}", "conform", *arguments, "-v") as process:
+        assert process.stdout is not None
+        shown = process.stdout.readline() + process.stdout.readline()
+        process.send_signal(asked)
+        shown += process.stdout.read()
+    return process.returncode, shown
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("asked", BY_SIGNAL)
+def test_the_first_signal_ends_a_run_which_says_what_was_not_run(
+    asked: signal.Signals, jobs: str, tmp_path: Path
+) -> None:
+    """The bundled scenarios have a loop, which no longer takes the signal for itself."""
+    outputs = ["--junit", "r.xml", "--results", "r.jsonl.gz"]
+    code, said = interrupted_in_the_middle(tmp_path, asked, "--jobs", jobs, *outputs)
+    assert code == BY_SIGNAL[asked], said
+    assert " not-run in " in said
+    assert f"interrupted by {asked.name}" in said
+    with ResultsReader(tmp_path / "r.jsonl.gz") as reader:
+        results = list(reader.results())
+    not_run = Tally.of(results)[ResultStatus.NOT_RUN]
+    assert f"{not_run} not-run" in said
+    suites = ET.parse(tmp_path / "r.xml").getroot()
+    assert int(suites.attrib["tests"]) == len(results)
+    left_out = suites.findall(".//skipped[@type='not-run']")
+    assert [each.attrib["message"] for each in left_out] == [f"interrupted by {asked.name}"] * not_run
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("conform", "-v"),
+        ("conform", "--json"),
+        ("conform", "--jobs", "1", "-v"),
+        ("lint", "--rules"),
+        ("schema",),
+        ("--help",),
+        ("conform", "--help"),
+    ],
+    ids=" ".join,
+)
+def test_a_reader_that_has_seen_enough_is_no_error(command: Sequence[str], tmp_path: Path) -> None:
+    with start(tmp_path, f"{os.getpid()}", *command) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(timeout=60) in (ExitCode.NOBODY_READS, ExitCode.PASSED)
+
+
+def test_what_a_closed_pipe_says_of_itself_goes_nowhere(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "harness", "conform", "-v", "--junit", "r.xml"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == ExitCode.NOBODY_READS
+    assert "nobody reads the output" in (tmp_path / "r.xml").read_text()
