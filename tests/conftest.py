@@ -1,4 +1,4 @@
-"""What all tests share: helpers' folders on the path, and how much Hypothesis does.
+"""What all tests share: the folder of helpers on the path, and how much Hypothesis does.
 
 `HYPOTHESIS_PROFILE=ci` tries ten times as many examples; `explore` draws new ones in every run. The other
 profiles draw the same examples everywhere, so that the workers of one run agree.
@@ -15,9 +15,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 _HERE = Path(__file__).parent
-sys.path[:0] = [str(_HERE / "support"), str(_HERE / "contracts")]
+sys.path.insert(0, str(_HERE / "support"))
 # The benchmarks are no part of the package. Last, so that what is installed is what is tested.
 sys.path.append(str(_HERE.parent))
+
+pytest.register_assert_rewrite("harness.testing")
 
 settings.register_profile(
     "default",
@@ -42,6 +44,12 @@ from corpus_checkout import ABSENT, find_corpus  # noqa: E402 - the path to it i
 def pytest_report_header() -> str:
     """Say, where everybody looks, whether the public specification tests run."""
     return f"corpus: {find_corpus() or ABSENT}"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _home(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Servers that tests start are in a registry of their own."""
+    os.environ["PUSHBACKD_HOME"] = str(tmp_path_factory.mktemp("home"))
 
 
 @pytest.fixture(scope="session")

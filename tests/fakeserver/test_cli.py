@@ -5,14 +5,20 @@ import os
 import signal
 import subprocess
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pytest
 from pymongo import MongoClient
 
 from fakeserver.cli import main, parser, spec_of
-from fakeserver.spec import ClusterSpec, Topology, UserSpec
-from fakeserver.tls import TlsMode, TlsSpec
+from fakeserver.control.client import ControlClient
+from fakeserver.control.registry import Registry
+from fakeserver.deployment.spec import ClusterSpec, Topology, UserSpec
+from fakeserver.deployment.tls_spec import TlsMode, TlsSpec
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def _spec(*arguments: str, **environment: str) -> ClusterSpec:
@@ -29,7 +35,7 @@ def _spec(*arguments: str, **environment: str) -> ClusterSpec:
             ClusterSpec.replica_set(3, set_name="rs1", bind_ip="localhost", ports=(27017, 27018, 27019)),
         ),
         (
-            ["--topology", "replica_set", "--members", "1", "--profile", "7.0", "--seed", "5"],
+            ["--topology", "replicaset", "--members", "1", "--profile", "7.0", "--seed", "5"],
             ClusterSpec.replica_set(1, profile="7.0", seed=5, bind_ip="localhost"),
         ),
         (
@@ -80,7 +86,7 @@ def _spec(*arguments: str, **environment: str) -> ClusterSpec:
             ClusterSpec.sharded(3, 2, members=1, bind_ip="localhost", ports=(27017, 27018, 27019)),
         ),
         (
-            ["--topology", "load_balanced", "--loadBalancerPort", "27050"],
+            ["--topology", "load-balanced", "--loadBalancerPort", "27050"],
             ClusterSpec.load_balanced(bind_ip="localhost", balancer_ports=(27050, 27051)),
         ),
         (["--dbpath", "/data", "--journal"], ClusterSpec.standalone(bind_ip="localhost")),
@@ -94,7 +100,7 @@ def test_a_mongods_flags_describe_a_deployment(arguments: list[str], spec: Clust
     ("environment", "topology"),
     [
         ({"TOPOLOGY": "replica_set"}, Topology.REPLICA_SET),
-        ({"TOPOLOGY": "server"}, Topology.STANDALONE),
+        ({"TOPOLOGY": "server"}, Topology.SINGLE),
         ({"TOPOLOGY": "sharded_cluster"}, Topology.SHARDED),
         ({"TOPOLOGY": "sharded_cluster", "LOAD_BALANCER": "true"}, Topology.LOAD_BALANCED),
         ({"FAKESERVER_TOPOLOGY": "replicaset", "TOPOLOGY": "server"}, Topology.REPLICA_SET),
@@ -102,7 +108,25 @@ def test_a_mongods_flags_describe_a_deployment(arguments: list[str], spec: Clust
 )
 def test_the_environment_gives_the_default_topology(environment: dict[str, str], topology: Topology) -> None:
     assert _spec(**environment).topology is topology
-    assert _spec("--topology", "standalone", **environment).topology is Topology.STANDALONE
+    assert _spec("--topology", "single", **environment).topology is Topology.SINGLE
+
+
+@pytest.mark.parametrize(
+    ("spelling", "topology"),
+    [
+        ("standalone", Topology.SINGLE),
+        ("replica_set", Topology.REPLICA_SET),
+        ("replica-set", Topology.REPLICA_SET),
+        ("ReplicaSet", Topology.REPLICA_SET),
+        ("sharded-replicaset", Topology.SHARDED),
+        ("sharded_cluster", Topology.SHARDED),
+        ("load_balanced", Topology.LOAD_BALANCED),
+        ("loadBalanced", Topology.LOAD_BALANCED),
+    ],
+)
+def test_other_spellings_of_a_topology_are_accepted(spelling: str, topology: Topology) -> None:
+    assert _spec("--topology", spelling).topology is topology
+    assert _spec(FAKESERVER_TOPOLOGY=spelling).topology is topology
 
 
 @pytest.mark.parametrize(
@@ -115,8 +139,8 @@ def test_the_environment_gives_the_default_topology(environment: dict[str, str],
         (["--bind_ip", "example.org"], {}, "lets other machines in"),
         (["--bind_ip_all"], {}, "lets other machines in"),
         (["--members", "3"], {}, "--members is for a replica set"),
-        (["--topology", "standalone", "--replSet", "x"], {}, "a standalone deployment has no --replSet"),
-        (["--topology", "sharded", "--replSet", "x"], {}, "a sharded deployment has no --replSet"),
+        (["--topology", "single", "--replSet", "x"], {}, "--replSet contradicts --topology single"),
+        (["--topology", "sharded", "--replSet", "x"], {}, "--replSet contradicts --topology sharded"),
         (["--mongos", "2"], {}, "--mongos and --shards are for a sharded cluster"),
         (["--topology", "sharded", "--mongos", "0"], {}, "mongos must be from 1 to 50"),
         (["--topology", "sharded", "--loadBalancerPort", "1"], {}, "--loadBalancerPort is for a load"),
@@ -134,9 +158,17 @@ def test_what_cannot_be_meant_is_refused(
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--fork"], "--fork is not supported"),
+        (["--fork"], "`pushbackd start` runs a server in the background"),
+        (["--shutdown"], "`pushbackd stop` ends a server"),
+        (["--id", "a/b"], "'a/b' is no id"),
+        (["--id", "a", "--control", "none"], "leave --control none away"),
+        (["--arbiters", "3", "--replSet", "x"], "--arbiters must be from 0 to 2"),
         (["--bind_ip", "0.0.0.0"], "lets other machines in"),
-        (["--bogus"], "unrecognized arguments"),
+        (["--bogus"], "no such option: --bogus"),
+        (["--replSt", "x"], "did you mean --replSet?"),
+        (["--profile", "8.3"], "did you mean '8.2'?"),
+        (["--topology", "rplicaset"], "did you mean 'replicaset'?"),
+        (["shop"], "unexpected argument 'shop'"),
         (["--members", "0", "--replSet", "x"], "members must be from 1 to 50"),
     ],
 )
@@ -145,7 +177,7 @@ def test_a_mistake_on_the_command_line_is_explained(
 ) -> None:
     with pytest.raises(SystemExit) as exited:
         main(arguments)
-    assert exited.value.code == 2
+    assert exited.value.code == 4
     assert complaint in capsys.readouterr().err
 
 
@@ -159,13 +191,13 @@ def test_a_parameter_that_no_server_has_keeps_it_from_starting(capsys: pytest.Ca
     assert "unrecognized parameter [bogus]" in capsys.readouterr().err
 
 
-def _serve(*arguments: str) -> subprocess.Popen[str]:
+def _serve(*arguments: str, home: Path | None = None) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "fakeserver", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONWARNINGS": "error"},
+        env={**os.environ, "PYTHONWARNINGS": "error", **({"PUSHBACKD_HOME": str(home)} if home else {})},
     )
 
 
@@ -188,10 +220,48 @@ def test_a_served_deployment_answers_until_a_signal_stops_it(number: int) -> Non
     assert out == ""
     messages = [line["msg"] for line in log]
     assert messages.count("Waiting for connections") == 3
-    assert [line["attr"] for line in log if line["msg"] == "Option has no effect here"] == [
-        {"option": "--dbpath"}
-    ]
+    useless = [line["attr"]["option"] for line in log if line["msg"] == "Option has no effect here"]
+    assert useless == ["--dbpath"]
     assert any("Test commands are enabled" in message for message in messages)
+
+
+@pytest.mark.slow
+def test_log_process_number_sockets_and_control_are_where_the_options_say(tmp_path: Path) -> None:
+    log, pid, home = tmp_path / "mongod.log", tmp_path / "mongod.pid", tmp_path / "home"
+    options = ["--logpath", str(log), "--pidfilepath", str(pid), "--unixSocketPrefix", str(tmp_path)]
+    with _serve(*options, "--id", "shop", "--control", "tcp", "-v", home=home) as process:
+        assert process.stdout is not None
+        port = process.stdout.readline().strip().rstrip("/").rpartition(":")[2]
+        assert int(pid.read_text()) == process.pid
+        path = quote(str(tmp_path / f"mongodb-{port}.sock"), safe="")
+        with MongoClient[Any](f"mongodb://{path}", serverSelectionTimeoutMS=10_000) as client:
+            assert client.admin.command("getParameter", logLevel=1)["logLevel"] == 1
+        entry = Registry(home).read("shop")
+        assert entry is not None
+        assert entry.control.startswith("tcp:127.0.0.1:")
+        assert (entry.pid, entry.log) == (process.pid, str(log))
+        ControlClient(entry).shut_down()
+        assert process.wait(20) == 0
+    assert "Waiting for connections" in log.read_text()
+    assert {path.name for path in tmp_path.rglob("*")} == {"mongod.log", "home"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--setParameter", "loglevel=1"], "unrecognized parameter [loglevel]"),
+        (["--setParameter", "loglevel=1"], "did you mean 'logLevel'?"),
+        (["--setParameter", "failpoint.failComand={mode: 'off'}"], "did you mean 'failCommand'?"),
+        (["--logpath", "/nowhere/mongod.log"], "No such file or directory: '/nowhere/mongod.log'"),
+    ],
+)
+def test_what_keeps_it_from_starting_is_one_line(
+    arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) in {2, 48}
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("Error: cannot start: ")
+    assert complaint in line
 
 
 @pytest.mark.slow
@@ -202,7 +272,7 @@ def test_a_port_that_is_taken_is_an_exit_code() -> None:
         with _serve("--port", port) as second:
             assert second.wait(timeout=20) == 48
             assert second.stderr is not None
-            assert second.stderr.read().startswith("cannot start: ")
+            assert second.stderr.read().startswith("Error: cannot start: ")
         _stop(first, signal.SIGTERM)
 
 

@@ -13,13 +13,23 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from harness.adapters import make_adapter
-from harness.adapters.base import ClientSpec, EntityKind, Feature, Handle, SessionState, TopologyReport
-from harness.adapters.serving import PythonAdapter, Tell, serve
+from harness.adapters.base import (
+    ClientSpec,
+    EntityKind,
+    Feature,
+    Handle,
+    Invocation,
+    PoolSpec,
+    SessionState,
+    TopologyReport,
+)
+from harness.adapters.serving import Publish, PythonAdapter, serve
 from mongowire.system import SystemClock
 
 if TYPE_CHECKING:
@@ -37,21 +47,27 @@ class Bridge(PythonAdapter):
         self.features = self.adapter.features - {Feature.VIRTUAL_TIME}
         self.loop = asyncio.new_event_loop()
         threading.Thread(target=self.loop.run_forever, daemon=True).start()
-        self.tellers: dict[int, tuple[Handle, Tell]] = {}
+        self.tellers: dict[int, tuple[Handle, Publish]] = {}
         self.told: Counter[int] = Counter()
 
-    def create_client(self, spec: ClientSpec, tell: Tell) -> Handle:
+    def create_client(self, spec: ClientSpec, publish: Publish) -> Handle:
         client = self.run(self.adapter.create_client(spec))
-        self.tellers[id(client)] = client, tell
+        self.tellers[id(client)] = client, publish
         return client
+
+    def create_pool(self, spec: PoolSpec, publish: Publish) -> Handle:
+        pool = self.run(self.adapter.create_pool(spec))
+        self.tellers[id(pool)] = pool, publish
+        return pool
 
     def create(self, kind: EntityKind, parent: Handle, spec: Mapping[str, Any]) -> Handle:
         return self.run(self.adapter.create(kind, parent, spec))
 
-    def call(self, handle: Handle, kind: EntityKind, operation: str, arguments: dict[str, Any]) -> Any:
+    def call(self, invocation: Invocation[Handle]) -> Any:
+        arguments = dict(invocation.arguments)
         if "callback" in arguments:
             arguments["callback"] = partial(asyncio.to_thread, arguments["callback"])
-        return self.run(self.adapter.call(handle, kind, operation, arguments))
+        return self.run(self.adapter.call(replace(invocation, arguments=arguments)))
 
     def session_state(self, session: Handle) -> SessionState:
         state: SessionState = self.run(self.adapter.session_state(session))
@@ -64,9 +80,18 @@ class Bridge(PythonAdapter):
         report: TopologyReport = self.run(self.adapter.topology(client))
         return report
 
+    def retry_tokens(self, client: Handle) -> float | None:
+        tokens: float | None = self.run(self.adapter.retry_tokens(client))
+        return tokens
+
     def close_client(self, client: Handle) -> None:
         self.run(self.adapter.close_client(client))
         self.tellers.pop(id(client), None)
+
+    def close_pool(self, pool: Handle) -> None:
+        del self.tellers[id(pool)]
+        if not self.tellers:  # the adapter closes all pools at once
+            self.run(self.adapter.aclose())
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         try:
@@ -75,10 +100,10 @@ class Bridge(PythonAdapter):
             asyncio.run_coroutine_threadsafe(self.tell_events(), self.loop).result()
 
     async def tell_events(self) -> None:
-        for number, (client, tell) in self.tellers.items():
+        for number, (client, publish) in self.tellers.items():
             events = self.adapter.events(client)
             for event in events[self.told[number] :]:
-                tell(event.kind, event.fields)
+                publish(event.kind, event.fields, at=event.at)
             self.told[number] = len(events)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from driver.collection import Collection
     from driver.events import DriverEvent, Listener
     from fakeserver import ClusterSpec
-    from fakeserver.cluster import Cluster
+    from fakeserver.deployment.cluster import Cluster
     from harness.sim import World
     from mongowire.ports import Rng
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fakeserver.cluster import Cluster
+    from fakeserver.deployment.cluster import Cluster
 
 ALMOST = 0.99
 """What is left of a wait by a loop's resolution and by two clocks."""

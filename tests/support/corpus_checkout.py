@@ -3,35 +3,19 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
-VARIABLE = "PUSHBACKD_CORPUS"
+from harness.authoring.mutants.corpus import CORPUS_VARIABLE as VARIABLE
+from harness.authoring.mutants.corpus import find_corpus as find
+
 ABSENT = f"the public specification tests are absent: set {VARIABLE} to the folder that holds their 'source'"
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def find_corpus(
     *, environment: str | None = os.environ.get(VARIABLE), start: Path = Path(__file__)
 ) -> Path | None:
-    """Return the folder `source` of a checkout, or None.
-
-    The environment names it, or it is the newest below a `shared/corpus` beside a folder that holds `start`.
-    """
-    if environment:
-        return _source(Path(environment))
-    for parent in start.resolve().parents:
-        if found := [path for path in (parent / "shared" / "corpus").glob("*/source") if _is_complete(path)]:
-            return max(found, key=lambda path: "".join(_DATE.findall(path.parent.name)))
-    return None
-
-
-def _source(folder: Path) -> Path | None:
-    return next((path for path in (folder / "source", folder) if _is_complete(path)), None)
-
-
-def _is_complete(source: Path) -> bool:
-    return (source / "unified-test-format" / "tests").is_dir()
+    """Return the folder `source` of a checkout, or None, as the harness finds it."""
+    return find(environment=environment, start=start)
 
 
 def corpus_files(*folders: str) -> list[Path]:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from harness import expectations
-from harness.discovery import discover
-from harness.plan import Settings, load_all, plan
-from harness.registry import DRIVERS
-from harness.run import jobs_for, run_patiently
+from harness.adapters.registry import DRIVERS
+from harness.running import expectations
+from harness.running.discovery import discover
+from harness.running.plan import Settings, load_all, plan
+from harness.running.run import jobs_for, run_patiently
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from harness.plan import Time
-    from harness.result import Result, ResultStatus
+    from harness.running.plan import Time
+    from harness.running.result import Result, ResultStatus
 
 
 def run_folder(
@@ -60,5 +60,5 @@ def _is_meant_to_be_refused(path: Path) -> bool:
 def complaints(results: list[Result], *statuses: ResultStatus) -> list[str]:
     """Return a line for each result that ended in one of the statuses."""
     return [
-        f"{result.id} ({result.place}): {result.reason}" for result in results if result.status in statuses
+        f"{result.id} ({result.location}): {result.reason}" for result in results if result.status in statuses
     ]

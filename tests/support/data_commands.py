@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any, cast
 
 import bson
 
-from fakeserver.catalog import Catalog
-from fakeserver.commands import default_table
 from fakeserver.commands.context import CommandContext
-from fakeserver.commands.cursors import CursorStore
-from fakeserver.counters import Counters
-from fakeserver.oplog import Oplog, OpTime
+from fakeserver.commands.default_table import default_table
+from fakeserver.deployment.counters import Counters
 from fakeserver.profile import Profile
-from fakeserver.sessions import RetryableWrite, Session, SessionCatalog
+from fakeserver.request.context import Execution
+from fakeserver.sessions.cursors import CursorStore
+from fakeserver.sessions.session import RetryableWrite, Session, SessionCatalog
+from fakeserver.sessions.transactions import Transactions
+from fakeserver.storage.catalog import Catalog
 from fakeserver.storage.engine import Namespace
 from fakeserver.storage.mongomock import MongomockEngine
-from fakeserver.transactions import Transactions
+from fakeserver.storage.oplog import Oplog, OpTime
 from mongowire import ids
 from mongowire.system import SeededRng
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fakeserver.errors import CommandError
+    from fakeserver.idl.command_table import CommandTable
 
 START = 1_700_000_000.0
 
@@ -74,6 +76,7 @@ class Member:
     javascript: bool = True
     topology_changed: Any = None
     counters: Counters = field(default_factory=Counters)
+    commands: CommandTable = field(default_factory=default_table)
 
     def __post_init__(self) -> None:
         self.object_ids = ids.ObjectIds(self.clock, self.rng)
@@ -108,7 +111,7 @@ class Server:
 
     def __post_init__(self) -> None:
         rng = SeededRng(1, "server")
-        self.catalog = Catalog(MongomockEngine(dice=rng.random), lambda: ids.uuid(rng))
+        self.catalog = Catalog(MongomockEngine(rng=rng), lambda: ids.uuid(rng))
         self.oplog = Oplog(self.clock.utc)
         self.cursors = CursorStore(rng)
         self.sessions = SessionCatalog()
@@ -151,7 +154,7 @@ class Server:
             now=self.clock.now(),
             catalog=self.catalog,
             cursors=self.cursors,
-            request=cast("Any", SimpleNamespace(has_autocommit=False, waits_until=None, deadline=None)),
+            request=cast("Any", SimpleNamespace(has_autocommit=False, execution=Execution(), deadline=None)),
             session_id=session,
             statements=statements,
         )

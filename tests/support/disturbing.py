@@ -13,7 +13,7 @@ from pymongo.errors import DuplicateKeyError, PyMongoError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from fakeserver.cluster import Cluster, Node
+    from fakeserver.deployment.cluster import Cluster, Node
     from mongowire.ports import Clock, Rng
 
 _PATIENCE = 3.0

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from harness.adapters.base import EntityKind
 from harness.lint.versions import OPERATIONS as SINCE_OPERATIONS
 from harness.lint.versions import OPERATORS as SINCE_OPERATORS
 from harness.unified.matcher import OPERATORS
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 SYNTAX = ("$$placeholder", "$$hexBytes")
 """What looks like an operator and stands in arguments and options instead."""
 
+OWN = frozenset({"pushbackd", "assertRetryTokens", "repeat"})
+"""A field and operations that are not the format's but our own."""
+
 
 def features() -> dict[str, int]:
     """Return every name with its first minor version."""
@@ -32,8 +36,8 @@ def features() -> dict[str, int]:
     for minor in range(MINOR_MAX + 1):
         for name in names_of_schema(minor):
             found.setdefault(name, minor)
-    for kind, name in OPERATIONS:
-        owner = kind.value if kind else "testRunner"
+    for kind, name in OPERATIONS.keys() - {(EntityKind.TEST_RUNNER, name) for name in OWN}:
+        owner = kind.value
         found[f"{owner}.{name}()"] = SINCE_OPERATIONS.get(name, SINCE_KINDS.get(owner, 0))
     for name in (*OPERATORS, *SYNTAX):
         found[name] = SINCE_OPERATORS.get(name, 0)
@@ -62,7 +66,7 @@ def _names(schema: Any, owner: str, definitions: Mapping[str, Any]) -> Iterator[
     for word in schema.get("enum", ()):
         yield f"{'level' if word in LOG_LEVELS else owner}={word}"
     for name, inner in schema.get("properties", {}).items():
-        if inner is not False and not name.startswith("$$"):
+        if inner is not False and not name.startswith("$$") and name not in OWN:
             yield f"{owner}.{name}"
             yield from _names(inner, name, definitions)
     if schema.get("patternProperties"):

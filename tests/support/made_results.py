@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from harness.plan import Settings
-from harness.report.results_file import Run
-from harness.result import Moment, Result, ResultStatus, Row
+from harness.report.results_file import RunHeader
+from harness.running.plan import Settings
+from harness.running.result import Moment, Result, ResultStatus, Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 HOSTILE = "</script><img src=x onerror=alert(1)> & \"quotes\" 'too' {{data}} \x1b[31m \ud800 ]]> <!--"
 """What no description should be, and some will be."""
 
-REAL = Run("2026-11-21T12:00:00+00:00", "0.1.0", Settings(seed=7, commands=(("node", "node adapter.js"),)))
-VIRTUAL = Run("2026-11-21T13:00:00+00:00", "0.1.0", Settings(time="virtual"))
+REAL = RunHeader(
+    "2026-11-21T12:00:00+00:00", "0.1.0", Settings(seed=7, commands=(("node", "node adapter.js"),))
+)
+VIRTUAL = RunHeader("2026-11-21T13:00:00+00:00", "0.1.0", Settings(time="virtual"))
 
 _NODE, _ADDRESS, _CONNECTION = "node0", "localhost:40001", "localhost:40001 connection 4"
 

@@ -401,6 +401,7 @@ NEEDED: Final[dict[str, tuple[Shape, ...]]] = {
     ),
     "setParameter": _on_cluster("setParameter", logLevel=0),
     "shardCollection": (Shape({"shardCollection": "DB.c", "key": {"_id": 1}}, "enableSharding@c"),),
+    "pushbackd": (Shape({"pushbackd": "state"}, "shutdown@cluster createUser@admin"),),
     "shutdown": _on_cluster("shutdown"),
     "startSession": (Shape({"startSession": 1}),),
     "testDeprecation": (Shape({"testDeprecation": 1}),),

@@ -16,6 +16,7 @@ from driven_pool import Driven
 from hypothesis import strategies as st
 from scripted_mongod import standalone_hello
 
+from driver.cmap.connection import RequestIds
 from driver.cmap.effects import Establish
 from driver.cmap.handshake import Handshake
 from driver.cmap.metadata import Metadata
@@ -23,7 +24,6 @@ from driver.cmap.options import PoolOptions
 from driver.cmap.pool import Pool, PoolPorts
 from driver.editions import DEFAULT
 from driver.errors import DriverError, NetworkError
-from driver.request_ids import RequestIds
 from harness.sim import run_virtual
 from mongowire.connection import Signal, WireConnection
 from mongowire.messages import OpQuery, OpReply
@@ -147,7 +147,7 @@ class _Machine:
             self._do(pool.state.check_in(number, pool.now, errored=broken))
 
     def _waiting(self) -> list[int]:
-        bound = {member.waiter for member in self._pool.state.members() if member.waiter is not None}
+        bound = {member.waiter.id for member in self._pool.state.members() if member.waiter is not None}
         return sorted({*self._pool.state.waiting, *bound})
 
     def _let_pass(self, end: float) -> None:

@@ -14,9 +14,12 @@ from harness.adapters.base import (
     Event,
     Feature,
     Handle,
+    Invocation,
     OperationFailed,
+    PoolSpec,
     SessionState,
     TopologyReport,
+    UnsupportedOperation,
 )
 from harness.unified.deployment import Topology
 from mongowire.system import SeededRng, SystemClock
@@ -60,6 +63,7 @@ class ScriptedAdapter:
         self.calls: list[tuple[str, Mapping[str, Any]]] = []
         self.advanced: list[Mapping[str, Any]] = []
         self.primaries: list[str | None] = ["a:1"]
+        self.tokens: float | None = None
         self.logs_at_close: list[Event] = []
 
     async def create_client(self, spec: ClientSpec) -> Handle:
@@ -67,18 +71,20 @@ class ScriptedAdapter:
         self.clients.append(client)
         return client
 
+    async def create_pool(self, spec: PoolSpec) -> Handle:
+        raise UnsupportedOperation(f"no pool for {spec.uri}")
+
     async def create(self, kind: EntityKind, parent: Handle, spec: Mapping[str, Any]) -> Handle:
         client = parent if isinstance(parent, ScriptedClient) else parent.client
         handle = ScriptedHandle(kind, client, spec)
         self.handles.append(handle)
         return handle
 
-    async def call(
-        self, handle: Handle, kind: EntityKind, operation: str, arguments: Mapping[str, Any]
-    ) -> Any:
+    async def call(self, invocation: Invocation[Handle]) -> Any:
+        operation, arguments = invocation.operation, invocation.arguments
         self.calls.append((operation, arguments))
         if operation == "endSession":
-            handle.ended = True
+            invocation.target.ended = True
         answer = self.answers.get(operation)
         if isinstance(answer, ErrorReport):
             raise OperationFailed(answer)
@@ -104,6 +110,9 @@ class ScriptedAdapter:
     async def topology(self, client: Handle) -> TopologyReport:
         primary = self.primaries.pop(0) if len(self.primaries) > 1 else self.primaries[0]
         return TopologyReport("ReplicaSetWithPrimary", primary)
+
+    async def retry_tokens(self, client: Handle) -> float | None:
+        return self.tokens
 
     async def close_client(self, client: Handle) -> None:
         client.closed += 1
@@ -132,6 +141,7 @@ class ScriptedDeployment:
     commands: list[tuple[str, Mapping[str, Any], str | None]] = field(default_factory=list)
     network: None = None
     journal: None = None
+    wire_record: Any = None
 
     async def admin(
         self, database: str, command: Mapping[str, Any], *, address: str | None = None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 DEPLOYMENTS: Final = {
     "replica_set": ("--replSet", "rs0"),
     "sharded": ("--topology", "sharded", "--mongos", "1"),
-    "load_balanced": ("--topology", "load_balanced", "--mongos", "1"),
+    "load_balanced": ("--topology", "load-balanced", "--mongos", "1"),
 }
 """Those that programs run against; of one mongos, since a fail point is of the server that it is set on."""
 

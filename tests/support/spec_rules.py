@@ -1,9 +1,9 @@
 """The rules of three specifications, the functions that obey them, and the tests that would notice if not.
 
-docs/conformance.yml names each rule in our own words, those whose sentence has no keyword apart. A function
-obeys those that its docstring names, a chapter of a document those in a comment `<!-- obeys CB-22 -->` below
-its heading; a test holds those of its mark `@pytest.mark.spec("CMAP-17")`. Run as a program, this writes
-docs/CONFORMANCE.md.
+docs/conformance.yml has each rule in our own words, those whose sentence has no keyword apart, and names the
+function, class or chapter that obeys it. A test holds the rules of its mark `@pytest.mark.spec("CMAP-17")`; a
+scenario shows those of its comment `# Rules: CMAP-17`, and so judges every driver.
+Run as a program, this writes docs/CONFORMANCE.md.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
+from scenario_notes import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -25,15 +26,25 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "docs" / "conformance.yml"
 PAGE = ROOT / "docs" / "CONFORMANCE.md"
-ID = re.compile(r"\b(?:CMAP|RW|CB)-\d+\b")
-OBEYS = re.compile(r"^#+ (.+)\n\n?<!-- obeys (.+?) -->", re.MULTILINE)
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
-class Place(NamedTuple):
-    """A function, a class, a test or a chapter."""
+class Site(NamedTuple):
+    """A function, a class or a test in a file of code, or a chapter of a document."""
 
-    name: str
     path: str
+    name: str
+
+    @classmethod
+    def of(cls, text: str) -> Site:
+        """Return what `driver/cmap/state.py#PoolState.check_out` or `docs/DRIVER.md#Forks` names."""
+        path, _, name = text.partition("#")
+        return cls(path, name)
+
+    @property
+    def exists(self) -> bool:
+        """Whether the file has a definition, or a chapter, of that name."""
+        return (ROOT / self.path).is_file() and self.name in _names(self.path)
 
     def link(self) -> str:
         target = f"../{self.path}" if not self.path.startswith("docs/") else self.path.removeprefix("docs/")
@@ -43,14 +54,19 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Rule:
-    """One sentence of a specification; it has a `reason` if it does not apply, and `open` what it lacks."""
+    """One sentence of a specification, and what obeys it.
+
+    It has a `reason` if it does not apply, `open` says what it lacks, `unseen` why no scenario can show it.
+    """
 
     id: str
     keywords: tuple[str, ...]
     section: str
     text: str
+    obeyed_by: tuple[Site, ...] = ()
     reason: str | None = None
     open: str | None = None
+    unseen: str | None = None
 
 
 @dataclass(frozen=True)
@@ -76,10 +92,11 @@ def _data() -> Mapping[str, Any]:
 
 
 def _specification(prefix: str, data: Mapping[str, Any]) -> Specification:
-    reasons, waiting = data.get("not applicable") or {}, data.get("open") or {}
+    obeyed, reasons, waiting, unseen = (
+        data.get(key) or {} for key in ("obeyed by", "not applicable", "open", "not visible")
+    )
     rules = []
-    chapters = chain(data["sections"].items(), data["without keyword"].items())
-    for section, sentences in chapters:
+    for section, sentences in chain(data["sections"].items(), data["without keyword"].items()):
         for key, text in sentences.items():
             number, _, keywords = key.partition(" ")
             rule = Rule(
@@ -87,50 +104,58 @@ def _specification(prefix: str, data: Mapping[str, Any]) -> Specification:
                 tuple(keywords.split(", ")),
                 section,
                 text,
+                _sites(obeyed.get(number, ())),
                 reasons.get(number),
                 waiting.get(number),
+                unseen.get(number),
             )
             rules.append(rule)
     return Specification(prefix, data["title"], str(data["edition"]), tuple(rules))
 
 
-# --- marks ---
+def _sites(named: str | Sequence[str]) -> tuple[Site, ...]:
+    return tuple(Site.of(text) for text in ([named] if isinstance(named, str) else named))
+
+
+# --- what is named, and what is marked ---
 
 
 @cache
-def obeyed() -> Mapping[str, Sequence[Place]]:
-    """Find what obeys each rule: code in order of its path, then documents."""
-    found: dict[str, list[Place]] = defaultdict(list)
-    for path in sorted((ROOT / "driver").rglob("*.py")):
-        for name, node in _definitions(ast.parse(path.read_text())):
-            for number in ID.findall(ast.get_docstring(node) or ""):
-                found[number].append(Place(name, path.relative_to(ROOT).as_posix()))
-    for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]):
-        for heading, numbers in OBEYS.findall(path.read_text()):
-            for number in ID.findall(numbers):
-                found[number].append(Place(heading, path.relative_to(ROOT).as_posix()))
-    return found
+def named() -> Mapping[str, Sequence[Site]]:
+    """Return what conformance.yml names under `obeyed by`, for rules that it does not have too."""
+    return {
+        number: _sites(sites)
+        for data in _data()["specifications"].values()
+        for number, sites in (data.get("obeyed by") or {}).items()
+    }
 
 
-def _definitions(
-    tree: ast.Module | ast.ClassDef, within: str = ""
-) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]]:
+@cache
+def _names(path: str) -> frozenset[str]:
+    """Return the qualified names of a file's functions and classes, or a document's headings."""
+    text = (ROOT / path).read_text()
+    if path.endswith(".md"):
+        return frozenset(HEADING.findall(text))
+    return frozenset(_definitions(ast.parse(text)))
+
+
+def _definitions(tree: ast.Module | ast.ClassDef, within: str = "") -> Iterator[str]:
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield within + node.name, node
+            yield within + node.name
         if isinstance(node, ast.ClassDef):
             yield from _definitions(node, f"{within}{node.name}.")
 
 
 @cache
-def held() -> Mapping[str, Sequence[Place]]:
+def held() -> Mapping[str, Sequence[Site]]:
     """Find the tests that hold each rule, by their marks."""
-    found: dict[str, list[Place]] = defaultdict(list)
+    found: dict[str, list[Site]] = defaultdict(list)
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         source = path.read_text()
         for node in ast.parse(source).body if "mark.spec(" in source else ():
             for number in _marked(node):
-                found[number].append(Place(_name(node), path.relative_to(ROOT).as_posix()))
+                found[number].append(Site(path.relative_to(ROOT).as_posix(), _name(node)))
     return found
 
 
@@ -165,7 +190,12 @@ def page() -> str:
 def _table(specification: Specification) -> str:
     rules = specification.rules
     reasons, waiting = (sum(getattr(rule, kind) is not None for rule in rules) for kind in ("reason", "open"))
-    counts = [f"{len(rules) - reasons - waiting} obeyed and tested", f"{reasons} not applicable"]
+    scenarios = sum(rule.id in shown() for rule in rules)
+    counts = [
+        f"{len(rules) - reasons - waiting} obeyed and tested",
+        f"{scenarios} shown by a scenario",
+        f"{reasons} not applicable",
+    ]
     if waiting:
         counts.append(f"{waiting} open")
     return "\n".join(
@@ -174,8 +204,8 @@ def _table(specification: Specification) -> str:
             "",
             f"{len(rules)} rules: {', '.join(counts)}.",
             "",
-            "| Rule | Section | What it asks | Obeyed by | Held by |",
-            "|---|---|---|---|---|",
+            "| Rule | Section | What it asks | Obeyed by | Held by | Scenarios |",
+            "|---|---|---|---|---|---|",
             *map(_row, rules),
             "",
         ]
@@ -185,16 +215,22 @@ def _table(specification: Specification) -> str:
 def _row(rule: Rule) -> str:
     asked = f"{', '.join(rule.keywords)}: {rule.text}"
     if rule.reason is not None:
-        ends = f"| not applicable: {rule.reason} | |"
+        ends = f"| not applicable: {rule.reason} | | |"
     elif rule.open is not None:
-        ends = f"| open: {rule.open} | |"
+        ends = f"| open: {rule.open} | | |"
     else:
-        ends = f"| {_links(obeyed()[rule.id])} | {_links(held()[rule.id])} |"
+        ends = f"| {_links(rule.obeyed_by)} | {_links(held()[rule.id])} | {_scenarios(rule)} |"
     return f"| {rule.id} | {rule.section} | {asked} {ends}"
 
 
-def _links(places: Sequence[Place]) -> str:
-    return ", ".join(place.link() for place in places)
+def _links(sites: Sequence[Site]) -> str:
+    return ", ".join(site.link() for site in sites)
+
+
+def _scenarios(rule: Rule) -> str:
+    """Return the files whose cases show a rule, or why none can."""
+    files = dict.fromkeys(note.link() for note in shown().get(rule.id, ()))
+    return ", ".join(files) or (f"not visible: {rule.unseen}" if rule.unseen else "")
 
 
 if __name__ == "__main__":

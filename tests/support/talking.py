@@ -18,7 +18,7 @@ from mongowire.system import SeededRng, SystemClock, TcpNetwork
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from fakeserver.cluster import Cluster, Node
+    from fakeserver.deployment.cluster import Cluster, Node
     from mongowire.compression import Compressor
     from mongowire.ports import Clock, Network, Rng, Stream
 

@@ -13,7 +13,7 @@ import fakeserver
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fakeserver.cluster import Cluster
+    from fakeserver.deployment.cluster import Cluster
 
 _PATIENCE = 10.0
 

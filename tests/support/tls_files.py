@@ -7,11 +7,11 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
-from fakeserver.certificates import make_certificates
-from fakeserver.tls import TlsMode, TlsSpec
+from fakeserver.deployment.tls_spec import TlsMode, TlsSpec
+from fakeserver.network.certificates import make_certificates
 
 if TYPE_CHECKING:
-    from fakeserver.certificates import Certificates
+    from fakeserver.network.certificates import Certificates
 
 
 @cache

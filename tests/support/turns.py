@@ -6,23 +6,14 @@ from contextlib import nullcontext
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fakeserver.interrupts import GAVE_WAY, Worker
+from fakeserver.waiting.interrupts import GAVE_WAY, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
 class _Request:
-    """A request at a node whose clock goes on whenever it is read, so that each turn is over at once."""
-
-    def __init__(self) -> None:
-        ticks = count(1)
-        self.node = self
-        self.clock = self
-        self.now: Callable[[], int] = lambda: next(ticks)
-
-    def check_for_interrupt(self, now: float) -> None:
-        pass
+    """A request that nobody interrupts."""
 
     def giving_way(self) -> Any:
         return nullcontext()
@@ -45,7 +36,8 @@ def run_in_turns(work: Callable[[], Any], *, most: int | None = None) -> Run:
             return error
 
     request: Any = _Request()
-    worker = Worker()
+    ticks = count(1)  # each look at the clock finds the turn over
+    worker = Worker(lambda: next(ticks))
     result, turns = worker.call(walk, request, 0.0, 0.0), 1
     while result is GAVE_WAY and (most is None or turns < most):
         result, turns = worker.resume(0.0), turns + 1

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from bson import Timestamp
 
-from fakeserver.pipeline import Park
 from fakeserver.storage.paths import split
 from fakeserver.storage.writing import write
+from fakeserver.waiting.pause import Park
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,12 +10,12 @@ from harness.lint.engine import lint_file
 from harness.lint.rules import READING, RULES
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "AUTHORING.md").read_text()
-ROW = re.compile(r"^\| `([a-z-]+)` \| (.+?) \| (refused|told) \|$", re.MULTILINE)
+ROW = re.compile(r"^\| `([a-z-]+)` \| (.+?) \| an? (error|warning) \|$", re.MULTILINE)
 
 
 def test_the_table_of_rules_is_that_of_the_code() -> None:
-    reading = [(name, sentence, "refused") for name, sentence in READING.items()]
-    rules = [(rule.id, rule.sentence, "refused" if rule.refuses else "told") for rule in RULES]
+    reading = [(name, sentence, "error") for name, sentence in READING.items()]
+    rules = [(rule.id, rule.sentence, "error" if rule.refuses else "warning") for rule in RULES]
     assert ROW.findall(GUIDE) == [*reading, *rules]
 
 

@@ -1,13 +1,15 @@
-"""Every rule of the three specifications has code and a test, or a reason, and the page says which."""
+"""Every rule of the three specifications has a function that exists, a test and a scenario, or a reason."""
 
 from __future__ import annotations
 
 from itertools import chain
 
 import pytest
-from spec_rules import PAGE, Rule, held, obeyed, page, specifications
+from scenario_notes import Note, notes, shown
+from spec_rules import PAGE, Rule, Site, held, named, page, specifications
 
 KEYWORDS = {"MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY", "REQUIRED", "RECOMMENDED", "binding"}
+REQUIRED = {"MUST", "MUST NOT", "REQUIRED"}
 RULES = list(chain.from_iterable(specification.rules for specification in specifications()))
 
 
@@ -34,15 +36,36 @@ def test_rules_have_the_keywords_of_the_specifications() -> None:
 @pytest.mark.parametrize("rule", cases())
 def test_every_rule_has_code_and_a_test_or_a_reason(rule: Rule) -> None:
     if rule.reason is None:
-        assert obeyed().get(rule.id), f"no function obeys {rule.id}: {rule.text}"
+        assert rule.obeyed_by, f"conformance.yml names no function that obeys {rule.id}: {rule.text}"
         assert held().get(rule.id), f"no test holds {rule.id}: {rule.text}"
     else:
-        assert rule.id not in obeyed().keys() | held().keys(), "it has a reason not to apply, and marks"
+        assert rule.id not in named().keys() | held().keys(), "it has a reason not to apply, and more"
 
 
-def test_no_mark_names_a_rule_that_is_unknown() -> None:
-    assert not (obeyed().keys() | held().keys()) - {rule.id for rule in RULES}
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.reason is None], ids=lambda rule: rule.id)
+def test_every_must_that_can_be_seen_from_outside_is_shown_by_a_scenario(rule: Rule) -> None:
+    if rule.unseen is not None:
+        assert rule.id not in shown(), "it is said to be invisible, and a scenario shows it"
+    elif not REQUIRED.isdisjoint(rule.keywords):
+        assert shown().get(rule.id), f"no case of spec_tests shows {rule.id}: {rule.text}"
 
 
-def test_the_page_is_made_of_the_rules_and_marks_as_they_are() -> None:
+@pytest.mark.parametrize("note", notes(), ids=lambda note: f"{note.path}::{note.description}")
+def test_every_case_names_its_rules_and_the_wrong_driver_that_it_fails(note: Note) -> None:
+    known = {rule.id for rule in RULES if rule.reason is None}
+    assert note.rules or note.names_section, "add a line `# Rules: CMAP-1` under the description"
+    assert set(note.rules) <= known
+    assert note.names_wrong_driver, "add a line `# Wrong driver: waits for …`"
+
+
+@pytest.mark.parametrize("site", sorted(set(chain.from_iterable(named().values()))), ids="#".join)
+def test_what_obeys_a_rule_exists(site: Site) -> None:
+    assert site.exists, f"{site.path} defines no {site.name}"
+
+
+def test_no_rule_that_is_unknown_is_named_or_marked() -> None:
+    assert not (named().keys() | held().keys()) - {rule.id for rule in RULES}
+
+
+def test_the_page_is_made_of_the_rules_and_marks() -> None:
     assert PAGE.read_text() == page(), "python tests/support/spec_rules.py writes it anew"

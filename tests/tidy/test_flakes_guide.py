@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from harness.cli import cli
 from harness.flake_lab.schedule import parse
-from harness.result import ExitCode
+from harness.running.result import ExitCode
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "FLAKES.md").read_text()
 WORD = re.compile(r"^\| `((?:to|from|start|seeds)[:=]\S+)` \|", re.MULTILINE)

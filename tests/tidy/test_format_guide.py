@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from harness.bench import Bench
 from harness.formats import FORMATS, Marks
 from harness.formats.grammar import POOL_OPERATIONS
-from harness.plan import Settings, load_all, plan
-from harness.result import ResultStatus
+from harness.running.executor import Executor
+from harness.running.plan import Settings, load_all, plan
+from harness.running.result import ResultStatus
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "FORMATS.md").read_text()
 ROW = re.compile(r"^\| `([a-z-]+)` \| (.+?) \| (.+?) \|$", re.MULTILINE)
@@ -39,5 +39,5 @@ def test_the_example_in_the_guide_passes(tmp_path: Path) -> None:
     path = tmp_path / "case.yml"
     path.write_text(example)
     items = plan(load_all([path]).cases, drivers={"reference": "2026-07-08"}, topologies=["single"])
-    with Bench(Settings(time="virtual")) as bench:
-        assert [bench.run(item).status for item in items] == [ResultStatus.PASSED] * 2
+    with Executor(Settings(time="virtual")) as executor:
+        assert [executor.run(item).status for item in items] == [ResultStatus.PASSED] * 2

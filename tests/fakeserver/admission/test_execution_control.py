@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fakeserver.admission.execution_control import FIXED, ExecutionControl, ExecutionParameters
-from fakeserver.admission.throughput_probing import Pools, ProbingParameters
+from fakeserver.admission.throughput_probing import ProbingParameters, TicketCounts
 
 _PROBING = ProbingParameters(initial_concurrency=8)
 
@@ -29,7 +29,7 @@ def test_probes_keep_their_interval() -> None:
 
 
 def test_fixed_pools_are_never_probed() -> None:
-    control = _control(algorithm=FIXED, fixed=Pools(3, 5))
+    control = _control(algorithm=FIXED, fixed=TicketCounts(3, 5))
     for now in (1.0, 2.0, 3.0):
         _run_all(control, now)
     assert (control.read.size, control.write.size) == (3, 5)
@@ -38,7 +38,7 @@ def test_fixed_pools_are_never_probed() -> None:
 
 def test_switching_to_fixed_applies_its_sizes_at_once() -> None:
     control = _control()
-    control.reconfigure(ExecutionParameters(algorithm=FIXED, fixed=Pools(7, 9), probing=_PROBING), 0.0)
+    control.reconfigure(ExecutionParameters(algorithm=FIXED, fixed=TicketCounts(7, 9), probing=_PROBING), 0.0)
     assert (control.read.size, control.write.size) == (7, 9)
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakeserver.admission.flow_samples import FlowSamples
-from fakeserver.oplog import OpTime
+from fakeserver.admission.flow_control import FlowSamples
+from fakeserver.storage.oplog import OpTime
 
 
 def _at(number: int) -> OpTime:

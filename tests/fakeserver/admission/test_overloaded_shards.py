@@ -11,7 +11,7 @@ from talking import Deployment, Talker, lsid, play
 from fakeserver import ClusterSpec
 
 if TYPE_CHECKING:
-    from fakeserver.cluster import Node
+    from fakeserver.deployment.cluster import Node
 
 _FIND = {"find": "c", "$db": "db"}
 _INSERT = {"insert": "c", "documents": [{"x": 1}], "$db": "db"}

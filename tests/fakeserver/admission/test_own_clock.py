@@ -13,7 +13,7 @@ from talking import Deployment, Talker, play
 from fakeserver import ClusterSpec
 from fakeserver.admission.execution_control import ExecutionControl, ExecutionParameters
 from fakeserver.admission.throughput_probing import ProbingParameters
-from fakeserver.waiting import Bell
+from fakeserver.waiting.bell import Bell
 from harness.sim.clock import NothingScheduled
 
 if TYPE_CHECKING:

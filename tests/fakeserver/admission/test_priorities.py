@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from talking import Deployment, play
+from bson import Int64
+from talking import Deployment, lsid, play
 
 from fakeserver import ClusterSpec
 from fakeserver.stages.priorities import scoped_admission_priority
@@ -53,6 +54,18 @@ def test_an_exempt_writer_is_not_held_back_by_flow_control() -> None:
         assert (await talker.fails({**_INSERT, "maxTimeMS": 5}))["code"] == 50
         with scoped_admission_priority(node):
             await talker.ok(_INSERT)
+
+    play(scenario, ClusterSpec.replica_set(1))
+
+
+def test_a_commit_needs_no_ticket_since_it_frees_what_others_wait_for() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker, node = await deployment.connect(), deployment.primary
+        statement = {"lsid": lsid(), "txnNumber": Int64(1), "autocommit": False}
+        await talker.ok({**_INSERT, **statement, "startTransaction": True})
+        node.admission.execution.write.resize(0, node.clock.now())
+        assert (await talker.fails({**_INSERT, "maxTimeMS": 5}))["code"] == 50
+        await talker.ok({"commitTransaction": 1, "maxTimeMS": 5, **statement})
 
     play(scenario, ClusterSpec.replica_set(1))
 

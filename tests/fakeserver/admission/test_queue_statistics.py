@@ -12,7 +12,7 @@ from talking import Deployment, Talker, play
 from fakeserver import ClusterSpec
 
 if TYPE_CHECKING:
-    from fakeserver.node import Node
+    from fakeserver.deployment.node import Node
 
 _FIND = {"find": "c", "$db": "db"}
 _INSERT = {"insert": "c", "documents": [{}], "$db": "db"}

@@ -26,7 +26,7 @@ def _overloads(client: ShardClient, times: int, **facts: Any) -> list[float | No
         pytest.param({"max_attempts": 0}, {}, [None], id="no retries"),
         pytest.param({"max_backoff": 0.3}, {}, [0.2, 0.3, 0.3, None], id="bounded"),
         pytest.param({}, {"hint": 0.5}, [1.0, 2.0, 4.0, None], id="from the shard's own base"),
-        pytest.param({}, {"dice": 0.5}, [0.1, 0.2, 0.4, None], id="scaled by dice"),
+        pytest.param({}, {"jitter": 0.5}, [0.1, 0.2, 0.4, None], id="scaled by jitter"),
         pytest.param({}, {"retryable": False}, [None], id="never what must not be retried"),
         pytest.param({}, {"overloaded": False}, [0.0, 0.0, 0.0, None], id="other errors at once"),
         pytest.param({"capacity": 2}, {}, [0.2, 0.4, None], id="as long as the budget lasts"),

@@ -7,10 +7,10 @@ import pytest
 from fakeserver.admission.service_model import ServiceParameters
 from fakeserver.admission.throughput_probing import (
     Observation,
-    Pools,
     ProbingParameters,
     ProbingState,
     ThroughputProbing,
+    TicketCounts,
 )
 
 
@@ -18,54 +18,54 @@ def _probing(**parameters: float) -> ThroughputProbing:
     return ThroughputProbing(ProbingParameters(**parameters), cores=8)  # type: ignore[arg-type]
 
 
-def _seen(throughput: int, peak: Pools | None = None) -> Observation:
-    return Observation(finished=throughput, seconds=1.0, peak=peak or Pools(0, 0))
+def _seen(throughput: int, peak: TicketCounts | None = None) -> Observation:
+    return Observation(finished=throughput, seconds=1.0, peak=peak or TicketCounts(0, 0))
 
 
 @pytest.mark.parametrize(
     ("cores", "parameters", "tickets"),
     [
-        pytest.param(8, {}, Pools(8, 8), id="two for each core, shared between the pools"),
-        pytest.param(1, {}, Pools(4, 4), id="not below the minimum of each pool"),
-        pytest.param(500, {}, Pools(128, 128), id="not above the maximum of each pool"),
-        pytest.param(8, {"initial_concurrency": 40}, Pools(20, 20), id="what the parameter says"),
-        pytest.param(8, {"read_write_ratio": 0.75}, Pools(12, 4), id="by the ratio of reads"),
+        pytest.param(8, {}, TicketCounts(8, 8), id="two for each core, shared between the pools"),
+        pytest.param(1, {}, TicketCounts(4, 4), id="not below the minimum of each pool"),
+        pytest.param(500, {}, TicketCounts(128, 128), id="not above the maximum of each pool"),
+        pytest.param(8, {"initial_concurrency": 40}, TicketCounts(20, 20), id="what the parameter says"),
+        pytest.param(8, {"read_write_ratio": 0.75}, TicketCounts(12, 4), id="by the ratio of reads"),
     ],
 )
-def test_it_begins_with(cores: int, parameters: dict[str, float], tickets: Pools) -> None:
+def test_it_begins_with(cores: int, parameters: dict[str, float], tickets: TicketCounts) -> None:
     probing = ThroughputProbing(ProbingParameters(**parameters), cores=cores)  # type: ignore[arg-type]
     assert probing.tickets == tickets
 
 
 def test_from_stable_it_probes_up_when_a_pool_was_exhausted() -> None:
     probing = _probing(initial_concurrency=40)
-    assert probing.probe(_seen(100, Pools(20, 3))) == Pools(22, 22)
+    assert probing.probe(_seen(100, TicketCounts(20, 3))) == TicketCounts(22, 22)
     assert probing.state is ProbingState.UP
     assert probing.stable_throughput == 100
 
 
 def test_from_stable_it_probes_down_when_none_was_exhausted() -> None:
     probing = _probing(initial_concurrency=40)
-    assert probing.probe(_seen(100, Pools(19, 19))) == Pools(18, 18)
+    assert probing.probe(_seen(100, TicketCounts(19, 19))) == TicketCounts(18, 18)
     assert probing.state is ProbingState.DOWN
 
 
 def test_at_the_minimum_and_not_exhausted_it_stays() -> None:
     probing = _probing(initial_concurrency=8)
-    assert probing.probe(_seen(100, Pools(3, 3))) == Pools(4, 4)
+    assert probing.probe(_seen(100, TicketCounts(3, 3))) == TicketCounts(4, 4)
     assert probing.state is ProbingState.STABLE
 
 
 @pytest.mark.parametrize(
     ("concurrency", "tickets"),
     [
-        pytest.param(126, Pools(69, 69), id="below the maximum: up"),
-        pytest.param(128, Pools(58, 58), id="at the maximum: down"),
-        pytest.param(256, Pools(115, 115), id="with each pool at the maximum: down"),
+        pytest.param(126, TicketCounts(69, 69), id="below the maximum: up"),
+        pytest.param(128, TicketCounts(58, 58), id="at the maximum: down"),
+        pytest.param(256, TicketCounts(115, 115), id="with each pool at the maximum: down"),
     ],
 )
 def test_exhausted_pools_grow_until_both_together_are_at_the_maximum(
-    concurrency: int, tickets: Pools
+    concurrency: int, tickets: TicketCounts
 ) -> None:
     probing = _probing(initial_concurrency=concurrency)
     assert probing.probe(_seen(100, probing.tickets)) == tickets
@@ -74,14 +74,22 @@ def test_exhausted_pools_grow_until_both_together_are_at_the_maximum(
 @pytest.mark.parametrize(
     ("peak", "throughput", "stable", "tickets"),
     [
-        pytest.param(Pools(20, 20), 101, 40.8, Pools(20, 20), id="up and better: a fifth of the way up"),
-        pytest.param(Pools(20, 20), 100, 40.0, Pools(20, 20), id="up and no better: back"),
-        pytest.param(Pools(19, 19), 101, 39.2, Pools(20, 20), id="down and better: a fifth of the way down"),
-        pytest.param(Pools(19, 19), 99, 40.0, Pools(20, 20), id="down and worse: back"),
+        pytest.param(
+            TicketCounts(20, 20), 101, 40.8, TicketCounts(20, 20), id="up and better: a fifth of the way up"
+        ),
+        pytest.param(TicketCounts(20, 20), 100, 40.0, TicketCounts(20, 20), id="up and no better: back"),
+        pytest.param(
+            TicketCounts(19, 19),
+            101,
+            39.2,
+            TicketCounts(20, 20),
+            id="down and better: a fifth of the way down",
+        ),
+        pytest.param(TicketCounts(19, 19), 99, 40.0, TicketCounts(20, 20), id="down and worse: back"),
     ],
 )
 def test_a_trial_ends_in_the_stable_state(
-    peak: Pools, throughput: int, stable: float, tickets: Pools
+    peak: TicketCounts, throughput: int, stable: float, tickets: TicketCounts
 ) -> None:
     probing = _probing(initial_concurrency=40)
     probing.probe(_seen(100, peak))
@@ -92,12 +100,17 @@ def test_a_trial_ends_in_the_stable_state(
 
 def test_a_step_that_is_too_small_for_whole_tickets_is_one_ticket() -> None:
     probing = _probing(initial_concurrency=10, step_multiple=0.01)
-    assert probing.probe(_seen(100, Pools(5, 5))) == Pools(6, 6)
+    assert probing.probe(_seen(100, TicketCounts(5, 5))) == TicketCounts(6, 6)
 
 
 def test_what_it_changed_is_counted() -> None:
     probing = _probing(initial_concurrency=100, moving_average_weight=1.0)
-    for throughput, peak in ((100, Pools(50, 50)), (110, None), (110, Pools(1, 50)), (120, None)):
+    for throughput, peak in (
+        (100, TicketCounts(50, 50)),
+        (110, None),
+        (110, TicketCounts(1, 50)),
+        (120, None),
+    ):
         probing.probe(_seen(throughput, peak))
     assert probing.stats() == {
         "timesDecreased": 1,
@@ -126,15 +139,15 @@ def test_under_a_load_that_never_lets_up_it_climbs_to_the_best_concurrency(start
     ("peak", "together", "by_pool"),
     [
         pytest.param(
-            Pools(70, 70), ProbingState.DOWN, ProbingState.UP, id="exhausted, together at the maximum"
+            TicketCounts(70, 70), ProbingState.DOWN, ProbingState.UP, id="exhausted, together at the maximum"
         ),
-        pytest.param(Pools(70, 0), ProbingState.DOWN, ProbingState.UP, id="one of them exhausted"),
-        pytest.param(Pools(60, 60), ProbingState.DOWN, ProbingState.DOWN, id="neither exhausted"),
-        pytest.param(Pools(4, 4), ProbingState.DOWN, ProbingState.STABLE, id="hardly used"),
+        pytest.param(TicketCounts(70, 0), ProbingState.DOWN, ProbingState.UP, id="one of them exhausted"),
+        pytest.param(TicketCounts(60, 60), ProbingState.DOWN, ProbingState.DOWN, id="neither exhausted"),
+        pytest.param(TicketCounts(4, 4), ProbingState.DOWN, ProbingState.STABLE, id="hardly used"),
     ],
 )
 def test_newer_servers_compare_pool_by_pool(
-    peak: Pools, together: ProbingState, by_pool: ProbingState
+    peak: TicketCounts, together: ProbingState, by_pool: ProbingState
 ) -> None:
     for compares_pools, state in ((False, together), (True, by_pool)):
         probing = _probing(initial_concurrency=140, compares_pools=compares_pools)
@@ -144,4 +157,4 @@ def test_newer_servers_compare_pool_by_pool(
 
 def test_a_pool_at_its_maximum_does_not_grow_by_the_newer_rule_either() -> None:
     probing = _probing(initial_concurrency=256, compares_pools=True)
-    assert probing.probe(_seen(100, Pools(128, 128))) == Pools(115, 115)
+    assert probing.probe(_seen(100, TicketCounts(128, 128))) == TicketCounts(115, 115)

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from watching import Event, replayed, told, watch
 
 from fakeserver.change_streams.splitting import split
-from fakeserver.change_streams.tokens import Place, ResumeToken
+from fakeserver.change_streams.tokens import ResumeToken, StreamPosition
 from fakeserver.commands.aggregate import aggregate
 from fakeserver.commands.cursors import get_more
 from fakeserver.errors import CommandError
-from fakeserver.oplog import Oplog
-from fakeserver.pipeline import Park
+from fakeserver.storage.oplog import Oplog
+from fakeserver.waiting.pause import Park
 
 BIG = "x" * 9_000_000
 
@@ -122,7 +122,7 @@ def test_a_time_to_come_is_waited_for() -> None:
 
 # Refusals.
 
-TOKEN = ResumeToken(Place.mark(Timestamp(1, 1))).document
+TOKEN = ResumeToken(StreamPosition.mark(Timestamp(1, 1))).document
 
 
 @pytest.mark.parametrize(
@@ -265,13 +265,13 @@ def test_an_event_that_no_message_can_hold_is_split_on_request() -> None:
 
 def test_a_field_that_fits_into_no_fragment_is_refused() -> None:
     with pytest.raises(CommandError):
-        split({"_id": TOKEN, "x": "y" * 5000}, Place.event(Timestamp(1, 1), 0), None, limit=4000)
+        split({"_id": TOKEN, "x": "y" * 5000}, StreamPosition.event(Timestamp(1, 1), 0), None, limit=4000)
 
 
 @given(st.lists(st.integers(1, 900), min_size=1, max_size=20))
 def test_fragments_hold_an_event_in_its_order(sizes: list[int]) -> None:
     event = {"_id": TOKEN, **{f"f{number}": "x" * size for number, size in enumerate(sizes)}}
-    fragments = split(event, Place.event(Timestamp(1, 1), 0), None, limit=2048)
+    fragments = split(event, StreamPosition.event(Timestamp(1, 1), 0), None, limit=2048)
     assert [place.fragment for place, _part in fragments] == list(range(1, len(fragments) + 1))
     assert all(len(bson.encode(part)) <= 2048 for _place, part in fragments)
     fields = [name for _place, part in fragments for name in part if name not in {"_id", "splitEvent"}]

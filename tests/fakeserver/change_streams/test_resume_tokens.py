@@ -9,15 +9,15 @@ from bson import Binary, Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakeserver.change_streams.tokens import Place, ResumeToken
+from fakeserver.change_streams.tokens import ResumeToken, StreamPosition
 from fakeserver.errors import CommandError
 
 UUID = Binary(bytes(range(16)), 4)
 
 PLACES = st.one_of(
-    st.builds(lambda s, i: Place.mark(Timestamp(s, i)), st.integers(0, 3), st.integers(0, 3)),
+    st.builds(lambda s, i: StreamPosition.mark(Timestamp(s, i)), st.integers(0, 3), st.integers(0, 3)),
     st.builds(
-        lambda s, i, number, invalidates, fragment: Place.event(Timestamp(s, i), number)._replace(
+        lambda s, i, number, invalidates, fragment: StreamPosition.event(Timestamp(s, i), number)._replace(
             invalidates=invalidates, fragment=fragment
         ),
         st.integers(0, 2**32 - 1),
@@ -30,21 +30,25 @@ PLACES = st.one_of(
 
 
 @given(PLACES, st.booleans())
-def test_a_token_names_its_place(place: Place, with_uuid: bool) -> None:  # noqa: FBT001 -- drawn
+def test_a_token_names_its_place(place: StreamPosition, with_uuid: bool) -> None:  # noqa: FBT001 -- drawn
     token = ResumeToken(place, UUID if with_uuid else None)
     assert ResumeToken.parse(token.document) == place
 
 
 @given(PLACES, PLACES)
-def test_tokens_order_as_places_do(one: Place, other: Place) -> None:
+def test_tokens_order_as_places_do(one: StreamPosition, other: StreamPosition) -> None:
     texts = [ResumeToken(place, UUID if place.is_event else None).document["_data"] for place in (one, other)]
     assert (texts[0] < texts[1]) == (one < other)
 
 
 def test_a_high_water_mark_stands_ahead_of_the_events_of_its_time() -> None:
     timestamp = Timestamp(7, 1)
-    assert Place.mark(timestamp) < Place.event(timestamp, 0) < Place.event(timestamp, 1)
-    assert Place.event(timestamp, 1) < Place.mark(Timestamp(7, 2))
+    assert (
+        StreamPosition.mark(timestamp)
+        < StreamPosition.event(timestamp, 0)
+        < StreamPosition.event(timestamp, 1)
+    )
+    assert StreamPosition.event(timestamp, 1) < StreamPosition.mark(Timestamp(7, 2))
 
 
 @pytest.mark.parametrize(
@@ -55,7 +59,7 @@ def test_a_high_water_mark_stands_ahead_of_the_events_of_its_time() -> None:
         ({"_data": "xyz"}, 9),
         ({"_data": ""}, 260),
         ({"_data": "82"}, 260),
-        ({"_data": ResumeToken(Place.mark(Timestamp(1, 1))).document["_data"] + "00"}, 260),
+        ({"_data": ResumeToken(StreamPosition.mark(Timestamp(1, 1))).document["_data"] + "00"}, 260),
     ],
 )
 def test_what_is_no_token_is_refused(token: dict[str, Any], code: int) -> None:

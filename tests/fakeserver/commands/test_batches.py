@@ -12,10 +12,10 @@ from data_commands import Server
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fakeserver.commands.cursors import Cursor
 from fakeserver.errors import CommandError
-from fakeserver.sizes import MAX_INTERNAL_BYTES, MAX_USER_BYTES, Room, fit_one_reply
+from fakeserver.sessions.cursors import Cursor
 from fakeserver.storage.engine import Namespace
+from fakeserver.storage.sizes import MAX_INTERNAL_BYTES, MAX_USER_BYTES, Room, fit_one_reply
 
 MEBIBYTE = 1024 * 1024
 

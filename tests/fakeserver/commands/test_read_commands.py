@@ -9,7 +9,7 @@ from bson import Int64
 from data_commands import Server
 
 from fakeserver.errors import CommandError
-from fakeserver.pipeline import Park
+from fakeserver.waiting.pause import Park
 
 UNKNOWN_OPERATOR = (
     "unknown top level operator: $foo. If you have a field name that starts with a '$' symbol, "
@@ -428,7 +428,7 @@ def test_views_are_not_nested_without_end() -> None:
     assert failure(server, {"find": "v0"}).code == 165
 
 
-def test_sample_is_drawn_with_the_deployments_dice() -> None:
+def test_sample_is_drawn_with_the_deployments_rng() -> None:
     pipeline = [{"$sample": {"size": 3}}]
     assert results(holding(10), pipeline) == results(holding(10), pipeline)
 

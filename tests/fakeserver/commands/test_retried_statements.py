@@ -8,7 +8,7 @@ import pytest
 from data_commands import Server
 
 from fakeserver.errors import CommandError
-from fakeserver.sessions import Session
+from fakeserver.sessions.session import Session
 
 COMMANDS: list[tuple[dict[str, Any], str]] = [
     ({"insert": "c", "documents": [{"_id": 5}, {"_id": 6}]}, "db"),

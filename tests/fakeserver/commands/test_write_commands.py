@@ -44,7 +44,7 @@ def test_insert_makes_an_id_and_puts_the_id_first() -> None:
     assert isinstance(made["_id"], ObjectId)
 
 
-def test_the_ids_that_insert_makes_come_from_the_nodes_clock_and_dice() -> None:
+def test_the_ids_that_insert_makes_come_from_the_nodes_clock_and_rng() -> None:
     def made() -> Any:
         server = Server()
         server.run({"insert": "c", "documents": [{"x": 1}]})

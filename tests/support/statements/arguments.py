@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bson import Binary, Code, Int64
 
-from fakeserver.idl import Fields
+from fakeserver.idl.fields import Fields
 from statements.pipelines import Pipelines
 from statements.values import COLLECTIONS, TYPES
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from fakeserver.idl import Field
+    from fakeserver.idl.fields import Field
     from statements.expressions import Makers
 
 RARE = (

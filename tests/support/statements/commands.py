@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from random import Random
 
-    from fakeserver.commands.table import CommandSpec
+    from fakeserver.idl.command_table import CommandSpec
     from statements.expressions import Makers
 
 WEIGHTS = {
@@ -33,7 +33,7 @@ ENDING = frozenset(
     {
         *("shutdown", "replSetStepDown", "replSetReconfig", "replSetFreeze", "replSetStepUp", "fsync"),
         *("replSetMaintenance", "configureFailPoint", "setParameter", "setFeatureCompatibilityVersion"),
-        *("setDefaultRWConcern", "profile", "dropAllUsersFromDatabase", "killAllSessions"),
+        *("setDefaultRWConcern", "profile", "dropAllUsersFromDatabase", "killAllSessions", "pushbackd"),
     }
 )
 """Commands after which the next ones would say less: seldom drawn, and the deployment goes with them."""

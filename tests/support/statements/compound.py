@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from fakeserver.control.table import VERBS
 from statements.arguments import Arguments
 from statements.values import COLLECTIONS
 
@@ -172,6 +173,12 @@ class Compound(Arguments):
     def _changed_config(self) -> Any:
         version = self.config.get("version", 1)
         return {**self.config, "version": version + self.pick((1, 1, 0, -1))}
+
+    def _make_pushbackd(self) -> dict[str, Any]:
+        verb = self.pick((*(verb.name for verb in VERBS), "nope", 1))
+        known = [argument.name for each in VERBS for argument in each.arguments if each.name == verb]
+        arguments = {name: self.anything() for name in known if self.chance(0.3)}
+        return {"pushbackd": verb, **arguments}
 
     def _make_configureFailPoint(self) -> dict[str, Any]:  # noqa: N802 - named after the command
         commands = (["ping"], "ping", [1])

@@ -1,0 +1,42 @@
+"""The shape of the house: who imports whom, types counted, and how many rooms there are."""
+
+from __future__ import annotations
+
+import pytest
+from figures import PACKAGES, arrows_up, circles, fields_of, imports, modules_passed, rooms
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_circle_has_more_than_three_files(package: str) -> None:
+    assert [circle for circle in circles(imports(package, types=True)) if len(circle) > 3] == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_nothing_that_runs_imports_in_a_circle(package: str) -> None:
+    assert circles(imports(package, types=False)) == []
+
+
+def test_a_circle_is_found_and_a_diamond_is_none() -> None:
+    diamond = {("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")}
+    assert circles(diamond) == []
+    assert circles(diamond | {("d", "a")}) == [["a", "b", "c", "d"]]
+    assert circles({("a", "b"), ("b", "a"), ("b", "c"), ("c", "d"), ("d", "c")}) == [["a", "b"], ["c", "d"]]
+
+
+@pytest.mark.parametrize(("package", "most"), [("fakeserver", 20), ("harness", 16)])
+def test_a_package_has_as_many_rooms_as_a_reader_can_see_at_once(package: str, most: int) -> None:
+    assert len(rooms(package)) <= most, rooms(package)
+
+
+def test_fakeserver_imports_upwards_in_few_places() -> None:
+    assert len(arrows_up()) <= 15, arrows_up()
+
+
+def test_a_request_has_twenty_fields_at_most() -> None:
+    assert len(fields_of("fakeserver/request/context.py", "RequestContext")) <= 20
+
+
+def test_a_retried_insert_passes_few_modules() -> None:
+    passed = modules_passed()
+    assert len(passed["driver"]) <= 26, passed["driver"]
+    assert len(passed["fakeserver"]) <= 32, passed["fakeserver"]
