@@ -30,7 +30,7 @@ import bson
 
 from benchmarks.liveness import DB, PRODUCT, Server
 from benchmarks.raw_client import RawClient, encoded
-from fakeserver.certificates import make_certificates
+from fakeserver.network.certificates import make_certificates
 from mongowire.connection import WireConnection
 from mongowire.messages import OpMsg
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from benchmarks.overload import play
 from harness.overload import Plan, Trial, ramp, spike, step
+from harness.overload.policy import POLICIES
 from harness.overload.trial import Capacity
-from harness.policy_engine import POLICIES
 
 _CALM, _BUSY, _SPIKE = 0.5, 3, 5
 _LIVE_CONCURRENCY = 5

@@ -19,14 +19,14 @@ import bson
 from bson import Binary, Int64
 
 import fakeserver
-from fakeserver.connection import Connection
+from fakeserver.network.connection import Connection
 from mongowire.connection import Envelope, WireConnection
 from mongowire.messages import DocumentSequence, OpMsg
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from fakeserver.node import Node
+    from fakeserver.deployment.node import Node
 
     Document = dict[str, Any]
 

@@ -14,8 +14,8 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.overload import Report, Trial, step
+from harness.overload.policy import Aimd, FollowThroughput
 from harness.overload.trial import Capacity
-from harness.policy_engine import Aimd, FollowThroughput
 from harness.sim import run_virtual
 from mongowire.system import SeededRng, SystemClock, TcpNetwork
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from harness.overload import Plan
-    from harness.policy_engine import Policy
+    from harness.overload.policy import Policy
 
 _LIMITED_TO = 0.9
 """The rate of the fixed limit, as a part of the capacity."""

@@ -22,7 +22,7 @@ from benchmarks.canned_storage import CannedEngine
 from benchmarks.minimal_server import MinimalProtocol, MinimalServer
 from benchmarks.raw_client import encoded
 from benchmarks.server_cpu import WORKLOADS
-from fakeserver.connection import Connection
+from fakeserver.network.connection import Connection
 
 if TYPE_CHECKING:
     from benchmarks.server_cpu import Workload
