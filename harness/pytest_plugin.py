@@ -46,6 +46,7 @@ _OPTIONS = {
     ),
     "edition": ("edition of the specifications, for drivers that follow several", []),
     "seed": ("seed for every random choice", ["0"]),
+    "reruns": ("how often a case that failed in real time runs again: a busy machine is late", ["2"]),
 }
 _DEPLOYMENT = {
     "uri": "connection string of servers to run on instead, or env; collections there are dropped",
@@ -141,7 +142,8 @@ class ScenarioItem(pytest.Item):
         self.settings = settings
         self.add_marker("pushbackd")
         entry = self._session.expectations(item.adapter).find(item.id, item.topology, item.edition)
-        self._attempts = entry.attempts if entry else 1
+        is_late = settings.time == "real" and (entry is None or entry.kind == "flaky")
+        self._reruns = self._session.whole("reruns") if is_late else 0
         if entry is not None and entry.kind != "flaky":
             self.add_marker(
                 pytest.mark.skip(reason=entry.reason)
@@ -158,9 +160,9 @@ class ScenarioItem(pytest.Item):
         from harness.running.result import ResultStatus  # noqa: PLC0415 - see pytest_collect_file
 
         result = self._session.run(self.settings, self.item)
-        for _ in range(1, self._attempts):
+        for _ in range(self._reruns):
             if result.status is ResultStatus.FAILED:
-                result = self._session.run(self.settings, self.item)
+                result = replace(self._session.run(self.settings, self.item), runs=result.runs + 1)
         self.user_properties += [
             ("adapter", result.adapter),
             ("topology", result.topology),
@@ -168,6 +170,7 @@ class ScenarioItem(pytest.Item):
             ("server_version", result.server_version),
             ("seed", str(self.settings.seed)),
             ("time", self.settings.time),
+            ("runs", str(result.runs)),
         ]
         if result.status is ResultStatus.SKIPPED:
             # Without the item's own location, every skip would seem to come from this line.
@@ -217,6 +220,14 @@ class _Session:
             _ini(name)
         )
         return values
+
+    def whole(self, name: str) -> int:
+        """Return the value of an option that is a whole number. Raises `UsageError`."""
+        text = self.values(name)[-1]
+        try:
+            return int(text)
+        except ValueError as error:
+            raise pytest.UsageError(f"pushbackd {name}: '{text}' is not a number") from error
 
     def text(self, name: str) -> str:
         """Return the value of an option that takes one: the command line's, or else the ini file's."""
@@ -269,10 +280,6 @@ class _Session:
         commands = tuple((name, info.command) for name, info in infos.items() if info.command)
         uris = self.uris
         times = ("real",) if uris else _chosen("time", self.values("time"), ("real", "virtual"))
-        try:
-            seed = int(text := self.values("seed")[-1])
-        except ValueError as error:
-            raise pytest.UsageError(f"pushbackd seed: '{text}' is not a number") from error
         for time in dict.fromkeys((*times, "real")):
             drivers = {
                 name: next((edition for edition in editions if edition in info.editions), info.editions[0])
@@ -281,7 +288,7 @@ class _Session:
             }
             if drivers:
                 kind: Time = "virtual" if time == "virtual" else "real"
-                settings = Settings(time=kind, seed=seed, commands=commands)
+                settings = Settings(time=kind, seed=self.whole("seed"), commands=commands)
                 yield (
                     drivers,
                     replace(settings, uri=uris.uri, uri_multi=uris.uri_multi) if uris else settings,

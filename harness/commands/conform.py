@@ -36,7 +36,7 @@ from harness.running.discovery import BadInputError, bundled_root, discover
 from harness.running.drafting import drafted
 from harness.running.expectations import ExpectationsError, of_adapter
 from harness.running.plan import Load, Settings, forget, left_out, load_all, plan
-from harness.running.run import Run
+from harness.running.run import RERUNS, Run
 from harness.running.unmatched import nowhere
 from harness.unified import loops
 from mongowire.whole_file import check_writable
@@ -80,6 +80,15 @@ if TYPE_CHECKING:
     help="Number of worker processes; 1 runs every case in this process.",
 )
 @seed_option
+@click.option(
+    "--reruns",
+    type=Count(0),
+    default=RERUNS,
+    show_default=True,
+    metavar="N",
+    help="How often a case that failed in real time runs again, alone, after all others: a busy machine is"
+    " late. Up to 20 cases do; the report names those that passed then.",
+)
 @click.option(
     "-k",
     "keyword",
@@ -241,6 +250,7 @@ def run_of(options: Options) -> Run:
         complaints=scenarios.complaints,
         note=left_out(scenarios.cases, editions, is_selected),
         jobs=options.jobs,
+        reruns=options.reruns,
         repeats=repeats_of(options, deployments),
         outputs=Outputs(
             style=Style(-1 if options.quiet else options.verbose, options.durations),

@@ -49,6 +49,7 @@ class Options:
     time: str
     edition: str | None
     jobs: int | None
+    reruns: int
     seed: int
     keyword: str | None
     junit: Path | None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from harness.flake_lab.pass_rate import PassRate
 from harness.flake_lab.schedule import Schedule, parse
 from harness.flake_lab.shrink import search
+from harness.running.expectations import FLAKY
 from harness.running.result import Result, ResultStatus
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class RepeatedCase:
     @property
     def is_flaky(self) -> bool:
         """Whether the expectations allow it to fail."""
-        return self.entry is not None and self.entry.attempts > 1
+        return self.entry is not None and self.entry.kind == FLAKY
 
     @property
     def _entry(self) -> Entry:

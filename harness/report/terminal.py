@@ -57,7 +57,8 @@ def case_line(result: Result) -> str:
         if result.reason and result.status is not ResultStatus.PASSED
         else ""
     )
-    return f"{word} {result.id}  [{result.adapter}, {result.topology}] {result.duration_ms:.0f} ms{why}"
+    runs = f"  (run {result.runs})" if result.runs > 1 else ""
+    return f"{word} {result.id}  [{result.adapter}, {result.topology}] {result.duration_ms:.0f} ms{runs}{why}"
 
 
 def report(results: Sequence[Result], settings: Settings, style: Style) -> Iterator[str]:
@@ -71,6 +72,7 @@ def report(results: Sequence[Result], settings: Settings, style: Style) -> Itera
             yield from _table(list(group), few=few, verbosity=style.verbosity)
             yield ""
         yield from _skipped(results)
+        yield from _late(results)
         yield from _reasons("Known to fail", results, ResultStatus.KNOWN_FAILING)
         yield from _reasons("Not run", results, ResultStatus.NOT_RUN)
     if style.durations:
@@ -149,6 +151,15 @@ def _skipped(results: Sequence[Result]) -> Iterator[str]:
         often = f" cases, {len(ids)} times" if len(ids) > cases else ""
         yield click.style(f"Skipped: {cases}{often}", bold=True)
         yield from skips.lines(results)
+        yield ""
+
+
+def _late(results: Sequence[Result]) -> Iterator[str]:
+    """Yield the cases that did not pass at once."""
+    late = [each for each in results if each.status is ResultStatus.PASSED and each.runs > 1]
+    if late:
+        yield click.style(f"Passed when they ran again: {len(late)}", bold=True)
+        yield from (f"  {each.id}  [{each.adapter}, {each.topology}] at run {each.runs}" for each in late)
         yield ""
 
 

@@ -17,7 +17,7 @@ from harness.running.drafting import write_draft
 from harness.running.expectations import SKIP, ExpectationsError
 from harness.running.immediate_exit import exit_code
 from harness.running.result import ExitCode, Result, ResultStatus, Tally
-from harness.running.run import InOrder, jobs_for, run_patiently
+from harness.running.run import InOrder, Patience, jobs_for, run_patiently
 from mongowire.system import SystemClock
 
 if TYPE_CHECKING:
@@ -90,10 +90,15 @@ class Conformance:
             def is_flaky(result: Result) -> bool:
                 return expectations[result.adapter].is_flaky(result)
 
+            def is_late(result: Result) -> bool:
+                judged = expectations[result.adapter].judge(result)
+                return self._settings.time == "real" and judged.status is ResultStatus.FAILED
+
             try:
                 left = self._without_skipped(on_result)
                 jobs = self._run.jobs or jobs_for(len(left), self._settings)
-                run_patiently(left, self._settings, jobs=jobs, on_result=on_result, is_flaky=is_flaky)
+                patience = Patience(is_flaky, is_late, self._run.reruns)
+                run_patiently(left, self._settings, jobs=jobs, on_result=on_result, patience=patience)
             except (interruption.Interrupted, DeploymentError, BrokenPipeError) as end:
                 self._end = end
         for index in sorted({*range(len(items))} - done):

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 KNOWN_FAILING = "known-failing"
 SKIP = "skip"
 FLAKY = "flaky"
-ATTEMPTS = 3
-"""How often a flaky case may run, as in PyMongo's own suite."""
 _LISTS = (KNOWN_FAILING, SKIP, FLAKY)
 _KEYS = f"{', '.join(_LISTS[:-1])} and {_LISTS[-1]}"
 _NO_REASON = "the reason is empty"
@@ -64,11 +62,6 @@ class Entry:
     def file_pattern(self) -> str:
         """Return the pattern's part for the file, `spec/file`."""
         return self.pattern.partition("::")[0]
-
-    @property
-    def attempts(self) -> int:
-        """How often a case may run until it has failed."""
-        return ATTEMPTS if self.kind == FLAKY else 1
 
     def applies(self, topology: str, edition: str) -> bool:
         """Return whether the entry holds on this deployment, by whichever name, and in this edition."""

@@ -111,6 +111,8 @@ class Result:
     comparison: tuple[Row, ...] = ()
     timeline: tuple[Moment, ...] = ()
     causes: tuple[str, ...] = ()
+    runs: int = 1
+    """How often the case ran until this result; see `harness.running.run`, on late cases."""
     seed: int | None = None
     """The seed of this case, where it is not the run's."""
     schedule: str | None = None

@@ -11,24 +11,25 @@ Order. With workers the longest items start first, so that the end of the run is
 long case. Results therefore come in any order; `InOrder` hands them on in the order of the plan, so that two
 runs of the same plan can be compared line by line.
 
-Flaky cases. What an expectations file calls flaky is a case with limits that a busy machine may miss. It runs
-again after all others, alone in one process, because the load of the run itself is the usual reason for the
-failure. Whatever fails the third time has failed. In virtual time a repetition changes nothing, since the
-same seed gives the same run.
+Late cases. On the wall clock a busy machine makes any driver miss a limit. A case that fails there, or that
+an expectations file calls flaky, runs again after all others, alone in one process, because the load of the
+run itself is the usual reason. A driver that breaks a rule breaks it again; whatever fails the third time has
+failed, and what passes says at which run. More than `MOST_LATE` failures are no accident, and run once. In
+virtual time a repetition changes nothing, since the same seed gives the same run.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 from harness.running import interruption
-from harness.running.expectations import ATTEMPTS
 from harness.running.plan import longest_first
+from harness.running.result import ResultStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from harness.flake_lab.lab import Repeats
@@ -40,6 +41,12 @@ if TYPE_CHECKING:
 _WORTH_A_WORKER = {"real": 12, "virtual": 60}
 """How many items a worker must get before it has paid for the start of its interpreter."""
 
+MOST_LATE: Final = 20
+"""How many failures of a run may be the machine's fault."""
+
+RERUNS: Final = 2
+"""How often a case runs again, as in PyMongo's own suite."""
+
 _WAITING_WORKERS = 3
 """How many workers share a processor in real time, where they mostly wait."""
 
@@ -50,8 +57,9 @@ class Run:
 
     `expectations` are by adapter. `complaints` are about files that cannot be read, one for each. `note` is a
     sentence on cases that some drivers cannot run, or empty. `jobs` is the number of processes, None for as
-    many as are worth it. With `is_watched` this run is one of several, which an interruption ends together.
-    `draft` is an expectations file that cases which fail are added to.
+    many as are worth it, `reruns` how often a case that was late may run again. With `is_watched` this run is
+    one of several, which an interruption ends together. `draft` is an expectations file that cases which fail
+    are added to.
     """
 
     items: tuple[Item, ...]
@@ -60,6 +68,7 @@ class Run:
     complaints: tuple[str, ...] = ()
     note: str = ""
     jobs: int | None = None
+    reruns: int = RERUNS
     repeats: Repeats
     outputs: Outputs
     is_watched: bool = False
@@ -99,28 +108,60 @@ def run_items(
                 on_result(index, executor.run(item))
 
 
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Which cases run again, and how often.
+
+    `is_flaky` says of a failure that the case is known for it, `is_late` that the machine may have caused it.
+    """
+
+    is_flaky: Callable[[Result], bool]
+    is_late: Callable[[Result], bool] = lambda _: False
+    reruns: int = RERUNS
+
+    def again(self, failed: Mapping[int, Result]) -> Iterator[int]:
+        """Yield which of some failures run again."""
+        late = {index for index, result in failed.items() if not self.is_flaky(result)}
+        yield from (index for index in failed if index not in late or len(late) <= MOST_LATE)
+
+    def may_pass(self, result: Result) -> bool:
+        """Return whether a result is a failure that may go away when the case runs again."""
+        return result.status is ResultStatus.FAILED and (self.is_flaky(result) or self.is_late(result))
+
+
 def run_patiently(
     items: Mapping[int, Item],
     settings: Settings,
     *,
     jobs: int,
     on_result: Callable[[int, Result], None],
-    is_flaky: Callable[[Result], bool],
+    patience: Patience,
 ) -> None:
-    """Run items as `run_items` does; those that fail and are flaky run again, alone, at most twice more."""
-    left = items
-    for _ in range(ATTEMPTS - 1):
-        failed: dict[int, Item] = {}
+    """Run items as `run_items` does; failures that may go away run again, alone, and tell the last result.
 
-        def pass_on_or_repeat(index: int, result: Result, failed: dict[int, Item] = failed) -> None:
-            if is_flaky(result):
-                failed[index] = items[index]
-            else:
-                on_result(index, result)
+    An exception that ends the run tells the results so far of those that were to run again.
+    """
+    failed: dict[int, Result] = {}
+    left, number = items, 1
 
-        run_items(left, settings, jobs=jobs, on_result=pass_on_or_repeat)
-        left, jobs = failed, 1
-    run_items(left, settings, jobs=jobs, on_result=on_result)
+    def hold_or_tell(index: int, result: Result) -> None:
+        told = replace(result, runs=number)
+        if number <= patience.reruns and patience.may_pass(result):
+            failed[index] = told
+        else:
+            failed.pop(index, None)
+            on_result(index, told)
+
+    try:
+        while left:
+            run_items(left, settings, jobs=jobs, on_result=hold_or_tell)
+            chosen = {*patience.again(failed)}
+            for index in failed.keys() - chosen:
+                on_result(index, failed.pop(index))
+            left, jobs, number = {index: items[index] for index in sorted(chosen)}, 1, number + 1
+    finally:
+        for index, result in failed.items():
+            on_result(index, result)
 
 
 class InOrder:

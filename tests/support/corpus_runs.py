@@ -8,7 +8,7 @@ from harness.adapters.registry import DRIVERS
 from harness.running import expectations
 from harness.running.discovery import discover
 from harness.running.plan import Settings, load_all, plan
-from harness.running.run import jobs_for, run_patiently
+from harness.running.run import Patience, jobs_for, run_patiently
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +48,7 @@ def run_folder(
         settings,
         jobs=jobs_for(len(items), settings),
         on_result=results.__setitem__,
-        is_flaky=book.is_flaky,
+        patience=Patience(book.is_flaky),
     )
     return [book.judge(results[place]) for place in range(len(items))]
 

@@ -22,6 +22,7 @@ from harness.running.discovery import bundled_root, discover
 from harness.running.executor import Executor, Parts
 from harness.running.plan import Settings, load_all, plan
 from harness.running.result import ResultStatus
+from harness.running.run import RERUNS
 from harness.unified.model import Case
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def verdicts(
 
 def _patiently(executor: Executor, item: Item, expected: Expectations) -> Result:
     """Run a case that fails again, as a flaky one is: a busy machine does not keep its time limits."""
-    for _ in range(expectations.ATTEMPTS - 1):
+    for _ in range(RERUNS):
         if (result := expected.judge(executor.run(item))).status is not ResultStatus.FAILED:
             return result
     return expected.judge(executor.run(item))
