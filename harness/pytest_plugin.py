@@ -161,7 +161,7 @@ class ScenarioItem(pytest.Item):
 
         result = self._session.run(self.settings, self.item)
         for _ in range(self._reruns):
-            if result.status is ResultStatus.FAILED:
+            if result.status is ResultStatus.FAILED and not result.is_error:
                 result = replace(self._session.run(self.settings, self.item), runs=result.runs + 1)
         self.user_properties += [
             ("adapter", result.adapter),

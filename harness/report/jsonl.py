@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from harness.running.result import Result, Tally
 
-_FIELDS = ("id", "status", "reason", "topology", "adapter", "edition", "duration_ms", "runs")
+_FIELDS = ("id", "status", "reason", "topology", "adapter", "edition", "duration_ms")
 
 
 class JsonLines:

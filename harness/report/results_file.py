@@ -227,7 +227,13 @@ def _schema_of_record(record: type[Any]) -> dict[str, Any]:
     }
 
 
-_JSON_TYPES: Final[Mapping[Any, str]] = {str: "string", int: "integer", float: "number", NoneType: "null"}
+_JSON_TYPES: Final[Mapping[Any, str]] = {
+    bool: "boolean",
+    float: "number",
+    int: "integer",
+    str: "string",
+    NoneType: "null",
+}
 
 
 _Schema: TypeAlias = jsonschema_rs.Draft202012Validator

@@ -13,6 +13,7 @@ from harness.report.jsonl import JsonLines
 from harness.report.outputs import writing
 from harness.report.progress import progress
 from harness.running import interruption
+from harness.running.cluster import ClusterError
 from harness.running.drafting import write_draft
 from harness.running.expectations import SKIP, ExpectationsError
 from harness.running.immediate_exit import exit_code
@@ -39,7 +40,7 @@ class Conformance:
         self._settings = run.settings
         self._results: list[Result] = []
         self._json_lines = JsonLines(sys.stdout) if run.outputs.json else None
-        self._end: Interrupted | BrokenPipeError | DeploymentError | None = None
+        self._end: Interrupted | BrokenPipeError | DeploymentError | ClusterError | None = None
         """The exception that ended the run before its last case."""
         self._flaws: dict[int, str] = {}
         """A complaint for each case that failed because it cannot be used, by its index in the plan."""
@@ -47,8 +48,8 @@ class Conformance:
     def execute(self) -> ExitCode:
         """Run the items, report, and return the exit code of the process.
 
-        Raises `click.ClickException` when servers by URI do not answer any more, and `Interrupted` while
-        files are watched: it ends the watching, too.
+        Raises `click.ClickException` when servers by URI do not answer any more, or the cluster is lost, and
+        `Interrupted` while files are watched: it ends the watching, too.
         """
         clock = SystemClock()
         began = clock.utc()
@@ -56,7 +57,7 @@ class Conformance:
         self._report(clock.utc() - began)
         self._write_draft()
         end = self._end
-        if isinstance(end, DeploymentError):
+        if isinstance(end, DeploymentError | ClusterError):
             raise click.ClickException(str(end)) from end
         if isinstance(end, BrokenPipeError):
             return ExitCode.NOBODY_READS
@@ -92,14 +93,22 @@ class Conformance:
 
             def is_late(result: Result) -> bool:
                 judged = expectations[result.adapter].judge(result)
-                return self._settings.time == "real" and judged.status is ResultStatus.FAILED
+                is_real = self._settings.time == "real" and not result.is_error
+                return is_real and judged.status is ResultStatus.FAILED
 
             try:
                 left = self._without_skipped(on_result)
                 jobs = self._run.jobs or jobs_for(len(left), self._settings)
                 patience = Patience(is_flaky, is_late, self._run.reruns)
-                run_patiently(left, self._settings, jobs=jobs, on_result=on_result, patience=patience)
-            except (interruption.Interrupted, DeploymentError, BrokenPipeError) as end:
+                run_patiently(
+                    left,
+                    self._settings,
+                    jobs=jobs,
+                    on_result=on_result,
+                    patience=patience,
+                    scheduler=self._run.scheduler,
+                )
+            except (interruption.Interrupted, DeploymentError, ClusterError, BrokenPipeError) as end:
                 self._end = end
         for index in sorted({*range(len(items))} - done):
             in_order.hold(index, items[index].result(ResultStatus.NOT_RUN, self._why_it_ended))
@@ -112,6 +121,8 @@ class Conformance:
             return "nobody reads the output"
         if isinstance(self._end, DeploymentError):
             return "the servers do not answer any more"
+        if isinstance(self._end, ClusterError):
+            return "the cluster was lost"
         return str(self._end) if self._end else ""
 
     def _without_skipped(self, on_result: Callable[[int, Result], None]) -> dict[int, Item]:

@@ -242,10 +242,10 @@ class Executor:
             async with timer:
                 return await self._run_case(case, deployment, adapter, account, item.edition)
         except AdapterLost as lost:
-            return Outcome(Status.FAILED, str(lost))
+            return Outcome(Status.ERROR, str(lost))
         except Exception:  # noqa: BLE001 - one broken case must not end the run
             if timer.expired():
-                return Outcome(Status.FAILED, f"the case did not end within {limit:g} seconds")
+                return Outcome(Status.ERROR, f"the case did not end within {limit:g} seconds")
             return _defect()
 
     async def _run_case(
@@ -316,4 +316,5 @@ def _result(item: Item, case: AnyCase, outcome: Outcome, *, took: float, version
         actual=actual,
         seed=item.seed,
         schedule=item.schedule,
+        is_error=outcome.status is Status.ERROR,
     )

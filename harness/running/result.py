@@ -113,6 +113,8 @@ class Result:
     causes: tuple[str, ...] = ()
     runs: int = 1
     """How often the case ran until this result; see `harness.running.run`, on late cases."""
+    is_error: bool = False
+    """Whether the driver could not be judged: its adapter was lost, the case hung, the scenario is wrong."""
     seed: int | None = None
     """The seed of this case, where it is not the run's."""
     schedule: str | None = None

@@ -20,12 +20,12 @@ virtual time a repetition changes nothing, since the same seed gives the same ru
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from harness.running import interruption
 from harness.running.plan import longest_first
+from harness.running.processors import processors
 from harness.running.result import ResultStatus
 
 if TYPE_CHECKING:
@@ -57,9 +57,9 @@ class Run:
 
     `expectations` are by adapter. `complaints` are about files that cannot be read, one for each. `note` is a
     sentence on cases that some drivers cannot run, or empty. `jobs` is the number of processes, None for as
-    many as are worth it, `reruns` how often a case that was late may run again. With `is_watched` this run is
-    one of several, which an interruption ends together. `draft` is an expectations file that cases which fail
-    are added to.
+    many as are worth it; with `scheduler`, the address of a cluster's, they run there. `reruns` is how often
+    a case that was late may run again. With `is_watched` this run is one of several, which an interruption
+    ends together. `draft` is an expectations file that cases which fail are added to.
     """
 
     items: tuple[Item, ...]
@@ -68,6 +68,7 @@ class Run:
     complaints: tuple[str, ...] = ()
     note: str = ""
     jobs: int | None = None
+    scheduler: str | None = None
     reruns: int = RERUNS
     repeats: Repeats
     outputs: Outputs
@@ -87,13 +88,23 @@ def jobs_for(count: int, settings: Settings) -> int:
 
 
 def run_items(
-    items: Mapping[int, Item], settings: Settings, *, jobs: int, on_result: Callable[[int, Result], None]
+    items: Mapping[int, Item],
+    settings: Settings,
+    *,
+    jobs: int,
+    on_result: Callable[[int, Result], None],
+    scheduler: str | None = None,
 ) -> None:
     """Run items, which come by their index in the plan, and report each as it ends.
 
-    With more than one job they run on worker processes. Raises `Interrupted`, and what `on_result` raises.
+    With more than one job they run on worker processes, with a scheduler on its cluster. Raises
+    `Interrupted`, `ClusterError`, and what `on_result` raises.
     """
-    if jobs > 1 and len(items) > 1:
+    if scheduler and items:
+        from harness.running.cluster_pool import ClusterPool  # noqa: PLC0415 - most runs use no cluster
+
+        ClusterPool(settings, address=scheduler, on_result=on_result).run(items, longest_first(items))
+    elif jobs > 1 and len(items) > 1:
         from harness.running.worker_pool import WorkerPool  # noqa: PLC0415 - most runs need no processes
 
         interruption.run(
@@ -136,8 +147,11 @@ def run_patiently(
     jobs: int,
     on_result: Callable[[int, Result], None],
     patience: Patience,
+    scheduler: str | None = None,
 ) -> None:
     """Run items as `run_items` does; failures that may go away run again, alone, and tell the last result.
+
+    They run again here, also those of a cluster.
 
     An exception that ends the run tells the results so far of those that were to run again.
     """
@@ -154,11 +168,12 @@ def run_patiently(
 
     try:
         while left:
-            run_items(left, settings, jobs=jobs, on_result=hold_or_tell)
+            run_items(left, settings, jobs=jobs, on_result=hold_or_tell, scheduler=scheduler)
             chosen = {*patience.again(failed)}
             for index in failed.keys() - chosen:
                 on_result(index, failed.pop(index))
             left, jobs, number = {index: items[index] for index in sorted(chosen)}, 1, number + 1
+            scheduler = None
     finally:
         for index, result in failed.items():
             on_result(index, result)
@@ -187,9 +202,3 @@ class InOrder:
         """Pass on what still waits: the run was interrupted, so what it waits for will not come."""
         for index in sorted(self._waiting):
             self._deliver(self._waiting.pop(index))
-
-
-def processors() -> int:
-    """Return how many processors this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1

@@ -119,7 +119,7 @@ async def _judged(work: Awaitable[None], case: Case) -> Outcome:
     except OperationFailed as failed:
         return Outcome(Status.FAILED, failed.report.message, location=case.location, error=failed.report)
     except AdapterLost as lost:
-        return Outcome(Status.FAILED, str(lost), location=case.location)
+        return Outcome(Status.ERROR, str(lost), location=case.location)
     except ScenarioError as error:
         place = error.location or case.location
         hint = f" ({error.fix})" if error.fix else ""

@@ -58,7 +58,13 @@ def test_three_lines_of_conftest_make_items_of_a_folder(project: pytest.Pytester
             f"scenarios/first.yml::{NAME}?pymongo-replicaset-real? PASSED*",
         ]
     )
-    shared = {"topology": "replicaset", "edition": "2026-07-08", "server_version": "8.2.0", "seed": "0"}
+    shared = {
+        "topology": "replicaset",
+        "edition": "2026-07-08",
+        "server_version": "8.2.0",
+        "seed": "0",
+        "runs": "1",
+    }
     assert properties(project.path / "report.xml") == [
         {"adapter": "reference", "time": "virtual", **shared, "edition": "2026-02-20"},
         {"adapter": "pymongo", "time": "real", **shared},

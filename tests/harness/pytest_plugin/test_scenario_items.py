@@ -193,7 +193,7 @@ def test_the_header_says_what_the_cases_run_with(project: pytest.Pytester) -> No
     write(project, "a")
     done = project.runpytest_inprocess("scenarios", "--pushbackd-seed", "7")
     done.stdout.fnmatch_lines(
-        ["pushbackd: adapter reference, topology replicaset, profile 8.2, time real, seed 7"]
+        ["pushbackd: adapter reference, topology replicaset, profile 8.2, time real, seed 7, reruns 2"]
     )
 
 

@@ -37,6 +37,7 @@ class Cases:
         *,
         jobs: int,
         on_result: Callable[[int, Result], None],
+        scheduler: str | None = None,
     ) -> None:
         if items:
             self.turns.append((jobs, list(items)))
