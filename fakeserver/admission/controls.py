@@ -296,5 +296,6 @@ def service_parameters(own: ServerParameters) -> ServiceParameters:
         k=own["serviceTimeK"],
         longest=own["serviceTimeLongestMillis"] / 1000,
         workers=own["serviceTimeWorkers"],
+        recompute=own["serviceTimeRecomputeMillis"] / 1000,
         weights=own["serviceTimeWeights"],
     )

@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from fakeserver.admission.lost_clients import AT_INTERRUPT_CHECK, AT_ONCE, NEVER
 from fakeserver.errors import CommandError
 from fakeserver.idl.fields import Field, Fields
 from fakeserver.profile import WIRE_70, WIRE_82, WIRE_90
@@ -186,9 +187,17 @@ _SERVICE: Final = (
     Parameter("serviceTimeK", "double", 10.0, above=0),
     Parameter("serviceTimeLongestMillis", "double", 60_000.0, above=0),
     Parameter("serviceTimeWorkers", "int", 0, minimum=0),
+    Parameter("serviceTimeRecomputeMillis", "double", 0.0, minimum=0),
     Parameter("serviceTimeWeights", "document", {}, refuses=_no_weights),
 )
 """Those that no real server has: they set the service-time model, which is all there is to overload here."""
+
+_ABANDONED: Final = (
+    Parameter(
+        "abandonedRequests", "string", AT_INTERRUPT_CHECK, choices=(AT_ONCE, AT_INTERRUPT_CHECK, NEVER)
+    ),
+)
+"""Ours: on a server, a request notices that its client has left where its code looks."""
 
 _CONCURRENCY: Final = "Throughput probing {} concurrency cannot be {} than {} concurrency"
 
@@ -210,6 +219,7 @@ TABLE: Final = (
     *_REQUEST_RATE,
     *_ESTABLISHMENT,
     *_RETRIES,
+    *_ABANDONED,
     *(
         replace(each, on_mongos=False)
         for each in (*_INGRESS, *_PRIORITY, *_EXECUTION, *_PROBING, *_FLOW, *_SERVICE)

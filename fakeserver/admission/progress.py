@@ -59,8 +59,10 @@ class Progress:
     execution_ticket: Ticket | None = None
     execution_admissions: int = 0
     execution_queued: float = 0.0
+    served_since: float | None = None
+    """The instant at which the service-time model began with the command."""
     done_at: float | None = None
-    """The instant at which the service-time model has the command done."""
+    """The instant at which the service-time model has the command done, or looks at it again."""
 
     @property
     def waits_for(self) -> str:

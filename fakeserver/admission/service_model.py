@@ -2,7 +2,8 @@
 
 Up to a limit of concurrent commands the time is constant, beyond it it grows exponentially, as a database's
 does when requests contend for the same few resources; or there is a number of workers, each busy with one
-command at a time.
+command at a time. The time is fixed when a command begins, or looked at again every so often, with the
+concurrency of then: a command that began alone takes longer when others join it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import math
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +25,8 @@ class ServiceParameters:
     `base` is a command's time on an idle server (0: the model is off), multiplied by its weight.
     Beyond `concurrency_limit` at a time, a command takes `base · factor^((concurrency - limit) / k)`, at
     most `longest`. With `workers` above 0 the time does not grow; commands wait for a free worker instead.
+    With `recompute` above 0 a command ends at the first multiple of it, counted from its beginning, at which
+    it has taken as long as the concurrency of that moment asks for; workers have no use for it.
     """
 
     base: float = 0.0
@@ -32,6 +35,7 @@ class ServiceParameters:
     k: float = 10.0
     longest: float = 60.0
     workers: int = 0
+    recompute: float = 0.0
     weights: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
     def best_concurrency(self) -> float:
@@ -66,6 +70,10 @@ class ServiceParameters:
         return self.weights.get(command, 1.0)
 
 
+_SLACK: Final = 1e-9
+"""What sums of seconds lose: a look that is due at an instant happens at it."""
+
+
 class ServiceModel:
     """The commands at work now, and when each is done."""
 
@@ -78,10 +86,15 @@ class ServiceModel:
         return f"<ServiceModel {self.concurrency} at work, {self.parameters}>"
 
     def begin(self, command: str, now: float) -> float:
-        """Begin a command; return the instant at which it is done. `finish` is due then, or earlier."""
+        """Begin a command; return the instant at which to `look` whether it is done.
+
+        `finish` is due when it is, or earlier.
+        """
         self.concurrency += 1
         own = self.parameters
         weight = own.weight(command)
+        if own.recompute and not own.workers:
+            return now + own.recompute
         if not own.workers:
             return now + own.seconds(self.concurrency, weight)
         while len(self._free_at) > own.workers:
@@ -90,6 +103,17 @@ class ServiceModel:
         done = starts + own.base * weight
         heappush(self._free_at, done)
         return done
+
+    def look(self, command: str, began: float, now: float) -> float:
+        """Look, when it is due, at a command that began at `began`: return `now` if it is done.
+
+        Otherwise return the instant of the next look.
+        """
+        own, passed = self.parameters, now - began + _SLACK
+        if own.workers or not own.recompute or passed >= own.seconds(self.concurrency, own.weight(command)):
+            return now
+        # Counted from the beginning: a sum of many small steps would drift.
+        return began + (math.floor(passed / own.recompute) + 1) * own.recompute
 
     def finish(self) -> None:
         """End a command."""

@@ -24,6 +24,9 @@ answers the reply before it (`OP_MSG: exhaustAllowed`).
 is paused leaves its stages and returns its tickets and tokens, one that gave way ends with ClientDisconnect
 where it stands. A client that shut down its sending side after unacknowledged writes is the exception: what
 it sent is executed before the connection ends.
+
+Of a client that goes while a request waits, the request goes on, and the connection counts, until the server
+notices (`LossWatch`).
 """
 
 from __future__ import annotations
@@ -31,14 +34,16 @@ from __future__ import annotations
 import asyncio
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from bson.errors import BSONError
 
 from fakeserver.deployment.establishment import Establishment
 from fakeserver.deployment.events import ConnectionAccepted, ConnectionClosed
 from fakeserver.errors import CommandError
-from fakeserver.request.context import LEGACY, RequestContext, unsendable
+from fakeserver.network.inflow import Inflow
+from fakeserver.network.loss_watch import LEFT, LossWatch
+from fakeserver.request.context import LEGACY, REQUESTS, RequestContext, unsendable
 from fakeserver.request.pipeline import RESPOND, Disconnect, Silence
 from fakeserver.settings.failpoints import (
     DELAY_OR_FAIL_SEND,
@@ -50,7 +55,7 @@ from fakeserver.waiting.pause import Await, Delay, Pause
 from mongowire.codes import Category, ErrorCode, is_in
 from mongowire.connection import Signal, WireConnection
 from mongowire.errors import LocalProtocolError, RemoteProtocolError
-from mongowire.messages import CHECKSUM_PRESENT, EXHAUST_ALLOWED, OpCode, OpMsg
+from mongowire.messages import CHECKSUM_PRESENT, EXHAUST_ALLOWED, OpMsg
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,16 +64,6 @@ if TYPE_CHECKING:
     from fakeserver.deployment.node import Node
     from fakeserver.request.pipeline import Action
     from mongowire.connection import Envelope
-
-_REQUESTS: Final = frozenset(
-    {
-        *(OpCode.MSG, OpCode.QUERY, OpCode.GET_MORE, OpCode.INSERT, OpCode.UPDATE, OpCode.DELETE),
-        OpCode.KILL_CURSORS,
-    }
-)
-_LEFT: Final = "peer"
-_READ_AHEAD_BYTES: Final = 1 << 20
-"""The bytes that are read behind a request that is under way, before reading stops."""
 
 
 class Connection(asyncio.Protocol):
@@ -99,11 +94,9 @@ class Connection(asyncio.Protocol):
         """The request that an exhaust stream runs next."""
         self._writable = True
         """The transport takes more bytes; while it does not, no request is begun."""
-        self._reading = True
-        """The transport delivers bytes."""
-        self._unread = 0
-        """The bytes that arrived while the connection was busy."""
+        self._inflow = Inflow()
         self._closed = False
+        self._watch = LossWatch(self)
         self._establishment = Establishment(node, node.gate, self.go_on)
         self._due: Callable[[], None] | None = None
         """The continuation whose time came while the node was silent."""
@@ -145,10 +138,7 @@ class Connection(asyncio.Protocol):
         self.wire.receive_data(data)
         self.serve()
         if self._busy or not self.listens:
-            # Not at once: only while it reads does the transport notice that the client has left.
-            self._unread += len(data)
-            if self._unread > _READ_AHEAD_BYTES:
-                self._set_reading(on=False)
+            self._inflow.read_ahead(self.transport, len(data))
 
     def eof_received(self) -> bool | None:
         # A client that wants no replies may leave once it has sent its writes; a server executes them. One
@@ -159,16 +149,19 @@ class Connection(asyncio.Protocol):
         return self._leaving
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
-        self._abandon(_LEFT)
+        if self._watch.begin():
+            self._writable = True
+            return
+        self._abandon(LEFT)
         self.node.forget(self)
 
     def pause_writing(self) -> None:
         self._writable = False
-        self._set_reading(on=False)
+        self._inflow.stop(self.transport)
 
     def resume_writing(self) -> None:
         self._writable = True
-        self._set_reading(on=True)
+        self._inflow.go_on(self.transport)
         self.serve()
 
     # The loop over requests.
@@ -209,7 +202,7 @@ class Connection(asyncio.Protocol):
     def _start(self, envelope: Envelope) -> None:
         node = self.node
         node.counters.requests += 1
-        if envelope.op_code not in _REQUESTS:
+        if envelope.op_code not in REQUESTS:
             # A server drops such a message without a reply, and the connection lives on.
             node.log_protocol_error(self.state, f"unknown operation code {envelope.op_code}")
             return
@@ -220,16 +213,15 @@ class Connection(asyncio.Protocol):
         self._follow(request, self._turns.run(self.node.pipeline.run, request, request.arrived))
 
     def _follow(self, request: RequestContext, action: Action | Worker) -> None:
-        if isinstance(action, Await | Delay):
-            self._busy = True
-            self._waiting = request
-            request.record_wait()
-            self._pause = Pause(self.node, self.resume, action)
-            return
-        if isinstance(action, Worker):
-            self._busy = True
-            self._waiting, self._worker = request, action
-            self._turns.enqueue(self.resume)
+        if isinstance(action, Await | Delay | Worker):
+            self._busy, self._waiting = True, request
+            if isinstance(action, Worker):
+                self._worker = action
+                self._turns.enqueue(self.resume)
+            else:
+                request.record_wait()
+                self._pause = Pause(self.node, self.resume, action)
+            self._watch.look()
             return
         # The context refers to the request: a cycle that would be left to the garbage collector.
         request.execution.context = None
@@ -278,6 +270,23 @@ class Connection(asyncio.Protocol):
         """The request that waits, if one does."""
         return self._waiting
 
+    @property
+    def outlives_client(self) -> bool:
+        """Whether there is anything to do for a client that has gone: a request waits, or is yet unread."""
+        if self._closed or self._establishment.waits:
+            return False
+        # A process that is stopped has yet to read what it was sent.
+        unread = not self.wire.idle or self.held is not None
+        return self._waiting is not None or (unread and not self.node.ready)
+
+    def notice_loss(self) -> None:
+        """Learn that the client has gone."""
+        if self.node.ready:
+            self.close(LEFT)
+        else:
+            # A stopped process notices nothing; when it goes on, this is the first thing that is due.
+            self._due = self.notice_loss
+
     def interrupt(self, request: RequestContext, error: CommandError) -> None:
         """End a request with an error; one that waits no more is left alone."""
         if request is not self._waiting:
@@ -299,12 +308,14 @@ class Connection(asyncio.Protocol):
         self._catch_up()
 
     def _catch_up(self) -> None:
-        if not self._busy:
-            self._unread = 0
-            self._set_reading(on=self._writable)
-            self.serve()
-            if self._leaving and not self._busy:
-                self.close(_LEFT)
+        if self._busy:
+            return
+        self._inflow.caught_up()
+        if self._writable:
+            self._inflow.go_on(self.transport)
+        self.serve()
+        if (self._leaving or self._watch.lost) and self.node.ready and not self._busy:
+            self.close(LEFT)
 
     # Replies.
 
@@ -368,8 +379,7 @@ class Connection(asyncio.Protocol):
         request_id = self.node.next_request_id()
         data = self.wire.send(OpMsg(reply), request_id=request_id, response_to=request.response_to)
         request.record_end(self._now, outcome, data)
-        self.transport.write(data)
-        self.node.counters.bytes_out += len(data)
+        self._write(data)
 
     def _reply(self, request: RequestContext, outcome: str | int) -> None:
         following = request.continuation() if request.flags & EXHAUST_ALLOWED else None
@@ -383,10 +393,14 @@ class Connection(asyncio.Protocol):
             request.response.failure = unsendable(error)
             data = request.reply_message(self.wire, request_id, more_to_come=False)
         request.record_end(self._now, outcome, data)
-        self.transport.write(data)
-        self.node.counters.bytes_out += len(data)
-        if following is not None:
+        self._write(data)
+        if following is not None and not self._watch.lost:
             self._stream(request, following)
+
+    def _write(self, data: bytes) -> None:
+        if not self._watch.lost:
+            self.transport.write(data)
+            self.node.counters.bytes_out += len(data)
 
     def _stream(self, request: RequestContext, following: dict[str, Any]) -> None:
         """Run an exhaust stream's next request, not at once: other connections must have their turn."""
@@ -419,9 +433,10 @@ class Connection(asyncio.Protocol):
         if self._closed:
             return
         self._closed = True
-        self._establishment.give_up(client_left=reason == _LEFT)
+        self._establishment.give_up(client_left=reason == LEFT)
         if self._pause is not None:
             self._pause.cancel()
+        self._watch.end()
         if self._worker is not None:
             worker, self._worker = self._worker, None
             message = "operation was interrupted because a client disconnected"
@@ -431,12 +446,5 @@ class Connection(asyncio.Protocol):
             self._waiting.record_abandonment()
         self._waiting = self._pause = self._next = self._due = None
         self.node.record(ConnectionClosed(self.state.id, reason))
-
-    def _set_reading(self, *, on: bool) -> None:
-        if on is self._reading or self._closed:
-            return
-        self._reading = on
-        if on:
-            self.transport.resume_reading()
-        else:
-            self.transport.pause_reading()
+        if self._watch.lost:
+            self.node.forget(self)

@@ -40,6 +40,14 @@ if TYPE_CHECKING:
 LEGACY: Final = frozenset({OpCode.QUERY, OpCode.GET_MORE})
 """The messages that are answered with an OP_REPLY."""
 
+REQUESTS: Final = frozenset(
+    {
+        *(OpCode.MSG, OpCode.QUERY, OpCode.GET_MORE, OpCode.INSERT, OpCode.UPDATE, OpCode.DELETE),
+        OpCode.KILL_CURSORS,
+    }
+)
+"""The messages that a server takes as requests."""
+
 _GET_MORE: Final = "getMore"
 _OWN: Final = "pushbackd"
 """The command of the control."""

@@ -251,6 +251,11 @@ class Paused(NamedTuple):
     since: float
     """The instant at which it reached that stage."""
 
+    @property
+    def step(self) -> Step:
+        """The step of the stage that has it wait."""
+        return self.ways.step_of(self.reached)
+
 
 class _Ways:
     """The ways through one arrangement of stages: overridden methods alone, so nothing else is paid for."""
@@ -267,6 +272,10 @@ class _Ways:
         self._first = sum(order.index(stage.step) <= looked_up for stage in ordered)
         self.start = _Leg(_entering(self._numbered[: self._first]), _leaving(self._numbered), leads_on=True)
         self._legs: dict[CommandSpec, _Leg] = {}
+
+    def step_of(self, number: int) -> Step:
+        """Return the step of a stage, by its number."""
+        return self._numbered[number][1].step
 
     def leg_of(self, spec: CommandSpec) -> _Leg:
         """Return the leg of a command: without the stages that have nothing to do with it."""

@@ -350,7 +350,10 @@ class ExecutionTickets(Stage):
                 # The model was switched off while it queued: no service time, so nothing to hold.
                 self._give_back(request, now)
                 return PASS
+            progress.served_since = now
             progress.done_at = admission.service.begin(request.spec.name, now)
+        if now >= progress.done_at and progress.served_since is not None:
+            progress.done_at = admission.service.look(request.spec.name, progress.served_since, now)
         done_at = progress.done_at
         until = _until(request, done_at)
         if now < until:
@@ -371,7 +374,7 @@ class ExecutionTickets(Stage):
         assert ticket is not None, "it holds none"
         admission, pool = progress.control or request.node.admission, progress.pool
         if progress.done_at is not None:
-            progress.done_at = None
+            progress.done_at = progress.served_since = None
             admission.service.finish()
         if ticket.started is None:
             admission.execution.holder(pool).cancel(ticket, now)

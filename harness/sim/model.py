@@ -105,7 +105,17 @@ class SimulatedServer:
                 execution.release(pool, ticket, self._model.now)
                 answer(None)
 
-            self._model.at(service.begin(command, self._model.now), done)
+            model = self._model
+            began = model.now
+
+            def look() -> None:
+                due = service.look(command, began, model.now)
+                if due > model.now:
+                    model.at(due, look)
+                else:
+                    done()
+
+            model.at(service.begin(command, began), look)
 
         self._take(partial(execution.acquire, pool), go_on, answer)
         self._probe_on_time()

@@ -148,6 +148,7 @@ def test_a_command_queues_at_the_shard_for_its_token() -> None:
         assert deployment.world.clock.now() - began == pytest.approx(1.0, abs=0.01)
         limiter = primary.admission.requests
         assert (limiter.added_to_queue, limiter.removed_from_queue, limiter.successful) == (1, 1, 2)
+        deployment.cluster.nodes[0].parameters.set({"abandonedRequests": "atOnce"})
         await talker.send(_FIND)
         await deployment.sleep(0.1)
         await talker.aclose()

@@ -386,8 +386,9 @@ def test_a_request_that_waits_is_shown_in_its_queue_and_can_be_killed() -> None:
     play(scenario, _queueing())
 
 
-def test_a_client_that_leaves_while_it_waits_gives_its_token_back() -> None:
+def test_a_client_that_is_missed_while_it_waits_gives_its_token_back() -> None:
     async def scenario(deployment: Deployment) -> None:
+        deployment.cluster.nodes[0].parameters.set({"abandonedRequests": "atOnce"})
         talker, other = await deployment.connect(), await deployment.connect()
         limiter = deployment.cluster.nodes[0].admission.requests
         await talker.ok(_PING)

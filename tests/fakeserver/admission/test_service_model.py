@@ -62,3 +62,44 @@ def test_workers_that_are_taken_away_serve_no_more() -> None:
         model.begin("find", 0.0)
     model.parameters = ServiceParameters(base=0.1, workers=1)
     assert [model.begin("find", 0.0) for _ in range(2)] == pytest.approx([0.2, 0.3])
+
+
+_LOOKS = ServiceParameters(base=0.1, concurrency_limit=1, factor=2.0, k=1.0, recompute=0.05)
+
+
+def _done(model: ServiceModel, began: float, due: float) -> float:
+    """Look at a command until it is done; return when that is."""
+    while (next_look := model.look("find", began, due)) > due:
+        due = next_look
+    return due
+
+
+def test_a_command_that_is_looked_at_again_takes_longer_when_others_join_it() -> None:
+    model = ServiceModel(_LOOKS)
+    due = model.begin("find", 0.0)
+    assert due == pytest.approx(0.05)
+    model.begin("find", 0.04)
+    assert _done(model, 0.0, due) == pytest.approx(0.2)
+
+
+def test_it_takes_less_time_when_others_end() -> None:
+    model = ServiceModel(_LOOKS)
+    for _ in range(4):
+        due = model.begin("find", 0.0)
+    assert model.look("find", 0.0, due) == pytest.approx(0.1)
+    for _ in range(3):
+        model.finish()
+    assert _done(model, 0.0, 0.1) == pytest.approx(0.1)
+
+
+def test_it_ends_when_it_is_looked_at_and_not_between() -> None:
+    model = ServiceModel(ServiceParameters(base=0.12, recompute=0.05))
+    assert _done(model, 0.0, model.begin("find", 0.0)) == pytest.approx(0.15)
+
+
+def test_workers_and_a_time_that_is_fixed_are_not_looked_at_again() -> None:
+    for service in (ServiceParameters(base=0.1, workers=1, recompute=0.05), ServiceParameters(base=0.1)):
+        model = ServiceModel(service)
+        due = model.begin("find", 0.0)
+        assert due == pytest.approx(0.1)
+        assert model.look("find", 0.0, due) == due

@@ -57,6 +57,15 @@ def test_workers_serve_one_command_each_and_weights_make_some_longer() -> None:
     play(scenario, _spec(serviceTimeWorkers=1, serviceTimeWeights={"insert": 3}))
 
 
+def test_commands_that_are_looked_at_again_take_as_long_as_those_beside_them_ask_for() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        answers = await _together(deployment, *[_FIND] * 3)
+        assert answers == [(0.4, None), (0.4, None), (0.4, None)]
+
+    parameters = {"serviceTimeConcurrencyLimit": 1, "serviceTimeK": 1, "serviceTimeRecomputeMillis": 50}
+    play(scenario, _spec(**parameters))
+
+
 def test_the_model_is_switched_on_and_off_at_runtime() -> None:
     async def scenario(deployment: Deployment) -> None:
         deployment.cluster.nodes[0].parameters.set({"serviceTimeBaseMillis": 50})
@@ -230,7 +239,7 @@ def test_a_deadline_ends_the_wait_for_a_ticket_and_the_service(scarce: dict[str,
         },
     ],
 )
-def test_clients_that_leave_while_they_wait_or_work_keep_no_ticket(scarce: dict[str, Any]) -> None:
+def test_clients_that_are_missed_while_they_wait_or_work_keep_no_ticket(scarce: dict[str, Any]) -> None:
     async def scenario(deployment: Deployment) -> None:
         working, waiting = await deployment.connect(), await deployment.connect()
         await working.send(_FIND)
@@ -247,7 +256,7 @@ def test_clients_that_leave_while_they_wait_or_work_keep_no_ticket(scarce: dict[
             0,
         )
 
-    play(scenario, _spec(**scarce))
+    play(scenario, _spec(abandonedRequests="atOnce", **scarce))
 
 
 def test_a_transaction_always_commits() -> None:

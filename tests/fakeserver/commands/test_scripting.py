@@ -174,9 +174,10 @@ def test_a_step_down_ends_a_write_that_waits() -> None:
     play(scenario, REPLICA_SET)
 
 
-def test_a_client_that_leaves_takes_its_write_along() -> None:
+def test_a_client_that_is_missed_at_once_takes_its_write_along() -> None:
     async def scenario(deployment: Deployment) -> None:
         slow, other = await filled(deployment), await deployment.connect()
+        deployment.primary.parameters.set({"abandonedRequests": "atOnce"})
         await slow.send(in_db({"delete": "c", "deletes": [{"q": SLEEP, "limit": 0}]}))
         await deployment.sleep(0.5)
         await slow.aclose()

@@ -239,6 +239,7 @@ def test_admission_is_told_as_it_was_decided() -> None:
 def test_a_request_that_is_given_up_while_it_waits_is_told() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker = await deployment.connect()
+        deployment.cluster.nodes[0].parameters.set({"abandonedRequests": "atOnce"})
         await deployment.fail_command("alwaysOn", "find", blockConnection=True, blockTimeMS=60_000)
         await talker.send(FIND)
         await deployment.sleep(2.0)

@@ -164,15 +164,19 @@ def test_a_block_longer_than_max_time_fails_after_the_whole_block() -> None:
     play(scenario)
 
 
-def test_a_client_that_leaves_a_block_is_forgotten() -> None:
+@pytest.mark.parametrize(("noticed", "count"), [("atOnce", 0), ("atInterruptCheck", 1)])
+def test_a_write_whose_client_leaves_a_block_runs_unless_that_is_noticed_at_once(
+    noticed: str, count: int
+) -> None:
     async def scenario(deployment: Deployment) -> None:
         talker = await deployment.connect()
+        await talker.ok({"setParameter": 1, "abandonedRequests": noticed})
         await deployment.fail_command("alwaysOn", "insert", blockConnection=True, blockTimeMS=60_000)
         await talker.send({"insert": "c", "documents": [{}], "$db": "db"})
         await deployment.sleep(1.0)
         await talker.aclose()
         await deployment.sleep(120.0)
-        assert await _count(await deployment.connect()) == 0
+        assert await _count(await deployment.connect()) == count
 
     play(scenario)
 

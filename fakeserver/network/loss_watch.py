@@ -1,0 +1,66 @@
+"""The wait for the instant at which a server notices that the client of a connection has gone."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from fakeserver.admission.lost_clients import AT_ONCE
+from fakeserver.request.lost_clients import loss_noticed_at
+from fakeserver.waiting.pause import Await, Pause
+
+if TYPE_CHECKING:
+    from fakeserver.network.connection import Connection
+
+LEFT: Final = "peer"
+"""The reason of a connection that ends because its client has gone."""
+
+
+class LossWatch:
+    """What a connection knows of the loss of its client: that it has gone, and when that is noticed."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.lost = False
+        """The client has gone, and what it sent goes on: replies are sent nowhere."""
+        self._check: Pause | None = None
+        self._due = math.inf
+        """The instant of that check."""
+
+    def begin(self) -> bool:
+        """Take note that the client has gone; return whether anything goes on without it."""
+        node = self._connection.node
+        if not self._connection.outlives_client or node.parameters["abandonedRequests"] == AT_ONCE:
+            return False
+        request = self._connection.waiting
+        if request is not None and node.ready:
+            now = node.clock.now()
+            if loss_noticed_at(request, now) <= now:
+                return False
+        self.lost = True
+        self.look()
+        return True
+
+    def look(self) -> None:
+        """Have the loss noticed in time, now that the connection's request waits for something else."""
+        if not self.lost:
+            return
+        due = self._due
+        self.end()
+        node, request = self._connection.node, self._connection.waiting
+        if request is None:
+            return
+        now = node.clock.now()
+        # A check that came due during a turn of the request is made behind it.
+        self._due = now if due <= now else loss_noticed_at(request, now)
+        if self._due <= now:
+            self._connection.notice_loss()
+        elif self._due < math.inf:
+            self._check = Pause(node, self._connection.notice_loss, Await(until=self._due))
+
+    def end(self) -> None:
+        """Watch no more."""
+        self._due = math.inf
+        if self._check is not None:
+            self._check.cancel()
+            self._check = None
