@@ -5,13 +5,15 @@ The search runs nothing: it yields a candidate, is sent whether that failed, and
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from typing import Final, TypeAlias
+from collections.abc import Callable, Generator, Hashable, Iterator
+from typing import Final, TypeAlias, TypeVar
 
 from harness.flake_lab.schedule import Schedule
 
 MOST: Final = 150
 """How many schedules are tried at most."""
+
+S = TypeVar("S", bound=Hashable)
 
 Search: TypeAlias = Generator[Schedule, bool, None]
 
@@ -23,9 +25,16 @@ def search(schedule: Schedule, *, most: int = MOST) -> Search:
     smallest: none of its perturbations can go, be of fewer packets, or have a shorter delay (by the steps
     of `schedule.STEPS`), unless `most` schedules did not suffice.
     """
-    tried: dict[Schedule, bool] = {}
-    smallest = schedule
-    queue = iter((schedule,))
+    return search_among(schedule, _smaller, most=most)
+
+
+def search_among(
+    whole: S, smaller: Callable[[S], Iterator[S]], *, most: int = MOST
+) -> Generator[S, bool, None]:
+    """Do what `search` does with schedules of another kind: `smaller` yields those to try instead of one."""
+    tried: dict[S, bool] = {}
+    smallest = whole
+    queue = iter((whole,))
     while len(tried) < most:
         candidate = next((each for each in queue if each not in tried), None)
         if candidate is None:
@@ -33,8 +42,8 @@ def search(schedule: Schedule, *, most: int = MOST) -> Search:
         tried[candidate] = yield candidate
         if tried[candidate]:
             smallest = candidate
-            queue = _smaller(smallest)
-        elif candidate == schedule:
+            queue = smaller(smallest)
+        elif candidate == whole:
             return
 
 

@@ -81,7 +81,9 @@ class _Timer(asyncio.TimerHandle):
 
     def __lt__(self, other: asyncio.TimerHandle) -> bool:
         assert isinstance(other, _Timer)
-        return (self.when(), self.sequence) < (other.when(), other.sequence)
+        # The fields themselves: a heap of timers compares ten thousand times in a second of virtual time.
+        mine, theirs = self._when, other._when  # type: ignore[attr-defined]  # TimerHandle's own
+        return bool(mine < theirs or (mine == theirs and self.sequence < other.sequence))
 
 
 class _JumpingSelector:
