@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from harness.running.result import Result, ResultStatus, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+_ESTIMATED_OVER: Final = 3600.0
+"""Seconds of the past by which the rest is estimated: a step may take minutes."""
 
 
 @contextmanager
@@ -33,3 +36,24 @@ def progress(total: int, *, wanted: bool, color: bool | None) -> Iterator[Callab
             bar.update(task, advance=1, description=str(Tally.of(seen)) if seen else "")
 
         yield advance
+
+
+@contextmanager
+def steps(total: int, *, done: int = 0) -> Iterator[Callable[[], None]]:
+    """Show how many of some steps are done, and how long the others will take; call what it gives at each."""
+    if not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.console import Console  # noqa: PLC0415 - as above
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
+    left = (TextColumn("left:"), TimeRemainingColumn())
+    bar = Progress(
+        *(BarColumn(), MofNCompleteColumn(), *left),
+        console=Console(stderr=True),
+        transient=True,
+        speed_estimate_period=_ESTIMATED_OVER,
+    )
+    with bar:
+        task = bar.add_task("", total=total, completed=done)
+        yield lambda: bar.advance(task)
