@@ -1,0 +1,206 @@
+"""The model of a fleet: cost per client, and speed beside SimPy on the same model.
+
+`python -m benchmarks.fleet` simulates the article's scenario (120 s, of which the server is stopped for 30)
+with `--clients N` clients in SimPy, too, and then with 10^3 to 10^6 clients, each in a process of its own.
+`--most 10000000` goes on to 10^7, which takes 1 GB, and `--plot FILE` draws the cost per client.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import resource
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.report.plots import svg
+from harness.sim.fleet import simulate
+from harness.sim.fleet.scenario import Closed, Exponential, Fixed, Outage, Scenario, Servers, Service
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    from harness.sim.fleet.scenario import Strategy
+
+_SECONDS, _STOP, _RESUME = 120.0, 30.0, 60.0
+_GAP, _TIMEOUT = 10.0, 2.0
+_KIB = 1024
+_STRATEGIES: dict[str, Strategy] = {"fixed": Fixed(), "exponential": Exponential()}
+
+
+def article(clients: int, strategy: Strategy) -> Scenario:
+    """Return the article's scenario with a server that is as much larger as there are clients."""
+    scale = clients / 1000
+    service = Service(limit=round(30 * scale), k=15 * scale)
+    return Scenario(
+        clients=clients,
+        seconds=_SECONDS,
+        arrivals=Closed(gap=_GAP),
+        fleet=((1, strategy),),
+        servers=Servers(service=service, abandoned="never", backlog=round(128 * scale)),
+        timeout=_TIMEOUT,
+        outages=(Outage(start=_STOP, end=_RESUME),),
+    )
+
+
+def measure(clients: int, strategy: str) -> dict[str, Any]:
+    """Simulate once in this process; the compiled engine is loaded before the clock runs."""
+    began = time.perf_counter()
+    simulate(article(10, _STRATEGIES[strategy]), engine="compiled")
+    loaded = time.perf_counter()
+    cpu = time.process_time()
+    outcome = simulate(article(clients, _STRATEGIES[strategy]), engine="compiled")
+    return {
+        "clients": clients,
+        "strategy": strategy,
+        "load_s": loaded - began,
+        "wall_s": time.perf_counter() - loaded,
+        "cpu_s": time.process_time() - cpu,
+        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / _KIB,
+        "attempts": outcome.total("started"),
+        "events": outcome.events,
+        "recovery_s": outcome.recovery_time(_RESUME),
+    }
+
+
+def apart(clients: int, strategy: str) -> dict[str, Any]:
+    """Measure in a new process."""
+    command = [sys.executable, "-m", "benchmarks.fleet", "--one", str(clients), "--strategy", strategy]
+    output = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - our own
+    found: dict[str, Any] = json.loads(output.stdout)
+    return found
+
+
+class SimpyModel:
+    """The same scenario as processes of SimPy: one for each client, one for each request at the server."""
+
+    def __init__(self, clients: int) -> None:
+        import simpy  # noqa: PLC0415 - it may be missing
+
+        self.env = simpy.Environment()
+        self.scenario = article(clients, Exponential())
+        self.concurrency = self.backlog = self.attempts = 0
+        self.given_up: set[Any] = set()
+        self.resumed = self.env.timeout(_RESUME)
+        self.dice = random.Random(0)  # noqa: S311 - a model's dice
+        for _ in range(clients):
+            self.env.process(self.client())
+
+    @property
+    def stands(self) -> bool:
+        """Whether the server stands still."""
+        return _STOP <= self.env.now < _RESUME
+
+    def delay(self) -> float:
+        """Return the service time now, in seconds."""
+        own = self.scenario.servers.service
+        beyond = max(self.concurrency - own.limit, 0) / own.k
+        return own.base * math.exp(min(beyond * math.log(own.factor), 100.0))
+
+    def client(self) -> Generator[Any, Any, None]:
+        """Ask, with exponential backoff."""
+        own = Exponential()
+        while True:
+            yield self.env.timeout(self.dice.expovariate(1 / _GAP))
+            wait = own.minimum
+            while True:
+                answer = self.env.event()
+                self.attempts += 1
+                self.env.process(self.serve(answer))
+                ended = yield answer | self.env.timeout(_TIMEOUT)
+                if answer in ended:
+                    break
+                self.given_up.add(answer)
+                yield self.env.timeout(max(wait, 0.0))
+                wait = min(wait * own.factor, own.maximum)
+                wait += self.dice.gauss(0, own.jitter * wait)
+
+    def serve(self, answer: Any) -> Generator[Any, Any, None]:
+        """Work on a request, whoever waits for it."""
+        if self.stands:
+            yield self.resumed
+            if answer in self.given_up:
+                if self.backlog >= self.scenario.servers.backlog:
+                    return
+                self.backlog += 1
+        self.concurrency += 1
+        began = self.env.now
+        while self.env.now - began <= self.delay():
+            yield self.env.timeout(self.scenario.servers.service.recompute)
+            if self.stands:
+                yield self.resumed
+        self.concurrency -= 1
+        answer.succeed()
+
+
+def beside_simpy(clients: int) -> dict[str, float] | None:
+    """Run the same scenario in SimPy and compiled; attempts a second of CPU, None without SimPy."""
+    if not find_spec("simpy"):
+        return None
+    ours = measure(clients, "exponential")
+    began = time.process_time()
+    model = SimpyModel(clients)
+    model.env.run(_SECONDS)
+    theirs = time.process_time() - began
+    return {
+        "clients": clients,
+        "simpy_attempts": model.attempts,
+        "simpy_cpu_s": theirs,
+        "our_attempts": ours["attempts"],
+        "our_cpu_s": ours["cpu_s"],
+        "times_faster": (ours["attempts"] / ours["cpu_s"]) / (model.attempts / theirs),
+    }
+
+
+def plot(path: str, costs: Sequence[dict[str, Any]]) -> None:
+    """Draw CPU time per client, and memory per client, on logarithmic scales."""
+
+    def draw(panels: Any) -> None:
+        speed, memory = panels
+        for strategy in _STRATEGIES:
+            rows = [row for row in costs if row["strategy"] == strategy]
+            clients = [row["clients"] for row in rows]
+            speed.loglog(clients, [row["cpu_s"] / row["clients"] * 1e6 for row in rows], "o-", label=strategy)
+            memory.loglog(
+                clients, [row["peak_mib"] * _KIB / row["clients"] for row in rows], "o-", label=strategy
+            )
+        speed.set(xlabel="clients", ylabel="CPU time per client (µs)")
+        memory.set(xlabel="clients", ylabel="peak memory per client (KiB)")
+        speed.legend()
+
+    Path(path).write_text(svg(draw, columns=2))
+
+
+def main() -> None:
+    """Print what was measured, as lines of JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--most", type=int, default=10**6)
+    parser.add_argument("--clients", type=int, default=5000)
+    parser.add_argument("--plot")
+    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--strategy", choices=list(_STRATEGIES), default="fixed", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(measure(options.one, options.strategy)))
+        return
+    comparison = beside_simpy(options.clients)
+    print(
+        json.dumps(comparison) if comparison else "SimPy is not installed: no comparison (pip install simpy)"
+    )
+    costs = []
+    for clients in (10**power for power in range(3, 1 + int(math.log10(options.most) + 0.5))):
+        for strategy in _STRATEGIES:
+            costs.append(apart(clients, strategy))
+            print(json.dumps(costs[-1]), flush=True)
+    if options.plot:
+        plot(options.plot, costs)
+
+
+if __name__ == "__main__":
+    main()

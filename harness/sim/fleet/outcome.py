@@ -1,0 +1,142 @@
+"""What a simulation of a fleet has measured: a row for each window of time, latencies, and a trace."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+MISSING: Final = "{} is not installed: pip install 'pushbackd[simulation]'"
+"""What is said where a library of the extra is missing."""
+
+COUNTS: Final = (
+    "offered",
+    "started",
+    "ok",
+    "errors",
+    "timed_out",
+    "rejected",
+    "abandoned",
+    "failed",
+    "turned_away",
+    "completed",
+)
+"""The columns that count what happened in a window.
+
+`offered` operations began, and `failed` ended without success. Of the `started` attempts some were `ok`, some
+had `errors` (those `rejected` by a limit among them), and some `timed_out`. `abandoned` requests were those
+whose client had gone before they were `completed`, which a server's work is, whoever still waits for it.
+`turned_away` found no idle client.
+"""
+
+LEVELS: Final = ("concurrency", "delay", "queue", "tokens", "retry_tokens")
+"""The columns that show how things stood at the end of a window, summed over the members.
+
+`concurrency` counts requests at work, `delay` is the longest service time now, in seconds, `queue` counts
+requests that wait before their work, `tokens` are those of the request limiters, and `retry_tokens` is the
+mean of the drivers' buckets.
+"""
+
+COLUMNS: Final = ("time", *COUNTS, *LEVELS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """Columns by name, each with a value for each window; `time` is the window's end in seconds.
+
+    `latencies` are pairs of a length in seconds and of how many operations that succeeded took so long, from
+    their first attempt on, the shortest first. `waits` is the time that requests waited at servers before
+    their work, summed. `trace` is a running hash of all that happened: (64 bits, hexadecimal) the same for
+    every engine. `events` is how many of them there were.
+    """
+
+    columns: Mapping[str, Sequence[float]]
+    latencies: Sequence[tuple[float, int]]
+    window: float
+    latency_sum: float = 0.0
+    waits: float = 0.0
+    trace: str = ""
+    events: int = 0
+    outage: tuple[float, float] | None = None
+    """When the first outage began and the last one ended, in seconds."""
+
+    def total(self, name: str) -> float:
+        """Return the sum of a column of `COUNTS`."""
+        return sum(self.columns[name])
+
+    @property
+    def attempts_per_success(self) -> float:
+        """Return how many attempts were made for an operation that succeeded; infinite without success."""
+        succeeded = self.total("ok")
+        return self.total("started") / succeeded if succeeded else float("inf")
+
+    @property
+    def mean_latency(self) -> float:
+        """Return the mean time of operations that succeeded, in seconds; 0 without any."""
+        succeeded = self.total("ok")
+        return self.latency_sum / succeeded if succeeded else 0.0
+
+    def percentile(self, share: float) -> float:
+        """Return the latency in seconds that a share (0 to 1) of operations that succeeded did not exceed.
+
+        It is right to one part in 64. Without success it is infinite.
+        """
+        wanted = share * sum(count for _, count in self.latencies)
+        reached = 0
+        for seconds, count in self.latencies:
+            reached += count
+            if reached >= wanted:
+                return seconds
+        return float("inf")
+
+    def goodput(self, start: float, end: float) -> float:
+        """Return the successes a second in the windows that lie between two instants; 0 without any."""
+        rates = [rate for begin, rate in self._rates() if begin >= start and begin + self.window <= end]
+        return sum(rates) / len(rates) if rates else 0.0
+
+    def recovery_time(self, after: float, share: float = 0.9, *, windows: int = 3) -> float:
+        """Return how long after an instant the goodput was back, in seconds; infinite if it never was.
+
+        Back means `share` of the mean goodput before the first outage (before `after` if there was none), in
+        so many windows in a row.
+        """
+        steady = self.goodput(0.0, self.outage[0] if self.outage else after)
+        good = 0
+        for begin, rate in self._rates():
+            if begin < after:
+                continue
+            good = good + 1 if rate >= share * steady else 0
+            if good == windows:
+                return max(begin - (windows - 1) * self.window - after, 0.0)
+        return float("inf")
+
+    def _rates(self) -> Iterator[tuple[float, float]]:
+        """Yield the beginning of each window and its successes a second."""
+        ends = (0.0, *self.columns["time"])
+        for (begin, end), succeeded in zip(pairwise(ends), self.columns["ok"], strict=True):
+            yield begin, succeeded / (end - begin)
+
+    def rows(self) -> Iterator[dict[str, float]]:
+        """Yield the windows as dictionaries, keys as in `COLUMNS`."""
+        for values in zip(*(self.columns[name] for name in COLUMNS), strict=True):
+            yield dict(zip(COLUMNS, values, strict=True))
+
+    def write_csv(self, path: Path) -> None:
+        """Write the windows as comma-separated values with a line of names. Raises OSError."""
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(self.rows())
+
+    def write_parquet(self, path: Path) -> None:
+        """Write the windows as a Parquet file. Raises OSError, and ImportError without the extra."""
+        try:
+            from pyarrow import parquet, table  # noqa: PLC0415 - an extra
+        except ImportError:
+            raise ImportError(MISSING.format("pyarrow")) from None
+        parquet.write_table(table({name: list(self.columns[name]) for name in COLUMNS}), path)

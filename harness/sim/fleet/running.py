@@ -1,0 +1,111 @@
+"""Runs a scenario by one of the engines, and reads the outcome from its columns."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
+
+from harness.sim.fleet import columns as c
+from harness.sim.fleet.building import Plan, rate_at
+from harness.sim.fleet.engine import advance
+from harness.sim.fleet.outcome import COUNTS, LEVELS, Outcome
+from harness.sim.fleet.scenario import Closed, Deploy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from harness.sim.fleet import Engine
+    from harness.sim.fleet.columns import World
+    from harness.sim.fleet.scenario import Scenario
+
+_MANY: Final = 300_000
+"""Operations and ticks beyond which it is worth to load a compiler."""
+_STEPS: Final = 100
+"""How often progress is told."""
+
+
+def run(
+    scenario: Scenario,
+    *,
+    engine: Engine,
+    on_progress: Callable[[float], None] | None,
+    every: float | None = None,
+    on_pause: Callable[[World], None] | None = None,
+) -> Outcome:
+    """Simulate; see `harness.sim.fleet.simulate`.
+
+    Every so many seconds the engine pauses, and `on_pause` may read and set columns.
+    """
+    plan = Plan(scenario)
+    if engine == "auto":
+        engine = "compiled" if _is_large(scenario) and find_spec("numba") else "plain"
+    if engine == "compiled":
+        from harness.sim.fleet.compiled import compiled_advance, world_of  # noqa: PLC0415 - needs extras
+
+        go_on, world = compiled_advance(), world_of(plan)
+    elif engine == "plain":
+        go_on, world = advance, plain_world(plan)
+    else:
+        raise ValueError(f"engine is {engine!r}: it must be auto, plain or compiled")
+    pause = plan.ticks if every is None else plan.whole(every)
+    told = {plan.ticks * step // _STEPS for step in range(1, _STEPS + 1)}
+    for until in sorted({*told, *range(pause, plan.ticks, pause)} - {0}):
+        go_on(world, until)
+        if on_progress is not None and until in told:
+            on_progress(until * scenario.tick)
+        if on_pause is not None and until % pause == 0:
+            on_pause(world)
+    return _outcome(scenario, world)
+
+
+def _is_large(scenario: Scenario) -> bool:
+    arrivals = scenario.arrivals
+    if isinstance(arrivals, Closed | Deploy):
+        operations = scenario.clients * scenario.seconds / arrivals.gap
+    else:
+        operations = rate_at(arrivals, 0.0) * scenario.seconds
+    return scenario.clients + operations + scenario.seconds / scenario.tick > _MANY
+
+
+def plain_world(plan: Plan) -> World:
+    """Return the columns of a plan as lists."""
+    clients = plan.scenario.clients
+    slots: list[int] = []
+    for count, value in plan.slots:
+        slots += [int(value)] * count
+    return c.World([0] * (clients * c.ROW), [0.0] * clients, slots, list(plan.numbers), list(plan.reals))
+
+
+def _outcome(scenario: Scenario, world: World) -> Outcome:
+    numbers, reals, tick = world.numbers, world.reals, scenario.tick
+    length, windows = int(numbers[c.WINDOW]), int(numbers[c.WINDOWS])
+    ends = [min((row + 1) * length, int(numbers[c.TICKS])) * tick for row in range(windows)]
+    columns: dict[str, list[float]] = {"time": ends}
+    for place, name in enumerate(COUNTS):
+        begin = int(numbers[c.WINDOWS_AT]) + place
+        columns[name] = [int(numbers[begin + row * c.COUNTED]) for row in range(windows)]
+    for place, name in enumerate(LEVELS):
+        begin = int(numbers[c.LEVELS_AT]) + place
+        columns[name] = [float(reals[begin + row * c.LEVELS]) for row in range(windows)]
+    starts, stops = [outage.start for outage in scenario.outages], [outage.end for outage in scenario.outages]
+    return Outcome(
+        columns=columns,
+        latencies=list(_latencies(world, tick)),
+        latency_sum=int(numbers[c.LATENCY_SUM]) * tick,
+        waits=int(numbers[c.WAITED]) * tick,
+        window=length * tick,
+        trace=f"{int(numbers[c.TRACE]):08x}{int(numbers[c.OTHER_TRACE]):08x}",
+        events=int(numbers[c.EVENTS]),
+        outage=(min(starts), max(stops)) if starts else None,
+    )
+
+
+def _latencies(world: World, tick: float) -> Iterator[tuple[float, int]]:
+    """Yield the longest latency of each bin that is not empty, and how many it counts."""
+    begin = int(world.numbers[c.LATENCIES_AT])
+    for place in range(c.LATENCY_BINS):
+        count = int(world.numbers[begin + place])
+        if count:
+            shift = max(place // c.FINE - 1, 0)
+            value = place - shift * c.FINE
+            yield (((value + 1) << shift) - 1) * tick, count

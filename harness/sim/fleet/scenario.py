@@ -1,0 +1,337 @@
+"""What a simulated fleet is made of: who asks, when and how again, and of what servers. All values.
+
+Times are seconds and rates are events a second. Whatever cannot be simulated raises `ValueError` with the
+name of the field, when the value is made.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+from driver.editions import EDITIONS
+
+MOST_MEMBERS: Final = 30
+"""Members, or mongos, that a client can tell apart: a bit of a 32-bit number for each."""
+
+SEEDS: Final = 2**56
+"""Seeds are from 0 to one less."""
+
+
+def _positive(owner: object, *names: str) -> None:
+    """Raise `ValueError` for a field that is not a number above 0."""
+    for name in names:
+        value = getattr(owner, name)
+        if not 0 < value < math.inf:
+            raise ValueError(f"{type(owner).__name__}.{name} is {value}: it must be above 0")
+
+
+def _not_negative(owner: object, *names: str) -> None:
+    """Raise `ValueError` for a field below 0."""
+    for name in names:
+        value = getattr(owner, name)
+        if not 0 <= value < math.inf:
+            raise ValueError(f"{type(owner).__name__}.{name} is {value}: it must be 0 or more")
+
+
+def _at_least(owner: object, least: int, *names: str) -> None:
+    for name in names:
+        value = getattr(owner, name)
+        if value < least:
+            raise ValueError(f"{type(owner).__name__}.{name} is {value}: it must be {least} or more")
+
+
+# --- when operations arrive ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closed:
+    """Each client waits an exponential gap of mean `gap` seconds, asks, and waits again when that is over."""
+
+    gap: float
+
+    def __post_init__(self) -> None:
+        _positive(self, "gap")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deploy:
+    """All clients start at even chances within the first `within` seconds, and then behave as `Closed`."""
+
+    within: float
+    gap: float
+
+    def __post_init__(self) -> None:
+        _positive(self, "within", "gap")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Open:
+    """Operations arrive at random, `rate` a second, whatever became of those before (a Poisson process).
+
+    Each takes the client that has been idle for longest; where none is idle, nobody asks, and
+    `Outcome.turned_away` counts it.
+    """
+
+    rate: float
+
+    def __post_init__(self) -> None:
+        _positive(self, "rate")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diurnal:
+    """As `Open`, with a rate that swings: `rate · (1 + swing · sin(2π · t / period))`."""
+
+    rate: float
+    swing: float
+    period: float
+
+    def __post_init__(self) -> None:
+        _positive(self, "rate", "period")
+        if not 0 <= self.swing <= 1:
+            raise ValueError(f"Diurnal.swing is {self.swing}: it must be from 0 to 1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spike:
+    """As `Open`, with `factor` times the rate from `start` to `end`."""
+
+    rate: float
+    factor: float
+    start: float
+    end: float
+
+    def __post_init__(self) -> None:
+        _positive(self, "rate", "factor", "end")
+        _not_negative(self, "start")
+        if self.start >= self.end:
+            raise ValueError(f"Spike.end is {self.end}: it must be after start, {self.start}")
+
+
+Arrivals: TypeAlias = Open | Closed | Diurnal | Spike | Deploy
+
+
+# --- what a client does about an error ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoRetry:
+    """An operation is one attempt."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fixed:
+    """After each error wait `interval` seconds and ask again, for ever."""
+
+    interval: float = 0.1
+
+    def __post_init__(self) -> None:
+        _positive(self, "interval")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exponential:
+    """Wait, ask again, and wait `factor` times longer after the next error, for ever.
+
+    The waits are `minimum`, then `min(last · factor, maximum)` plus a normal variate whose standard deviation
+    is `jitter` times that wait (`relative`), or `jitter` seconds. With `from_gap` the first "last" wait is
+    the gap that came before the operation, and `minimum` is not used.
+    """
+
+    minimum: float = 0.1
+    factor: float = 2.7
+    maximum: float = 300.0
+    jitter: float = 0.1
+    relative: bool = True
+    from_gap: bool = False
+
+    def __post_init__(self) -> None:
+        _positive(self, "minimum", "factor", "maximum")
+        _not_negative(self, "jitter")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backpressure:
+    """What an edition of Client Backpressure asks of a driver, by the rules of `driver.policy`.
+
+    `token_bucket` None means as the edition says. Clients share a bucket as threads share a driver's client:
+    `sharing` of them, by number. `retries`, `honours_server_backoff` and `retargeting` None mean as the
+    edition says, too; others than it allows may be set, to see what they would do. Without `jitter` every
+    wait is the longest that it could be.
+    """
+
+    edition: Literal["2026-02-20", "2026-07-08"] = "2026-02-20"
+    token_bucket: bool | None = None
+    retries: int | None = None
+    jitter: bool = True
+    retargeting: bool | None = None
+    honours_server_backoff: bool | None = None
+    sharing: int = 100
+
+    def __post_init__(self) -> None:
+        if self.edition not in EDITIONS:
+            known = " or ".join(EDITIONS)
+            raise ValueError(f"Backpressure.edition is {self.edition!r}: it must be {known}")
+        if self.retries is not None:
+            _at_least(self, 0, "retries")
+        _at_least(self, 1, "sharing")
+
+
+Strategy: TypeAlias = NoRetry | Fixed | Exponential | Backpressure
+
+
+# --- the servers ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """How long a server takes: `base`, and beyond `limit` requests `base · factor^((requests - limit) / k)`.
+
+    With `recompute` above 0 a server looks at each request every so many seconds, and answers when it has
+    taken longer than what is right for the number of requests *now*; with 0 the time is decided when a
+    request begins, as the fake's own service model does, and is at most `longest`. With `workers` above 0
+    the time does not grow: requests wait in one queue for the first worker that is free. `spread` says
+    whether a worker's time is always `base` or exponential of that mean.
+    """
+
+    base: float = 0.1
+    limit: int = 30
+    factor: float = 1.05
+    k: float = 15.0
+    recompute: float = 0.05
+    workers: int = 0
+    spread: Literal["constant", "exponential"] = "constant"
+    longest: float = 60.0
+
+    def __post_init__(self) -> None:
+        _positive(self, "base", "factor", "k", "longest")
+        _not_negative(self, "recompute")
+        _at_least(self, 0, "limit", "workers")
+        _at_least(self, 1, "factor")
+        if self.spread not in {"constant", "exponential"}:
+            raise ValueError(f"Service.spread is {self.spread!r}: it must be constant or exponential")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestLimit:
+    """The request rate limiter: a token bucket of `rate · burst_seconds` with room for `queue` to wait.
+
+    `told_backoff` are the seconds that its error carries as `baseBackoffMS`.
+    """
+
+    rate: float
+    burst_seconds: float = 1.0
+    queue: int = 0
+    told_backoff: float | None = None
+
+    def __post_init__(self) -> None:
+        _positive(self, "rate", "burst_seconds")
+        _at_least(self, 0, "queue")
+        if self.told_backoff is not None:
+            _positive(self, "told_backoff")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionLimit:
+    """The limiter of connection establishment: a token bucket of `rate · burst_seconds`, and a queue."""
+
+    rate: float
+    burst_seconds: float = 1.0
+    queue: int = 0
+
+    def __post_init__(self) -> None:
+        _positive(self, "rate", "burst_seconds")
+        _at_least(self, 0, "queue")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Servers:
+    """`members` alike, each with its own limits; clients ask one at random, through a mongos if there is any.
+
+    `request_limit` and `connection_limit` stand where clients connect to: at each mongos, if there are any,
+    else at each member. `tickets` bound what a member works on at a time; others queue. `abandoned` says when
+    a server notices that a client has gone: in that instant, when it next looks at the request (in a queue:
+    when its turn comes), or never. A member that is paused hears, when it goes on, every request whose client
+    still waits, as the client's kernel sends again what found no room; and of those whose clients have gone
+    the first `backlog`, which its own kernel has kept.
+    """
+
+    members: int = 1
+    mongos: int = 0
+    service: Service = field(default_factory=Service)
+    request_limit: RequestLimit | None = None
+    connection_limit: ConnectionLimit | None = None
+    tickets: int | None = None
+    abandoned: Literal["at once", "at a check", "never"] = "at a check"
+    backlog: int = 128
+
+    def __post_init__(self) -> None:
+        _at_least(self, 1, "members")
+        _at_least(self, 0, "mongos", "backlog")
+        if self.tickets is not None:
+            _at_least(self, 1, "tickets")
+        if max(self.members, self.mongos) > MOST_MEMBERS:
+            raise ValueError(f"Servers.members and Servers.mongos must be {MOST_MEMBERS} or fewer")
+        if self.abandoned not in {"at once", "at a check", "never"}:
+            raise ValueError(
+                f"Servers.abandoned is {self.abandoned!r}: it must be 'at once', 'at a check' or 'never'"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outage:
+    """From `start` to `end` a member (None: all) stands still, as by SIGSTOP, or is gone and refuses."""
+
+    start: float
+    end: float
+    member: int | None = None
+    kind: Literal["pause", "crash"] = "pause"
+
+    def __post_init__(self) -> None:
+        _not_negative(self, "start")
+        if not self.start < self.end:
+            raise ValueError(f"Outage.end is {self.end}: it must be after start, {self.start}")
+        if self.kind not in {"pause", "crash"}:
+            raise ValueError(f"Outage.kind is {self.kind!r}: it must be pause or crash")
+
+
+# --- all of it ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """A fleet of `clients`, its servers, and what happens to them in `seconds`.
+
+    `fleet` gives each strategy its share, as relative weights. `timeout` is how long a client waits for the
+    answer to one attempt, None for ever; it then gives up and closes its connection. Time is a whole number
+    of ticks of `tick` seconds, and what would fall between two happens at the nearest, at least one later.
+    `window` is the length of a row of the outcome.
+    """
+
+    clients: int
+    seconds: float
+    arrivals: Arrivals
+    fleet: tuple[tuple[float, Strategy], ...]
+    servers: Servers = field(default_factory=Servers)
+    timeout: float | None = None
+    outages: tuple[Outage, ...] = ()
+    seed: int = 0
+    tick: float = 0.001
+    window: float = 1.0
+
+    def __post_init__(self) -> None:
+        _positive(self, "seconds", "tick", "window")
+        _at_least(self, 1, "clients")
+        if not 0 <= self.seed < SEEDS:
+            raise ValueError(f"Scenario.seed is {self.seed}: it must be from 0 to {SEEDS - 1}")
+        if self.timeout is not None:
+            _positive(self, "timeout")
+        if not self.fleet or any(not 0 < share < math.inf for share, _ in self.fleet):
+            raise ValueError("Scenario.fleet needs at least one strategy, each with a share above 0")
+        for outage in self.outages:
+            if outage.member is not None and not 0 <= outage.member < self.servers.members:
+                raise ValueError(
+                    f"Outage.member is {outage.member}: members are 0 to {self.servers.members - 1}"
+                )
