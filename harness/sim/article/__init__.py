@@ -1,0 +1,1 @@
+"""The article on retry intervals: its scenario, its two strategies, and its pictures."""

@@ -1,0 +1,194 @@
+"""The article's scenario live: a fake over TCP that is stopped and goes on, and clients with real drivers."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from driver import AsyncClient, DriverError
+from harness.sim.article.live_clients import OF_THE_APPLICATION, Attempt, ReferenceClients
+from harness.sim.article.live_server import LiveServer, server_parameters
+from harness.sim.article.measuring import Measuring
+from harness.sim.article.parameters import ArticleParameters, Strategy
+from mongowire.system import SeededRng, SystemClock
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from harness.sim.article.live_clients import Asking, Driver
+    from harness.sim.fleet.outcome import Outcome
+    from mongowire.ports import Rng
+
+Abandoned: TypeAlias = Literal["atOnce", "atInterruptCheck", "never"]
+
+LIVE: Final = ArticleParameters(
+    clients=200,
+    mean_gap=5.0,
+    base_delay=0.4,
+    limit=10,
+    k=4.5,
+    recompute=0.1,
+    steady=10.0,
+    stopped=20.0,
+    resumed=12.0,
+)
+"""The article's numbers for 200 clients, as many as one machine has room for beside their server.
+
+The server is slower than the article's, so that its best is less than what 200 clients ask for that try again
+every 2.1 seconds: real drivers need a moment to connect again, and a server that is fast enough uses it to
+recover.
+"""
+
+_SAMPLES: Final = 0.5
+"""The share of a window after which the server is asked how things stand."""
+
+
+def run_live(
+    parameters: ArticleParameters,
+    strategy: Strategy,
+    *,
+    driver: Driver = "pymongo",
+    abandoned: Abandoned = "never",
+    window: float = 1.0,
+    on_progress: Callable[[float], None] | None = None,
+) -> Outcome:
+    """Play the scenario in real time, and return what its clients and its server measured.
+
+    A process runs the fake with the article's service times and is stopped by SIGSTOP; clients are tasks,
+    which ask with `driver`: PyMongo in a thread for each, or the reference driver. `on_progress` hears the
+    seconds that are over, after each window. Raises `ValueError` for a strategy that the driver does not
+    have, and `OSError` if the server does not start.
+    """
+    scenario = _Scenario(parameters, strategy, driver, abandoned, window, on_progress or _ignore)
+    return asyncio.run(scenario.play())
+
+
+def _ignore(_: float) -> None:
+    """Show no progress."""
+
+
+def asking(driver: Driver, uri: str, parameters: ArticleParameters, strategy: Strategy) -> Asking:
+    """Return the clients of a run. Raises `ValueError` for a strategy that the driver does not have."""
+    if driver == "reference":
+        return ReferenceClients(uri, parameters, strategy)
+    if strategy not in OF_THE_APPLICATION:
+        raise ValueError(f"{strategy} is a strategy of the reference driver; PyMongo has no such option")
+    from harness.sim.article.live_pymongo import PyMongoClients  # noqa: PLC0415 - PyMongo is slow to import
+
+    return PyMongoClients(uri, parameters)
+
+
+@dataclass
+class _Scenario:
+    """One run: its clients, its server's outage and the samples of its server, side by side."""
+
+    own: ArticleParameters
+    strategy: Strategy
+    driver: Driver
+    abandoned: Abandoned
+    window: float
+    on_progress: Callable[[float], None]
+
+    async def play(self) -> Outcome:
+        """Play it to its end."""
+        self._clock = SystemClock()
+        self._measuring = Measuring(self.own.seconds, self.window)
+        rng = SeededRng(self.own.seed, "live")
+        parameters = server_parameters(self.own, self.strategy, self.abandoned)
+        async with LiveServer(parameters) as server:
+            clients = asking(self.driver, server.uri, self.own, self.strategy)
+            self._began = self._clock.now()
+            tasks = [
+                asyncio.create_task(self._client(clients, number, rng.spawn(f"client {number}")))
+                for number in range(self.own.clients)
+            ]
+            tasks.append(asyncio.create_task(self._sample(server.uri)))
+            try:
+                await self._outage(server)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                await clients.aclose()
+        return self._measuring.outcome(self.own)
+
+    @property
+    def _now(self) -> float:
+        return self._clock.now() - self._began
+
+    async def _sleep_until(self, when: float) -> None:
+        await self._clock.sleep_until(self._began + when)
+
+    async def _outage(self, server: LiveServer) -> None:
+        """Stop the server and have it go on, and tell of the progress."""
+        due = {self.own.stops_at: server.stop, self.own.resumes_at: server.go_on}
+        windows = (self.window * number for number in range(1, round(self.own.seconds / self.window) + 1))
+        for when in sorted({*due, *windows, self.own.seconds}):
+            await self._sleep_until(when)
+            if when in due:
+                due[when]()
+            self.on_progress(when)
+
+    # The clients.
+
+    async def _client(self, clients: Asking, number: int, rng: Rng) -> None:
+        """Wait a gap, ask until there is an answer, and so on."""
+        while True:
+            gap = -self.own.mean_gap * math.log(1 - rng.random())
+            await self._sleep_until(self._now + gap)
+            await self._operation(partial(clients.ask, number), rng, gap)
+
+    async def _operation(self, ask: Callable[[], Awaitable[Attempt]], rng: Rng, gap: float) -> None:
+        measuring, began, failures, last = self._measuring, self._now, 0, gap
+        measuring.offered(began)
+        while True:
+            measuring.started(self._now)
+            attempt = await ask()
+            now = self._now
+            measuring.ended(attempt, now)
+            if attempt is Attempt.OK:
+                measuring.succeeded(began, now)
+                return
+            failures += 1
+            delay = self._delay(failures, last, rng)
+            if delay is None:
+                measuring.failed(now)
+                return
+            last = delay
+            await self._sleep_until(now + delay)
+
+    def _delay(self, failures: int, last: float, rng: Rng) -> float | None:
+        """Return the wait before the next attempt, None where the application makes none."""
+        if self.strategy is Strategy.EXPONENTIAL:
+            return self.own.backoff(failures, last, _normal(rng))
+        retries = self.strategy in OF_THE_APPLICATION and self.strategy is not Strategy.NO_RETRY
+        return self.own.simple_delay if retries else None
+
+    # The server.
+
+    async def _sample(self, uri: str) -> None:
+        """Ask the server, once a window, how many requests are at work."""
+        millis = max(round(self.window * 1000), 1)
+        options = {"directConnection": True, "serverSelectionTimeoutMS": millis, "socketTimeoutMS": millis}
+        async with AsyncClient(uri, options=options) as client:
+            number = 0
+            while True:
+                await self._sleep_until((number + _SAMPLES) * self.window)
+                number += 1
+                if self.own.stops_at <= self._now < self.own.resumes_at:
+                    continue
+                try:
+                    status = await client.database("admin").command({"serverStatus": 1})
+                except DriverError:
+                    continue
+                concurrency = status["queues"]["execution"]["read"]["out"]
+                self._measuring.level(self._now, concurrency, self.own.service_delay(concurrency))
+
+
+def _normal(rng: Rng) -> float:
+    """Return a standard normal variate, by the method of Box and Muller."""
+    # 1 - x is never 0, of which there is no logarithm.
+    return math.sqrt(-2 * math.log(1 - rng.random())) * math.cos(2 * math.pi * rng.random())

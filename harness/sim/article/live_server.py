@@ -1,0 +1,99 @@
+"""The server of a live run: the fake in a process of its own, which can be stopped like the article's."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from harness.sim.article.parameters import Strategy
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from harness.sim.article.parameters import ArticleParameters
+
+BURST_SECONDS: Final = 0.1
+"""What the limiter's bucket holds: the requests that the server serves at a time without slowing down."""
+TOLD_BACKOFF_MILLIS: Final = 500
+"""What the server of `told-backoff` sends as `baseBackoffMS`."""
+
+_MANY: Final = 1_000_000
+_START_SECONDS: Final = 30.0
+_UNLIMITED: Final = frozenset({Strategy.FIXED, Strategy.EXPONENTIAL, Strategy.NO_RETRY})
+
+
+def server_parameters(own: ArticleParameters, strategy: Strategy, abandoned: str) -> dict[str, Any]:
+    """Return the parameters of a fake whose commands take as long as the article's server does.
+
+    Nothing else limits it: the storage engine has a ticket for everybody.
+    """
+    parameters: dict[str, Any] = {
+        "abandonedRequests": abandoned,
+        "serviceTimeBaseMillis": own.base_delay * 1000,
+        "serviceTimeConcurrencyLimit": max(own.limit, 1),
+        "serviceTimeFactor": own.growth,
+        "serviceTimeK": own.k,
+        "serviceTimeLongestMillis": own.seconds * 1000,
+        "serviceTimeRecomputeMillis": own.recompute * 1000,
+        "executionControlConcurrencyAdjustmentAlgorithm": "fixedConcurrentTransactions",
+        "executionControlConcurrentReadTransactions": _MANY,
+    }
+    if strategy not in _UNLIMITED:
+        parameters |= {
+            "ingressRequestRateLimiterEnabled": "true",
+            "ingressRequestAdmissionRatePerSec": max(round(max(own.limit, 1) / own.base_delay), 1),
+            "ingressRequestAdmissionBurstCapacitySecs": BURST_SECONDS,
+        }
+    if strategy is Strategy.TOLD_BACKOFF:
+        parameters["externalClientBaseBackoffMS"] = TOLD_BACKOFF_MILLIS
+    return parameters
+
+
+class LiveServer:
+    """A fake in a process of its own; `uri` is its connection string. It ends with the context."""
+
+    def __init__(self, parameters: dict[str, Any]) -> None:
+        self._parameters = parameters
+        self._process: asyncio.subprocess.Process
+        self.uri = ""
+
+    async def __aenter__(self) -> Self:
+        """Start it. Raises `OSError` if it does not listen within half a minute."""
+        settings = [
+            part for name, value in self._parameters.items() for part in ("--setParameter", f"{name}={value}")
+        ]
+        program = (sys.executable, "-m", "fakeserver", "--port", "0", "--control", "none", "--quiet")
+        self._process = await asyncio.create_subprocess_exec(*program, *settings, stdout=PIPE, stderr=DEVNULL)
+        assert self._process.stdout is not None
+        try:
+            line = await asyncio.wait_for(self._process.stdout.readline(), _START_SECONDS)
+            self.uri = line.decode().strip()
+        finally:
+            if not self.uri:
+                await self._end()
+        if not self.uri:
+            raise ConnectionError("the fake server of the live run ended before it listened")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End it, stopped or not."""
+        await self._end()
+
+    async def _end(self) -> None:
+        if self._process.returncode is None:
+            self._process.kill()
+        await self._process.wait()
+
+    def stop(self) -> None:
+        """Stop the process where it is, as Ctrl-Z does."""
+        os.kill(self._process.pid, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Continue it."""
+        os.kill(self._process.pid, signal.SIGCONT)

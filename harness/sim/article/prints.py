@@ -1,0 +1,106 @@
+"""What the article's two programs print, and a table that compares strategies."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from harness.sim.article.trial import Trial
+
+CLIENT_SECONDS: Final = 5
+"""The clients print every five seconds, the server every second."""
+
+_MINUTE: Final = 60.0
+_HOUR: Final = 3600.0
+_LONGEST: Final = 100 * _HOUR
+"""Longer delays are written as powers of ten; nobody reads them in hours."""
+
+
+def client_lines(trial: Trial) -> Iterator[str]:
+    """Yield the clients' print for each five seconds of a trial, with the instant at which it is due."""
+    columns = trial.outcome.columns
+    times = columns["time"]
+    for first in range(0, len(times), CLIENT_SECONDS):
+        part = slice(first, first + CLIENT_SECONDS)
+        end = times[part][-1]
+        began = times[first - 1] if first else 0.0
+        ok, errors, timed_out = (
+            sum(columns[name][part]) / (end - began) for name in ("ok", "errors", "timed_out")
+        )
+        yield (
+            f"{end:6.1f} s  OK: {ok:.2f} req/sec, errors: {errors:.2f} req/sec, "
+            f"timedout: {timed_out:.2f} req/sec"
+        )
+
+
+def server_lines(trial: Trial, spans: Sequence[tuple[float, float]]) -> Iterator[str]:
+    """Yield the server's print for each second within spans of time; a stopped server prints nothing."""
+    parameters, columns = trial.parameters, trial.outcome.columns
+    rows = zip(columns["time"], columns["concurrency"], trial.last_delays(), strict=True)
+    for end, concurrency, delay in rows:
+        stopped = parameters.stops_at < end <= parameters.resumes_at
+        if not stopped and any(first <= end <= last for first, last in spans):
+            yield f"{end:6.1f} s  concurrency: {int(concurrency):4d}, last delay: {duration(delay)}"
+
+
+def duration(seconds: float) -> str:
+    """Return a length of time as the article's server prints it, to the millisecond."""
+    if not seconds < _LONGEST:
+        return f"{seconds:.3g}s"
+    milliseconds = round(seconds * 1000)
+    if milliseconds < 1000:  # noqa: PLR2004 - a second
+        return f"{milliseconds}ms"
+    whole, rest = divmod(milliseconds / 1000, _MINUTE)
+    hours, minutes = divmod(int(whole), 60)
+    said = f"{rest:.3f}".rstrip("0").rstrip(".") + "s"
+    if hours:
+        return f"{hours}h{minutes}m{said}"
+    return f"{minutes}m{said}" if minutes else said
+
+
+def table(trials: Sequence[Trial]) -> list[str]:
+    """Return the comparison of trials as aligned lines, a row for each."""
+    rows = [HEADINGS, *(cells(trial) for trial in trials)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if number < _WORDS else cell.rjust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+HEADINGS: Final = (
+    *("strategy", "tier", "OK/s before", "stopped", "after", "attempts per success", "recovers after"),
+    *("peak concurrency", "p50", "p99"),
+)
+_WORDS: Final = 2
+"""The first columns, which are words; numbers are aligned at their end."""
+
+
+def cells(trial: Trial) -> tuple[str, ...]:
+    """Return the row of a trial in the table, as texts in the order of `HEADINGS`."""
+    measures = trial.measures()
+    recovery = "does not recover" if measures.recovery is None else f"{measures.recovery:.0f} s"
+    if measures.before == 0:
+        recovery = "-"  # there was nothing to come back to
+    return (
+        trial.strategy,
+        trial.tier,
+        f"{measures.before:.1f}",
+        f"{measures.stopped:.1f}",
+        f"{measures.after:.1f}",
+        "-" if math.isinf(measures.attempts_per_success) else f"{measures.attempts_per_success:.2f}",
+        recovery,
+        f"{measures.peak_concurrency:.0f}",
+        _latency(measures.median),
+        _latency(measures.percentile_99),
+    )
+
+
+def _latency(seconds: float) -> str:
+    return "-" if math.isinf(seconds) else f"{seconds * 1000:.0f} ms"

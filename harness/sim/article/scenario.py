@@ -1,0 +1,131 @@
+"""The article's scenario for the model tier, and what each strategy means there."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from harness.sim.article.parameters import Strategy
+from harness.sim.article.trial import Trial
+from harness.sim.fleet import Engine, simulate
+from harness.sim.fleet import scenario as fleet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from harness.sim.article.parameters import ArticleParameters
+
+Abandoned: TypeAlias = Literal["at once", "at a check", "never"]
+"""When the server notices that a client has gone; the article's never does."""
+
+BACKLOG: Final = 128
+"""The connections that a kernel kept for a process that accepted none, when the article was written."""
+
+DRIVER_BACKLOG: Final = 0
+"""The same where clients are drivers: they send a request once the server has answered their handshake."""
+
+TOLD_BACKOFF_SECONDS: Final = 0.5
+"""What the server of `told-backoff` sends as `baseBackoffMS`: five times the driver's own."""
+
+TICK_SECONDS: Final = 0.001
+MOST_TICKS: Final = 4_000_000
+"""A scenario of more than an hour is simulated in longer ticks."""
+
+LIMIT_BURST_SECONDS: Final = 0.1
+"""What the limiter's bucket holds: the requests that the server serves at a time without slowing down."""
+
+DESCRIPTIONS: Final[Mapping[Strategy, str]] = {
+    Strategy.FIXED: "the article's fixed interval",
+    Strategy.EXPONENTIAL: "the article's exponential backoff",
+    Strategy.NO_RETRY: "a failure is not tried again; the next request comes after the next gap",
+    Strategy.LIMITED_FIXED: "the fixed interval, and a request rate limiter in front of the server",
+    Strategy.BACKPRESSURE_FEBRUARY: "Client Backpressure 2026-02-20, and the limiter",
+    Strategy.BACKPRESSURE_FEBRUARY_BUCKET: "the same with the token bucket",
+    Strategy.BACKPRESSURE_JULY: "Client Backpressure 2026-07-08, and the limiter",
+    Strategy.TOLD_BACKOFF: "the same, with a base backoff of 500 ms that the server tells",
+}
+
+
+def run_model(
+    parameters: ArticleParameters,
+    strategy: Strategy,
+    *,
+    engine: Engine = "plain",
+    abandoned: Abandoned = "never",
+    backlog: int = BACKLOG,
+    on_progress: Callable[[float], None] | None = None,
+) -> Trial:
+    """Return the trial of one strategy on the model tier; `on_progress` hears the simulated seconds."""
+    scenario = scenario_of(parameters, strategy, abandoned, backlog)
+    outcome = simulate(scenario, engine=engine, on_progress=on_progress)
+    return Trial(parameters=parameters, strategy=strategy, tier="model", outcome=outcome)
+
+
+def scenario_of(
+    parameters: ArticleParameters,
+    strategy: Strategy,
+    abandoned: Abandoned = "never",
+    backlog: int = BACKLOG,
+) -> fleet.Scenario:
+    """Return the scenario in which every client follows one strategy.
+
+    `backlog` is how many requests of clients that have gone are kept for the stopped server.
+    """
+    own = parameters
+    return fleet.Scenario(
+        clients=own.clients,
+        seconds=own.seconds,
+        arrivals=fleet.Closed(gap=own.mean_gap),
+        fleet=((1.0, _clients(own, strategy)),),
+        servers=_servers(own, strategy, abandoned, backlog),
+        timeout=own.timeout,
+        outages=(fleet.Outage(start=own.stops_at, end=own.resumes_at, kind="pause"),),
+        seed=own.seed,
+        tick=TICK_SECONDS * math.ceil(own.seconds / TICK_SECONDS / MOST_TICKS),
+    )
+
+
+def _clients(own: ArticleParameters, strategy: Strategy) -> fleet.Strategy:
+    """Return what the clients do; as in the article they are one process, which has one driver's client."""
+    match strategy:
+        case Strategy.FIXED | Strategy.LIMITED_FIXED:
+            return fleet.Fixed(interval=own.simple_delay)
+        case Strategy.EXPONENTIAL:
+            return fleet.Exponential(
+                minimum=own.minimum_delay,
+                factor=own.factor,
+                maximum=own.maximum_delay,
+                jitter=own.jitter,
+                relative=not own.as_the_program,
+                from_gap=own.as_the_program,
+            )
+        case Strategy.NO_RETRY:
+            return fleet.NoRetry()
+        case Strategy.BACKPRESSURE_FEBRUARY:
+            return fleet.Backpressure(edition="2026-02-20", token_bucket=False, sharing=own.clients)
+        case Strategy.BACKPRESSURE_FEBRUARY_BUCKET:
+            return fleet.Backpressure(edition="2026-02-20", token_bucket=True, sharing=own.clients)
+        case Strategy.BACKPRESSURE_JULY | Strategy.TOLD_BACKOFF:
+            return fleet.Backpressure(edition="2026-07-08", sharing=own.clients)
+
+
+def _servers(own: ArticleParameters, strategy: Strategy, abandoned: Abandoned, backlog: int) -> fleet.Servers:
+    return fleet.Servers(
+        service=fleet.Service(
+            base=own.base_delay, limit=own.limit, factor=own.growth, k=own.k, recompute=own.recompute
+        ),
+        request_limit=_request_limit(own, strategy),
+        abandoned=abandoned,
+        backlog=backlog,
+    )
+
+
+def _request_limit(own: ArticleParameters, strategy: Strategy) -> fleet.RequestLimit | None:
+    """Return the limiter of a strategy that has one: what the server serves without slowing down."""
+    if strategy in {Strategy.FIXED, Strategy.EXPONENTIAL, Strategy.NO_RETRY}:
+        return None
+    return fleet.RequestLimit(
+        rate=max(own.limit, 1) / own.base_delay,
+        burst_seconds=LIMIT_BURST_SECONDS,
+        told_backoff=TOLD_BACKOFF_SECONDS if strategy is Strategy.TOLD_BACKOFF else None,
+    )

@@ -1,0 +1,75 @@
+"""One strategy's run of the article's scenario, as a model or live, and what is measured of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from harness.sim.article.parameters import ArticleParameters, Strategy
+    from harness.sim.fleet.outcome import Outcome
+
+WARM_UP_SECONDS: Final = 10.0
+"""The steady state is measured from here on, or from a third of its time, where that is earlier."""
+
+RECOVERED_SHARE: Final = 0.9
+"""A service has recovered when its goodput has this share of what it was before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measures:
+    """The figures of a trial: successes a second, seconds, numbers of requests.
+
+    `recovery` counts from the instant at which the server runs again; None is a service that does not recover
+    within the scenario. `attempts_per_success` is infinite without a success.
+    """
+
+    before: float
+    stopped: float
+    after: float
+    attempts_per_success: float
+    recovery: float | None
+    peak_concurrency: float
+    median: float
+    percentile_99: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """A run of the scenario with one strategy; `tier` is `model`, or the driver of a live run."""
+
+    parameters: ArticleParameters
+    strategy: Strategy
+    tier: str
+    outcome: Outcome
+
+    @property
+    def tier_and_strategy(self) -> str:
+        """Its name in pictures and headings."""
+        return f"{self.strategy}, {self.tier}"
+
+    def last_delays(self) -> list[float]:
+        """Return the delay that the server computed last, at the end of each second, in seconds."""
+        columns, own = self.outcome.columns, self.parameters
+        # The model does not tell delays apart that are longer than all that it simulates.
+        return [
+            delay if delay < own.seconds else own.service_delay(int(concurrency))
+            for delay, concurrency in zip(columns["delay"], columns["concurrency"], strict=True)
+        ]
+
+    def measures(self) -> Measures:
+        """Return the figures of this trial."""
+        own, outcome = self.parameters, self.outcome
+        warm = min(WARM_UP_SECONDS, own.steady / 3)
+        recovery = outcome.recovery_time(own.resumes_at, RECOVERED_SHARE)
+        return Measures(
+            before=outcome.goodput(warm, own.stops_at),
+            stopped=outcome.goodput(own.stops_at, own.resumes_at),
+            after=outcome.goodput(own.resumes_at, own.seconds),
+            attempts_per_success=outcome.attempts_per_success,
+            recovery=None if math.isinf(recovery) else recovery,
+            peak_concurrency=max(outcome.columns["concurrency"]),
+            median=outcome.percentile(0.5),
+            percentile_99=outcome.percentile(0.99),
+        )

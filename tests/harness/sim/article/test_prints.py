@@ -1,0 +1,114 @@
+"""The prints have the article's form, the table compares, and files have all that was measured."""
+
+from __future__ import annotations
+
+import csv
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from harness.sim.article import files, pictures
+from harness.sim.article.parameters import ArticleParameters, Strategy
+from harness.sim.article.prints import HEADINGS, client_lines, duration, server_lines, table
+from harness.sim.article.trial import Trial
+from harness.sim.fleet.outcome import COLUMNS, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+OWN = ArticleParameters(steady=10, stopped=5, resumed=10)
+SECONDS = 25
+
+
+def trial(strategy: Strategy = Strategy.FIXED, tier: str = "model", after: float = 100) -> Trial:
+    """Return a trial of 25 seconds that answers 100 requests a second, none for five, and `after` then."""
+    columns: dict[str, Sequence[float]] = {name: [0.0] * SECONDS for name in COLUMNS}
+    columns["time"] = [float(second + 1) for second in range(SECONDS)]
+    columns["ok"] = [100.0] * 10 + [0.0] * 5 + [after] * 10
+    columns["timed_out"] = [0.0] * 10 + [50.0] * 5 + [0.0] * 10
+    columns["started"] = [100.0] * SECONDS
+    columns["concurrency"] = [10.0] * 15 + [1040.0] * 10
+    columns["delay"] = [0.1] * 15 + [2.671] * 10
+    outcome = Outcome(
+        columns=columns,
+        latencies=[(0.1, 90), (0.5, 10)],
+        latency_sum=14,
+        waits=0,
+        window=1,
+        trace="",
+        events=0,
+        outage=(10, 15),
+    )
+    return Trial(parameters=OWN, strategy=strategy, tier=tier, outcome=outcome)
+
+
+def test_clients_print_their_rates_every_five_seconds() -> None:
+    lines = list(client_lines(trial()))
+    assert lines[0] == "   5.0 s  OK: 100.00 req/sec, errors: 0.00 req/sec, timedout: 0.00 req/sec"
+    assert lines[2] == "  15.0 s  OK: 0.00 req/sec, errors: 0.00 req/sec, timedout: 50.00 req/sec"
+    assert len(lines) == 5
+
+
+def test_the_server_prints_every_second_but_those_in_which_it_is_stopped() -> None:
+    lines = list(server_lines(trial(), [(9, 17)]))
+    assert lines == [
+        "   9.0 s  concurrency:   10, last delay: 100ms",
+        "  10.0 s  concurrency:   10, last delay: 100ms",
+        "  16.0 s  concurrency: 1040, last delay: 2.671s",
+        "  17.0 s  concurrency: 1040, last delay: 2.671s",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.1, "100ms"), (0.9996, "1s"), (59.9999, "1m0s"), (3723.5, "1h2m3.5s"), (4e5, "4e+05s")],
+)
+def test_a_delay_is_written_as_the_articles_server_writes_it(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_the_table_has_the_goodput_before_during_and_after_and_the_time_to_recover() -> None:
+    back, lost = trial(Strategy.EXPONENTIAL), trial(after=0)
+    heading, first, second = table([back, lost])
+    assert re.split(r"\s{2,}", heading) == list(HEADINGS)
+    assert re.split(r"\s{2,}", first) == [
+        *("exponential", "model", "100.0", "0.0", "100.0", "1.25", "0 s", "1040", "100 ms", "500 ms")
+    ]
+    assert re.split(r"\s{2,}", second)[4:7] == ["0.0", "2.50", "does not recover"]
+
+
+def test_files_have_a_row_for_each_second_of_each_trial(tmp_path: Path) -> None:
+    trials = [trial(), trial(tier="pymongo")]
+    files.write_csv(tmp_path / "a.csv", trials)
+    with (tmp_path / "a.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert tuple(rows[0]) == files.NAMES
+    assert [(row["strategy"], row["tier"]) for row in rows[24:26]] == [
+        ("fixed", "model"),
+        ("fixed", "pymongo"),
+    ]
+    assert [float(row["ok"]) for row in rows[:SECONDS]] == list(trials[0].outcome.columns["ok"])
+
+
+@pytest.mark.slow
+def test_parquet_has_the_same_rows(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="Parquet needs the extra simulation")
+    files.write_parquet(tmp_path / "a.parquet", [trial()])
+    read = parquet.read_table(tmp_path / "a.parquet")
+    assert tuple(read.column_names) == files.NAMES
+    assert read["ok"].to_pylist() == list(trial().outcome.columns["ok"])
+
+
+@pytest.mark.slow
+def test_the_same_numbers_give_the_same_pictures_and_a_page_that_asks_nobody(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="pictures need the extra plots")
+    trials = [trial(), trial(tier="pymongo"), trial(Strategy.EXPONENTIAL, after=0)]
+    written = {path.stem: path.read_text() for path in files.write_pictures(tmp_path, trials)}
+    assert set(written) == set(pictures.TITLES)
+    files.write_page(tmp_path / "a.html", trials)
+    page = (tmp_path / "a.html").read_text()
+    assert [name for name, svg in written.items() if svg[svg.index("<svg") :] not in page] == []
+    assert page.index("fixed, model") < page.index("fixed, pymongo")
+    assert not re.search(r"<(?:script|img|link|iframe)\b", page)
