@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     help="Policy that sets the limit.",
 )
 @click.option(
+    "--connections",
+    is_flag=True,
+    help="Let the policy limit the establishment of connections as well, to the rate of requests.",
+)
+@click.option(
     "--interval",
     type=Seconds(),
     default=0.25,
@@ -35,17 +40,17 @@ if TYPE_CHECKING:
     help="Seconds between two readings of the server's status.",
 )
 @click.option("--seconds", type=Seconds(), help="Seconds after which to stop.  [default: until Ctrl-C]")
-def command(uri: str, policy: str, interval: float, seconds: float | None) -> ExitCode:
-    """Let a policy set the request rate limiter of the server at URI, by readings of its status.
+def command(*, uri: str, policy: str, connections: bool, interval: float, seconds: float | None) -> ExitCode:
+    """Let a policy set the rate limiters of the server at URI, by readings of its status.
 
-    A line is printed for each reading. At the end the limiter gets its old settings back.
+    A line is printed for each reading. At the end the limiters get their old settings back.
     """
     try:
-        interruption.run(_govern(uri, POLICIES[policy](), interval, seconds))
+        interruption.run(_govern(uri, POLICIES[policy](limits_connections=connections), interval, seconds))
     except (DriverError, CannotGovernError, ValueError) as error:  # ValueError: no connection string
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:
-        click.echo("the limiter has its old settings back", err=True)
+        click.echo("the limiters have their old settings back", err=True)
     return ExitCode.PASSED
 
 
@@ -59,9 +64,10 @@ async def _govern(uri: str, policy: Policy, interval: float, seconds: float | No
 
 
 def _print_decision(decision: Decision) -> None:
-    sample = decision.sample
+    sample, settings = decision.sample, decision.settings
+    connections = "" if settings.connection_rate is None else f", {settings.connection_rate} connections/s"
     click.echo(
         f"admitted {sample.admitted:8.1f}/s  rejected {sample.rejected:8.1f}/s  "
         f"finished {sample.finished:8.1f}/s  queued {sample.delay * 1000:8.1f} ms  "
-        f"-> {decision.settings.request_rate}/s"
+        f"-> {settings.request_rate}/s{connections}"
     )

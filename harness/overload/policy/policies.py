@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from harness.overload.policy.readings import Sample
 
@@ -58,9 +58,9 @@ class Aimd:
 
     While they queue for longer than `target_delay` seconds, and have since the last look, the server is busy,
     and what it finishes is what it can do: the rate goes to `decrease` of that, and the queue drains. While
-    they do not, and the limiter rejects requests, the rate grows: by `increase` of the capacity a second once
-    that is known, before by `growth` times a decision. A limit that nobody meets stays where it is: growing
-    then would prove nothing.
+    they do not, and a limiter that the policy sets rejects somebody, the rate grows: by `increase` of the
+    capacity a second once that is known, before by `growth` times a decision. A limit that nobody meets stays
+    where it is: growing then would prove nothing.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Aimd:
                 known, new = self.capacity, sample.finished
                 self.capacity = new if known is None else known + self._weight * (new - known)
                 self.rate = min(self.rate, self.capacity * self._decrease)
-        elif sample.rejected:
+        elif sample.rejected or (self._limits_connections and sample.turned_away):
             if self.capacity is None:
                 self.rate *= self._growth
             else:
@@ -109,16 +109,24 @@ class FollowThroughput:
     queue grow, for as long as there are more requests than it can serve.
     """
 
-    def __init__(self, *, headroom: float = 1.1, initial_rate: float = 20.0) -> None:
+    def __init__(
+        self, *, headroom: float = 1.1, initial_rate: float = 20.0, limits_connections: bool = False
+    ) -> None:
         self._headroom = headroom
         self._initial_rate = initial_rate
+        self._limits_connections = limits_connections
 
     def decide(self, sample: Sample, now: float) -> Settings:  # noqa: ARG002 - a policy's signature
-        return Settings(round(max(sample.finished * self._headroom, self._initial_rate)))
+        rate = round(max(sample.finished * self._headroom, self._initial_rate))
+        return Settings(rate, connection_rate=rate if self._limits_connections else None)
 
 
-POLICIES: Final[Mapping[str, Callable[[], Policy]]] = {
+POLICIES: Final[Mapping[str, type[Aimd | FollowThroughput]]] = {
     "aimd": Aimd,
     "follow-throughput": FollowThroughput,
 }
-"""The policies by the names that a command line takes."""
+"""The policies by the names that a command line takes.
+
+With `limits_connections` each lets in as many new connections a second as requests: one that brings no
+request would be worth nothing.
+"""

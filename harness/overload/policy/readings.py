@@ -31,6 +31,8 @@ class Sample:
     """There was a queue at both readings, so what was finished is all that could be."""
     delay: float
     """How many seconds an operation queued for tickets, or will, if the queue moves on as it did."""
+    turned_away: float = 0.0
+    """Connections that were not established, because of their own rate limiter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,7 @@ class Reading:
     arrived: int
     time_queued: float
     queue_length: int
+    turned_away: int = 0
 
     @classmethod
     def of(cls, status: Mapping[str, Any]) -> Self:
@@ -65,6 +68,7 @@ class Reading:
             arrived=sum(each["newAdmissions"] for each in execution),
             time_queued=sum(each["totalTimeQueuedMicros"] for each in queues) / _MICROSECONDS,
             queue_length=sum(each["queueLength"] for each in queues),
+            turned_away=status.get("connections", {}).get("establishmentRateLimit", {}).get("rejected", 0),
         )
 
     def since(self, before: Reading) -> Sample | None:
@@ -84,4 +88,5 @@ class Reading:
             queue_length=self.queue_length,
             busy=before.queue_length > 0 and self.queue_length > 0,
             delay=max(queued, ahead),
+            turned_away=(self.turned_away - before.turned_away) / seconds,
         )

@@ -128,6 +128,17 @@ def test_the_command_line_tells_what_it_sees_and_sets() -> None:
 
 
 @pytest.mark.slow
+def test_the_command_line_limits_connections_where_it_is_asked_to() -> None:
+    with serving(ClusterSpec.standalone()) as server:
+        uri = "mongodb://{}:{}".format(*server.address)
+        result = CliRunner().invoke(command, [uri, "--connections", "--interval", "0.05", "--seconds", "0.5"])
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    assert lines
+    assert all(line.endswith("-> 20/s, 20 connections/s") for line in lines)
+
+
+@pytest.mark.slow
 def test_the_command_line_says_when_there_is_nothing_to_govern() -> None:
     with serving(ClusterSpec.standalone(profile="7.0")) as server:
         uri = "mongodb://{}:{}".format(*server.address)

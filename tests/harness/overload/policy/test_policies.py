@@ -10,7 +10,12 @@ from harness.overload.policy import Aimd, FollowThroughput, Sample, Settings
 
 
 def _sample(
-    *, delay: float = 0.0, rejected: float = 0.0, finished: float = 100.0, busy: bool = False
+    *,
+    delay: float = 0.0,
+    rejected: float = 0.0,
+    finished: float = 100.0,
+    busy: bool = False,
+    turned_away: float = 0.0,
 ) -> Sample:
     return Sample(
         seconds=0.5,
@@ -20,6 +25,7 @@ def _sample(
         queue_length=0,
         busy=busy,
         delay=delay,
+        turned_away=turned_away,
     )
 
 
@@ -71,6 +77,18 @@ def test_aimd_never_goes_below_one_request_a_second() -> None:
 def test_aimd_may_limit_connections_as_well() -> None:
     settings = Aimd(limits_connections=True).decide(CALM, 0.0)
     assert settings.connection_rate == settings.request_rate == 20
+
+
+def test_a_limit_of_connections_that_keeps_clients_away_is_raised_as_one_of_requests_is() -> None:
+    """Those who are not let in send no request that could be rejected."""
+    turned_away = _sample(turned_away=50.0)
+    assert _rates(Aimd(limits_connections=True), turned_away, turned_away) == [30, 45]
+    assert _rates(Aimd(), turned_away, turned_away) == [20, 20]
+
+
+def test_the_naive_policy_may_limit_connections_as_well() -> None:
+    settings = FollowThroughput(limits_connections=True).decide(BUSY, 0.0)
+    assert settings.connection_rate == settings.request_rate == 220
 
 
 def test_the_naive_policy_lets_in_more_than_the_server_finishes_however_long_the_queue_is() -> None:

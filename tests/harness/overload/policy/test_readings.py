@@ -48,6 +48,15 @@ def test_the_queue_of_the_ingress_counts_too() -> None:
     assert _delay(_status(0, _pool(), ingress=_pool()), after) == 0.1
 
 
+def test_connections_that_were_turned_away_are_counted_per_second() -> None:
+    def status(at: int, rejected: int) -> dict[str, Any]:
+        return _status(at, _pool()) | {"connections": {"establishmentRateLimit": {"rejected": rejected}}}
+
+    sample = Reading.of(status(2000, 30)).since(Reading.of(status(0, 10)))
+    assert sample is not None
+    assert sample.turned_away == 10
+
+
 def test_a_queue_that_stands_still_shows_by_its_length() -> None:
     assert _delay(_status(0, _pool()), _status(1000, _pool(finished=10, arrived=60, length=50))) == 5.0
     assert _delay(_status(0, _pool()), _status(500, _pool(arrived=60, length=50))) == 25.0

@@ -1,0 +1,28 @@
+"""`pushbackd simulate governed`: what part of the possible goodput each policy reaches."""
+
+from __future__ import annotations
+
+import click
+
+from harness.commands.option_types import Seconds
+from harness.commands.simulations.reporting import json_option, live_option, show
+from harness.overload import governed
+
+
+@click.command("governed")
+@click.option(
+    "--seconds",
+    type=Seconds(),
+    default=40.0,
+    show_default=True,
+    help="How long each trial lasts, in seconds.",
+)
+@live_option
+@json_option
+def command(*, seconds: float, live: bool, as_json: bool) -> None:
+    """Measure each policy of `pushbackd govern` through a step, a ramp and a spike of the load.
+
+    'of possible' is the goodput as a part of what such a server could have answered, 'at last' that of the
+    end of the busy time.
+    """
+    show(governed.report(seconds=seconds, live=live), governed.table, as_json=as_json)

@@ -1,0 +1,44 @@
+"""`pushbackd simulate overload`: goodput under ten times the load, with four defences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.commands.option_types import Seconds
+from harness.commands.simulations.reporting import (
+    check_picture,
+    json_option,
+    live_option,
+    plot_option,
+    show,
+    write_picture,
+)
+from harness.overload import defences
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.command("overload")
+@click.option(
+    "--seconds",
+    type=Seconds(),
+    default=20.0,
+    show_default=True,
+    help="How long each trial lasts, in seconds.",
+)
+@live_option
+@plot_option
+@json_option
+def command(*, seconds: float, live: bool, plot: Path | None, as_json: bool) -> None:
+    """Measure goodput under ten times the load that a server can take.
+
+    The server of the trials stands alone, has a fixed limit of requests, or is governed by each policy of
+    `pushbackd govern`. Goodput is answers a second within the clients' patience of a second. The picture, in
+    virtual time, is of a step of the load to three times the capacity.
+    """
+    check_picture(plot)
+    show(defences.report(seconds=seconds, live=live), defences.table, as_json=as_json)
+    write_picture(plot, lambda: defences.picture(seconds))

@@ -1,0 +1,52 @@
+"""`pushbackd simulate probing`: whether throughput probing finds the best concurrency."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.commands.option_types import Count, Seconds
+from harness.commands.simulations.reporting import (
+    check_picture,
+    json_option,
+    plot_option,
+    show,
+    write_picture,
+)
+from harness.overload import probing_trials
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.command("probing")
+@click.option(
+    "--start",
+    "starts",
+    type=Count(1),
+    multiple=True,
+    default=probing_trials.STARTS,
+    show_default=True,
+    metavar="N",
+    help="Tickets to begin with; repeat the option for more trials.",
+)
+@click.option(
+    "--seconds",
+    type=Seconds(),
+    default=40.0,
+    show_default=True,
+    help="Virtual time of each trial, in seconds.",
+)
+@plot_option
+@json_option
+def command(*, starts: tuple[int, ...], seconds: float, plot: Path | None, as_json: bool) -> None:
+    """Measure where throughput probing settles, on a server whose best concurrency is known.
+
+    The second table is of a load that never lets up: far more clients than tickets.
+    """
+    check_picture(plot)
+    trials = probing_trials.trials(starts, seconds)
+    runs = probing_trials.run(trials)
+    show(probing_trials.report(trials, runs, seconds=seconds), probing_trials.table, as_json=as_json)
+    write_picture(plot, lambda: probing_trials.picture(trials, runs))

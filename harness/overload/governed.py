@@ -1,0 +1,71 @@
+"""How much of a server's capacity each policy gets out of it, through a step, a ramp and a spike of the load.
+
+`of_possible` is the goodput as a part of what such a server could have answered, `at_last` that of the end of
+the busy time, an eighth of the plan.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.overload.plan import ramp, spike, step
+from harness.overload.played import capacity, play
+from harness.overload.policy import POLICIES
+from harness.overload.trial import Trial
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from harness.overload.plan import Plan
+    from harness.overload.trial import Capacity
+
+_CALM: Final = 0.5
+_BUSY: Final = 3
+_SPIKE: Final = 5
+"""The loads of the plans, in capacities."""
+
+
+def _plans(per_second: float, seconds: float) -> tuple[Plan, ...]:
+    calm, busy, high = per_second * _CALM, per_second * _BUSY, per_second * _SPIKE
+    return (
+        step(calm, busy, seconds=seconds),
+        ramp(calm, busy, seconds=seconds),
+        spike(calm, high, seconds=seconds),
+    )
+
+
+def _measure(plan: Plan, policy: str, able: Capacity, *, live: bool) -> dict[str, Any]:
+    came = play(Trial(plan=plan, policy=POLICIES[policy], capacity=able), live=live)
+    busy_until = plan.seconds * (3 / 4 if plan.name == "spike" else 1)
+    last = busy_until - plan.seconds / 8
+    return {
+        "plan": plan.name,
+        "policy": policy,
+        "of_possible": came.held(),
+        "at_last": came.held(last, busy_until),
+    }
+
+
+def report(*, seconds: float, live: bool) -> dict[str, Any]:
+    """Run every plan of so many seconds with every policy, and return a document of numbers."""
+    able = capacity(live=live)
+    rows = [
+        _measure(plan, policy, able, live=live)
+        for policy in POLICIES
+        for plan in _plans(able.per_second, seconds)
+    ]
+    return {"live": live, "seconds": seconds, "capacity": able.per_second, "trials": rows}
+
+
+def table(report: Mapping[str, Any]) -> str:
+    """Return a report as text."""
+    world = "live" if report["live"] else "virtual time"
+    lines = [
+        f"{world}, {report['seconds']:g} s, capacity {report['capacity']:g}/s",
+        f"{'policy':20}{'plan':8}{'of possible':>14}{'at last':>10}",
+    ]
+    lines += [
+        f"{row['policy']:20}{row['plan']:8}{row['of_possible']:14.1%}{row['at_last']:10.1%}"
+        for row in report["trials"]
+    ]
+    return "\n".join(lines)
