@@ -1,0 +1,90 @@
+"""`pushbackd simulate claim`: what the specifications claim of overload, on a simulated fleet."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harness.commands.option_types import Count, FilePath
+from harness.commands.options import seed_option
+from harness.commands.simulations.reporting import check_picture, json_option, write_picture
+from harness.report.progress import steps
+from harness.running import interruption
+from harness.sim.claims.catalogue import CLAIMS, CLIENTS
+from harness.sim.claims.drawing import picture
+from harness.sim.claims.measuring import measure, report, table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from harness.sim.claims.claim import Claim
+
+_MOST_CLIENTS = 10_000_000
+_LEAST_CLIENTS = 100
+
+
+@click.command("claim")
+@click.argument("name", required=False, type=click.Choice(list(CLAIMS)), metavar="[NAME]")
+@click.option("--all", "everything", is_flag=True, help="Measure all claims.")
+@click.option(
+    "--clients",
+    type=Count(_LEAST_CLIENTS, _MOST_CLIENTS),
+    default=CLIENTS,
+    show_default=True,
+    metavar="N",
+    help="Number of clients; the capacity of the servers grows with it.",
+)
+@seed_option
+@click.option(
+    "--plot",
+    type=FilePath(),
+    metavar="FILE|FOLDER",
+    help="Draw the claim into this SVG file; with --all, each into claim-NAME.svg of this folder.",
+)
+@json_option
+def command(
+    *, name: str | None, everything: bool, clients: int, seed: int, plot: Path | None, as_json: bool
+) -> None:
+    """Measure the claim NAME on a simulated fleet; without a name, list the claims.
+
+    Each is a few scenarios that differ in one thing. The table has the goodput of their phases, the share of
+    operations that failed, attempts per success and the latency that 99 of 100 successes did not exceed.
+    """
+    if everything and name is not None:
+        raise click.UsageError("--all measures all claims; leave out NAME")
+    if name is None and not everything:
+        if plot is not None:
+            raise click.UsageError("--plot needs a claim to draw: give NAME or --all")
+        for each, make in CLAIMS.items():
+            click.echo(f"{each:16}{make(CLIENTS, 0).title}")
+        return
+    claims = [CLAIMS[each](clients, seed) for each in ([name] if name else CLAIMS)]
+    files = _files(claims, plot, into_folder=everything)
+    for path in files.values():
+        check_picture(path)
+    with interruption.politely():
+        reports = [_measure(claim, files.get(claim.name), quiet=as_json) for claim in claims]
+    if as_json:
+        click.echo(json.dumps(reports if everything else reports[0], indent=2))
+
+
+def _files(claims: list[Claim], plot: Path | None, *, into_folder: bool) -> dict[str, Path]:
+    """Return where the figure of each claim goes, by its name."""
+    if plot is None:
+        return {}
+    if not into_folder and plot.is_dir():
+        raise click.UsageError(f"--plot {plot}: is a folder; name a file, or use --all")
+    return {claim.name: plot / f"claim-{claim.name}.svg" if into_folder else plot for claim in claims}
+
+
+def _measure(claim: Claim, path: Path | None, *, quiet: bool) -> dict[str, Any]:
+    with steps(len(claim.sides)) as advance:
+        outcomes = measure(claim, on_side=advance)
+    numbers = report(claim, outcomes)
+    if not quiet:
+        click.echo(table(claim, numbers))
+        click.echo()
+    write_picture(path, lambda: picture(claim, outcomes))
+    return numbers

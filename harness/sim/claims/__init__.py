@@ -1,0 +1,4 @@
+"""What the specifications claim of overload, each as scenarios of a fleet that differ in one thing.
+
+`catalogue` has the claims, `measuring` runs their sides, `drawing` makes the figures.
+"""

@@ -1,0 +1,383 @@
+"""The claims. Each has servers that can do a fifth of an operation a second for each client.
+
+The load comes from outside (`Spike`, `Open`), but where clients come all at once. Who asks waits for a
+second, then closes its connection. What a server has begun it finishes, also for those who have gone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from harness.overload.policy.policies import UNLIMITED
+from harness.sim.claims.claim import Claim, Phase, Side
+from harness.sim.fleet.scenario import (
+    Backpressure,
+    ConnectionLimit,
+    Deploy,
+    Fixed,
+    Open,
+    Outage,
+    RequestLimit,
+    Scenario,
+    Servers,
+    Service,
+    Spike,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from harness.sim.fleet.scenario import Arrivals, Strategy
+
+CLIENTS: Final = 1000
+"""How many clients the claims are measured with, unless told otherwise."""
+
+_PER_CLIENT: Final = 0.2
+_CLIENTS_PER_WORKER: Final = 100
+_PATIENCE: Final = 1.0
+_LIMITED_TO: Final = 0.9
+_BURST_SECONDS: Final = 0.1
+
+
+def _capacity(clients: int) -> float:
+    return clients * _PER_CLIENT
+
+
+def _service(clients: int, members: int = 1) -> Service:
+    """Return the service of each of some members, which can do a clients' fair share of the capacity."""
+    workers = max(1, clients // _CLIENTS_PER_WORKER // members)
+    return Service(workers=workers, base=workers * members / _capacity(clients), recompute=0)
+
+
+def _limit(clients: int, *, share: float = _LIMITED_TO, told_backoff: float | None = None) -> RequestLimit:
+    return RequestLimit(
+        rate=_capacity(clients) * share, burst_seconds=_BURST_SECONDS, told_backoff=told_backoff
+    )
+
+
+def _spike(clients: int, load: float, times: float, start: float, end: float) -> Spike:
+    """Return a load, as a part of the capacity, which is several times as high for a while."""
+    return Spike(rate=load * _capacity(clients), factor=times, start=start, end=end)
+
+
+def _scenario(
+    clients: int,
+    seed: int,
+    arrivals: Arrivals,
+    strategy: Strategy | tuple[tuple[float, Strategy], ...],
+    servers: Servers,
+    *,
+    seconds: float,
+    outages: tuple[Outage, ...] = (),
+    window: float = 1.0,
+) -> Scenario:
+    return Scenario(
+        clients=clients,
+        seconds=seconds,
+        arrivals=arrivals,
+        fleet=strategy if isinstance(strategy, tuple) else ((1.0, strategy),),
+        servers=servers,
+        timeout=_PATIENCE,
+        outages=outages,
+        seed=seed,
+        window=window,
+    )
+
+
+def _phases(start: float, end: float, seconds: float) -> tuple[Phase, ...]:
+    return (
+        Phase(name="before", start=0.0, end=start),
+        Phase(name="overload", start=start, end=end),
+        Phase(name="after", start=end, end=seconds),
+    )
+
+
+def _token_bucket(clients: int, seed: int) -> Claim:
+    servers = Servers(service=_service(clients), request_limit=_limit(clients))
+    arrivals = _spike(clients, 0.5, 4, 10, 50)
+    return Claim(
+        name="token-bucket",
+        title="A token bucket bounds what retries add to a long overload",
+        setting="Twice the capacity for 40 s, a limiter at 90 %, five retries; 100 threads share a bucket.",
+        shows="Attempts: without the bucket a refused operation becomes six of them for as long as the"
+        " overload lasts; with it, little more than one after some ten seconds, when its 1,000 tokens"
+        " are spent. Goodput is the same during the overload, because it is what the limiter admits:"
+        " said of goodput, the claim does not hold here.",
+        misleads="A rejection costs the model nothing, so goodput cannot suffer; a real server pays for"
+        " each (docs/OVERLOAD.md). Retries that the bucket refuses are operations that fail: in a"
+        " short overload, or right after a long one, more succeed without it. And a retry that times"
+        " out gives its token back, so the bucket does not help where a server answers too late and"
+        " does not refuse.",
+        sides=tuple(
+            Side(
+                name=name,
+                scenario=_scenario(
+                    clients, seed, arrivals, Backpressure(token_bucket=bucket), servers, seconds=70
+                ),
+            )
+            for name, bucket in (("with a bucket", True), ("without", False))
+        ),
+        phases=_phases(10, 50, 70),
+        capacity=_capacity(clients),
+    )
+
+
+def _retries(clients: int, seed: int) -> Claim:
+    servers = Servers(
+        service=_service(clients), request_limit=RequestLimit(rate=_capacity(clients), burst_seconds=1.0)
+    )
+    arrivals = _spike(clients, 0.45, 4, 10, 20)
+    return Claim(
+        name="retries",
+        title="Two retries let a server come back that five keep down",
+        setting="A load of 45 %, four times that for 10 s; a limiter at 100 %; no token bucket.",
+        shows="With five retries the load of retries alone is above the capacity once most attempts fail,"
+        " and goodput stays at nothing after the spike has passed. With two it is back within seconds.",
+        misleads="The limiter is set to the whole capacity, so a queue stands behind it and admitted"
+        " requests time out; at 90 % both come back. Over a short spike five retries save operations"
+        " that two give up. And the load was chosen between the two: at 30 % both come back, at 70 %"
+        " neither does. A server of 40 operations a second is back by chance.",
+        sides=tuple(
+            Side(
+                name=f"{name} retries",
+                scenario=_scenario(
+                    clients,
+                    seed,
+                    arrivals,
+                    Backpressure(token_bucket=False, retries=retries),
+                    servers,
+                    seconds=60,
+                ),
+            )
+            for name, retries in (("five", 5), ("two", 2))
+        ),
+        phases=_phases(10, 20, 60),
+        capacity=_capacity(clients),
+    )
+
+
+def _jitter(clients: int, seed: int) -> Claim:
+    servers = Servers(
+        service=_service(clients),
+        request_limit=RequestLimit(rate=_capacity(clients), burst_seconds=_BURST_SECONDS),
+    )
+    return Claim(
+        name="jitter",
+        title="Jitter spreads clients out that were refused together",
+        setting="All clients start within 0.2 s, then ask every 10 s; a limiter at 100 %; no token bucket.",
+        shows="Without jitter those who were refused come back together, wave after wave, and the limiter"
+        " idles between the waves. With it the second wave is flat, and more operations succeed in the"
+        " first two seconds.",
+        misleads="Full jitter also halves the mean wait, so clients are sooner back; that is a part of the"
+        " difference. Real clients start less exactly together, and networks and schedulers are"
+        " jitter, too.",
+        sides=tuple(
+            Side(
+                name=name,
+                scenario=_scenario(
+                    clients,
+                    seed,
+                    Deploy(within=0.2, gap=10),
+                    Backpressure(token_bucket=False, jitter=jitter),
+                    servers,
+                    seconds=8,
+                    window=0.1,
+                ),
+            )
+            for name, jitter in (("full jitter", True), ("none", False))
+        ),
+        phases=(Phase(name="first 2 s", start=0, end=2), Phase(name="after", start=2, end=8)),
+        capacity=_capacity(clients),
+    )
+
+
+def _retargeting(clients: int, seed: int) -> Claim:
+    members, start, end = 3, 60.0, 65.0
+    servers = Servers(
+        members=members,
+        service=_service(clients, members),
+        connection_limit=ConnectionLimit(rate=_capacity(clients) * 0.1),
+    )
+    return Claim(
+        name="retargeting",
+        title="Retargeting asks another server than the one that refused",
+        setting="Three members, a load of 60 %; one restarts at 60 s, and lets few clients connect a"
+        " second; two retries, no token bucket.",
+        shows="Refused by the member that has restarted, clients with retargeting go to one that they are"
+        " connected to, and fewer operations fail. Goodput hardly differs: two of three chances to"
+        " meet another member are there without it.",
+        misleads="The difference is as large as that between the members. Where all are overloaded alike"
+        " retargeting changes nothing, and where the others have no room it moves the overload to"
+        " them.",
+        sides=tuple(
+            Side(
+                name=name,
+                scenario=_scenario(
+                    clients,
+                    seed,
+                    Open(rate=_capacity(clients) * 0.6),
+                    Backpressure(token_bucket=False, retries=2, retargeting=retargeting),
+                    servers,
+                    seconds=90,
+                    outages=(Outage(start=start, end=end, member=0, kind="crash"),),
+                ),
+            )
+            for name, retargeting in (("retargeting", True), ("none", False))
+        ),
+        phases=(
+            Phase(name="before", start=40, end=start),
+            Phase(name="crash", start=start, end=end),
+            Phase(name="after", start=end, end=90),
+        ),
+        capacity=_capacity(clients),
+    )
+
+
+def _limiter(clients: int, seed: int) -> Claim:
+    arrivals = _spike(clients, 0.5, 4, 10, 30)
+    return Claim(
+        name="limiter",
+        title="A limiter keeps the goodput of an overloaded server",
+        setting="Twice the capacity for 20 s; the clients follow the edition of 2026-02-20.",
+        shows="Without a limiter the queue grows until every answer comes too late, and the server works"
+        " for clients that have gone. With one at 90 % of the capacity goodput stays at that.",
+        misleads="The limit is right because the capacity is known. One that is too high does nothing, one"
+        " that is too low wastes the server: see the claim 'govern'.",
+        sides=tuple(
+            Side(
+                name=name,
+                scenario=_scenario(
+                    clients,
+                    seed,
+                    arrivals,
+                    Backpressure(),
+                    Servers(
+                        service=_service(clients),
+                        tickets=max(1, clients // _CLIENTS_PER_WORKER),
+                        request_limit=limit,
+                    ),
+                    seconds=60,
+                ),
+            )
+            for name, limit in (("limiter at 90 %", _limit(clients)), ("none", None))
+        ),
+        phases=_phases(10, 30, 60),
+        capacity=_capacity(clients),
+    )
+
+
+def _told_backoff(clients: int, seed: int) -> Claim:
+    servers = Servers(service=_service(clients), request_limit=_limit(clients, told_backoff=2.0))
+    arrivals = _spike(clients, 0.5, 4, 10, 15)
+    return Claim(
+        name="told-backoff",
+        title="A backoff told by the server carries operations over an overload",
+        setting="Twice the capacity for 5 s, a limiter at 90 % whose errors carry baseBackoffMS: 2000; the"
+        " edition of 2026-07-08.",
+        shows="Drivers that honour it wait longer than the overload lasts: fewer operations fail, with"
+        " fewer attempts.",
+        misleads="They succeed late: the longest wait up to ten seconds, and a program with a deadline has"
+        " given up before. A server that tells a long backoff after a short overload holds its clients"
+        " back for nothing.",
+        sides=tuple(
+            Side(
+                name=name,
+                scenario=_scenario(
+                    clients,
+                    seed,
+                    arrivals,
+                    Backpressure(edition="2026-07-08", honours_server_backoff=honours),
+                    servers,
+                    seconds=40,
+                ),
+            )
+            for name, honours in (("honoured", True), ("ignored", False))
+        ),
+        phases=_phases(10, 15, 40),
+        capacity=_capacity(clients),
+    )
+
+
+def _mixed_fleet(clients: int, seed: int) -> Claim:
+    servers = Servers(service=_service(clients))
+    arrivals = _spike(clients, 0.25, 5, 20, 30)
+
+    def fleet(old: float) -> tuple[tuple[float, Strategy], ...]:
+        shares: tuple[tuple[float, Strategy], ...] = ((old, Fixed(interval=0.1)), (1 - old, Backpressure()))
+        return tuple(each for each in shares if each[0] > 0)
+
+    return Claim(
+        name="mixed-fleet",
+        title="A few clients that never give up keep a server down for all",
+        setting="A load of 25 %, five times that for 10 s, no limiter; a share of the programs retries"
+        " every 100 ms for ever, the others follow the edition of 2026-02-20.",
+        shows="When none does, the server is back some 20 s after the spike. One program in ten is enough"
+        " to keep it down, also for those that behave.",
+        misleads="There is no limiter: with one the server comes back at any share, and the impatient take"
+        " more than theirs of what it admits. The load was chosen so that the best fleet recovers.",
+        sides=tuple(
+            Side(
+                name=f"{share:.0%} old",
+                scenario=_scenario(clients, seed, arrivals, fleet(share), servers, seconds=80),
+            )
+            for share in (0.0, 0.1, 0.25, 0.5)
+        ),
+        phases=_phases(20, 30, 80),
+        capacity=_capacity(clients),
+    )
+
+
+def _govern(clients: int, seed: int) -> Claim:
+    tickets = max(1, clients // _CLIENTS_PER_WORKER)
+    free = RequestLimit(rate=UNLIMITED, burst_seconds=_BURST_SECONDS)
+    storm = ConnectionLimit(rate=UNLIMITED)
+    arrivals = _spike(clients, 0.5, 6, 10, 50)
+
+    def scenario(limit: RequestLimit | None, connections: ConnectionLimit | None = None) -> Scenario:
+        servers = Servers(
+            service=_service(clients), tickets=tickets, request_limit=limit, connection_limit=connections
+        )
+        return _scenario(clients, seed, arrivals, Backpressure(), servers, seconds=60)
+
+    return Claim(
+        name="govern",
+        title="A policy finds the limit that nobody knows",
+        setting="Three times the capacity for 40 s; `pushbackd govern` reads the server every 250 ms and"
+        " sets its limiters.",
+        shows="AIMD comes to the capacity without knowing it, a little above what a limit of 90 % admits,"
+        " at the price of a short queue. The policy that follows throughput lets in a tenth too much:"
+        " the queue grows until no answer is in time, and stays so after the overload. To limit"
+        " connections as well costs nothing here.",
+        misleads="The capacity does not change, no other load is on the server, and its readings are"
+        " exact. Connections cost the model nothing, so their limit cannot gain anything here; where a"
+        " handshake costs more than a request, it does.",
+        sides=(
+            Side(name="limit of 90 %", scenario=scenario(_limit(clients))),
+            Side(name="AIMD", scenario=scenario(free), policy="aimd"),
+            Side(
+                name="AIMD, connections too", scenario=scenario(free, storm), policy="aimd", connections=True
+            ),
+            Side(name="follow throughput", scenario=scenario(free), policy="follow-throughput"),
+            Side(name="none", scenario=scenario(None)),
+        ),
+        phases=(
+            Phase(name="before", start=0, end=10),
+            Phase(name="first 10 s", start=10, end=20),
+            Phase(name="then", start=20, end=50),
+            Phase(name="after", start=50, end=60),
+        ),
+        capacity=_capacity(clients),
+    )
+
+
+CLAIMS: Final[Mapping[str, Callable[[int, int], Claim]]] = {
+    "token-bucket": _token_bucket,
+    "retries": _retries,
+    "jitter": _jitter,
+    "retargeting": _retargeting,
+    "limiter": _limiter,
+    "told-backoff": _told_backoff,
+    "mixed-fleet": _mixed_fleet,
+    "govern": _govern,
+}
+"""The claims by name: each is made for a number of clients and a seed."""
