@@ -11,11 +11,10 @@ from harness.adapters.registry import DRIVERS
 from harness.commands.deployment_options import deployment_options, deployments_of, external_uris
 from harness.commands.errors import bad_input
 from harness.commands.flaky import lab_options, repeats_of
-from harness.commands.option_types import MOST_WHOLE, Count, FilePath, Seconds
+from harness.commands.option_types import MOST_WHOLE, Count, FilePath, Jobs, Seconds
 from harness.commands.options import (
     WIRE_VERBOSITY,
     DriverName,
-    Jobs,
     Options,
     case_timeout_option,
     color_of,
@@ -78,6 +77,12 @@ if TYPE_CHECKING:
     default="auto",
     show_default=True,
     help="Number of worker processes; 1 runs every case in this process.",
+)
+@click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Run the cases on the cluster of this Dask scheduler, as tcp://HOST:8786. Its workers need pushbackd"
+    " and the scenario files at the same paths.",
 )
 @seed_option
 @click.option(
@@ -227,6 +232,7 @@ def run_of(options: Options) -> Run:
     somebody's servers are asked what they are.
     """
     uris = external_uris(options)
+    _refuse_on_a_cluster(options)
     infos = drivers_named(options.adapter)
     settings = _settings(options, infos, uris)
     for name, info in infos.items():
@@ -250,6 +256,7 @@ def run_of(options: Options) -> Run:
         complaints=scenarios.complaints,
         note=left_out(scenarios.cases, editions, is_selected),
         jobs=options.jobs,
+        scheduler=options.scheduler,
         reruns=options.reruns,
         repeats=repeats_of(options, deployments),
         outputs=Outputs(
@@ -262,6 +269,26 @@ def run_of(options: Options) -> Run:
         is_watched=options.watch,
         draft=options.write_expectations,
     )
+
+
+def _refuse_on_a_cluster(options: Options) -> None:
+    """Raise `UsageError` for what `--scheduler` cannot take along."""
+    if options.scheduler is None:
+        return
+    lab = "chooses each run by those before it"
+    reasons = {
+        "--jobs": options.jobs is not None and "counts processes of this machine",
+        "--uri": options.uri is not None and "has servers that all cases share",
+        "--journal": options.journal is not None and "would be written on the machines of the cluster",
+        "--interrupt-ends-loops": options.interrupt_ends_loops
+        and "sends a signal to processes of this machine",
+        "--repeat": options.repeat > 1 and lab,
+        "--perturb": options.perturb and lab,
+        "--schedule": options.schedule is not None and lab,
+    }
+    for name, why in reasons.items():
+        if why:
+            raise click.UsageError(f"{name}: not with --scheduler, because it {why}")
 
 
 def _settings(options: Options, infos: Mapping[str, DriverInfo], uris: ExternalUris | None) -> Settings:

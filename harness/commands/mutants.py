@@ -16,13 +16,12 @@ from harness.authoring.mutants.mutant import KINDS, load_mutants
 from harness.authoring.mutants.record import CORPUS, SCENARIOS, SUITES, SURVIVED, TESTS, Record
 from harness.authoring.mutants.suites import corpus_items, corpus_of, scenario_items
 from harness.commands.errors import bad_input
-from harness.commands.option_types import Count, FilePath
-from harness.commands.options import Jobs
+from harness.commands.option_types import Count, FilePath, Jobs
 from harness.report.outputs import writing
 from harness.running import keywords
 from harness.running.discovery import BadInputError
+from harness.running.processors import processors
 from harness.running.result import ExitCode
-from harness.running.run import processors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

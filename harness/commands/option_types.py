@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 MOST_SECONDS: Final = 366 * 24 * 3600
 MOST_COUNT: Final = 1_000_000
+MOST_JOBS: Final = 1000
 MOST_WHOLE: Final = (1 << 63) - 1
 
 
@@ -55,6 +57,24 @@ class Count(click.IntRange):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         return int(super().convert(value, param, ctx))
+
+
+class Jobs(click.ParamType[int | None]):
+    """A number of processes, or `auto`."""
+
+    name = "N|auto"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:  # noqa: ARG002 - click's signature
+        """Return the name as it is: click would upper-case the literal `auto`."""
+        return self.name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
+        if value == "auto":
+            return None
+        text = str(value)
+        if not text.isdecimal() or len(text) > len(str(MOST_JOBS)) or not 1 <= int(text) <= MOST_JOBS:
+            self.fail(f"'{value}' is neither a number of processes (1 to {MOST_JOBS}) nor 'auto'", param, ctx)
+        return int(text)
 
 
 class Seed(click.ParamType[int]):
@@ -108,3 +128,43 @@ class ServerId(click.ParamType[str]):
         from fakeserver.control.registry import Registry  # noqa: PLC0415 - most commands need none
 
         return [CompletionItem(word) for word in Registry().ids() if word.startswith(incomplete)]
+
+
+class Duration(click.ParamType[float]):
+    """A length of time above 0 and at most a year: seconds, or a text with units, as 200ms or 1m30s."""
+
+    name = "DURATION"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        from fakeserver.control.arguments import duration  # noqa: PLC0415 - a help text needs no server
+        from fakeserver.control.errors import ControlError  # noqa: PLC0415 - see above
+
+        try:
+            seconds = duration(value)
+        except ControlError as error:
+            self.fail(str(error), param, ctx)
+        if not 0 < seconds <= MOST_SECONDS:
+            self.fail(f"{value} is not above 0 and at most {MOST_SECONDS} seconds, a year", param, ctx)
+        return seconds
+
+
+class Number(click.ParamType[float]):
+    """A finite number that is at least, or above, a bound."""
+
+    name = "NUMBER"
+
+    def __init__(self, *, least: float | None = None, above: float | None = None) -> None:
+        self._least, self._above = least, above
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            number = float(value)
+        except ValueError:
+            self.fail(f"'{value}' is no number", param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is no finite number", param, ctx)
+        if self._least is not None and number < self._least:
+            self.fail(f"{value} is below {self._least:g}", param, ctx)
+        if self._above is not None and number <= self._above:
+            self.fail(f"{value} is not above {self._above:g}", param, ctx)
+        return number

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from harness.adapters.registry import DriverInfo
 
 
-MOST_JOBS: Final = 1000
-
 WIRE_VERBOSITY: Final = 2
 """How many `-v` show every message on the wire."""
 
@@ -49,6 +47,7 @@ class Options:
     time: str
     edition: str | None
     jobs: int | None
+    scheduler: str | None
     reruns: int
     seed: int
     keyword: str | None
@@ -104,24 +103,6 @@ class TopologyName(click.Choice[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         return super().convert(our_spelling(str(value)), param, ctx)
-
-
-class Jobs(click.ParamType[int | None]):
-    """A number of processes, or `auto`."""
-
-    name = "N|auto"
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:  # noqa: ARG002 - click's signature
-        """Return the name as it is: click would upper-case the literal `auto`."""
-        return self.name
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
-        if value == "auto":
-            return None
-        text = str(value)
-        if not text.isdecimal() or len(text) > len(str(MOST_JOBS)) or not 1 <= int(text) <= MOST_JOBS:
-            self.fail(f"'{value}' is neither a number of processes (1 to {MOST_JOBS}) nor 'auto'", param, ctx)
-        return int(text)
 
 
 edition_option = click.option(

@@ -1,0 +1,141 @@
+"""`pushbackd simulate sweep`: every combination of some parameters of a fleet, on all cores or a cluster."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harness.commands.errors import bad_input
+from harness.commands.option_types import FilePath, Jobs
+from harness.report.outputs import writing
+from harness.report.progress import steps
+from harness.running import interruption
+from harness.running.cluster import ClusterError, on_cluster
+from harness.running.processors import processors
+from harness.sim.fleet.scenario import Scenario
+from harness.sim.sweep.grid import read_grid
+from harness.sim.sweep.measures import measure
+from harness.sim.sweep.processes import processes
+from harness.sim.sweep.results import ResultsError, results_in
+from harness.sim.sweep.run import PointFailedError, run_points
+from harness.sim.sweep.tables import MissingParquetError, check_parquet, table, write_csv, write_parquet
+from harness.unified.errors import ScenarioError
+from mongowire.whole_file import check_writable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from concurrent.futures import Executor
+    from pathlib import Path
+
+    from harness.sim.sweep.grid import Point
+from harness.sim.sweep.results import Results
+
+
+@click.command("sweep")
+@click.option(
+    "--grid",
+    type=FilePath(dir_okay=False),
+    required=True,
+    metavar="FILE",
+    help="YAML file with a scenario, and the lists of values that some of its fields take.",
+)
+@click.option(
+    "--results",
+    type=FilePath(dir_okay=False),
+    metavar="FILE",
+    help="JSON Lines file to append the result of each point to. Points that it has are not run again."
+    "  [default: the grid's name with .jsonl]",
+)
+@click.option(
+    "--csv", type=FilePath(dir_okay=False), metavar="FILE", help="Write all results to this file as CSV."
+)
+@click.option(
+    "--parquet",
+    type=FilePath(dir_okay=False),
+    metavar="FILE",
+    help="Write all results to this file as Parquet.",
+)
+@click.option(
+    "--jobs", type=Jobs(), default="auto", show_default=True, help="Number of processes; auto is one a core."
+)
+@click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Run on the cluster of this Dask scheduler, as tcp://HOST:8786, instead of this machine.",
+)
+def command(
+    *,
+    grid: Path,
+    results: Path | None,
+    csv: Path | None,
+    parquet: Path | None,
+    jobs: int | None,
+    scheduler: str | None,
+) -> None:
+    """Simulate every combination of the values in a grid.
+
+    After Ctrl-C, or whatever else ends it, the same command goes on with the points that are left. A file of
+    results that has points of another grid is refused; a grid may grow.
+    """
+    if scheduler is not None and jobs is not None:
+        raise click.UsageError("--jobs counts processes of this machine; --scheduler uses none of them")
+    with bad_input(ScenarioError):
+        points = read_grid(grid, Scenario)
+    outputs = {
+        path: write for path, write in ((csv, write_csv), (parquet, write_parquet)) if path is not None
+    }
+    if parquet is not None:
+        with bad_input(MissingParquetError):
+            check_parquet()
+    for path in outputs:
+        with writing(path):
+            check_writable(path)
+    path = results or grid.with_suffix(".jsonl")
+    with interruption.politely():
+        rows = _run(points, path, jobs, scheduler)
+    for output, write in outputs.items():
+        with writing(output):
+            write(output, table(rows))
+
+
+def _run(
+    points: Sequence[Point], path: Path, jobs: int | None, scheduler: str | None
+) -> Sequence[Mapping[str, Any]]:
+    """Run the points that the file lacks; return the rows of all, in the order of the grid."""
+    with writing(path), bad_input(ResultsError, ClusterError, PointFailedError), ExitStack() as stack:
+        results = stack.enter_context(results_in(path, {point.key for point in points}))
+        if results.torn:
+            click.echo(f"{path}: its last line was torn; that point runs again", err=True)
+        left = [point for point in points if point.key not in results.rows]
+        if left:
+            executor = stack.enter_context(_executor(jobs, len(left), scheduler))
+            stack.enter_context(_telling(results, len(points), path))
+            advance = stack.enter_context(steps(len(points), done=len(results.rows)))
+
+            def on_done(point: Point, measures: Mapping[str, Any]) -> None:
+                results.add(point, measures)
+                advance()
+
+            run_points(left, measure, executor, on_done)
+        click.echo(f"{path}: {len(points)} points, {len(left)} of them run now")
+        return [results.rows[point.key] for point in points]
+
+
+@contextmanager
+def _telling(results: Results, total: int, path: Path) -> Iterator[None]:
+    """Say how far a sweep has come that ends early."""
+    try:
+        yield
+    except BaseException:
+        click.echo(
+            f"{path}: {len(results.rows)} of {total} points; the same command runs the others", err=True
+        )
+        raise
+
+
+@contextmanager
+def _executor(jobs: int | None, points: int, scheduler: str | None) -> Iterator[Executor]:
+    with on_cluster(scheduler) if scheduler else processes(min(jobs or processors(), points)) as executor:
+        yield executor
