@@ -1,0 +1,1 @@
+"""The simulations of `pushbackd simulate`, a module each."""

@@ -1,0 +1,199 @@
+"""`pushbackd simulate swarm`: drawn fault schedules under the reference driver, judged by checkers."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections import Counter
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from harness.commands.errors import bad_input
+from harness.commands.option_types import Count, FilePath, Jobs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from harness.sim.swarm.schedule import Schedule
+    from harness.sim.swarm.verdict import Verdict
+
+_MOST_SEED: Final = 2**53
+_SHRUNK: Final = 3
+"""The failures of a run that are shrunk; of the others there is the command that repeats them."""
+
+
+@click.command("swarm")
+@click.option("--seeds", type=Count(1), default=1000, show_default=True, help="Number of schedules.")
+@click.option("--from", "first", type=Count(0, _MOST_SEED), default=0, show_default=True, help="First seed.")
+@click.option(
+    "--jobs", type=Jobs(), default="auto", show_default=True, help="Processes; auto is one for each core."
+)
+@click.option("--replay", type=Count(0, _MOST_SEED), metavar="SEED", help="Show the timeline of one seed.")
+@click.option("--schedule", metavar="TEXT|FILE", help="Show the timeline of one schedule.")
+@click.option(
+    "--html",
+    type=FilePath(dir_okay=False),
+    help="With --replay or --schedule: write the timeline to this file, as a page.",
+)
+@click.option(
+    "--plant", metavar="NAME", help="Run with a wrong driver or server; 'list' names those there are."
+)
+@click.option("--quiet", "-q", is_flag=True, help="Print no lines about schedules that pass.")
+def command(*, replay: int | None, schedule: str | None, html: Path | None, **options: Any) -> int:
+    """Run the reference driver against the fake servers under drawn faults, in virtual time.
+
+    Each seed draws a deployment, clients, their work and at least three kinds of fault, and is judged by
+    what is promised: acknowledged writes, transactions, sessions, deadlines, pools. A failure is shrunk and
+    printed with the command that repeats it. The exit code is 1 if a schedule failed.
+    """
+    if replay is not None and schedule is not None:
+        raise click.UsageError("--replay and --schedule exclude each other")
+    if html is not None and replay is None and schedule is None:
+        raise click.UsageError("--html needs --replay or --schedule")
+    plant = _known(options.pop("plant"))
+    if plant == _LIST:
+        return _list_planted()
+    if replay is None and schedule is None:
+        return _run(plant=plant, **options)
+    from harness.sim.swarm.drawing import draw  # noqa: PLC0415 - a help text needs none
+    from harness.sim.swarm.schedule import ScheduleError  # noqa: PLC0415 - see above
+
+    with bad_input(ScheduleError, OSError, UnicodeDecodeError):
+        chosen = draw(replay) if replay is not None else _read(schedule or "")
+    return _show(chosen, html, plant)
+
+
+_LIST: Final = "list"
+
+
+def _known(plant: str | None) -> str | None:
+    """Check the name of a planted fault."""
+    if plant is None or plant == _LIST:
+        return plant
+    from harness.sim.swarm.planted import PLANTED  # noqa: PLC0415 - a help text needs none
+
+    if plant not in PLANTED:
+        raise click.BadParameter(
+            f"there is no {plant!r}; there is {', '.join(PLANTED)}", param_hint="--plant"
+        )
+    return plant
+
+
+def _list_planted() -> int:
+    from harness.sim.swarm.planted import PLANTED  # noqa: PLC0415 - see above
+
+    width = max(map(len, PLANTED))
+    for name, planted in PLANTED.items():
+        click.echo(f"{name:{width}}  {planted.meaning}")
+    return 0
+
+
+def _read(text: str) -> Schedule:
+    """Read a schedule, or the file that has one. Raises `ScheduleError`, and `OSError` for a file."""
+    from harness.sim.swarm.schedule import parse  # noqa: PLC0415 - see above
+
+    is_file = "=" not in text and "@" not in text
+    return parse(Path(text).read_text(encoding="utf-8") if is_file else text)
+
+
+def _run(*, plant: str | None, seeds: int, first: int, jobs: int | None, quiet: bool) -> int:
+    from harness.running.processors import processors  # noqa: PLC0415 - see above
+    from harness.sim.swarm.many import judged, texts_of  # noqa: PLC0415 - see above
+
+    wanted = range(first, first + seeds)
+    verdicts = judged(texts_of(wanted), jobs=jobs or min(processors(), seeds), plant=plant)
+    failures = done = 0
+    operations = Counter[str]()
+    try:
+        with _progress(seeds) as advance:
+            for seed, verdict in zip(wanted, verdicts, strict=True):
+                done += 1
+                operations.update(ok=verdict.ok, failed=verdict.failed, unknown=verdict.unknown)
+                if not (quiet and verdict.passed):
+                    click.secho(_line(seed, verdict), fg=None if verdict.passed else "red")
+                if not verdict.passed:
+                    failures += 1
+                    _explain(seed, verdict, plant, shrinks=failures <= _SHRUNK)
+                advance(failures)
+    finally:
+        verdicts.close()
+        counts = ", ".join(f"{count} {outcome}" for outcome, count in operations.items())
+        click.echo(f"{done} of {seeds} schedules, {failures} failed; operations: {counts}")
+    return 1 if failures else 0
+
+
+def _line(seed: int, verdict: Verdict) -> str:
+    """Return the line of a seed: what ran, what was disturbed, and what came of it."""
+    from harness.sim.swarm.schedule import parse  # noqa: PLC0415 - see above
+
+    schedule = parse(verdict.text)
+    work = ",".join(schedule.work)
+    counts = f"{verdict.ok} ok {verdict.failed} failed {verdict.unknown} unknown"
+    checkers = sorted({checker for checker, _ in verdict.violations})
+    found = "passed" if verdict.passed else f"FAILED {','.join(checkers)}"
+    faults = " ".join(schedule.kinds)
+    return (
+        f"{seed:>6}  {schedule.topology:11}  {schedule.clients:>2} clients  {work}  [{faults}]"
+        f"  {counts}  {verdict.seconds:.2f} s  {found}"
+    )
+
+
+def _explain(seed: int, verdict: Verdict, plant: str | None, *, shrinks: bool) -> None:
+    """Print what was found, the command that repeats it, and the shrunk schedule."""
+    from harness.sim.swarm.many import planted  # noqa: PLC0415 - see above
+    from harness.sim.swarm.schedule import parse  # noqa: PLC0415 - see above
+    from harness.sim.swarm.shrinking import shrink  # noqa: PLC0415 - see above
+
+    with_plant = "" if plant is None else f" --plant {plant}"
+    for _, text in verdict.violations[:5]:
+        click.echo(f"        {text}")
+    click.echo(f"        replay: pushbackd simulate swarm --replay {seed}{with_plant}")
+    if not shrinks:
+        return
+    with planted(plant):
+        smallest, found = shrink(parse(verdict.text), verdict.violations[0][0])
+    for _, text in () if found is None else found.violations[:1]:
+        click.echo(f"        shrunk: {text}")
+    click.echo(f"        pushbackd simulate swarm --schedule {shlex.quote(str(smallest))}{with_plant}")
+
+
+def _show(schedule: Schedule, html: Path | None, plant: str | None) -> int:
+    """Print the timeline of a schedule, or write its page."""
+    from harness.sim.swarm.many import planted  # noqa: PLC0415 - see above
+    from harness.sim.swarm.run import perform  # noqa: PLC0415 - see above
+    from harness.sim.swarm.timeline import page_of, summary_of, text_of  # noqa: PLC0415 - see above
+    from harness.sim.swarm.verdict import verdict_of  # noqa: PLC0415 - see above
+
+    with planted(plant):
+        run = perform(schedule)
+    verdict = verdict_of(schedule, run)
+    if html is None:
+        for line in text_of(run, verdict):
+            click.echo(line)
+    else:
+        with bad_input(OSError):
+            html.write_text(page_of(run, verdict, title=f"Swarm, seed {schedule.seed}"), encoding="utf-8")
+        click.echo(summary_of(verdict))
+        for _, text in verdict.violations:
+            click.echo(text)
+    return 0 if verdict.passed else 1
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[int], None]]:
+    """Show how far the run is, on a terminal; call what it gives with the failures so far."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console  # noqa: PLC0415 - rich is worth its import on a terminal only
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda failures: bar.update(
+            task, advance=1, description=f"{failures} failed" if failures else ""
+        )

@@ -1,0 +1,366 @@
+"""Faults as they are carried out: each begins at its instant, and ends by itself.
+
+A kind of fault is an asynchronous context manager: what it disturbs is disturbed while its block runs. One
+that finds its server in no state for it (a paused server is paused again, a dead one is asked to step up)
+does nothing, as two faults of a schedule know nothing of one another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from harness.sim.swarm import history
+from harness.sim.swarm.network import Disturbance, DisturbedMemory, SkewedClock
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+    from contextlib import AbstractAsyncContextManager
+
+    from fakeserver.deployment.cluster import Cluster, Node
+    from harness.sim.swarm.schedule import Fault, Schedule
+    from mongowire.ports import Clock
+
+    Deed: TypeAlias = "Callable[[Disturber, Fault], AbstractAsyncContextManager[None]]"
+
+
+class CannotError(Exception):
+    """The server is in no state for the fault, which does nothing."""
+
+
+@dataclass(slots=True)
+class Disturber:
+    """Carries out the faults of a schedule on a running deployment; `done` are those that took place."""
+
+    cluster: Cluster
+    network: DisturbedMemory
+    clock: Clock
+    dates: Mapping[str, SkewedClock]
+    """The clients' clocks, by name."""
+    done: list[history.Fault] = field(default_factory=list)
+    cut: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """How many partitions cut a server off from whom: (server, "members"), say."""
+
+    limits: dict[tuple[str, str], tuple[Mapping[str, Any], list[Mapping[str, Any]]]] = field(
+        default_factory=dict
+    )
+    """The parameters of a server without limits, and those of each limit under way, by server and kind."""
+
+    async def carry_out(self, schedule: Schedule) -> None:
+        """Return when the last fault has ended."""
+        async with asyncio.TaskGroup() as group:
+            for fault in schedule.faults:
+                group.create_task(self._one(fault), name=f"fault {fault}")
+
+    async def _one(self, fault: Fault) -> None:
+        await self.clock.sleep_until(fault.at / 1000)
+        began = self.clock.now()
+        with suppress(CannotError):
+            async with DEEDS[fault.kind](self, fault):
+                await self.clock.sleep_until(fault.ends / 1000)
+            self.done.append(
+                history.Fault(kind=fault.kind, start=began, end=self.clock.now(), target=fault.target)
+            )
+
+    def node(self, fault: Fault) -> Node:
+        return self.cluster.node(fault.target)
+
+    def address(self, fault: Fault) -> tuple[str, int]:
+        host, _, port = self.node(fault).address.rpartition(":")
+        return host, int(port)
+
+    def settle(self) -> None:
+        """Have the members' network be what the partitions under way make of it."""
+        for number, node in enumerate(self.cluster.servers, 1):
+            node.member.island = number if self.cut[node.name, "members"] else 0
+            resets = self.cut[node.name, "resets"] > 0
+            silent = self.cut[node.name, "clients"] > 0
+            node.outages.cut_off(from_clients=silent or resets, reset=resets and not silent)
+        for shard in self.cluster.shards:
+            shard.settle()
+
+
+@asynccontextmanager
+async def _latency(at: Disturber, fault: Fault) -> AsyncIterator[None]:
+    mean, _, shape = fault.value.partition("~")
+    with at.network.disturbed(at.address(fault), Disturbance(shape, int(mean) / 1000)):
+        yield
+
+
+@asynccontextmanager
+async def _drop(at: Disturber, fault: Fault) -> AsyncIterator[None]:
+    with at.network.disturbed(at.address(fault), Disturbance(lost=_share(fault.value))):
+        yield
+
+
+def _bytes(**effects: Any) -> Deed:
+    """Return the deed that adds a fault of bytes: before a request, and twice as often within its reply.
+
+    A reply that is lost leaves in doubt what became of a write.
+    """
+
+    @asynccontextmanager
+    async def perform(at: Disturber, fault: Fault) -> AsyncIterator[None]:
+        control, share = at.cluster.control, _share(fault.value)
+        ids = [
+            control.add_fault({"at": phase, "node": fault.target, "probability": each, "do": effects})["id"]
+            for phase, each in (("requestHeader", share / 2), ("reply", share))
+        ]
+        try:
+            yield
+        finally:
+            for each in ids:
+                control.remove_fault(each)
+
+    return perform
+
+
+_CUTS: Final[Mapping[str, tuple[str, ...]]] = {"all": ("members", "clients")}
+
+
+@asynccontextmanager
+async def _partition(at: Disturber, fault: Fault) -> AsyncIterator[None]:
+    cuts = [(fault.target, whom) for whom in _CUTS.get(fault.value, (fault.value,))]
+    at.cut.update(cuts)
+    at.settle()
+    try:
+        yield
+    finally:
+        at.cut.subtract(cuts)
+        at.settle()
+
+
+@asynccontextmanager
+async def _pause(at: Disturber, fault: Fault) -> AsyncIterator[None]:
+    node = at.node(fault)
+    with _unless_unable():
+        node.pause()
+    try:
+        yield
+    finally:
+        # It may have been killed, or resumed by another fault, meanwhile.
+        with suppress(ValueError):
+            node.resume()
+
+
+@asynccontextmanager
+async def _crash(at: Disturber, fault: Fault) -> AsyncIterator[None]:
+    node = at.node(fault)
+    if node.stopped:
+        raise CannotError
+    await node.kill()
+    try:
+        yield
+    finally:
+        await _start(node)
+
+
+@asynccontextmanager
+async def _restart(at: Disturber, fault: Fault) -> AsyncIterator[None]:
+    node = at.node(fault)
+    if node.outages.shutting_down:
+        raise CannotError
+    with _unless_unable():
+        await node.shut_down(quiesce=int(fault.value) / 1000)
+    try:
+        yield
+    finally:
+        await _start(node)
+
+
+async def _start(node: Node) -> None:
+    if node.stopped:
+        await node.start()
+
+
+@asynccontextmanager
+async def _step_down(at: Disturber, fault: Fault) -> AsyncIterator[None]:
+    with _unless_unable():
+        at.cluster.step_down(seconds=fault.lasts / 1000)
+    yield
+
+
+@asynccontextmanager
+async def _elect(at: Disturber, fault: Fault) -> AsyncIterator[None]:
+    with _unless_unable():
+        at.cluster.elect(at.node(fault))
+    yield
+
+
+@asynccontextmanager
+async def _lag(at: Disturber, fault: Fault) -> AsyncIterator[None]:
+    node = at.node(fault)
+    node.lag(int(fault.value) / 1000)
+    try:
+        yield
+    finally:
+        node.lag(0)
+
+
+@asynccontextmanager
+async def _hold(at: Disturber, fault: Fault) -> AsyncIterator[None]:
+    node = at.node(fault)
+    node.hold()
+    try:
+        yield
+    finally:
+        node.release()
+
+
+_COMMANDS: Final = (
+    *("insert", "update", "findAndModify", "bulkWrite", "find", "aggregate", "getMore"),
+    *("commitTransaction", "abortTransaction"),
+)
+"""The commands that fail points are about: those of the workload."""
+
+_EFFECTS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "close": {"closeConnection": True},
+    "not-primary": {"errorCode": 10107},
+    "stepped-down": {"errorCode": 189},
+    "shutdown": {"errorCode": 91},
+    "host-unreachable": {"errorCode": 6},
+    "block": {"blockConnection": True, "blockTimeMS": 250},
+    "overloaded": {"errorCode": 462, "errorLabels": ["SystemOverloadedError", "RetryableError"]},
+    "overloaded-final": {"errorCode": 462, "errorLabels": ["SystemOverloadedError"]},
+    "write-concern": {"writeConcernError": {"code": 64, "errmsg": "waiting for replication timed out"}},
+    "write-concern-shutdown": {"writeConcernError": {"code": 91, "errmsg": "replication is being shut down"}},
+}
+
+
+@asynccontextmanager
+async def _fail_point(at: Disturber, fault: Fault) -> AsyncIterator[None]:
+    effect, _, share = fault.value.partition("~")
+    node = at.node(fault)
+    data = {"failCommands": list(_COMMANDS), "failInternalCommands": True, **_EFFECTS[effect]}
+    node.configure_fail_point("failCommand", mode={"activationProbability": _share(share)}, data=data)
+    try:
+        yield
+    finally:
+        node.configure_fail_point("failCommand", mode="off", data={})
+
+
+def _limit(settings: Callable[[int], Mapping[str, Any]]) -> Deed:
+    """Return the deed that sets parameters of a server until the last fault that sets them has ended."""
+
+    @asynccontextmanager
+    async def perform(at: Disturber, fault: Fault) -> AsyncIterator[None]:
+        node, changed = at.node(fault), settings(int(fault.value))
+        unlimited, under_way = at.limits.setdefault(
+            (node.name, fault.kind), ({name: node.parameters[name] for name in changed}, [])
+        )
+        under_way.append(changed)
+        node.parameters.set(changed)
+        try:
+            yield
+        finally:
+            under_way.remove(changed)
+            node.parameters.set(under_way[-1] if under_way else unlimited)
+
+    return perform
+
+
+def _requests(rate: int) -> Mapping[str, Any]:
+    return {
+        "ingressRequestRateLimiterEnabled": True,
+        "ingressRequestAdmissionRatePerSec": rate,
+        "ingressRequestAdmissionBurstCapacitySecs": 0.2,
+    }
+
+
+def _connections(rate: int) -> Mapping[str, Any]:
+    return {
+        "ingressConnectionEstablishmentRateLimiterEnabled": True,
+        "ingressConnectionEstablishmentRatePerSec": rate,
+        "ingressConnectionEstablishmentBurstCapacitySecs": 1.0,
+        "ingressConnectionEstablishmentMaxQueueDepth": 5,
+    }
+
+
+def _tickets(count: int) -> Mapping[str, Any]:
+    return {
+        "executionControlConcurrencyAdjustmentAlgorithm": "fixedConcurrentTransactions",
+        "executionControlConcurrentReadTransactions": count,
+        "executionControlConcurrentWriteTransactions": count,
+        "executionControlReadMaxQueueDepth": 2,
+        "executionControlWriteMaxQueueDepth": 2,
+    }
+
+
+@asynccontextmanager
+async def _slow(at: Disturber, fault: Fault) -> AsyncIterator[None]:
+    node = at.node(fault)
+    node.slow(int(fault.value) / 1000)
+    try:
+        yield
+    finally:
+        node.slow(0)
+
+
+@asynccontextmanager
+async def _skew(at: Disturber, fault: Fault) -> AsyncIterator[None]:
+    clock = at.dates.get(fault.target)
+    if clock is None:
+        raise CannotError
+    clock.skew += int(fault.value)
+    try:
+        yield
+    finally:
+        clock.skew -= int(fault.value)
+
+
+@asynccontextmanager
+async def _storm(at: Disturber, fault: Fault) -> AsyncIterator[None]:
+    host, port = at.address(fault)
+
+    async def connect() -> None:
+        with suppress(OSError):
+            stream = await at.network.connect(host, port, deadline=fault.ends / 1000)
+            try:
+                await at.clock.sleep_until(fault.ends / 1000)
+            finally:
+                await stream.aclose()
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(int(fault.value)):
+            group.create_task(connect(), name=f"{fault} {number}")
+        yield
+
+
+def _share(percentage: str) -> float:
+    return int(percentage.removesuffix("%")) / 100
+
+
+@contextmanager
+def _unless_unable() -> Iterator[None]:
+    """Turn what a deployment says to a deed that it is in no state for into `CannotError`."""
+    try:
+        yield
+    except ValueError as error:
+        raise CannotError from error
+
+
+DEEDS: Final[Mapping[str, Deed]] = {
+    "latency": _latency,
+    "drop": _drop,
+    "reset": _bytes(reset=True),
+    "half-open": _bytes(halfOpen=True),
+    "partition": _partition,
+    "pause": _pause,
+    "crash": _crash,
+    "restart": _restart,
+    "step-down": _step_down,
+    "elect": _elect,
+    "lag": _lag,
+    "hold": _hold,
+    "fail-point": _fail_point,
+    "requests": _limit(_requests),
+    "connections": _limit(_connections),
+    "tickets": _limit(_tickets),
+    "slow": _slow,
+    "skew": _skew,
+    "storm": _storm,
+}
+"""How each kind of fault is carried out."""

@@ -1,0 +1,88 @@
+"""Schedules drawn from a seed: the same seed gives the same one, in every process."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from harness.sim.swarm.faults import FAULTS, Dice
+from harness.sim.swarm.schedule import (
+    EDITIONS,
+    LEVELS,
+    MONITORING,
+    MOST_CLIENTS,
+    ON_A_SET,
+    READS,
+    WORK,
+    Fault,
+    Schedule,
+    targets_of,
+)
+from mongowire.system import SeededRng
+
+if TYPE_CHECKING:
+    from harness.sim.swarm.faults import Kind
+
+LEAST_OPERATIONS: Final = 50
+"""Operations of a drawn schedule at least, all clients together."""
+LEAST_KINDS: Final = 3
+"""Kinds of fault in a drawn schedule at least."""
+_DRAWN: Final = (*("single",) * 2, *("replicaset3",) * 5, "replicaset5", *("sharded",) * 2)
+"""The topologies as often as they are drawn: mostly the one that has elections and is quick to start."""
+
+
+def draw(seed: int) -> Schedule:
+    """Return the schedule of a seed: at least 50 operations, and at least three kinds of fault."""
+    dice = Dice(SeededRng(seed, "schedule"))
+    topology = dice.one(_DRAWN)
+    clients = _clients(dice)
+    operations = -(-dice.number(LEAST_OPERATIONS, LEAST_OPERATIONS + 6) // clients)
+    seconds = dice.number(3, 6)
+    fitting = WORK if topology != "single" else tuple(kind for kind in WORK if kind not in ON_A_SET)
+    work = dice.some(fitting, 3)
+    schedule = Schedule(
+        seed=seed,
+        topology=topology,
+        clients=clients,
+        operations=operations,
+        gap=1000 * seconds // operations,
+        workers=dice.number(1, 2),
+        work=work,
+        edition=dice.one(EDITIONS),
+        # A change stream has a connection for itself most of the time.
+        pool=("stream" in work) + (dice.number(1, 3) if dice.chance(0.3) else dice.number(4, 20)),
+        retry=dice.chance(0.8),
+        adaptive=dice.chance(0.5),
+        timeout=dice.number(3, 30) * 100 if dice.chance(0.5) else 0,
+        monitoring=dice.one(MONITORING),
+        read=dice.one(READS) if dice.chance(0.8) else "primary",
+        level=dice.one(LEVELS),
+        concern="majority" if dice.chance(0.7) else "1",
+        causal=dice.chance(0.7),
+        bulk=dice.chance(0.3),
+    )
+    return replace(schedule, faults=_draw_faults(dice, schedule, 1000 * seconds))
+
+
+def _clients(dice: Dice) -> int:
+    """Return a number of clients: mostly few, since many make a run long and rarely another one."""
+    if dice.chance(0.02):
+        return dice.number(11, MOST_CLIENTS)
+    return dice.number(4, 10) if dice.chance(0.12) else dice.number(1, 3)
+
+
+def _draw_faults(dice: Dice, schedule: Schedule, within: int) -> tuple[Fault, ...]:
+    """Return some faults of at least `LEAST_KINDS` kinds, by the instants at which they begin."""
+    fitting = sorted(
+        (kind for kind in FAULTS.values() if schedule.topology in kind.on),
+        key=lambda _: dice.number(0, 2**31),
+    )
+    count = dice.number(LEAST_KINDS, LEAST_KINDS + 2)
+    kinds = fitting[:count] + [fitting[dice.number(0, count - 1)] for _ in range(dice.number(0, 2))]
+    return tuple(sorted((_drawn(dice, kind, schedule, within) for kind in kinds), key=lambda fault: fault.at))
+
+
+def _drawn(dice: Dice, kind: Kind, schedule: Schedule, within: int) -> Fault:
+    lasts = dice.number(kind.shortest, kind.longest)
+    at = dice.number(50, within - 500 - lasts)
+    return Fault(kind.name, dice.one(targets_of(kind, schedule)), kind.draw(dice), at, lasts)

@@ -1,0 +1,134 @@
+"""The kinds of fault: what each may be aimed at, the form of its value, and how it is drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from mongowire.ports import Rng
+
+TOPOLOGIES: Final[Mapping[str, tuple[str, ...]]] = {
+    "single": ("node0",),
+    "replicaset3": tuple(f"node{number}" for number in range(3)),
+    "replicaset5": tuple(f"node{number}" for number in range(5)),
+    "sharded": ("mongos0", "mongos1", *(f"shard01/node{number}" for number in range(3))),
+}
+"""The deployments that are drawn, with the names of their servers."""
+
+SHAPES: Final = ("constant", "uniform", "exponential", "heavy")
+"""The distributions of a latency, each with the mean that the word before it says."""
+
+FAIL_POINTS: Final = (
+    *("close", "not-primary", "stepped-down", "shutdown", "host-unreachable", "block"),
+    *("overloaded", "overloaded-final", "write-concern", "write-concern-shutdown"),
+)
+"""What a fail point does; `harness.sim.swarm.deeds` has the documents."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of fault: what its target and its value are, for which topologies, and how long it may last.
+
+    `targets` is "server", "member" (of a set), "client" or "" for none; `value` a pattern, "" where it takes
+    none. Durations are in milliseconds.
+    """
+
+    name: str
+    targets: str
+    value: str
+    draw: Callable[[Dice], str]
+    meaning: str
+    shortest: int = 150
+    longest: int = 2_000
+    on: tuple[str, ...] = tuple(TOPOLOGIES)
+
+
+class Dice:
+    """Random choices among the parts of a schedule."""
+
+    def __init__(self, rng: Rng) -> None:
+        self._rng = rng
+
+    def chance(self, probability: float) -> bool:
+        return self._rng.random() < probability
+
+    def number(self, least: int, most: int) -> int:
+        return least + int(self._rng.random() * (most - least + 1))
+
+    def one(self, among: Sequence[str]) -> str:
+        return among[int(self._rng.random() * len(among))]
+
+    def some(self, among: Sequence[str], least: int) -> tuple[str, ...]:
+        """Return at least so many of them, in their order; any number is as likely as another."""
+        count = self.number(least, len(among))
+        picked = sorted(among, key=lambda _: self._rng.random())[:count]
+        return tuple(each for each in among if each in picked)
+
+
+_SETS: Final = ("replicaset3", "replicaset5", "sharded")
+_PERCENT: Final = r"(?:[1-9]\d?|100)%"
+_MS: Final = r"[1-9]\d{0,4}"
+
+
+def _share(dice: Dice) -> str:
+    return f"{dice.one(('5', '10', '20', '40', '80'))}%"
+
+
+def _delay(dice: Dice) -> str:
+    return dice.one(("2", "5", "10", "20", "50", "200"))
+
+
+_KINDS: Final = (
+    Kind(
+        "latency",
+        "server",
+        rf"{_MS}~(?:{'|'.join(SHAPES)})",
+        lambda dice: f"{_delay(dice)}~{dice.one(SHAPES)}",
+        "a mean in milliseconds and a distribution, as 20~exponential",
+    ),
+    Kind("drop", "server", _PERCENT, _share, "a share of the packets, which are sent again later, as 10%"),
+    Kind("reset", "server", _PERCENT, _share, "a share of the requests or replies, as 10%"),
+    Kind(
+        "half-open", "server", _PERCENT, _share, "a share of the requests, from which on all is lost, as 5%"
+    ),
+    Kind(
+        "partition",
+        "server",
+        "members|clients|resets|all",
+        lambda dice: dice.one(("members", "clients", "resets", "all")),
+        "whom it is cut off from: members, clients, resets (clients, by resets) or all",
+        on=_SETS,
+    ),
+    Kind("pause", "server", "", lambda _: "", "none", longest=1_800),
+    Kind("crash", "server", "", lambda _: "", "none"),
+    Kind("restart", "server", r"\d{1,4}", lambda dice: dice.one(("0", "100", "300")), "quiesce mode, in ms"),
+    Kind("step-down", "", "", lambda _: "", "none", on=_SETS),
+    Kind("elect", "member", "", lambda _: "", "none", on=_SETS),
+    Kind("lag", "member", _MS, lambda dice: dice.one(("20", "100", "400")), "milliseconds", on=_SETS),
+    Kind("hold", "member", "", lambda _: "", "none", on=_SETS, longest=800),
+    Kind(
+        "fail-point",
+        "server",
+        rf"(?:{'|'.join(FAIL_POINTS)})~{_PERCENT}",
+        lambda dice: f"{dice.one(FAIL_POINTS)}~{dice.one(('20', '40', '70', '100'))}%",
+        "an effect and a share of the commands, as close~10%",
+    ),
+    Kind("requests", "server", _MS, lambda dice: dice.one(("2", "5", "20")), "requests a second, as 20"),
+    Kind("connections", "server", _MS, lambda dice: dice.one(("1", "4", "20")), "connections a second, as 4"),
+    Kind("tickets", "member", _MS, lambda dice: dice.one(("1", "2", "4")), "tickets to read, and to write"),
+    Kind("slow", "server", _MS, _delay, "milliseconds for each request"),
+    Kind(
+        "skew",
+        "client",
+        r"-?[1-9]\d{0,5}",
+        lambda dice: dice.one(("-3600", "-60", "-1", "1", "60", "3600")),
+        "seconds by which its date is wrong, as -60",
+    ),
+    Kind("storm", "server", r"[1-9]\d{0,2}", lambda dice: dice.one(("5", "20", "40")), "connections, as 20"),
+)
+
+FAULTS: Final[Mapping[str, Kind]] = {kind.name: kind for kind in _KINDS}
+"""The kinds of fault by name."""

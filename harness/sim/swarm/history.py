@@ -1,0 +1,232 @@
+"""What a schedule leaves behind: its operations, what clients and servers recorded, and the ending. Values.
+
+Workloads write a history and checkers decide about it. Neither knows the other; what they agree on is this:
+
+**Keys.** A key is `collection:number`. Its document has that number as `_id`, and its value in the member's
+documents of the `Ending` depends on the collection alone:
+
+| key           | value at the end                    | kinds of operations                             |
+|---------------|-------------------------------------|-------------------------------------------------|
+| `document:17` | 1 for each document with this `_id` | `insert`: `_id` is its number; `delete`          |
+| `list:3`      | numbers of operations, oldest first | `push`: `$push` of its number; `read_list`      |
+| `counter:3`   | a number                            | `increment` by `argument`                       |
+| `register:3`  | the number of an operation, or None | `write` sets its number, `swap` too; `read`     |
+| `account:3`   | a balance                           | `transfer`: `argument` is (from, to, amount)    |
+
+Lists, counters, registers and accounts exist before the first operation: empty, 0, None and
+`INITIAL_BALANCE`. A `swap` returns the number that it replaced. An operation has one of these kinds; its
+number is unique within the history, and its writes carry it. A `delete` follows the insert of its key in the
+same task, whatever came of that.
+
+**Transactions.** `mark` pushes its number to the lists in `argument` (a tuple of keys) within one
+transaction. `transfer` moves units between two accounts, and pushes its number to the list in `key` within
+the same transaction, so that one can tell whether it took place. `read_accounts` is a transaction with read
+concern `snapshot`; its result maps every account to its balance. Each of the three is one operation, however
+often `with_transaction` runs it.
+
+**Sessions.** Operations that name the same session run one after the other. `causal` operations are promised
+what causally consistent sessions are promised. `read_list` and `read` may go to any member.
+
+**Events.** Every write of a list, a counter or a register also sets the field `last` of its document to its
+number, so that change streams tell whose it is. `Ending.log` is the order of all writes, oldest first.
+Deletions are neither in the log nor among the events of streams, as nothing in them tells whose they are.
+
+**Requests.** Each command carries `comment_of` its operation as its `comment`, the commands of a transaction
+with the number of their step. Commits and aborts, which have no comment, belong to the operation of their
+session's transaction. All instants are in seconds of the one clock on which clients and servers run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from driver.events import DriverEvent
+    from harness.unified.server_side.seen import SeenRequest
+
+INITIAL_BALANCE: Final = 100
+"""Units on each account before the first operation."""
+
+Kind: TypeAlias = Literal[
+    "insert",
+    "delete",
+    "push",
+    "read_list",
+    "increment",
+    "write",
+    "swap",
+    "read",
+    "mark",
+    "transfer",
+    "read_accounts",
+]
+READS: Final = frozenset({"read_list", "read", "read_accounts"})
+TRANSACTIONS: Final = frozenset({"mark", "transfer", "read_accounts"})
+
+
+def comment_of(number: int, step: int | None = None) -> int | dict[str, int]:
+    """Return the comment of a command of an operation; those of a transaction have a step each."""
+    return number if step is None else {"operation": number, "step": step}
+
+
+def number_of(comment: Any) -> int | None:
+    """Return the number of the operation of a command with this comment, None for another's command."""
+    number = comment.get("operation") if isinstance(comment, dict) else comment
+    return number if isinstance(number, int) else None
+
+
+Outcome: TypeAlias = Literal["ok", "failed", "unknown"]
+"""Whether the caller was told of success, of an error, or of nothing: `w: 0`, or cancelled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One call of a client, with what came of it.
+
+    `invoked` and `completed` are instants, the latter infinite where the call never returned. `deadline` is
+    the instant up to which `timeoutMS` allowed it, infinite without. `error` is one line, `labels` are those
+    of the error. `read_preference` is a mode, `write_concern` the value of `w`; None is the default of both
+    concerns.
+    """
+
+    number: int
+    client: int
+    kind: Kind
+    key: str
+    invoked: float
+    completed: float = inf
+    outcome: Outcome = "ok"
+    argument: Any = None
+    result: Any = None
+    error: str | None = None
+    labels: frozenset[str] = frozenset()
+    session: int | None = None
+    causal: bool = False
+    read_concern: str | None = None
+    write_concern: int | str | None = None
+    read_preference: str = "primary"
+    deadline: float = inf
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys that it writes its number to, or that it reads."""
+        return tuple(self.argument) if self.kind == "mark" else (self.key,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """What a client was set up with. Sizes and times as in the URI, but in seconds."""
+
+    number: int
+    edition: str
+    max_pool_size: int = 100
+    max_connecting: int = 2
+    retry_reads: bool = True
+    retry_writes: bool = True
+    max_adaptive_retries: int | None = None
+    app_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """An event of a client's driver; `operation` is the number of the call in whose task it was told."""
+
+    at: float
+    client: int
+    event: DriverEvent
+    operation: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEvent:
+    """A change as a stream returned it: the number of the operation that wrote the key."""
+
+    at: float
+    operation: int
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stream:
+    """A change stream of a client on the database.
+
+    It is promised all writes of operations that were invoked after `opened`, the instant when the call that
+    opened it had returned. `drained` says that it was read until nothing more came after the last operation
+    and the last fault; `error` is what ended it before, in one line.
+    """
+
+    number: int
+    client: int
+    opened: float
+    events: tuple[StreamEvent, ...] = ()
+    drained: bool = False
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """One write in the order of all writes: the operation, and the key that it wrote."""
+
+    operation: int
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """Something that should be gone at the end; `kind` is a word of `checkers.leftovers`."""
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """A disturbance as it took place: `end` is infinite for one that nothing ended, equal for an instant."""
+
+    kind: str
+    start: float
+    end: float
+    target: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """The facts after the last operation, with all faults ended and all members caught up.
+
+    `documents` maps a member's name to the values by key. `leftovers` were looked for after the clients had
+    been closed. `requests` are those of the workload that servers received, in order: a command needs its
+    name, `comment`, `lsid`, `txnNumber` and `autocommit`, a reply `ok`, `code`, `errorLabels`,
+    `writeConcernError` and `baseBackoffMS`. `tokens` are the levels of the clients' retry token buckets.
+    """
+
+    at: float
+    documents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    log: tuple[Logged, ...] = ()
+    requests: tuple[SeenRequest, ...] = ()
+    leftovers: tuple[Leftover, ...] = ()
+    tokens: Mapping[int, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """All of one schedule.
+
+    `operations` are in the order of their invocation. `calm_from` is the instant from which on nothing
+    disturbs: the end of the last fault. `recovery` is the number of seconds after it within which the
+    deployment has to serve again, by what the schedule drew (heartbeats, elections, timeouts). `latency` is
+    the longest that a message travels while nothing disturbs, in seconds.
+    """
+
+    operations: tuple[Operation, ...]
+    ending: Ending
+    clients: tuple[Client, ...] = ()
+    events: tuple[Heard, ...] = ()
+    streams: tuple[Stream, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    calm_from: float = 0.0
+    recovery: float = inf
+    latency: float = 0.0

@@ -1,0 +1,204 @@
+"""Wrong drivers: each breaks one rule of the specifications in the reference driver."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import driver.execute
+import driver.message
+from driver.cmap.pool import Lease
+from driver.cmap.state import PoolState
+from driver.execute import Executor
+from driver.operations.change_streams import ResumePoint
+from driver.policy.backpressure import Backoff
+from driver.policy.retry import RetryPolicy
+from driver.sdam.monitor import Monitor
+from driver.session import ClientSession
+from harness.sim.swarm.planted.fault import Planted, replacing
+from mongowire.codes import Label
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from driver.errors import DriverError
+    from driver.policy.retry import RetryState
+    from driver.run import Run
+
+_LATE: Final = 3.0
+"""Seconds."""
+
+
+def _new_number(message: Callable[..., Any]) -> Callable[..., Any]:
+    def wrong(self: Executor, run: Run, max_time_ms: int | None) -> Any:
+        if run.transaction is None:
+            run.transaction_number = None
+        return message(self, run, max_time_ms)
+
+    return wrong
+
+
+def _nothing_written(label: Callable[..., None]) -> Callable[..., None]:
+    def wrong(error: DriverError, server: Any) -> None:
+        label(error, server)
+        error.add_label(Label.NO_WRITES_PERFORMED)
+
+    return wrong
+
+
+def _commit(_abort: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+    async def wrong(self: ClientSession, **_options: Any) -> None:
+        await self.commit_transaction()
+
+    return wrong
+
+
+def _anytime(_after: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda _session: {}
+
+
+def _from_now(_start: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda _point: {}
+
+
+def _never_stale(_is_stale: Callable[..., bool]) -> Callable[..., bool]:
+    return lambda _state, _member: False
+
+
+def _one_more(_may_connect: Callable[..., bool]) -> Callable[..., bool]:
+    def wrong(self: PoolState) -> bool:
+        return self.total <= self.options.max_size and self.pending <= self.options.max_connecting
+
+    return wrong
+
+
+def _late(round_trip: Callable[..., Any]) -> Callable[..., Any]:
+    async def wrong(self: Executor, run: Run, *arguments: Any) -> Any:
+        kept = run.deadline
+        run.deadline = replace(kept, at=kept.at + _LATE)
+        try:
+            return await round_trip(self, run, *arguments)
+        finally:
+            run.deadline = kept
+
+    return wrong
+
+
+def _another_retry(following: Callable[..., RetryState]) -> Callable[..., RetryState]:
+    def wrong(self: RetryPolicy, state: RetryState, failure: Any) -> RetryState:
+        found = following(self, replace(state, allowed=state.allowed - (state.attempt > 0)), failure)
+        return replace(found, allowed=found.allowed + 1)
+
+    return wrong
+
+
+def _ten_times(before: Callable[..., float]) -> Callable[..., float]:
+    return lambda *arguments, **options: 10 * before(*arguments, **options)
+
+
+def _a_minute(wait: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+    async def wrong(self: Monitor) -> None:
+        if self._description.is_known:
+            await wait(self)
+        else:
+            clock = self._ports.clock
+            await clock.sleep_until(clock.now() + 60.0)
+
+    return wrong
+
+
+def _keeps(leave: Callable[..., None]) -> Callable[..., None]:
+    def wrong(self: Lease, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if error is None or self.connection.healthy:
+            leave(self, kind, error, trace)
+
+    return wrong
+
+
+FAULTS: Final = (
+    Planted(
+        "new-number",
+        "driver",
+        "a retry of a write has a transaction number of its own",
+        "acknowledged",
+        replacing(Executor, "_message", _new_number),
+    ),
+    Planted(
+        "nothing-written",
+        "driver",
+        "every error of a retryable write says that nothing was written",
+        "failed",
+        replacing(driver.execute, "label_write_error", _nothing_written),
+    ),
+    Planted(
+        "commit-after-error",
+        "driver",
+        "a transaction whose callback failed is committed, not aborted",
+        "transactions",
+        replacing(ClientSession, "abort_transaction", _commit),
+    ),
+    Planted(
+        "no-after-cluster-time",
+        "driver",
+        "reads of causally consistent sessions do not say what they come after",
+        "sessions",
+        replacing(driver.message, "_after", _anytime),
+    ),
+    Planted(
+        "stream-from-now",
+        "driver",
+        "a change stream is resumed without its token",
+        "streams",
+        replacing(ResumePoint, "start", _from_now),
+    ),
+    Planted(
+        "stale-connections",
+        "driver",
+        "a pool that was cleared lends its old connections",
+        "pools",
+        replacing(PoolState, "_is_stale", _never_stale),
+    ),
+    Planted(
+        "one-more-connection",
+        "driver",
+        "pools have one connection more than maxPoolSize, and establish one more than maxConnecting",
+        "pools",
+        replacing(PoolState, "_may_connect", _one_more),
+    ),
+    Planted(
+        "reads-past-deadline",
+        "driver",
+        "a reply is waited for three seconds beyond timeoutMS",
+        "deadlines",
+        replacing(Executor, "_round_trip", _late),
+    ),
+    Planted(
+        "one-more-retry",
+        "driver",
+        "a command is retried once more than its edition allows",
+        "attempts",
+        replacing(RetryPolicy, "_following", _another_retry),
+    ),
+    Planted(
+        "long-backoff",
+        "driver",
+        "a backoff is ten times as long as its edition says",
+        "waits",
+        replacing(Backoff, "before", _ten_times),
+    ),
+    Planted(
+        "looks-each-minute",
+        "driver",
+        "a server that was lost is looked for each minute only, whatever waits for it",
+        "recovery",
+        replacing(Monitor, "_wait", _a_minute),
+    ),
+    Planted(
+        "connection-kept",
+        "driver",
+        "the connection of a command that lost it is not given back",
+        "leftovers",
+        replacing(Lease, "__exit__", _keeps),
+    ),
+)
+"""All wrong drivers."""

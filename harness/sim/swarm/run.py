@@ -1,0 +1,299 @@
+"""One schedule from its start to its end: clients, servers and faults in one virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+
+import fakeserver
+from driver import AsyncClient
+from driver.editions import EDITIONS
+from driver.errors import DriverError
+from driver.policy.backpressure import TokenBucket
+from fakeserver import ClusterSpec
+from fakeserver.network.wire_record import WireRecord
+from harness.sim.swarm import ending, history
+from harness.sim.swarm.deeds import Disturber
+from harness.sim.swarm.history import INITIAL_BALANCE, Ending, Heard, History, Stream, StreamEvent
+from harness.sim.swarm.network import LONGEST_DELAY, DisturbedMemory, SkewedClock
+from harness.sim.swarm.workload import DATABASE, KEYS, Performer, current
+from harness.sim.world import run_virtual
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from driver.events import DriverEvent
+    from fakeserver.deployment.cluster import Cluster
+    from fakeserver.deployment.record import Record
+    from harness.sim.swarm.history import Leftover
+    from harness.sim.swarm.schedule import Schedule
+    from harness.sim.world import World
+
+HEARTBEAT: Final = 2.0
+CONNECT_TIMEOUT: Final = 1.0
+SOCKET_TIMEOUT: Final = 1.5
+SELECTION_TIMEOUT: Final = 5.0
+WAIT_QUEUE_TIMEOUT: Final = 3.0
+"""Seconds; short ones, so that a schedule that loses connections is over soon."""
+
+LATENCY: Final = 0.0005
+"""Seconds that a message travels while nothing disturbs."""
+TRANSACTION_LIFETIME: Final = 3
+"""Seconds after which a server ends a transaction whose abort was lost, and the conflicts that it causes."""
+RECOVERY: Final = 2 * HEARTBEAT + CONNECT_TIMEOUT + SOCKET_TIMEOUT + WAIT_QUEUE_TIMEOUT + TRANSACTION_LIFETIME
+"""Seconds after the last fault within which everything has to be served again: each wait that may have begun
+before, one after the other."""
+
+_SETTLING: Final = 0.05
+"""Seconds in which what was sent last arrives."""
+_WALL_LIMIT: Final = 120.0
+"""Seconds of the wall clock that one schedule may take: a hundred times what the longest does."""
+_PATIENCE: Final = 0.5
+"""Seconds that a change stream waits for an event (maxAwaitTimeMS)."""
+_STREAMS: Final = 1
+"""Clients that read a change stream at most: more cost time and see the same."""
+_QUIET: Final = 2
+"""How often in a row a stream has to bring nothing before it counts as drained."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Run:
+    """A run with everything that it left: for the verdict, and for a timeline.
+
+    Without a `repr`: at the end of a loop the signal module asks for one of the task and its result, and a
+    long one would take a tenth of the run's time.
+    """
+
+    history: History
+    records: Sequence[Record] = ()
+    complaints: tuple[str, ...] = ()
+    """What the event loop reported: exceptions that nobody took."""
+
+
+def perform(schedule: Schedule) -> Run:
+    """Run a schedule to its end. Raises `NothingScheduled` and `Spinning` where it comes to none."""
+    return run_virtual(partial(_run, schedule), seed=schedule.seed, wall_limit=_WALL_LIMIT)
+
+
+async def _run(schedule: Schedule, world: World) -> Run:
+    complaints: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(
+        lambda _, context: complaints.append(f"{context['message']}: {context.get('exception')!r}")
+    )
+    network = DisturbedMemory(world.clock, world.rng.spawn("network"))
+    record = WireRecord(network, world.clock, count(1).__next__)
+    record.begin()
+    cluster = await fakeserver.start(
+        _spec(schedule), network=record, clock=world.clock, rng=world.rng.spawn("cluster")
+    )
+    try:
+        _seed(cluster)
+        swarm = _Swarm(schedule, world, network, cluster)
+        await swarm.go()
+        leftovers = [*swarm.leftovers, *ending.left_on(cluster)]
+        documents, log = ending.documents_of(cluster), ending.log_of(cluster)
+    finally:
+        await cluster.stop()
+    leftovers += ending.tasks_left()
+    facts = Ending(
+        at=world.clock.now(),
+        documents=documents,
+        log=log,
+        requests=ending.requests_in(record.entries),
+        leftovers=tuple(leftovers),
+        tokens=swarm.tokens,
+    )
+    return Run(swarm.history(facts), tuple(cluster.journal), tuple(complaints))
+
+
+def _spec(schedule: Schedule) -> ClusterSpec:
+    if schedule.topology == "single":
+        return ClusterSpec.standalone()
+    parameters = {"transactionLifetimeLimitSeconds": TRANSACTION_LIFETIME}
+    if schedule.topology == "sharded":
+        return ClusterSpec.sharded(mongos=2, parameters=parameters)
+    members = int(schedule.topology.removeprefix("replicaset"))
+    return ClusterSpec.replica_set(members, parameters=parameters)
+
+
+def _seed(cluster: Cluster) -> None:
+    """Insert what exists before the first operation."""
+    beginnings = {"list": [], "counter": 0, "register": None, "account": INITIAL_BALANCE}
+    for name, value in beginnings.items():
+        documents = [{"_id": number, "value": value} for number in range(KEYS)]
+        cluster.control.seed(f"{DATABASE}.{name}", documents)
+
+
+@dataclass(slots=True)
+class _Watched:
+    """A change stream while it is read."""
+
+    client: int
+    opened: float
+    events: list[StreamEvent] = field(default_factory=list)
+    drained: bool = False
+    error: str | None = None
+
+
+class _Swarm:
+    """The clients of a schedule, and what they note."""
+
+    def __init__(self, schedule: Schedule, world: World, network: DisturbedMemory, cluster: Cluster) -> None:
+        self._schedule = schedule
+        self._clock = world.clock
+        self._cluster = cluster
+        self._heard: list[Heard] = []
+        self._streams: list[_Watched] = []
+        self._worked = asyncio.Event()
+        """Set when all operations have ended."""
+        self.leftovers: list[Leftover] = []
+        self.tokens: dict[int, float] = {}
+        dates = {f"client{number}": SkewedClock() for number in range(schedule.clients)}
+        self._disturber = Disturber(cluster, network, world.clock, dates)
+        self._performers = [
+            Performer(schedule, number, self._client(number, world, network, clock), world.clock)
+            for number, clock in enumerate(dates.values())
+        ]
+
+    def _client(self, number: int, world: World, network: DisturbedMemory, clock: SkewedClock) -> AsyncClient:
+        return AsyncClient(
+            self._cluster.uri,
+            options=_options(self._schedule, number),
+            network=network,
+            clock=clock,
+            rng=world.rng.spawn(f"client{number}"),
+            edition=EDITIONS[self._schedule.edition],
+            listeners=[self._listener(number)],
+        )
+
+    def _listener(self, number: int) -> Callable[[DriverEvent], None]:
+        heard, now = self._heard, self._clock.now
+        return lambda event: heard.append(Heard(now(), number, event, current.get()))
+
+    async def go(self) -> None:
+        """Let everybody work while faults come and go, then close the clients."""
+        schedule, calm = self._schedule, self._schedule.faults_end + _SETTLING
+        try:
+            async with asyncio.TaskGroup() as everything:
+                everything.create_task(self._disturber.carry_out(schedule), name="faults")
+                if "stream" in schedule.work:
+                    for performer in self._performers[:_STREAMS]:
+                        everything.create_task(self._watch(performer), name=f"stream {performer.number}")
+                async with asyncio.TaskGroup() as working:
+                    for performer in self._performers:
+                        for worker in range(schedule.workers):
+                            working.create_task(
+                                performer.work(worker, calm), name=f"client{performer.number}/{worker}"
+                            )
+                self._worked.set()
+            for performer in self._performers:
+                self.leftovers += ending.busy(performer.number, performer.client)
+                budget = performer.client.executor.budget
+                if isinstance(budget, TokenBucket):
+                    self.tokens[performer.number] = budget.tokens
+        finally:
+            for performer in self._performers:
+                await performer.client.aclose()
+        # The last word on a connection may be a packet that was lost, and is sent again.
+        await self._clock.sleep_until(max(self._clock.now(), schedule.faults_end + LONGEST_DELAY) + _SETTLING)
+
+    async def _watch(self, performer: Performer) -> None:
+        """Read a change stream until all operations have ended, and it brings nothing more."""
+        database, clock = performer.client.database(DATABASE), self._clock
+        try:
+            stream = await database.watch(maxAwaitTimeMS=int(1000 * _PATIENCE))
+        except DriverError:
+            return
+        watched = _Watched(performer.number, clock.now())
+        self._streams.append(watched)
+        until = self._schedule.faults_end + RECOVERY + SELECTION_TIMEOUT
+        quiet = 0
+        while quiet < _QUIET and stream.alive:
+            over = self._worked.is_set()
+            try:
+                event = await stream.try_next()
+            except DriverError as error:
+                if error.timed_out and clock.now() < until:
+                    continue
+                watched.error = f"{type(error).__name__}: {error}"
+                break
+            quiet = quiet + 1 if event is None and over else 0
+            if event is not None:
+                watched.events += _change(event, clock.now())
+        watched.drained = quiet >= _QUIET
+        with suppress(DriverError):
+            await stream.aclose()
+
+    def history(self, facts: Ending) -> History:
+        """Return all that was noted."""
+        schedule = self._schedule
+        operations = [each for performer in self._performers for each in performer.operations]
+        done = sorted(self._disturber.done, key=lambda fault: (fault.start, fault.end))
+        return History(
+            operations=tuple(sorted(operations, key=lambda each: (each.invoked, each.number))),
+            ending=facts,
+            clients=tuple(_described(schedule, performer.number) for performer in self._performers),
+            events=tuple(self._heard),
+            streams=tuple(
+                Stream(
+                    number=number,
+                    client=each.client,
+                    opened=each.opened,
+                    events=tuple(each.events),
+                    drained=each.drained,
+                    error=each.error,
+                )
+                for number, each in enumerate(self._streams)
+            ),
+            faults=tuple(done),
+            calm_from=max((fault.end for fault in done), default=0.0),
+            recovery=RECOVERY,
+            latency=LATENCY,
+        )
+
+
+def _change(event: dict[str, Any], now: float) -> list[StreamEvent]:
+    """Return what a change is about; nothing for those of accounts, which do not say whose they are."""
+    changed = event.get("fullDocument") or event.get("updateDescription", {}).get("updatedFields", {})
+    if "last" not in changed:
+        return []
+    return [StreamEvent(now, changed["last"], f"{event['ns']['coll']}:{event['documentKey']['_id']}")]
+
+
+def _options(schedule: Schedule, number: int) -> dict[str, Any]:
+    timeouts = (
+        {"timeoutMS": schedule.timeout}
+        if schedule.timeout
+        else {
+            "socketTimeoutMS": int(1000 * SOCKET_TIMEOUT),
+            "waitQueueTimeoutMS": int(1000 * WAIT_QUEUE_TIMEOUT),
+        }
+    )
+    return {
+        "appName": f"client{number}",
+        "heartbeatFrequencyMS": int(1000 * HEARTBEAT),
+        "connectTimeoutMS": int(1000 * CONNECT_TIMEOUT),
+        "serverSelectionTimeoutMS": int(1000 * SELECTION_TIMEOUT),
+        "serverMonitoringMode": schedule.monitoring,
+        "maxPoolSize": schedule.pool,
+        "retryReads": schedule.retry,
+        "retryWrites": schedule.retry,
+        "adaptiveRetries": schedule.adaptive,
+        "enableOverloadRetargeting": schedule.adaptive,
+        **timeouts,
+    }
+
+
+def _described(schedule: Schedule, number: int) -> history.Client:
+    return history.Client(
+        number=number,
+        edition=schedule.edition,
+        max_pool_size=schedule.pool,
+        retry_reads=schedule.retry,
+        retry_writes=schedule.retry,
+        app_name=f"client{number}",
+    )
