@@ -40,6 +40,9 @@ SUBCOMMANDS: Final[Mapping[str, Subcommand]] = {
     "reset": Subcommand("control", "Bring a running server back to its beginning."),
     "schema": Subcommand("schema", "Print the JSON Schema of scenarios, for editors."),
     "serve": Subcommand("serve", "Run a fake MongoDB deployment (takes the options of mongod)."),
+    "simulate": Subcommand(
+        "simulate", "Simulate fleets of clients, the article on retries, swarms of faults."
+    ),
     "start": Subcommand("start", "Start a fake server in the background, and print its URI."),
     "state": Subcommand("control", "Show the members of a running server, and what is wrong with them."),
     "stop": Subcommand("stop", "Stop servers that run in the background."),

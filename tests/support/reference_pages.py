@@ -105,10 +105,14 @@ def _command(name: str, command: click.Command) -> Iterator[str]:
         if record is not None and not hidden & set(option.opts) and record[1]:
             yield _item(*record)
     yield ""
-    for below, each in getattr(command, "commands", {}).items():
-        yield f"#### `pushbackd {name} {below}`"
-        yield ""
-        yield from _command(f"{name} {below}", each)
+    if isinstance(command, click.Group):
+        # In the order of the code; a group that imports its commands late has only their names.
+        for below in list(command.commands) or command.list_commands(context):
+            each = command.get_command(context, below)
+            assert each is not None
+            yield f"#### `pushbackd {name} {below}`"
+            yield ""
+            yield from _command(f"{name} {below}", each)
 
 
 def _served() -> Iterator[str]:

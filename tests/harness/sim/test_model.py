@@ -34,6 +34,7 @@ _SETTINGS: tuple[dict[str, Any], ...] = (
     },
     {"throughputProbingInitialConcurrency": 8},
     {"serviceTimeWorkers": 2},
+    {"serviceTimeRecomputeMillis": 7},
     {},
 )
 

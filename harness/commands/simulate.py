@@ -1,0 +1,44 @@
+"""`pushbackd simulate`: a group whose simulations are imported when they are called."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SIMULATIONS: Final[Mapping[str, str]] = {
+    "governed": "Measure the policies of `govern` through a step, a ramp and a spike.",
+    "claim": "Measure what the specifications claim of overload.",
+    "overload": "Measure goodput under ten times the load, with four defences.",
+    "probing": "Measure where throughput probing settles.",
+    "sweep": "Run a grid of scenarios on all cores, or on a cluster.",
+    "swarm": "Run seeded fault schedules in virtual time, and check what is promised.",
+    "article": "Stop a server, and see which retry interval lets it come back.",
+}
+"""The simulations by name, with their lines of help; each is a module of `harness.commands.simulations`."""
+
+
+class _Simulations(click.Group):
+    """Lists the simulations without importing them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(SIMULATIONS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's
+        if cmd_name not in SIMULATIONS:
+            return None
+        command: click.Command = import_module(f"harness.commands.simulations.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
+        with formatter.section("Simulations"):
+            formatter.write_dl(list(SIMULATIONS.items()))
+
+
+@click.command("simulate", cls=_Simulations)
+def command() -> None:
+    """Simulate clients, servers and faults: in virtual time, or as a model of up to ten million clients."""
