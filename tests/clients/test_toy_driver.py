@@ -39,7 +39,17 @@ def conform(tmp_path: Path) -> Conform:
         command = [sys.executable, str(FOLDER / "adapter.py"), *(["--bug", bug] if bug else [])]
         adapter, results = f"cmd:{shlex.join(command)}", tmp_path / "results.jsonl"
         where = ["--topology", "replicaset", "--topology", "sharded"]
-        options = ["conform", "--adapter", adapter, "--results", results, *where, *arguments]
+        options = [
+            "conform",
+            "--reruns",
+            0 if bug else 2,
+            "--adapter",
+            adapter,
+            "--results",
+            results,
+            *where,
+            *arguments,
+        ]
         done = CliRunner().invoke(cli, [str(each) for each in options])
         lines = [json.loads(line) for line in results.read_text().splitlines()]
         return done.exit_code, [line for line in lines if "id" in line]

@@ -8,6 +8,7 @@ from harness.adapters.registry import DRIVERS
 from harness.running import expectations
 from harness.running.discovery import discover
 from harness.running.plan import Settings, load_all, plan
+from harness.running.processors import processors
 from harness.running.run import Patience, jobs_for, run_patiently
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def run_folder(
     run_patiently(
         dict(enumerate(items)),
         settings,
-        jobs=jobs_for(len(items), settings),
+        jobs=min(jobs_for(len(items), settings), processors()),
         on_result=results.__setitem__,
         patience=Patience(book.is_flaky),
     )

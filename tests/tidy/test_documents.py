@@ -48,7 +48,9 @@ def inner(verb: str, arguments: str) -> list[str]:
     """Return the command of a group that a line names: `add` of `fault add`."""
     command = cli.get_command(click.Context(cli), verb)
     first = arguments.split()[:1]
-    return first if isinstance(command, click.Group) and first and first[0] in command.commands else []
+    if not isinstance(command, click.Group) or not first:
+        return []
+    return first if first[0] in command.list_commands(click.Context(command)) else []
 
 
 def programs() -> list[tuple[Path, str]]:

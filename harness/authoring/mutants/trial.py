@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from harness.authoring.mutants.mutant import Mutant
     from harness.running.plan import Item
 
-CASE_SECONDS: Final = 30.0
-"""Seconds of the wall clock without a word from a mutant, after which it hangs."""
+CASE_SECONDS: Final = 15.0
+"""Seconds of the wall clock without a word from a mutant, after which it hangs: ten healthy cases."""
 
 MEMORY: Final = 4 << 30
 """Bytes of address space that a mutant may take; one that allocates in a loop ends there."""
