@@ -45,6 +45,7 @@ from fakeserver.admission.service_model import ServiceModel, ServiceParameters
 from fakeserver.admission.throughput_probing import ProbingParameters, TicketCounts
 from fakeserver.admission.tickets import TicketHolder
 from fakeserver.errors import CommandError
+from fakeserver.settings.declaration import INT32_MAX
 from fakeserver.waiting.bell import Bell
 from mongowire.codes import ErrorCode, Label
 
@@ -57,6 +58,8 @@ if TYPE_CHECKING:
 
 CORES: Final = 8
 """The processors that a server says it has, the same everywhere, so that runs are alike."""
+RATE: Final = "ingressRequestAdmissionRatePerSec"
+RATE_SWITCH: Final = "ingressRequestRateLimiterEnabled"
 REQUEST_LIMITER: Final = "ingressRequestRateLimiter"
 ESTABLISHMENT_LIMITER: Final = "SessionEstablishmentRateLimiter"
 
@@ -89,8 +92,14 @@ class AdmissionControl:
 
     def _request_rate(self) -> dict[str, Any]:
         own = self._parameters
-        rate = self.fractional_rate or own["ingressRequestAdmissionRatePerSec"]
+        rate = self.fractional_rate or own[RATE]
         return {"rate": rate, "burst_seconds": own["ingressRequestAdmissionBurstCapacitySecs"]}
+
+    def idle_rate(self) -> str | None:
+        """Return a warning of a rate that limits nothing: the switch beside it is easily missed."""
+        own = self._parameters
+        idle = RATE in own and own[RATE] < INT32_MAX and not own[RATE_SWITCH]
+        return f"{RATE} has no effect while {RATE_SWITCH} is false" if idle else None
 
     def _establishment_rate(self) -> dict[str, Any]:
         own = self._parameters
@@ -124,6 +133,15 @@ class AdmissionControl:
         self.requests.fill(now)
         self.establishment.fill(now)
 
+    def override_flow(self, tickets: Any, now: float) -> None:
+        """Give writers so many tickets a second from the next period on, or as many as the lag allows again.
+
+        What is no positive number changes nothing, as on a server.
+        """
+        self.replenish_flow(now)
+        usable = isinstance(tickets, int | float) and int(tickets) > 0
+        self.flow.override = int(tickets) if usable else None
+
     def override_rate(self, rate: float | None, now: float) -> None:
         """Put a rate of requests in the place of the parameter's, or take it away again."""
         self.fractional_rate = rate
@@ -134,7 +152,7 @@ class AdmissionControl:
         """Work out once what is asked for every request."""
         own = self._parameters
         self._settings += 1
-        self.limits_requests = self._profile.knows_overload and own["ingressRequestRateLimiterEnabled"]
+        self.limits_requests = self._profile.knows_overload and own[RATE_SWITCH]
         self.limits_connections = own["ingressConnectionEstablishmentRateLimiterEnabled"]
         self.limits_ingress = self._profile.knows_overload and own["ingressAdmissionControlEnabled"]
         self.serves_at_once = not own["serviceTimeBaseMillis"]
@@ -155,6 +173,7 @@ class AdmissionControl:
         self.admits_freely = self.requests.is_unbounded and not self.has_exemptions
         """Whether the limiter of requests admits everybody, and no exemption has to be counted."""
         self.refusal = refusal = _refusal(self._profile, own)
+        self.rejection_code = int(refusal.code)
         # Encoded once: under overload rejections are most of what a server sends.
         self.rejection = bson.encode(
             {
@@ -215,9 +234,7 @@ def _nothing() -> None:
     """Do nothing: nobody listens."""
 
 
-_REQUEST_RATE: Final = frozenset(
-    {"ingressRequestAdmissionRatePerSec", "ingressRequestAdmissionBurstCapacitySecs"}
-)
+_REQUEST_RATE: Final = frozenset({RATE, "ingressRequestAdmissionBurstCapacitySecs"})
 _ESTABLISHMENT_RATE: Final = frozenset(
     {"ingressConnectionEstablishmentRatePerSec", "ingressConnectionEstablishmentBurstCapacitySecs"}
 )

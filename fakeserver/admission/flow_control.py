@@ -155,6 +155,8 @@ class FlowControl:
         """Locks that writers may take in this period. A server and a new primary begin unthrottled."""
         self.left: float = MAX_TICKETS
         """Locks of this period that nobody has taken. What is left over is lost with the period."""
+        self.override: int | None = None
+        """Locks of each period whatever the set looks like (`flowControlTicketOverride`), None without."""
         self.is_lagged = False
         """The last sample's verdict, which chose the formula of `limit`."""
         self.lagged_count = 0
@@ -191,6 +193,11 @@ class FlowControl:
         """Throttle nobody: flow control is off, or this member takes no writes."""
         self.limit, self.left = MAX_TICKETS, MAX_TICKETS
         self.is_lagged = False
+
+    def grant(self, locks: int) -> None:
+        """Fill up for a period with so many locks; what earlier samples taught is left as it was."""
+        self.left = locks
+        self.locks_used = 0
 
     def next_period(self, sample: LagSample, *, seconds: float) -> None:
         """Fill up for a period of `seconds`, by the sample of the last one."""

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 _KEPT: Final = 1000
 _WITHOUT_HITS: Final = frozenset(
-    {"stopReplProducer", "hangInRateLimiter", "ingressRequestRateLimiterFractionalRateOverride"}
+    {
+        "stopReplProducer",
+        "hangInRateLimiter",
+        "ingressRequestRateLimiterFractionalRateOverride",
+        "flowControlTicketOverride",
+    }
 )
 """Points that act from the moment in which they are set, and count nothing."""
 

@@ -60,6 +60,7 @@ STOP_REPL_PRODUCER: Final = "stopReplProducer"
 FAIL_INGRESS_REQUEST_RATE_LIMITING: Final = "failIngressRequestRateLimiting"
 HANG_IN_RATE_LIMITER: Final = "hangInRateLimiter"
 FRACTIONAL_RATE_OVERRIDE: Final = "ingressRequestRateLimiterFractionalRateOverride"
+FLOW_CONTROL_TICKET_OVERRIDE: Final = "flowControlTicketOverride"
 RETURN_MAX_BACKOFF_DELAY: Final = "returnMaxBackoffDelay"
 FAIL_IN_RUN_COMMAND: Final = "failWithErrorCodeInRunCommand"
 FAIL_AFTER_SESSION_CHECK_OUT: Final = "failWithErrorCodeAfterSessionCheckOut"
@@ -85,6 +86,7 @@ NAMES: Final = (
     FAIL_INGRESS_REQUEST_RATE_LIMITING,
     HANG_IN_RATE_LIMITER,
     FRACTIONAL_RATE_OVERRIDE,
+    FLOW_CONTROL_TICKET_OVERRIDE,
     RETURN_MAX_BACKOFF_DELAY,
     FAIL_IN_RUN_COMMAND,
     FAIL_AFTER_SESSION_CHECK_OUT,
@@ -251,6 +253,8 @@ class FailPointRegistry:
         self._points = {name: FailPoint(name) for name in NAMES}
         self.active: dict[str, FailPoint] = {}
         """The points that are not off, by name. Several stages of a request ask whether there are any."""
+        self.toggled: Callable[[], None] = _nothing
+        """Called when the first point is active, and when the last one is no more."""
         self.changed = Bell()
         self.was_set: Callable[[str, Any, Any], None] | None = None
         """Hears of each point that is configured: its name, its mode and its data."""
@@ -276,7 +280,10 @@ class FailPointRegistry:
         is_off = point.mode is Mode.OFF
         point.use = None if is_off else self._uses.begin(self._server, name, point.data)
         was_off = name not in self.active
+        before = self.active
         self.active = {each.name: each for each in self if each.mode is not Mode.OFF}
+        if bool(before) is not bool(self.active):
+            self.toggled()
         if self.was_set is not None and not (is_off and was_off):
             self.was_set(name, mode, None if is_off else data)
         self.changed.ring()
@@ -387,7 +394,13 @@ class FailPointRegistry:
         fires = point.fires(self._rng)
         if point.mode is Mode.OFF:
             self.active.pop(point.name, None)
+            if not self.active:
+                self.toggled()
         return fires
+
+
+def _nothing() -> None:
+    """Do nothing: nobody listens."""
 
 
 def _admits(data: Mapping[str, Any], target: Target) -> bool:

@@ -79,6 +79,7 @@ DATA: Final[Mapping[str, Mapping[str, Argument]]] = {
     names.FAIL_IN_RUN_COMMAND: _CODE,
     names.FAIL_AFTER_SESSION_CHECK_OUT: _CODE,
     names.FRACTIONAL_RATE_OVERRIDE: {"rate": Argument(NUMBER, "Rate of the limiter, in requests a second.")},
+    names.FLOW_CONTROL_TICKET_OVERRIDE: {"numTickets": Argument(INTEGER, "Locks that writers get a second.")},
     **dict.fromkeys(names.WAIT_IN_HELLO, _HELLO),
     **dict.fromkeys(names.APPEND_HELLO_OK, _HELLO_OK),
     names.DELAY_OR_FAIL_SEND: {

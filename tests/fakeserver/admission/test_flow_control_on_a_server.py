@@ -132,3 +132,37 @@ def test_a_lag_that_lasts_is_warned_of_once() -> None:
         assert len(warnings) == 1
 
     play(scenario, _SPEC)
+
+
+def test_a_fail_point_gives_writers_so_many_tickets_a_second() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        await deployment.configure("flowControlTicketOverride", "alwaysOn", numTickets=3)
+        assert await _writes_in(deployment, talker, 1.0) > 100, "it holds from the next second on"
+        assert 28 <= await _writes_in(deployment, talker, 10.0) <= 36
+        await deployment.configure("flowControlTicketOverride", "off")
+        await deployment.sleep(1.0)
+        assert await _writes_in(deployment, talker, 1.0) > 100
+
+    play(scenario, _SPEC)
+
+
+def test_a_number_of_tickets_that_is_not_positive_is_passed_over() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        for useless in (0, -1, "many"):
+            await deployment.configure("flowControlTicketOverride", "alwaysOn", numTickets=useless)
+            await deployment.sleep(1.0)
+            assert await _writes_in(deployment, talker, 1.0) > 100
+
+    play(scenario, _SPEC)
+
+
+def test_the_override_holds_where_flow_control_is_off() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        await deployment.configure("flowControlTicketOverride", "alwaysOn", numTickets=3)
+        await deployment.sleep(1.0)
+        assert await _writes_in(deployment, talker, 10.0) <= 36
+
+    play(scenario, ClusterSpec.replica_set(3, parameters={"enableFlowControl": False}))
