@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import socket
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_AT_ONCE: Final = 100
+"""Connections that are accepted before the loop does other work."""
 _OUT_OF_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
 
@@ -69,3 +72,42 @@ class SparingSocket(socket.socket):
             os.close(self._spare)
             self._spare = None
         super().close()
+
+
+class Acceptor:
+    """An open port on a loop that accepts in C: here the socket itself is asked, so that it can be sparing.
+
+    It has what is used of an `asyncio.Server`.
+    """
+
+    def __init__(self, listening: SparingSocket, factory: Callable[[], asyncio.Protocol]) -> None:
+        self.sockets: tuple[SparingSocket, ...] = (listening,)
+        self._factory = factory
+        self._loop = asyncio.get_running_loop()
+        self._under_way: set[asyncio.Task[None]] = set()
+        listening.settimeout(0)
+        self._loop.add_reader(listening.fileno(), self._accept)
+
+    def close(self) -> None:
+        """Accept no more."""
+        listening, self.sockets = self.sockets, ()
+        for sock in listening:
+            self._loop.remove_reader(sock.fileno())
+            sock.close()
+
+    def _accept(self) -> None:
+        for _ in range(_AT_ONCE):
+            try:
+                accepted, _ = self.sockets[0].accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            task = self._loop.create_task(self._connect(accepted))
+            self._under_way.add(task)
+            task.add_done_callback(self._under_way.discard)
+
+    async def _connect(self, accepted: socket.socket) -> None:
+        accepted.settimeout(0)
+        try:
+            await self._loop.connect_accepted_socket(self._factory, accepted)
+        except OSError:
+            accepted.close()

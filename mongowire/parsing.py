@@ -38,6 +38,10 @@ _INT32 = struct.Struct("<i")
 _QUERY_NUMBERS = struct.Struct("<ii")
 _REPLY_HEAD = struct.Struct("<iqii")
 
+_FLAGS_AND_BODY = struct.Struct("<IBi")
+"""The flag bits, the kind of the first section, and the size of its document."""
+_NOT_ALONE = _REQUIRED_BITS & ~MORE_TO_COME
+"""The flags of a message that is more than its body, or is none."""
 _BODY_AT = _UINT32.size + 1
 _MIN_DOCUMENT = 5
 _KIND_BODY = 0
@@ -46,19 +50,32 @@ _KIND_SECURITY_TOKEN = 2
 _KIND_TELEMETRY = 3
 
 
+def sole_body(payload: bytes) -> bytes | None:
+    """Return the body of an OP_MSG that is nothing else, None for any other and for a malformed one."""
+    size = len(payload) - _BODY_AT
+    if size < _MIN_DOCUMENT:
+        return None
+    flags, kind, stated = _FLAGS_AND_BODY.unpack_from(payload)
+    if stated != size or kind != _KIND_BODY or payload[-1] or flags & _NOT_ALONE:
+        return None
+    return payload[_BODY_AT:]
+
+
 def parse_msg(payload: bytes, *, request_id: int, response_to: int) -> OpMsg:
     """Read an OP_MSG; the ids are those of its header, which the checksum covers. Raises `InvalidMessage`."""
-    if len(payload) < _UINT32.size:
+    size = len(payload)
+    if size >= _BODY_AT + _MIN_DOCUMENT:
+        flags, kind, body_size = _FLAGS_AND_BODY.unpack_from(payload)
+        if not flags and kind == _KIND_BODY and body_size == size - _BODY_AT and not payload[-1]:
+            # The commonest message: a body alone, without flags.
+            return OpMsg(payload[_BODY_AT:])
+    elif size < _UINT32.size:
         raise InvalidMessage(ErrorCode.OVERFLOW, "OP_MSG is too short for its flag bits")
     (flags,) = _UINT32.unpack_from(payload)
     _check_flags(flags)
     if not flags & CHECKSUM_PRESENT and _is_body_alone(payload):
         body = payload[_BODY_AT:]
-        return (
-            OpMsg(body, (), bool(flags & MORE_TO_COME), bool(flags & EXHAUST_ALLOWED))
-            if flags
-            else OpMsg(body)
-        )
+        return OpMsg(body, (), bool(flags & MORE_TO_COME), bool(flags & EXHAUST_ALLOWED))
     end = _sections_end(payload, flags)
     body, sequences = _Sections(payload, end).read()
     # After the sections, as on a server: a malformed message with a bad checksum is answered, not hung up on.

@@ -29,7 +29,8 @@ class StreamProtocol(asyncio.Protocol):
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
-        self._buffer = bytearray()
+        self._buffer = b""
+        """What has arrived and was not read: most often the one piece that a reader waits for, as it came."""
         self._eof = False
         self._failure: BaseException | None = None
         self._reading_paused = False
@@ -75,13 +76,17 @@ class StreamProtocol(asyncio.Protocol):
     async def read(self, max_bytes: int) -> bytes:
         """Return what has arrived, `max_bytes` at most; `b""` at the end. Raises `OSError` after a reset."""
         if not self._buffer and not self._eof:
-            await self._arrival()
+            assert self._reader is None, "two readers wait on one stream"
+            self._reader = asyncio.get_running_loop().create_future()
+            try:
+                await self._reader
+            finally:
+                self._reader = None
         if not self._buffer:
             if self._failure is not None:
                 raise ConnectionResetError("connection reset by peer") from self._failure
             return b""
-        data = bytes(self._buffer[:max_bytes])
-        del self._buffer[:max_bytes]
+        data, self._buffer = self._buffer[:max_bytes], self._buffer[max_bytes:]
         if self._reading_paused and len(self._buffer) <= _HIGH_WATER // 2:
             self._reading_paused = False
             self._live().resume_reading()
@@ -89,8 +94,10 @@ class StreamProtocol(asyncio.Protocol):
 
     async def write(self, data: bytes) -> None:
         """Send `data`; return when there is room for more. Raises `OSError` once the connection is gone."""
-        self._check_writable()
-        self._live().write(data)
+        transport = self._live()
+        if self._failure is not None or transport.is_closing():
+            self._check_writable()
+        transport.write(data)
         if not self._may_write.is_set():
             await self._may_write.wait()
             self._check_writable()
@@ -124,14 +131,6 @@ class StreamProtocol(asyncio.Protocol):
             raise ConnectionResetError("connection reset by peer") from self._failure
         if self._live().is_closing():
             raise BrokenPipeError("the connection is closed")
-
-    async def _arrival(self) -> None:
-        assert self._reader is None, "two readers wait on one stream"
-        self._reader = asyncio.get_running_loop().create_future()
-        try:
-            await self._reader
-        finally:
-            self._reader = None
 
     def _wake_reader(self) -> None:
         if self._reader is not None and not self._reader.done():

@@ -10,7 +10,7 @@ import socket
 import time
 from typing import TYPE_CHECKING
 
-from mongowire.accepting import SparingSocket
+from mongowire.accepting import Acceptor, SparingSocket
 from mongowire.streams import StreamProtocol
 
 if TYPE_CHECKING:
@@ -83,9 +83,9 @@ def fresh_rng(actor: str = "") -> SeededRng:
 
 
 class TcpListener:
-    """A listening socket of an asyncio server."""
+    """A listening socket on an event loop."""
 
-    def __init__(self, server: asyncio.Server, host: str) -> None:
+    def __init__(self, server: asyncio.Server | Acceptor, host: str) -> None:
         self._server = server
         self._address = (host, int(server.sockets[0].getsockname()[1]))
 
@@ -131,8 +131,13 @@ class TcpNetwork:
         family, _, _, _, address = min(addresses, key=lambda info: info[0] != socket.AF_INET)
         listening = _bind(family, str(address[0]), port)
         listening.refused = refused
+        server: asyncio.Server | Acceptor
         try:
-            server = await loop.create_server(factory, sock=listening, backlog=_BACKLOG)
+            if isinstance(loop, asyncio.BaseEventLoop):
+                server = await loop.create_server(factory, sock=listening, backlog=_BACKLOG)
+            else:
+                listening.listen(_BACKLOG)
+                server = Acceptor(listening, factory)
         except BaseException:
             listening.close()
             raise

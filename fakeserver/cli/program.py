@@ -26,6 +26,7 @@ from fakeserver.errors import CommandError
 from fakeserver.profile import PROFILES
 from fakeserver.settings.failpoints import NAMES
 from fakeserver.settings.server_parameters import TABLE
+from mongowire.loops import fast_loop
 from mongowire.whole_file import write_whole
 
 if TYPE_CHECKING:
@@ -99,8 +100,9 @@ def _run(spec: ClusterSpec | Scenario, options: argparse.Namespace) -> int:
             ) as log,
             _pid_file(options.pidfilepath),
             collected_when_idle(),
+            asyncio.Runner(loop_factory=fast_loop()) as runner,
         ):
-            asyncio.run(serve(spec, _serving(options, log)))
+            runner.run(serve(spec, _serving(options, log)))
     except (CommandError, ControlError, OSError) as error:
         sys.stderr.write(cut(f"Error: cannot start: {error}{_cure(str(error))}") + "\n")
         return CANNOT_START if isinstance(error, OSError) else BAD_INPUT
