@@ -109,7 +109,7 @@ def bulk_write(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     # Everything is checked before the first operation runs: a command that cannot be read writes nothing.
     kinds = [_kind(operation) for _, operation in numbered(operations)]
     targets = [_target(ctx, info) for info in request["nsInfo"]]
-    for _, (kind, operation) in numbered(zip(kinds, operations, strict=True)):
+    for _, (kind, operation) in numbered(list(zip(kinds, operations, strict=True))):
         if operation[kind] >= len(targets):
             raise CommandError(
                 ErrorCode.BAD_VALUE,
@@ -118,7 +118,7 @@ def bulk_write(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     counts: Counter[str] = Counter()
     results: list[Document] = []
     let = request.get("let")
-    for index, (kind, operation) in numbered(zip(kinds, operations, strict=True)):
+    for index, (kind, operation) in numbered(list(zip(kinds, operations, strict=True))):
         done = _RUN[kind](batch, index, targets[operation[kind]], operation, let)
         results.append(_result(batch, index, kind, done, counts))
         if batch.stopped:

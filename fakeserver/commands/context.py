@@ -8,7 +8,6 @@ nothing is done twice.
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from bson import Timestamp
@@ -21,7 +20,7 @@ from fakeserver.storage.oplog import Written
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Mapping
 
     from bson import Binary, ObjectId
 
@@ -57,34 +56,54 @@ class StatementLog(Protocol):
         ...
 
 
-@dataclass(slots=True)
 class CommandContext:
     """One running command: the node it runs on, who asked, and the services it may use.
 
     `now` is the instant of the clock (seconds) at which the handler is called, `request.arrived` the one at
     which the request came; handlers never ask for time. `statements` is None unless the command is a
-    retryable write, `transaction` unless it runs in one, whose `catalog` it then has.
+    retryable write, `transaction` unless it runs in one, whose `catalog` it then has. Class attributes hold
+    until a handler sets another value.
     """
 
-    node: Node
-    connection: ConnectionState
-    db: str
-    now: float
-    catalog: Catalog
-    cursors: CursorStore
-    request: RequestContext
-    session_id: bytes | None = None
-    statements: StatementLog | None = None
     retried: list[int] | None = None
     cursor_checked_out: bool = False
-    transaction: Transaction | None = None
-    finished: dict[int, Any] = field(default_factory=dict)
-    """The results and errors of statements that ran before the command had to wait."""
     changes: int = 0
     """Documents that the running statement has changed, those before the command had to wait included."""
-    updated: dict[Hashable, Changed] = field(default_factory=dict)
-    """The changes of an update of many documents, which another run does not repeat (`Update.done`)."""
+    _updated: dict[Any, Changed] | None = None
     _scripts: Scripts | None = None
+
+    def __init__(
+        self,
+        node: Node,
+        connection: ConnectionState,
+        db: str,
+        now: float,
+        catalog: Catalog,
+        cursors: CursorStore,
+        request: RequestContext,
+        session_id: bytes | None = None,
+        statements: StatementLog | None = None,
+        transaction: Transaction | None = None,
+    ) -> None:
+        self.node = node
+        self.connection = connection
+        self.db = db
+        self.finished: dict[int, Any] = {}
+        """The results and errors of statements that ran before the command had to wait."""
+        self.now = now
+        self.catalog = catalog
+        self.cursors = cursors
+        self.request = request
+        self.session_id = session_id
+        self.statements = statements
+        self.transaction = transaction
+
+    @property
+    def updated(self) -> dict[Any, Changed]:
+        """The changes of an update of many documents, which another run does not repeat (`Update.done`)."""
+        if self._updated is None:
+            self._updated = {}
+        return self._updated
 
     @property
     def scripts(self) -> Scripts:
@@ -120,8 +139,8 @@ class CommandContext:
         """Remember what a statement came to, its result or its error: another run does not repeat it."""
         self.finished[number] = outcome
         self.changes = 0
-        if self.updated:
-            self.updated = {}
+        if self._updated:
+            self._updated = None
         if self._scripts is not None:
             self._scripts.statement_done()
 
@@ -142,15 +161,16 @@ class CommandContext:
             Timestamp(seconds, 1) if seconds > last.seconds else Timestamp(last.seconds, last.increment + 1)
         )
 
-    def applied(self, ns: Namespace, change: Changed) -> None:
+    def applied(self, ns: Namespace, change: Changed, collection: Collection | None = None) -> None:
         """Enter a change of data in the oplog, that of a transaction at its commit."""
         kind = "inserted" if change.before is None else "deleted" if change.after is None else "updated"
         self.node.counters.documents[kind] += 1
-        collection = self.catalog.get(ns)
+        if collection is None:
+            collection = self.catalog.get(ns)
         if collection is None:
             written = Written(ns, change)
         else:
-            written = Written(ns, change, collection.uuid, images=collection.keeps_images)
+            written = Written(ns, change, collection.uuid, collection.keeps_images)
         self._enter(written)
 
     def command_applied(

@@ -74,6 +74,12 @@ def first_batch(ctx: CommandContext, cursor: Cursor, size: int | None, *, single
     return _reply("firstBatch", batch, cursor, cursor_id)
 
 
+def whole_batch(ctx: CommandContext, ns: Namespace, batch: list[Document]) -> Reply:
+    """Return the reply to a command whose results are all in its first batch, so that no cursor is left."""
+    ctx.node.counters.documents["returned"] += len(batch)
+    return {"cursor": {"firstBatch": batch, "id": _CLOSED, "ns": str(ns)}}
+
+
 def _reply(name: str, batch: list[Document], cursor: Cursor, cursor_id: Int64) -> Reply:
     fields: Document = {name: batch, **cursor.fields(), "id": cursor_id, "ns": str(cursor.ns)}
     if cursor.at is not None:

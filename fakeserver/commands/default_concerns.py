@@ -75,6 +75,8 @@ def set_default_rw_concern(ctx: CommandContext, command: dict[str, Any]) -> Repl
     if write is not None:
         defaults.write = wanted
     defaults.updated_at, defaults.updated_on = ctx.node.oplog.last.timestamp, ctx.utc()
+    for node in ctx.node.cluster.servers:
+        node.pipeline.recompile()
     _keep(ctx)
     return _described(ctx)
 

@@ -19,11 +19,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.commands.context import check_uuid, namespace
 from fakeserver.commands.insert import WRITE_FIELDS
-from fakeserver.commands.reading import check_hint, query_of
+from fakeserver.commands.reading import check_hint, collation_of, query_of
 from fakeserver.commands.writing import Batch, numbered, refuse_retryable_multi
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields
+from fakeserver.storage.engine import Query
+from fakeserver.storage.scanning import is_lookup
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 table = CommandTable()
 
 NO_RETRYABLE_LIMIT: Final = "Cannot use (or request) retryable writes with limit=0"
+
+_PLAIN_STATEMENT: Final = frozenset({"q", "limit", "sampleId"})
 
 _STATEMENT: Final = Fields.of(
     Field("q", "object", required=True),
@@ -75,7 +79,7 @@ def delete(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     deleted = 0
     let = request.get("let")
     for index, statement in numbered(statements):
-        done = delete_one(batch, index, ns, {**statement, "let": let})
+        done = delete_one(batch, index, ns, statement if let is None else {**statement, "let": let})
         deleted += done["n"] if done is not None else 0
         if batch.stopped:
             break
@@ -102,13 +106,17 @@ def apply(ctx: CommandContext, ns: Namespace, statement: Mapping[str, Any], acce
     collection = ctx.catalog.get(ns)
     if collection is not None and collection.is_view:
         ctx.catalog.ensure(ns)
-    query = query_of(
-        ctx,
-        statement,
-        collection,
-        filter=statement["q"],
-        limit=statement["limit"],
-        sort=statement.get("sort"),
-        hint=check_hint(collection, statement.get("hint"), ns, statement["q"]),
-    )
+    wanted = statement["q"]
+    if _PLAIN_STATEMENT.issuperset(statement) and is_lookup(wanted):
+        query = Query(wanted, limit=statement["limit"], collation=collation_of(statement, collection))
+    else:
+        query = query_of(
+            ctx,
+            statement,
+            collection,
+            filter=wanted,
+            limit=statement["limit"],
+            sort=statement.get("sort"),
+            hint=check_hint(collection, statement.get("hint"), ns, wanted),
+        )
     return ctx.catalog.engine.delete(ns, query, accept=accept)

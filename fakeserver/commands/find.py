@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.commands import local_collections
 from fakeserver.commands.context import check_uuid, namespace
-from fakeserver.commands.cursors import first_batch
+from fakeserver.commands.cursors import DEFAULT_BATCH, first_batch, whole_batch
 from fakeserver.commands.reading import NATURAL, check_hint, query_of, reader, snapshot_time
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from fakeserver.storage.engine import Document, Namespace, StorageEngine
 
 table = CommandTable()
+
+LOCAL: Final = "local"
+"""The database of the collections that are made when they are read."""
 
 FIELDS: Final = Fields.of(
     Field("filter", "object"),
@@ -76,10 +79,23 @@ FIELDS: Final = Fields.of(
 )
 
 
+_MORE: Final = frozenset(
+    {
+        *("projection", "sort", "hint", "collation", "skip", "min", "max", "returnKey", "showRecordId"),
+        *("tailable", "awaitData", "let", "collectionUUID", "readConcern"),
+    }
+)
+"""The fields that say more than which documents are wanted, how many, and in which batches."""
+
+
 @table.command("find", kind="read", in_transaction=True, fields=FIELDS)
 def find(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Return the documents that match a filter."""
     ns = namespace(ctx, request)
+    if _MORE.isdisjoint(request):
+        reply = _find_plainly(ctx, request, ns)
+        if reply is not None:
+            return reply
     _check(request)
     unstored = local_collections.documents_of(ctx, ns, request.get("filter"))
     if unstored is not None:
@@ -107,6 +123,39 @@ def find(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         no_timeout=request.get("noCursorTimeout", False),
     )
     return first_batch(ctx, cursor, request.get("batchSize"), single=request.get("singleBatch", False))
+
+
+def _find_plainly(ctx: CommandContext, request: Mapping[str, Any], ns: Namespace) -> Reply | None:
+    """Answer a find for everything, or for what an index alone finds: most are such ones, and need no plan.
+
+    None for others. A cursor is made where the first batch may not be the last.
+    """
+    collection = ctx.catalog.get(ns)
+    if collection is None or collection.is_view or collection.collation is not None or ns.db == LOCAL:
+        return None
+    wanted, limit, size = request.get("filter"), request.get("limit", 0), request.get("batchSize")
+    if size is None:
+        size = DEFAULT_BATCH
+    engine, by_id = ctx.catalog.engine, False
+    found: list[Document] | None = None
+    if not wanted:
+        found = engine.find(ns, Query(limit=limit))
+    elif len(wanted) == 1:
+        ((path, value),) = wanted.items()
+        found, by_id = engine.equal(ns, path, value), path == "_id"
+    if found is None:
+        return None
+    if limit and len(found) > limit:
+        found = found[:limit]
+    count = len(found)
+    small = count <= 1 or _is_small(ctx, request, ns)
+    # A batch that is not full has looked for one more; of a full one the plan must know that it is the last.
+    counted, single = count > 0 and (by_id or count == limit), request.get("singleBatch", False)
+    if small and (count < size or (count == size and (counted or single))):
+        return whole_batch(ctx, ns, found)
+    cursor = Cursor(ns, deque(found), request, small=small, counted=counted, time_left=ctx.time_left)
+    cursor.no_timeout = request.get("noCursorTimeout", False)
+    return first_batch(ctx, cursor, size, single=single)
 
 
 def _is_small(ctx: CommandContext, request: Mapping[str, Any], source: Namespace) -> bool:

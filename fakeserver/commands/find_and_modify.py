@@ -74,12 +74,10 @@ def find_and_modify(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     ns = namespace(ctx, request)
     _check(request)
     check_uuid(request, ns, ctx.catalog.get(ns))
-    batch = Batch(
-        ctx,
-        validated=not request.get("bypassDocumentValidation", False),
-        first_id=int(request.get("stmtId", 0)),
-        image=_image(request),
-    )
+    batch = Batch(ctx)
+    batch.validated = not request.get("bypassDocumentValidation", False)
+    batch.first_id = int(request.get("stmtId", 0))
+    batch.image = _image(request)
 
     def write(accept: Accept) -> Document:
         run = _remove if request.get("remove", False) else _update

@@ -57,7 +57,8 @@ def insert(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     ns = namespace(ctx, request)
     documents = request["documents"]
     batch = Batch.of(ctx, request, len(documents))
-    check_uuid(request, ns, ctx.catalog.get(ns))
+    if "collectionUUID" in request:
+        check_uuid(request, ns, ctx.catalog.get(ns))
     inserted = 0
     for index, document in numbered(documents):
         done = insert_one(batch, index, ns, document)

@@ -184,6 +184,7 @@ def profile(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     if level > 0 and ctx.node.is_mongos:
         raise CommandError(ErrorCode.BAD_VALUE, "Profiling is not permitted on mongoS")
     profiling.slow_ms = command.get("slowms", profiling.slow_ms)
+    ctx.node.pipeline.recompile()
     profiling.sample_rate = float(exact(command.get("sampleRate", profiling.sample_rate)))
     if "filter" in command:
         _set_filter(ctx, command["filter"])

@@ -30,13 +30,16 @@ from fakeserver.idl.fields import Field, Fields
 from fakeserver.storage.engine import Query, Update, UpdateResult
 from fakeserver.storage.match_operators import is_operators
 from fakeserver.storage.pipeline_stages import check_stage_name
+from fakeserver.storage.scanning import is_lookup
 from fakeserver.storage.storable import check_update
+from fakeserver.storage.updating import looks_at_nothing_else
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fakeserver.commands.context import CommandContext
+    from fakeserver.storage.catalog import Collection
     from fakeserver.storage.engine import Accept, Changed, Document, Namespace
 
 table = CommandTable()
@@ -85,7 +88,7 @@ def update(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     upserted: list[Document] = []
     let = request.get("let")
     for index, statement in numbered(statements):
-        done = update_one(batch, index, ns, {**statement, "let": let})
+        done = update_one(batch, index, ns, statement if let is None else {**statement, "let": let})
         if done is not None:
             matched += done["n"]
             modified += done["nModified"]
@@ -158,20 +161,8 @@ def apply(
     upsert = bool(statement.get("upsert", False))
     if collection is not None and collection.is_view:
         ctx.ensure(ns)
-    hint = check_hint(collection, statement.get("hint"), ns, statement["q"])
-    query = Query(
-        statement["q"],
-        sort=statement.get("sort"),
-        hint=hint,
-        let=_variables(ctx, statement),
-        collation=collation_of(statement, collection),
-        now=ctx.utc(),
-        make_id=ctx.object_id,
-        scripts=ctx.scripts,
-        indexes=indexes_of(collection),
-    )
-
-    replaces = isinstance(statement["u"], dict) and not is_operators(statement["u"])
+    change = statement["u"]
+    replaces = isinstance(change, dict) and not is_operators(change)
 
     def check(change: Changed) -> None:
         if change.after is not None and not ctx.node.profile.stores_dollar_fields:
@@ -181,19 +172,49 @@ def apply(
             ctx.ensure(ns)
         accept(change)
 
-    change = Update(
-        query,
-        with_times(ctx, statement["u"]) if replaces and not keep_times else statement["u"],
-        multi=bool(statement.get("multi", False)),
-        upsert=upsert,
-        array_filters=statement.get("arrayFilters") or (),
-        make_id=ctx.object_id,
-        done=ctx.updated if statement.get("multi", False) else None,
+    multi = bool(statement.get("multi", False))
+    update = Update(
+        _query(ctx, ns, statement, collection),
+        with_times(ctx, change) if replaces and not keep_times else change,
+        multi,
+        upsert,
+        statement.get("arrayFilters") or (),
+        ctx.object_id,
+        ctx.updated if multi else None,
     )
     # An update of a missing collection does nothing; an upsert makes it, even if the upsert is refused then.
     if upsert and collection is None:
         ctx.ensure(ns)
-    return ctx.catalog.engine.update(ns, change, accept=check)
+    return ctx.catalog.engine.update(ns, update, accept=check)
+
+
+_PLAIN_STATEMENT: Final = frozenset({"q", "u", "multi", "upsert", "upsertSupplied", "sampleId"})
+
+
+def _query(
+    ctx: CommandContext, ns: Namespace, statement: Mapping[str, Any], collection: Collection | None
+) -> Query:
+    """Return the documents that a statement is about, and what its operators may ask for."""
+    wanted = statement["q"]
+    collation = collation_of(statement, collection)
+    if (
+        collation is None
+        and is_lookup(wanted)
+        and _PLAIN_STATEMENT.issuperset(statement)
+        and looks_at_nothing_else(statement["u"])
+    ):
+        return Query(wanted)
+    return Query(
+        wanted,
+        sort=statement.get("sort"),
+        hint=check_hint(collection, statement.get("hint"), ns, wanted),
+        let=_variables(ctx, statement),
+        collation=collation,
+        now=ctx.utc(),
+        make_id=ctx.object_id,
+        scripts=ctx.scripts,
+        indexes=indexes_of(collection),
+    )
 
 
 def _variables(ctx: CommandContext, statement: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -12,7 +12,6 @@ one document, a write error, not of the command.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import bson
@@ -22,6 +21,7 @@ from fakeserver.errors import CommandError, WriteError
 from fakeserver.storage.engine import Namespace
 from fakeserver.storage.sizes import MAX_USER_BYTES
 from fakeserver.storage.storable import check_insert
+from fakeserver.storage.stored import stored
 from fakeserver.storage.values import is_object
 from fakeserver.waiting.interrupts import check_for_interrupt
 from mongowire.codes import Category, ErrorCode, is_in
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from fakeserver.sessions.transactions import Transaction
     from fakeserver.storage.catalog import Collection
     from fakeserver.storage.engine import Accept, Changed, Document
+    from fakeserver.storage.stored import Stored
 
     Write: TypeAlias = Callable[[Accept], Document]
     Replay: TypeAlias = Callable[[Mapping[str, Any]], Document]
@@ -44,10 +45,16 @@ MAX_BATCH = 100_000
 _MAX_TEXT_BYTES = 1024 * 1024
 _MIN_WHOLE = 2
 _NOWHERE = Namespace("", "")
+_UNUSUAL: Final = frozenset({"bypassDocumentValidation", "stmtId", "stmtIds", "bypassEmptyTsReplacement"})
+"""The fields that change how a batch is run, besides `ordered`."""
 
 
-def numbered(items: Iterable[T]) -> Iterator[tuple[int, T]]:
-    """Iterate over items and their indexes, with a yield point between two."""
+def numbered(items: Sequence[T]) -> Iterable[tuple[int, T]]:
+    """Return what iterates over items and their indexes, with a yield point between two."""
+    return enumerate(items) if len(items) == 1 else _numbered(items)
+
+
+def _numbered(items: Sequence[T]) -> Iterator[tuple[int, T]]:
     for index, item in enumerate(items):
         if index:
             check_for_interrupt()
@@ -66,30 +73,32 @@ def _operation(change: Changed) -> Document:
     return {"op": op, "_id": None if kept is None else kept.get("_id")}
 
 
-@dataclass(slots=True)
 class Batch:
     """The statements of one command: which ran, which failed, which had been executed before.
 
-    `ids` are the statements' numbers where the command gives them; `keep_times` stores empty timestamps as
-    they are.
+    Class attributes hold until the command says something else.
     """
 
-    ctx: CommandContext
     ordered: bool = True
     validated: bool = True
     first_id: int = 0
     ids: Sequence[int] | None = None
+    """The statements' numbers, where the command gives them."""
     keep_times: bool = False
+    """Empty timestamps are stored as they are."""
     image: str = ""
     """The image of a document that the command returns, `before` or `after`; recorded with the result."""
-    errors: list[Document] = field(default_factory=list)
-    retried: list[int] = field(default_factory=list)
     _running: int = 0
     """The number of the statement that runs."""
     _ns: Namespace = _NOWHERE
     """The collection that it writes to."""
     _change: Changed | None = None
     """Its first change, where a retry may ask for it."""
+
+    def __init__(self, ctx: CommandContext) -> None:
+        self.ctx = ctx
+        self.errors: list[Document] = []
+        self.retried: list[int] = []
 
     @classmethod
     def of(cls, ctx: CommandContext, request: Mapping[str, Any], count: int) -> Batch:
@@ -99,19 +108,23 @@ class Batch:
                 ErrorCode.INVALID_LENGTH,
                 f"Write batch sizes must be between 1 and {MAX_BATCH}. Got {count} operations.",
             )
+        batch = cls(ctx)
+        if "ordered" in request:
+            batch.ordered = request["ordered"]
+        if not _UNUSUAL.isdisjoint(request):
+            batch._say_more(request, count)
+        return batch
+
+    def _say_more(self, request: Mapping[str, Any], count: int) -> None:
         ids = request.get("stmtIds")
         if ids is not None and len(ids) != count:
             raise CommandError(
                 ErrorCode.INVALID_LENGTH, "Number of statement ids must match the number of batch entries"
             )
-        return cls(
-            ctx,
-            ordered=request.get("ordered", True),
-            validated=not request.get("bypassDocumentValidation", False),
-            first_id=int(request.get("stmtId", 0)),
-            ids=ids,
-            keep_times=request.get("bypassEmptyTsReplacement", False),
-        )
+        self.ids = ids
+        self.first_id = int(request.get("stmtId", 0))
+        self.validated = not request.get("bypassDocumentValidation", False)
+        self.keep_times = request.get("bypassEmptyTsReplacement", False)
 
     def run(self, index: int, ns: Namespace, write: Write, replay: Replay = _counted) -> Document | None:
         """Run a statement and return its result, recorded or new; None if it failed, which is entered.
@@ -176,7 +189,7 @@ class Batch:
                 _claim(ctx, ctx.transaction, target, change)
             elif ctx.node.transactions.holders and ctx.node.transactions.holds(ns, change):
                 raise ctx.waits()
-            if change.after is not None:
+            if change.after is not None and target.restricts:
                 target.validate(change.after, change.before, bypassing=not self.validated)
         # Before the first change of a statement: the fail point can prevent the write, or let it happen and
         # keep the reply.
@@ -185,7 +198,7 @@ class Batch:
             self._change = change
         ctx.changes += 1
         if target is not None:
-            ctx.applied(ns, change)
+            ctx.applied(ns, change, target)
 
     def number(self, index: int) -> int:
         """Return the number by which a retry names the statement at `index`."""
@@ -258,26 +271,34 @@ def refuse_retryable_multi(ctx: CommandContext, *, multi: bool, message: str) ->
 MAX_DEPTH: Final = 180
 _NO_TIME: Final = Timestamp(0, 0)
 _SURELY_SHALLOW: Final = 1024
+_TIMESTAMP: Final = b"\x11"
+"""The type of a timestamp: a document whose bytes do not have it holds none."""
 _PLAIN_IDS: Final = frozenset({ObjectId, int, Int64, str, Binary})
 """The types of most `_id`s, which need no check."""
 
 
-def prepare(ctx: CommandContext, document: Document, *, keep_times: bool = False) -> Document:
+def prepare(ctx: CommandContext, document: Document, *, keep_times: bool = False) -> Stored:
     """Return the document to store, its `_id` made if it is missing and moved to the front.
 
-    `keep_times` leaves empty timestamps as they are. Raises `WriteError` for one that a server refuses.
+    `keep_times` leaves empty timestamps as they are. What the document holds is handed over, not copied.
+    Raises `WriteError` for one that a server refuses.
     """
-    check_limits(document)
+    encoded = check_limits(document)
+    has_times = not keep_times and _TIMESTAMP in encoded
+    raw: bytes | None = encoded
     if not ctx.node.profile.stores_dollar_fields:
         check_insert(document)
     # The order of fields is part of a document, and `_id` is the first of every stored one.
     if "_id" not in document:
-        document = {"_id": ctx.object_id(), **document}
+        document, raw = {"_id": ctx.object_id(), **document}, None
     else:
         check_id(document["_id"])
         if next(iter(document)) != "_id":
+            # The library has put it there in what it encoded.
             document = {"_id": document["_id"], **document}
-    return document if keep_times else with_times(ctx, document)
+    if has_times:
+        document, raw = with_times(ctx, document), None
+    return stored(document, raw)
 
 
 def with_times(ctx: CommandContext, document: Document) -> Document:
@@ -307,9 +328,13 @@ def check_id(value: Any) -> None:
                 )
 
 
-def check_limits(document: Document) -> None:
-    """Refuse to insert what is too large, or nested too deep. Raises `WriteError` 2 or 15."""
-    size = len(bson.encode(document))
+def check_limits(document: Document) -> bytes:
+    """Refuse to insert what is too large, or nested too deep, and return its BSON.
+
+    Raises `WriteError` 2 or 15.
+    """
+    raw = bson.encode(document)
+    size = len(raw)
     if size > MAX_USER_BYTES:
         raise WriteError(
             ErrorCode.BAD_VALUE,
@@ -319,6 +344,7 @@ def check_limits(document: Document) -> None:
         raise WriteError(
             ErrorCode.OVERFLOW, f"cannot insert document because it exceeds {MAX_DEPTH} levels of nesting"
         )
+    return raw
 
 
 def depth(value: Any) -> int:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.sizes import Room
+from fakeserver.storage.pacing import PACE
+from fakeserver.storage.sizes import Room, surely_fit
 from fakeserver.waiting.interrupts import check_for_interrupt
 from mongowire.codes import ErrorCode
 
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
     from fakeserver.storage.engine import Document, Namespace
     from mongowire.ports import Rng
 
+_FEW: Final = 1000
+"""Documents whose bytes are added up at once."""
 IDLE_TIMEOUT: Final = 600.0
 """The seconds after which an unused cursor is forgotten, unless `cursorTimeoutMillis` says otherwise."""
 
@@ -64,14 +69,27 @@ class Cursor:
         if self.refill is not None and not self.pending:
             self.pending.extend(self.refill())
         count = len(self.pending) if limit is None else min(limit, len(self.pending))
-        batch: list[Document] = []
-        room = None if self.small else Room()
-        # `Room` admits a first document of any size: a result is never too large to be fetched at all.
-        while len(batch) < count and (room is None or room.admits(self.pending[0])):
-            check_for_interrupt()
-            batch.append(self.pending.popleft())
+        small = self.small or (count <= _FEW and surely_fit(islice(self.pending, count)))
+        batch = self._taken(count) if small else self._fitting(count)
         if not self.pending and (limit is None or len(batch) < limit):
             self.ended = True
+        return batch
+
+    def _taken(self, count: int) -> list[Document]:
+        if count == len(self.pending):
+            batch = list(self.pending)
+            self.pending.clear()
+            return batch
+        return [self.pending.popleft() for _ in range(count)]
+
+    def _fitting(self, count: int) -> list[Document]:
+        batch: list[Document] = []
+        room = Room()
+        # It admits a first document of any size: a result is never too large to be fetched at all.
+        while len(batch) < count and room.admits(self.pending[0]):
+            if not len(batch) % PACE:
+                check_for_interrupt()
+            batch.append(self.pending.popleft())
         return batch
 
     def fields(self) -> Document:
@@ -98,6 +116,8 @@ class CursorStore:
     cursors: dict[int, Cursor] = field(default_factory=dict)
     opened: int = 0
     timed_out: int = 0
+    _idle_since: float = math.inf
+    """No cursor that times out was used for the last time before this instant."""
 
     def open(self, cursor: Cursor, now: float) -> int:
         """Keep a cursor and return its id, a positive 63-bit number drawn from the server's `rng`."""
@@ -105,6 +125,7 @@ class CursorStore:
         while cursor.id == 0 or cursor.id in self.cursors:
             cursor.id = int.from_bytes(self.rng.randbytes(8), "big") >> 1
         cursor.last_use = now
+        self._idle_since = min(self._idle_since, now)
         self.opened += 1
         self.cursors[cursor.id] = cursor
         return cursor.id
@@ -139,11 +160,18 @@ class CursorStore:
 
     def expire(self, now: float) -> None:
         """Forget the cursors that were idle for the timeout."""
+        if now - self._idle_since <= self.timeout:
+            return
+        self._idle_since = math.inf
         for cursor in self:
             # A cursor of a session lives as long as the session, which the client refreshes.
-            if not cursor.no_timeout and cursor.session_id is None and now - cursor.last_use > self.timeout:
+            if cursor.no_timeout or cursor.session_id is not None:
+                continue
+            if now - cursor.last_use > self.timeout:
                 self.timed_out += 1
                 del self.cursors[cursor.id]
+            else:
+                self._idle_since = min(self._idle_since, cursor.last_use)
 
     def invalidate(self, ns: Namespace, error: CommandError) -> None:
         """Have the cursors over a collection that is gone answer with `error`."""

@@ -63,7 +63,8 @@ class Collection:
     @property
     def keeps_images(self) -> bool:
         """Whether documents are kept as they were before and after each change, for change streams."""
-        return bool((self.options.get("changeStreamPreAndPostImages") or {}).get("enabled"))
+        images = self.options.get("changeStreamPreAndPostImages")
+        return bool(images and images.get("enabled"))
 
     @property
     def expires(self) -> bool:
@@ -76,6 +77,11 @@ class Collection:
     def collation(self) -> Mapping[str, Any] | None:
         """The collation that operations have unless they give one."""
         return self.options.get("collation")
+
+    @property
+    def restricts(self) -> bool:
+        """Whether there are documents that it refuses."""
+        return self.validator is not None or self.kind == "timeseries"
 
     def validate(
         self, document: Document, before: Document | None = None, *, bypassing: bool = False

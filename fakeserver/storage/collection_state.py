@@ -12,14 +12,16 @@ from fakeserver.storage.indexes import OrderedIndex, UniqueIndex, ValueIndex
 from fakeserver.storage.planning import SCAN, Plan, hinted, natural_direction, plans
 from fakeserver.storage.search_rules import is_served_by
 from fakeserver.storage.special_indexes import check_of
-from fakeserver.storage.values import MISSING, identity
+from fakeserver.storage.values import MISSING, OWN_IDENTITY, identity
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Hashable, ItemsView, Iterable, Iterator, Mapping
 
     from fakeserver.storage.engine import Capped, Document, Namespace, Query
     from fakeserver.storage.indexes import Entry
+    from fakeserver.storage.mongomock_store import Store
     from fakeserver.storage.special_indexes import Check
+    from fakeserver.storage.stored import Stored
 
 _ID: Final = "_id_"
 _ID_INDEX: Final = IndexSpec(_ID, {"_id": 1}, unique=True)
@@ -39,9 +41,10 @@ def _by_id() -> dict[str, OrderedIndex]:
 
 @dataclass(slots=True)
 class CollectionState:
-    """One collection: `store` holds the documents by key, in natural order."""
+    """One collection: `store` holds the documents by key, in natural order, and `documents` are these."""
 
-    store: Any
+    store: Store
+    documents: dict[Hashable, Stored] = field(init=False)
     capped: Capped | None = None
     unique_ids: bool = True
     unique: dict[str, UniqueIndex] = field(default_factory=dict)
@@ -50,13 +53,15 @@ class CollectionState:
     checks: dict[str, Check] = field(default_factory=dict)
     lookups: Mapping[str, str] = field(default_factory=dict)
     """The names of the indexes that alone answer an equality with a scalar, by path."""
-    sizes: dict[Hashable, int] = field(default_factory=dict)
     records: dict[Hashable, int] = field(default_factory=dict)
     next_record: int = 1
     size: int = 0
     shared: bool = False
     readers: int = 0
     """Commands that read it just now; one that gave way to a write goes on in what it began with."""
+
+    def __post_init__(self) -> None:
+        self.documents = self.store.by_key
 
     @property
     def is_read(self) -> bool:
@@ -65,16 +70,13 @@ class CollectionState:
 
     def fork(self) -> CollectionState:
         """Return a copy that holds the same documents, which are values."""
-        store = type(self.store)(self.store.name)
-        store._documents = self.store._documents.copy()  # noqa: SLF001 -- it has no other door
         return replace(
             self,
-            store=store,
+            store=type(self.store)(self.store.name, self.documents.copy()),
             unique={name: index.fork() for name, index in self.unique.items()},
             by_value={name: index.fork() for name, index in self.by_value.items()},
             ordered={name: index.fork() for name, index in self.ordered.items()},
             checks=dict(self.checks),
-            sizes=dict(self.sizes),
             records=dict(self.records),
             shared=False,
             readers=0,
@@ -82,7 +84,10 @@ class CollectionState:
 
     def key_of(self, document: Document) -> Hashable:
         """Return the key to keep a new document under."""
-        return identity(document["_id"]) if self.unique_ids else ("record", self.next_record)
+        if not self.unique_ids:
+            return ("record", self.next_record)
+        value: Any = document["_id"]
+        return value if type(value) in OWN_IDENTITY else identity(value)
 
     def key_held(self, document: Document) -> Hashable:
         """Return the key that a document is kept under."""
@@ -90,9 +95,9 @@ class CollectionState:
             return identity(document["_id"])
         return next(key for key, held in self.items() if held is document)
 
-    def items(self) -> Iterator[tuple[Hashable, Document]]:
-        """Iterate over keys and documents in natural order, which `sizes` has in common with the store."""
-        return zip(self.sizes, self.store.documents, strict=True)
+    def items(self) -> ItemsView[Hashable, Stored]:
+        """Return the keys and documents in natural order."""
+        return self.documents.items()
 
     # Reading.
 
@@ -163,26 +168,28 @@ class CollectionState:
         if plan.pin is MISSING:
             return self._prepare(plan.index)
         holders = self._holders(plan)
-        return plan.index.made((self.records[key], key, self.store[key]) for key in holders)
+        return plan.index.made((self.records[key], key, self.documents[key]) for key in holders)
 
     def _holders(self, plan: Plan) -> Collection[Hashable]:
         assert plan.spec is not None
         if plan.spec.name == _ID:
             key = identity(plan.pin)
-            return (key,) if key in self.sizes else ()
+            return (key,) if key in self.documents else ()
         return self.by_value[plan.spec.name].holders(plan.pin)
 
     def read(self, plan: Plan, examined: Examined | None = None) -> Iterator[tuple[Hashable, Document]]:
         """Iterate over the keys and documents that a plan reads, in its order; count them in `examined`."""
         if plan.index is not None:
             return self._fetched(plan, Examined() if examined is None else examined)
-        pairs = iter(list(self.items())[::-1]) if plan.backwards else self.items()
-        return pairs if examined is None else _counted(pairs, examined)
+        pairs: Iterable[tuple[Hashable, Document]] = (
+            reversed(self.documents.items()) if plan.backwards else self.items()
+        )
+        return iter(pairs) if examined is None else _counted(pairs, examined)
 
     def _fetched(self, plan: Plan, counted: Examined) -> Iterator[tuple[Hashable, Document]]:
         for key in self._found(plan, counted):
             counted.documents += 1
-            yield key, self.store[key]
+            yield key, self.documents[key]
 
     def _found(self, plan: Plan, counted: Examined) -> Iterator[Hashable]:
         """Yield the keys in the store of the documents that an index names, each once."""
@@ -190,7 +197,7 @@ class CollectionState:
         assert index is not None
         if plan.pin is not MISSING and len(plan.bounds) == 1:
             for key in self._in_order(self._holders(plan)):
-                if index.maker.holds(self.store[key]):
+                if index.maker.holds(self.documents[key]):
                     counted.keys += 1
                     yield key
             return
@@ -209,44 +216,44 @@ class CollectionState:
 
     # Documents come, change and go.
 
-    def add(self, key: Hashable, document: Document, size: int) -> None:
+    def add(self, key: Hashable, document: Stored) -> None:
         """Keep a new document."""
-        self.store[key] = document
-        self.sizes[key] = size
-        self.size += size
+        self.documents[key] = document
+        self.size += len(document.raw)
         self.records[key] = self.next_record
         self.next_record += 1
         self._enter(key, document)
 
-    def replace(self, key: Hashable, before: Document, after: Document, size: int) -> None:
+    def replace(self, key: Hashable, before: Stored, after: Stored) -> None:
         """Keep another document in the place of one."""
         self._leave(key, before)
         self._enter(key, after)
-        self.store[key] = after
-        self.size += size - self.sizes[key]
-        self.sizes[key] = size
+        self.documents[key] = after
+        self.size += len(after.raw) - len(before.raw)
 
-    def discard(self, key: Hashable, document: Document) -> None:
+    def discard(self, key: Hashable, document: Stored) -> None:
         """Keep a document no longer."""
-        del self.store[key]
-        self.size -= self.sizes.pop(key)
+        del self.documents[key]
+        self.size -= len(document.raw)
         self._leave(key, document)
         del self.records[key]
 
     def _enter(self, key: Hashable, document: Document) -> None:
-        for unique in self.unique.values():
-            unique.add(key, document)
-        for index in self.by_value.values():
-            index.add(key, document)
+        if self.by_value or self.unique:
+            for unique in self.unique.values():
+                unique.add(key, document)
+            for index in self.by_value.values():
+                index.add(key, document)
         for ordered in self.ordered.values():
             if ordered.follows:
                 ordered.add(self.records[key], key, document)
 
     def _leave(self, key: Hashable, document: Document) -> None:
-        for unique in self.unique.values():
-            unique.remove(key, document)
-        for index in self.by_value.values():
-            index.remove(key, document)
+        if self.by_value or self.unique:
+            for unique in self.unique.values():
+                unique.remove(key, document)
+            for index in self.by_value.values():
+                index.remove(key, document)
         for ordered in self.ordered.values():
             if ordered.follows:
                 ordered.remove(self.records[key], key, document)
@@ -275,7 +282,7 @@ class CollectionState:
         ordered = OrderedIndex(maker)
         check = maker.values if maker.may_refuse else check_of(spec)
         if check is not None:
-            for document in self.store.documents:
+            for document in self.documents.values():
                 check(document)
                 ordered.multikey = ordered.multikey or maker.spans(document)
             self.checks[spec.name] = check
@@ -311,7 +318,7 @@ class CollectionState:
 
 
 def _counted(
-    pairs: Iterator[tuple[Hashable, Document]], counted: Examined
+    pairs: Iterable[tuple[Hashable, Document]], counted: Examined
 ) -> Iterator[tuple[Hashable, Document]]:
     for pair in pairs:
         counted.documents += 1

@@ -9,7 +9,8 @@ The laws that an engine keeps, and callers rely on:
 
 * *Documents are values.* They go in copied. What comes out, of `find` and `aggregate` or in a `Changed`, is
   the engine's own, to be read and left alone. A change stores another document and never alters one, so what
-  a cursor, an oplog entry or a snapshot holds stays as it was, without a copy for each.
+  a cursor, an oplog entry or a snapshot holds stays as it was, without a copy for each. A document that comes
+  as a `Stored` is one already, and is taken as it is.
 * *Errors come first.* A query or an update is validated as a whole before a document is touched. A statement
   that fails in the middle has changed the documents before the failure, as on a server, where only
   transactions undo.
@@ -107,9 +108,9 @@ class Update(NamedTuple):
     done: dict[Hashable, Changed] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Changed:
-    """One document as it was and as it is: `before` is None for an insert, `after` for a delete.
+    """One document as it was and as it is: `before` is None for an insert, `after` for a delete. A value.
 
     `replacement` says that the change was a whole new document; `touched` which operators worked where,
     each with its path, in the order of their work, None for a change that was not made by operators. `size`

@@ -24,10 +24,14 @@ _SAMPLE: Final = 16
 class Flowing:
     """A stage that looks at one document at a time: it needs no more of them than the next stage asks for."""
 
-    __slots__ = ("flow",)
+    __slots__ = ("flow", "looks")
 
-    def __init__(self, flow: Callable[[Iterable[Document]], Iterable[Document]]) -> None:
+    def __init__(
+        self, flow: Callable[[Iterable[Document]], Iterable[Document]], *, looks: bool = True
+    ) -> None:
         self.flow = flow
+        self.looks = looks
+        """Whether it looks into documents; one that only counts them takes no time for each."""
 
     def __call__(self, documents: list[Document]) -> list[Document]:
         """Return what the stage makes of all documents."""
@@ -47,7 +51,9 @@ def run_stages(stages: Sequence[PipelineStage], documents: list[Document]) -> li
     """
     flow: Iterable[Document] | None = None
     for stage in stages:
-        if isinstance(stage, Flowing):
+        if isinstance(stage, Flowing) and flow is None and not stage.looks:
+            documents = list(stage.flow(documents))
+        elif isinstance(stage, Flowing):
             flow = stage.flow(interruptible(documents) if flow is None else flow)
         else:
             documents, flow = stage(documents if flow is None else held(flow)), None

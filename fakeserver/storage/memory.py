@@ -115,7 +115,7 @@ def check_length(name: str, count: int) -> None:
 
 def check_value(name: str, value: Any) -> Any:
     """Return what an operator made. Raises `CommandError` 146 for an array or a document too large."""
-    if type(value) is list or type(value) is dict:
+    if isinstance(value, list | dict):
         check_array(name, weight(value, MAX_OPERATOR_BYTES))
     return value
 

@@ -3,7 +3,7 @@
 mongomock keeps the documents, by key and in natural order. It evaluates nothing: the query language stands in
 this package, one feature a module, since mongomock lacks it or differs from a server (docs/STORAGE.md lists
 the differences). Its clock, random numbers and ids are never used, so that runs repeat. Its lock is left out
-(`_Store`): one event loop needs none, and it costs more than the dictionary behind it.
+(`mongomock_store.Store`): one event loop needs none, and it costs more than the dictionary behind it.
 
 The model: a `CollectionState` for each namespace holds the store, the indexes and the sizes. Methods of the
 engine find the documents (`scanning.select`), make what is to become of each (`updating`, `projecting`,
@@ -28,10 +28,9 @@ nothing may fail.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import bson
-from mongomock.store import CollectionStore, ServerStore
 
 from fakeserver.storage.collation import fold_of
 from fakeserver.storage.collection_state import CollectionState, Examined
@@ -39,68 +38,46 @@ from fakeserver.storage.engine import Changed, Document, Explanation, Query, Sta
 from fakeserver.storage.indexes import duplicate_key
 from fakeserver.storage.match_operators import is_operators
 from fakeserver.storage.matching import compile_filter, equalities, refuse_expr
+from fakeserver.storage.mongomock_store import NEW_SERVER, Store
 from fakeserver.storage.pipeline_stages import compile_pipeline
 from fakeserver.storage.planning import covered, index_key
 from fakeserver.storage.projecting import compile_projection
-from fakeserver.storage.scanning import looked_up, matches, metadata, read_for, select
+from fakeserver.storage.scanning import is_everything, looked_up, matches, metadata, part_of, read_for, select
 from fakeserver.storage.scope import Scope
 from fakeserver.storage.search_rules import check_searches, metadata_of, metadata_of_pipeline
 from fakeserver.storage.sizes import TOO_LARGE_AFTER_UPDATE, TOO_LARGE_TO_UPSERT, check_updated
+from fakeserver.storage.stored import Stored, stored
 from fakeserver.storage.updating import Replacement, Updater, compile_update, seed, with_id
-from fakeserver.storage.values import copy_value, identical, identity
+from fakeserver.storage.values import SCALARS, copy_value, identity
 from fakeserver.waiting.interrupts import check_for_interrupt, interruptible
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Hashable, Iterator, Mapping, Sequence
 
     from fakeserver.storage.engine import Accept, Capped, IndexSpec, Namespace, Update
     from fakeserver.storage.metadata import Metadata
     from mongowire.ports import Rng
 
 
-class _Store(CollectionStore):
-    """A store without its lock, which one event loop needs not, and which costs more than the dictionary."""
-
-    def __getitem__(self, key: Hashable) -> Any:
-        return self._documents[key]
-
-    def __setitem__(self, key: Hashable, document: Document) -> None:
-        self._documents[key] = document
-
-    def __delitem__(self, key: Hashable) -> None:
-        del self._documents[key]
-
-    def get(self, key: Hashable) -> Document | None:
-        document: Document | None = self._documents.get(key)
-        return document
-
-    @property
-    def documents(self) -> Iterable[Document]:
-        return self._documents.values()
-
-
-_NEW_SERVER: Final[Any] = ServerStore
-_NEW_STORE: Final[Any] = _Store
-"""The parts of mongomock in use; it has no types."""
-
-
 class MongomockEngine:
     """A storage engine over mongomock's store; `rng` is for `$sample`, `$rand` and `$sampleRate`."""
 
     def __init__(self, *, rng: Rng | None = None) -> None:
-        self._server: Any = _NEW_SERVER()
+        self._server: Any = NEW_SERVER()
         self._collections: dict[Namespace, CollectionState] = {}
         self._rng = rng
         self._plain_scope = Scope(rng=rng)
 
     def insert(self, ns: Namespace, document: Document, *, accept: Accept | None = None) -> Document:
         """Store a document (with an `_id`) and return it as stored. Raises `WriteError` 11000."""
-        collection = self._ensure(ns)
-        stored: Document = copy_value(document)
-        self._add(ns, collection, stored, accept)
+        collection = self._collections.get(ns)
+        if collection is None or collection.is_read:
+            collection = self._ensure(ns)
+        kept = document if type(document) is Stored else stored(copy_value(document))
+        self._add(ns, collection, kept, accept)
         if collection.capped is not None:
             self._make_room(collection, collection.capped)
-        return stored
+        return kept
 
     def find(self, ns: Namespace, query: Query) -> list[Document]:
         """Return the documents that match."""
@@ -120,6 +97,8 @@ class MongomockEngine:
                 compile_filter(query.filter, scope)  # refused first: a positional projection looks into it
             seeing = scope._replace(meta={**scope.meta, **metadata(collection, query, scope)})
             project = compile_projection(query.projection, seeing, query=query.filter)
+        if project is None and collection is not None and is_everything(query):
+            return part_of(collection, query)
         pairs = select(collection, query, scope)
         if collection is None:
             return []
@@ -161,10 +140,10 @@ class MongomockEngine:
 
     def delete(self, ns: Namespace, query: Query, *, accept: Accept | None = None) -> list[Document]:
         """Delete the documents that match and return them."""
-        deleted = []
+        deleted: list[Document] = []
         for collection, key, document in self._targets(ns, query, self._scope(query), limit=query.limit):
             if accept is not None:
-                accept(Changed(document, None, size=collection.sizes[key]))
+                accept(Changed(document, None, size=len(document.raw)))
             collection.discard(key, document)
             deleted.append(document)
         return deleted
@@ -198,8 +177,11 @@ class MongomockEngine:
         collection = self._collections.get(ns)
         if collection is None:
             return []
+        if path == "_id" and collection.unique_ids and type(value) in SCALARS:
+            document = collection.documents.get(identity(value))
+            return [] if document is None else [document]
         keys = looked_up(collection, Query({path: value}), self._plain_scope)
-        return None if keys is None else [collection.store[key] for key in keys]
+        return None if keys is None else [collection.documents[key] for key in keys]
 
     def explain(self, ns: Namespace, query: Query, *, run: bool) -> Explanation:
         """Return how a query is run."""
@@ -228,7 +210,7 @@ class MongomockEngine:
     def stats(self, ns: Namespace) -> Stats:
         """Return the number of documents and their bytes."""
         collection = self._collections.get(ns)
-        return Stats() if collection is None else Stats(len(collection.sizes), collection.size)
+        return Stats() if collection is None else Stats(len(collection.documents), collection.size)
 
     def drop(self, ns: Namespace) -> bool:
         """Forget the collection; return whether it was there."""
@@ -236,7 +218,7 @@ class MongomockEngine:
         if collection is None:
             return False
         if not collection.is_read:
-            collection.store.drop()
+            collection.store.drop()  # type: ignore[no-untyped-call]
         return True
 
     def create(self, ns: Namespace, *, capped: Capped | None = None, unique_ids: bool = True) -> None:
@@ -280,13 +262,14 @@ class MongomockEngine:
         collection, before, after = self._ensure(ns), change.before, change.after
         if before is None:
             if after is not None:
-                self._add(ns, collection, after, None)
+                self._add(ns, collection, _as_stored(after), None)
             return
         key = collection.key_held(before)
+        held = collection.documents[key]
         if after is None:
-            collection.discard(key, before)
+            collection.discard(key, held)
         else:
-            collection.replace(key, before, after, len(bson.encode(after)))
+            collection.replace(key, held, _as_stored(after))
 
     def claims(self, ns: Namespace, document: Document) -> list[Hashable]:
         """Return pairs of an index's name and a key."""
@@ -305,7 +288,7 @@ class MongomockEngine:
         if name != "_id_":
             index = collection.unique.get(name)
             key = None if index is None else index.holder(key)
-        return collection.store[key] if key in collection.sizes else None
+        return collection.documents.get(key)
 
     def _own(self, ns: Namespace) -> CollectionState | None:
         """Return a collection that may be changed: its own copy of one that a fork or a reader holds."""
@@ -321,7 +304,7 @@ class MongomockEngine:
     def _ensure(self, ns: Namespace) -> CollectionState:
         collection = self._own(ns)
         if collection is None:
-            store = _NEW_STORE(ns.collection)
+            store = Store(ns.collection)
             self._register(ns, store)
             collection = self._collections[ns] = CollectionState(store)
         return collection
@@ -351,13 +334,20 @@ class MongomockEngine:
 
     def _targets(
         self, ns: Namespace, query: Query, scope: Scope, *, limit: int
-    ) -> Iterator[tuple[CollectionState, Hashable, Document]]:
+    ) -> Iterator[tuple[CollectionState, Hashable, Stored]]:
         """Yield the documents that a write is about, each with its collection as it is by then.
 
         Others may write while the documents are looked for and between two of them, so each is looked at
         again: one that is gone, or matches no more, is left out, as by a server that yields. Where one
         document is wanted, another is looked for in its place.
         """
+        collection = self._own(ns)
+        keys = None if collection is None else looked_up(collection, query, scope)
+        if keys is not None and len(keys) <= 1 and not query.skip:
+            # Nobody can have changed it since it was found.
+            for key in keys:
+                yield collection, key, collection.documents[key]  # type: ignore[misc, union-attr]
+            return
         query = query._replace(limit=limit)
         found = select(self._own(ns), query, scope)
         changed = 0
@@ -367,7 +357,7 @@ class MongomockEngine:
                 if changed:
                     check_for_interrupt()
                 collection = self._own(ns)
-                document = None if collection is None else collection.store.get(key)
+                document = None if collection is None else collection.documents.get(key)
                 if document is not seen and (document is None or not matches(document, query, scope)):
                     missed = True
                     continue
@@ -379,51 +369,55 @@ class MongomockEngine:
             found = select(self._own(ns), query, scope)
 
     def _add(
-        self, ns: Namespace, collection: CollectionState, document: Document, accept: Accept | None
+        self, ns: Namespace, collection: CollectionState, document: Stored, accept: Accept | None
     ) -> None:
         key = collection.key_of(document)
-        if key in collection.sizes:
+        if key in collection.documents:
             raise duplicate_key(ns, "_id_", {"_id": 1}, [document["_id"]])
         if collection.unique or collection.checks:
             collection.check(key, document)
-        size = len(bson.encode(document))
         if accept is not None:
-            accept(Changed(None, document, size=size))
-        collection.add(key, document, size)
+            accept(Changed(None, document, False, None, len(document.raw)))  # noqa: FBT003 -- by place, it costs less
+        collection.add(key, document)
 
     def _change(
         self,
         collection: CollectionState,
         key: Hashable,
-        before: Document,
+        before: Stored,
         updater: Updater,
         accept: Accept | None,
     ) -> Changed:
-        after = updater.apply(before)
-        if identical(before, after):
+        after = stored(updater.apply(before))
+        # The same bytes: number types and order of fields count.
+        if after == before and after.raw == before.raw:
             return Changed(before, before)
         if collection.unique or collection.checks:
             collection.check(key, after)
-        size = len(bson.encode(after))
+        size = len(after.raw)
         check_updated(size, TOO_LARGE_AFTER_UPDATE, "Resulting document after update")
         changed = Changed(before, after, isinstance(updater, Replacement), updater.touched, size)
         if accept is not None:
             accept(changed)
-        collection.replace(key, before, after, size)
+        collection.replace(key, before, after)
         return changed
 
     def _upsert(self, ns: Namespace, update: Update, updater: Updater, accept: Accept | None) -> UpdateResult:
         pins = list(equalities(update.query.filter))
         replacing = isinstance(update.change, dict) and not is_operators(update.change)
         base = seed([pair for pair in pins if pair[0] == "_id"] if replacing else pins)
-        document = with_id(updater.apply(base, inserting=True), update.make_id)
-        check_updated(len(bson.encode(document)), TOO_LARGE_TO_UPSERT, "Document to upsert")
+        document = stored(with_id(updater.apply(base, inserting=True), update.make_id))
+        check_updated(len(document.raw), TOO_LARGE_TO_UPSERT, "Document to upsert")
         self._add(ns, self._ensure(ns), document, accept)
         return UpdateResult(0, 0, document["_id"], upserted=True, images=(Changed(None, document),))
 
     def _make_room(self, collection: CollectionState, capped: Capped) -> None:
-        while collection.size > capped.size or (capped.max and len(collection.sizes) > capped.max):
-            if len(collection.sizes) == 1:
+        while collection.size > capped.size or (capped.max and len(collection.documents) > capped.max):
+            if len(collection.documents) == 1:
                 return
-            oldest = next(iter(collection.sizes))
-            collection.discard(oldest, collection.store[oldest])
+            collection.discard(*next(iter(collection.items())))
+
+
+def _as_stored(document: Document) -> Stored:
+    """Return a document of another engine as this one keeps it."""
+    return document if type(document) is Stored else stored(document)

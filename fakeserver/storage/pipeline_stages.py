@@ -143,6 +143,8 @@ def _match(argument: Any, scope: Scope) -> PipelineStage:
     if not isinstance(argument, dict):
         raise CommandError(15959, "the match filter must be an expression in an object")
     predicate = compile_filter(argument, scope)
+    if not argument:
+        return Flowing(lambda documents: documents, looks=False)
     return Flowing(lambda documents: (document for document in documents if predicate(document)))
 
 
@@ -236,7 +238,7 @@ def _limit(argument: Any, _scope: Scope) -> PipelineStage:
     count = _amount("$limit", _BAD_LIMIT, argument)
     if count == 0:
         raise CommandError(15958, "the limit must be positive")
-    return Flowing(lambda documents: islice(documents, count))
+    return Flowing(lambda documents: islice(documents, count), looks=False)
 
 
 def _skip(argument: Any, _scope: Scope) -> PipelineStage:

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Final
 import bson
 
 from fakeserver.errors import CommandError, WriteError
+from fakeserver.storage.stored import Stored
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from fakeserver.storage.engine import Document
 
 MAX_USER_BYTES: Final = 16 * 1024 * 1024
@@ -32,7 +35,7 @@ class Room:
 
     def admits(self, document: Document) -> bool:
         """Return whether a document still fits, and count it if it does."""
-        size = len(bson.encode(document))
+        size = len(document.raw if type(document) is Stored else bson.encode(document))
         if self._taken and self._taken + size > MAX_USER_BYTES:
             return False
         self._taken += size + OVERHEAD_BYTES
@@ -42,6 +45,17 @@ class Room:
 def fit_one_reply(count: int, size: int) -> bool:
     """Return whether `count` documents of `size` bytes in all fit into one reply."""
     return size + count * OVERHEAD_BYTES <= MAX_USER_BYTES
+
+
+def surely_fit(documents: Iterable[Document]) -> bool:
+    """Return whether documents fit into one reply, as their bytes tell: others than stored ones do not."""
+    count = size = 0
+    for document in documents:
+        if type(document) is not Stored:
+            return False
+        count += 1
+        size += len(document.raw)
+    return fit_one_reply(count, size)
 
 
 def check_updated(size: int, code: int, what: str) -> None:

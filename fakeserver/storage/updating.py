@@ -86,6 +86,14 @@ def compile_update(
     return Replacement(change)
 
 
+_OF_ONE_FIELD: Final = frozenset({"$set", "$unset", "$inc", "$mul", "$setOnInsert"})
+
+
+def looks_at_nothing_else(change: Any) -> bool:
+    """Return whether a change needs no surroundings (`Scope`, time): its operators see their field alone."""
+    return type(change) is dict and bool(change) and _OF_ONE_FIELD.issuperset(change)
+
+
 class Replacement:
     """A whole new document under the old `_id`."""
 
@@ -178,6 +186,10 @@ class OperatorUpdate:
             )
         if self.filters:
             self._refuse_unused_filters(change)
+        self._only_sets = all(
+            name == "$set" and "." not in path and "$" not in path for name, path, _argument in self.steps
+        )
+        """Whether whole fields are set and nothing else, as in most updates."""
 
     def _refuse_unused_filters(self, change: Any) -> None:
         used = {name for _operator, path, _argument in self.steps for name in used_identifiers(path)}
@@ -192,7 +204,16 @@ class OperatorUpdate:
         with in_one_turn():
             return self._applied(document, inserting=inserting)
 
+    def _with_fields_set(self, document: Document) -> Document:
+        changed = dict(document)
+        for _name, path, argument in self.steps:
+            changed[path] = copy_value(argument)
+        self.touched = tuple([("$set", (path,)) for _name, path, _argument in self.steps])
+        return changed
+
     def _applied(self, document: Document, *, inserting: bool) -> Document:
+        if self._only_sets and "_id" in document:
+            return self._with_same_id(document, self._with_fields_set(document))
         changed: Document = copy_value(document)
         touched: list[tuple[str, tuple[str, ...]]] = []
         for name, path, argument in self.steps:

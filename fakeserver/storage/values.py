@@ -24,6 +24,8 @@ from bson import (
     Timestamp,
 )
 
+from fakeserver.storage.stored import Stored
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
@@ -48,6 +50,9 @@ MISSING: Final = _Missing()
 SCALARS: Final = frozenset({int, str, bool, float, bytes, dt.datetime, Binary, Decimal128, Int64, ObjectId})
 """Types whose values are equal exactly where their `identity` is, so that a hash table finds them."""
 
+OWN_IDENTITY: Final = frozenset({ObjectId, str, int, Int64})
+"""Types whose values are their own `identity`: those of most `_id`s."""
+
 INT32_MAX: Final = 2**31 - 1
 INT32_MIN: Final = -(2**31)
 INT64_MAX: Final = 2**63 - 1
@@ -71,10 +76,11 @@ _RANKS: Final[dict[str, int]] = {
 }  # fmt: skip
 
 _EXACT_TYPES: Final[dict[type, str]] = {
-    str: "string", dict: "object", list: "array", ObjectId: "objectId", bool: "bool", float: "double",
-    type(None): "null", Int64: "long", Decimal128: "decimal", dt.datetime: "date", DatetimeMS: "date",
-    bytes: "binData", Binary: "binData", uuid.UUID: "binData", Timestamp: "timestamp", Regex: "regex",
-    re.Pattern: "regex", MinKey: "minKey", MaxKey: "maxKey", DBRef: "object", _Missing: "missing",
+    str: "string", dict: "object", Stored: "object", list: "array", ObjectId: "objectId", bool: "bool",
+    float: "double", type(None): "null", Int64: "long", Decimal128: "decimal", dt.datetime: "date",
+    DatetimeMS: "date", bytes: "binData", Binary: "binData", uuid.UUID: "binData", Timestamp: "timestamp",
+    Regex: "regex", re.Pattern: "regex", MinKey: "minKey", MaxKey: "maxKey", DBRef: "object",
+    _Missing: "missing",
 }  # fmt: skip
 
 
@@ -184,7 +190,7 @@ def identity(value: Any) -> Hashable:
     Cheaper than `order` for the kinds of `_id` that people use.
     """
     kind = type(value)
-    if kind is ObjectId or kind is str or kind is int or kind is Int64:
+    if kind in OWN_IDENTITY:
         return value  # type: ignore[no-any-return]
     if kind is float and not is_nan(value):
         return value  # type: ignore[no-any-return]
@@ -233,7 +239,7 @@ def copy_value(value: Any) -> Any:
     return value
 
 
-_DEEP: Final = frozenset({dict, list, bson.SON})
+_DEEP: Final = frozenset({dict, list, bson.SON, Stored})
 
 
 def truthy(value: Any) -> bool:

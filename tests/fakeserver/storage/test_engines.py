@@ -107,7 +107,8 @@ def test_both_engines_do_the_same_with_any_simple_operations(operations: list[Op
             break
         ours, models = (outcome(engine, operation) for engine in engines)
         assert ours == models, operation
-    left, right = ([bson.encode(document) for document in engine.find(NS, Query())] for engine in engines)
+    # Within another document, where the library leaves the order of fields alone.
+    left, right = (bson.encode({"": engine.find(NS, Query())}) for engine in engines)
     assert left == right
 
 
