@@ -30,10 +30,6 @@ class Progress:
 
     control: AdmissionControl | None = None
     """The control of the shard's primary, for what a mongos passes on; None for the node's own."""
-    verdict: str = ADMITTED
-    """The decision so far: `admitted`, `queued` or `rejected`."""
-    queue: str = ""
-    """The mechanism that queued or rejected the request."""
     priority: Priority | None = None
     """The urgency of the request, once somebody has decided it; a rule may decide it."""
 

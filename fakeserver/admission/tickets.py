@@ -165,8 +165,13 @@ class TicketHolder:
         """Take a ticket and give it back in the same instant, if there is one to be had without waiting."""
         if self.out >= self.size or self._queue:
             return False
-        self.peak = max(self.peak, self.out + 1)
-        self._normal.pass_by()
+        if self.peak <= self.out:
+            self.peak = self.out + 1
+        # `pass_by`, in place: this is a hot path.
+        normal = self._normal
+        normal.new_admissions += 1
+        normal.started += 1
+        normal.finished += 1
         return True
 
     def acquire(self, now: float, priority: Priority = Priority.NORMAL) -> Ticket:
@@ -188,10 +193,11 @@ class TicketHolder:
         """Hand a ticket out, if there is one to be had without waiting; `give_back` returns it."""
         if self.out >= self.size or self._queue:
             return False
-        self.out += 1
-        self.peak = max(self.peak, self.out)
-        self._normal.new_admissions += 1
-        self._normal.started += 1
+        self.out = out = self.out + 1
+        self.peak = max(self.peak, out)
+        normal = self._normal
+        normal.new_admissions += 1
+        normal.started += 1
         return True
 
     def give_back(self, started: float, now: float) -> Sequence[Ticket]:

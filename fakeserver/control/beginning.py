@@ -83,6 +83,8 @@ class Beginning:
         if cluster.users.restore(*self._users):
             self._users = (*self._users[:2], cluster.users.version)
         _assign(cluster.default_concerns, self._concerns)
+        for node in cluster.servers:
+            node.pipeline.recompile()
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +156,7 @@ class _Server:
         for db in {*profiler.profiling.levels, *self.profiling.levels}:
             profiler.set_level(db, self.profiling.levels.get(db, 0))
         _assign(profiler.profiling, replace(self.profiling, levels=dict(self.profiling.levels)))
+        node.pipeline.recompile()
         return True
 
     def _bring_back_fail_points(self, node: Node) -> None:

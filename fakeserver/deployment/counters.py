@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from bson import Int64
@@ -11,7 +12,7 @@ from bson import Int64
 from fakeserver.admission.moving_average import MovingAverage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 _STATEMENTS: Final = {"insert": "documents", "update": "updates", "delete": "deletes"}
 """Commands that are counted by statement, and the field that holds the statements."""
@@ -53,6 +54,15 @@ class Counters:
         batch = _STATEMENTS.get(name)
         if batch is not None:
             self.statements[name] += len(command.get(batch, ()))
+
+    def counter(self, name: str) -> Callable[[Any], None]:
+        """Return the function that counts a command of a name."""
+        commands, batch = self.commands, _STATEMENTS.get(name)
+
+        def count(_command: Any) -> None:
+            commands[name] += 1
+
+        return count if batch is None else partial(self.count, name)
 
     def count_failure(self, name: str) -> None:
         """Count a command that ran and failed."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.access.connection_state import ConnectionState
 from fakeserver.access.session import is_local
+from fakeserver.admission.controls import RATE, RATE_SWITCH
 from fakeserver.deployment import ttl
 from fakeserver.deployment.counters import Counters
 from fakeserver.deployment.events import FailPointSet, ParameterSet, ServerChanged
@@ -18,8 +19,9 @@ from fakeserver.deployment.replication import Role
 from fakeserver.deployment.shard_clients import PARAMETERS as OF_SHARDS
 from fakeserver.deployment.spec import Topology
 from fakeserver.errors import CommandError
-from fakeserver.settings.declaration import INT32_MAX, Parameter
+from fakeserver.settings.declaration import Parameter
 from fakeserver.settings.failpoints import (
+    FLOW_CONTROL_TICKET_OVERRIDE,
     FRACTIONAL_RATE_OVERRIDE,
     HANG_IN_RATE_LIMITER,
     STOP_REPL_PRODUCER,
@@ -53,8 +55,6 @@ if TYPE_CHECKING:
     from mongowire.ports import Clock, Listener, Rng
 
 _MAX_REQUEST_ID: Final = (1 << 31) - 1
-_RATE: Final = "ingressRequestAdmissionRatePerSec"
-_RATE_SWITCH: Final = "ingressRequestRateLimiterEnabled"
 
 
 class Node:
@@ -134,6 +134,7 @@ class Node:
         self.parameters.was_set = lambda *setting: self.record(ParameterSet(*setting))
         self.log.level = self.parameters["logLevel"]
         self.fail_points = process.fail_points
+        self.fail_points.toggled = self.pipeline.recompile
         self.fail_points.was_set = lambda *setting: self.record(FailPointSet(*setting))
         self.admission = process.admission
         self.gate = process.gate
@@ -148,10 +149,12 @@ class Node:
             table = table.without_test_commands()
         self.commands: Mapping[str, CommandSpec] = table.commands
         """Its commands, by name and alias."""
+        self.pipeline.recompile()
 
     # Admission control.
 
     def _parameters_changed(self, names: frozenset[str]) -> None:
+        self.pipeline.recompile()
         self.admission.reconfigure(names, self.clock.now())
         self.cursors.timeout = self.parameters["cursorTimeoutMillis"] / 1000
         self.log.level = self.parameters["logLevel"]
@@ -159,15 +162,13 @@ class Node:
             self.cluster.ttl.parameters_changed(self, names)
         if self.shards is not None and names & OF_SHARDS:
             self.shards.reconfigure()
-        if names & {_RATE, _RATE_SWITCH}:
+        if names & {RATE, RATE_SWITCH}:
             self._warn_of_idle_rate()
 
     def _warn_of_idle_rate(self) -> None:
-        """Warn of a rate that limits nothing: the limiter has a switch of its own, which is easily missed."""
-        own = self.parameters
-        if _RATE in own and own[_RATE] < INT32_MAX and not own[_RATE_SWITCH]:
-            message = f"{_RATE} has no effect while {_RATE_SWITCH} is false"
-            self.log.write("COMMAND", 0, message, severity="W", context="initandlisten")
+        warning = self.admission.idle_rate()
+        if warning is not None:
+            self.log.write("COMMAND", 0, warning, severity="W", context="initandlisten")
 
     # Access control.
 
@@ -262,6 +263,9 @@ class Node:
                 limiter.hangs = on
         elif name == FRACTIONAL_RATE_OVERRIDE:
             self.admission.override_rate((data or {}).get("rate") if on else None, self.clock.now())
+            self.pipeline.recompile()
+        elif name == FLOW_CONTROL_TICKET_OVERRIDE:
+            self.admission.override_flow((data or {}).get("numTickets") if on else None, self.clock.now())
 
     def _hold_if_stopped(self) -> None:
         """Apply nothing while `stopReplProducer` is on, once the server is a member of a set."""

@@ -273,7 +273,7 @@ class Fields:
         for name in names:
             each = declared.get(name)
             if each is None and name in generic:
-                each = _GENERIC_FIELDS.get(name)
+                each = GENERIC_FIELDS.get(name)
             elif each is None and self.strict:
                 raise _unknown_field(f"{path}.{name}", name)
             if each is None:
@@ -293,7 +293,7 @@ class Fields:
                 )
 
 
-_GENERIC_FIELDS: Final = {
+GENERIC_FIELDS: Final = {
     each.name: each for each in (Field("stmtId", "int"), Field("stmtIds", "array", of="int"))
 }
 """The arguments of every command whose types no stage asks for."""
@@ -339,6 +339,14 @@ def _unknown_field(path: str, name: str) -> CommandError:
 
 def _out_of_range(name: str, bound: str, value: Any) -> CommandError:
     return CommandError(_OUT_OF_RANGE, f"BSON field '{name}' value must be {bound}, actual value '{value}'")
+
+
+_DOCUMENTS: Final = frozenset({dict})
+
+
+def are_documents(values: Sequence[Any]) -> bool:
+    """Return whether values are surely documents, at a glance."""
+    return _DOCUMENTS.issuperset(map(type, values))
 
 
 def first_argument(command: Mapping[str, Any]) -> Any:

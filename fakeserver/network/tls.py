@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import ssl
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from fakeserver.deployment.tls_spec import TlsMode
 from fakeserver.network.transport import ProtocolAbove, TransportAbove
 from mongowire.tls import TELLING_BYTES, TlsSession, is_client_hello
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Iterable
 
     from fakeserver.deployment.tls_spec import TlsSpec
@@ -33,8 +33,7 @@ class TlsLayer(ProtocolAbove):
         self.transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)
         self.behind.connection_made(_TlsTransport(self))
 
     def data_received(self, data: bytes) -> None:

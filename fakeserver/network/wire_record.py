@@ -10,10 +10,9 @@ one after the other therefore pays for those alone that need a record.
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from fakeserver.network.connection import Connection
 from fakeserver.network.fault_accept import FirstLayer
@@ -23,6 +22,7 @@ from mongowire.connection import Envelope, WireConnection
 from mongowire.errors import RemoteProtocolError
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
 
     from fakeserver.network.wire_entries import Entry
@@ -104,7 +104,7 @@ class _Recorded(ProtocolAbove):
         self._closed = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+        transport = cast("asyncio.Transport", transport)
         record, peer = self._record, transport.get_extra_info("peername")
         name = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else str(peer or "")
         node = self._node.name

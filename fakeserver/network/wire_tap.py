@@ -6,8 +6,7 @@ encrypted it cannot read, and leaves out.
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from bson import json_util
 from bson.errors import BSONError
@@ -19,6 +18,7 @@ from mongowire.errors import InvalidMessage, RemoteProtocolError
 from mongowire.header import OpCode
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Mapping
 
     from fakeserver.deployment.journal import Journal
@@ -109,7 +109,7 @@ class _Tapped(ProtocolAbove):
         self._line = _Line(tap)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+        transport = cast("asyncio.Transport", transport)
         self._line.begin(transport)
         super().connection_made(_TappedTransport(transport, self, self._line))
 

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
-import bson
-
-from fakeserver.admission.progress import QUEUED, REJECTED, Progress
+from fakeserver.admission.progress import ADMITTED, QUEUED, REJECTED, Progress
 from fakeserver.deployment.events import FailPointHit, RequestAbandoned, RequestQueued
 from fakeserver.deployment.journal import COMMAND_FINISHED
 from fakeserver.deployment.journal_search import COLLECTION
 from fakeserver.errors import CommandError, expired
+from fakeserver.request.response import Response
 from fakeserver.settings.failpoints import Target
-from fakeserver.storage.sizes import MAX_INTERNAL_BYTES, invalid_size
-from mongowire.codes import ErrorCode
-from mongowire.errors import LocalProtocolError
-from mongowire.framing import extended
-from mongowire.messages import CHECKSUM_PRESENT, MORE_TO_COME, OpCode, OpMsg, OpReply
+from mongowire.messages import OpCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from fakeserver.access.connection_state import ConnectionState
     from fakeserver.commands.context import CommandContext
@@ -33,12 +28,9 @@ if TYPE_CHECKING:
     from fakeserver.sessions.transaction_router import Routed
     from fakeserver.settings.failpoints import CommandFault
     from fakeserver.storage.oplog import OpTime
-    from mongowire.connection import Envelope, WireConnection
-    from mongowire.messages import OpQuery
+    from mongowire.connection import Envelope
+    from mongowire.messages import DocumentSequence
 
-
-LEGACY: Final = frozenset({OpCode.QUERY, OpCode.GET_MORE})
-"""The messages that are answered with an OP_REPLY."""
 
 REQUESTS: Final = frozenset(
     {
@@ -49,88 +41,31 @@ REQUESTS: Final = frozenset(
 """The messages that a server takes as requests."""
 
 _GET_MORE: Final = "getMore"
+T = TypeVar("T")
+_MSG: Final = int(OpCode.MSG)
 _OWN: Final = "pushbackd"
 """The command of the control."""
 _WITHOUT: Final = frozenset({"admin", "internal"})
 """The kinds of commands that name no collection."""
-_QUERY_FAILURE: Final = 1 << 1
+_FAULTY: Final = frozenset({"writeErrors", "nErrors", "writeConcernError"})
+"""The fields of a successful reply that may hold errors."""
 
 
-class Response:
-    """The response to a request. Class attributes hold until a stage sets another value."""
+class Lazy(Generic[T]):
+    """An attribute that is made when it is first read, and a plain one from then on."""
 
-    body: dict[str, Any] | None = None
-    """The fields of a successful reply."""
-    failure: CommandError | None = None
-    write_concern_error: Any = None
-    label_override: tuple[str, ...] | None = None
-    """The labels of a fail point or a rule, instead of the computed ones."""
-    added_labels: tuple[str, ...] = ()
-    """The labels that rules add to the others."""
-    extra: Mapping[str, Any] | None = None
-    """Labels, and the fields beside them."""
-    gossip: bytes = b""
-    """The times at the end of the reply, as BSON elements."""
-    encoded: bytes | None = None
-    """The whole reply, where it was built beforehand."""
-    encoded_body: bytes | None = None
-    """The reply without the times, where it was large enough to be encoded in steps."""
-    silent: bool = False
-    """The client waits for no reply."""
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
 
-    @property
-    def errors_within(self) -> tuple[int | None, int | None]:
-        """The codes of a reply's first write error and of its write concern error; None for none."""
-        body, concern = self.body, self.write_concern_error
-        if body is None:
-            return None, _code(concern)
-        errors: Any = body.get("writeErrors")
-        if body.get("nErrors"):  # of a bulkWrite, whose cursor has a document for each write
-            errors = [each for each in body["cursor"]["firstBatch"] if "code" in each]
-        concern = concern or body.get("writeConcernError")
-        return (_code(errors[0]) if errors else None), _code(concern)
+    def __set_name__(self, owner: type, name: str) -> None:
+        """Remember under which name the value is kept."""
+        self._name = name
 
-    def encode(self) -> bytes:
-        """Return the whole reply. Raises what `bson.encode` does for a value that cannot be encoded."""
-        if self.encoded is not None:
-            return self.encoded
-        if self.encoded_body is not None and self.failure is None:
-            reply = self.encoded_body
-        else:
-            reply = bson.encode(self.render())
-        return extended(reply, self.gossip) if self.gossip else reply
-
-    def render(self) -> dict[str, Any]:
-        """Return the reply, its fields in a server's order, without the times."""
-        reply: dict[str, Any]
-        failure = self.failure
-        if failure is None:
-            reply = dict(self.body or {})
-            self._append_extra(reply)
-            reply["ok"] = 1.0
-        else:
-            reply = {}
-            self._append_extra(reply)
-            reply["ok"] = 0.0
-            reply["errmsg"] = failure.message
-            reply["code"] = int(failure.code)
-            reply["codeName"] = failure.code_name
-            reply.update(failure.extra)
-        return reply
-
-    def _append_extra(self, reply: dict[str, Any]) -> None:
-        if self.write_concern_error is not None:
-            reply["writeConcernError"] = self.write_concern_error
-        if self.extra is not None:
-            reply.update(self.extra)
-
-
-def _code(error: Any) -> int | None:
-    """Return the code of an error within a reply, 0 for an error without one."""
-    if not isinstance(error, dict):
-        return None
-    code = error.get("code")
-    return int(code) if isinstance(code, (int, float)) else 0
+    def __get__(self, instance: Any, owner: type | None = None) -> T:
+        """Make the value: only an object without it is asked here."""
+        value = self._make()
+        setattr(instance, self._name, value)
+        return value
 
 
 class Execution:
@@ -184,11 +119,17 @@ class RequestContext:
     a request costs no more than the steps it takes; each group of stages has a value of its own.
     """
 
-    message: OpMsg | OpQuery
+    body: bytes
+    """The document of its command, as it arrived."""
+    sequences: tuple[DocumentSequence, ...] = ()
+    """The fields that came beside the body."""
+    brief: bool = False
+    """It is so small that no stage up to its run gives way to others."""
     name: str = ""
     """The command's name as the client wrote it."""
     command: dict[str, Any] | None = None
-    spec: CommandSpec
+    spec: CommandSpec = cast("CommandSpec", None)
+    """Its command, None until it is looked up."""
     db: str = ""
     session_id: bytes | None = None
     txn_number: int | None = None
@@ -196,24 +137,37 @@ class RequestContext:
     """The end of `maxTimeMS`, counted from the request's arrival."""
     paused: Paused | None = None
     """Its position in the pipeline, while it waits there."""
+    verdict: str = ADMITTED
+    """The decision on its admission so far: `admitted`, `queued` or `rejected`."""
+    queue: str = ""
+    """The mechanism that queued or rejected it."""
 
-    def __init__(self, node: Node, connection: ConnectionState, envelope: Envelope, arrived: float) -> None:
+    def __init__(
+        self,
+        node: Node,
+        connection: ConnectionState,
+        envelope: Envelope,
+        arrived: float,
+        flags: int | None = None,
+    ) -> None:
+        """Make a request of a message, whose `flags` may be known already."""
         self.node = node
         self.connection = connection
         self.envelope = envelope
-        self.flags = envelope.flag_bits
+        self.flags = envelope.flag_bits if flags is None else flags
         self.arrived = arrived
         self.response_to = envelope.request_id
         self.response = Response()
-        self.admission = Progress()
-        self.execution = Execution()
-        self.faults = Faults()
-        self.routing = Routing()
+
+    admission = Lazy(Progress)
+    execution = Lazy(Execution)
+    faults = Lazy(Faults)
+    routing = Lazy(Routing)
 
     @property
     def is_legacy(self) -> bool:
         """Whether it came as an OP_QUERY."""
-        return self.envelope.op_code != OpCode.MSG
+        return self.envelope.op_code != _MSG
 
     @property
     def has_autocommit(self) -> bool:
@@ -274,10 +228,9 @@ class RequestContext:
 
     def record_wait(self) -> None:
         """Enter in the journal that it waits to be admitted, once for each mechanism that it waits for."""
-        progress = self.admission
-        queue = progress.waits_for
-        if queue and (progress.verdict, progress.queue) != (QUEUED, queue):
-            progress.verdict, progress.queue = QUEUED, queue
+        queue = self.admission.waits_for
+        if queue and (self.verdict, self.queue) != (QUEUED, queue):
+            self.verdict, self.queue = QUEUED, queue
             event = RequestQueued(self.name, self.db, self.envelope.request_id, self.connection.id, queue)
             self.node.record(event)
 
@@ -291,69 +244,39 @@ class RequestContext:
 
     def record_end(self, now: float, outcome: str | int, reply: bytes = b"") -> None:
         """Enter that it was dealt with; `reply` is the whole message, empty where none is sent."""
-        node, client, progress, envelope = self.node, self.connection, self.admission, self.envelope
-        name, target = self.name, self.target
-        verdict = progress.verdict
+        node, client, envelope, response = self.node, self.connection, self.envelope, self.response
+        name, target, verdict, body = self.name, self.target, self.verdict, response.body
         if verdict is REJECTED:
-            node.tally.add(progress.queue)
-        write_error, write_concern_error = self.response.errors_within
-        # What is inflated piece by piece is too large to be kept; what shows the journal would double it.
-        left_out = envelope.rest is not None or name == _OWN or target == COLLECTION
+            node.tally.add(self.queue)
+        write_error = concern_error = None
+        if response.write_concern_error is not None or (body and not _FAULTY.isdisjoint(body)):
+            write_error, concern_error = response.errors_within
         # One tuple of plain values, in the order of `CommandFinished` and `Details`: this is a hot path.
         entry = (
             now, node.name, COMMAND_FINISHED, name, self.db, envelope.request_id, client.id,
-            self.session_id, self.txn_number, outcome, write_error, write_concern_error,
-            self.arrived, client.app_name, verdict, progress.queue, target,
+            self.session_id, self.txn_number, outcome, write_error, concern_error,
+            self.arrived, client.app_name, verdict, self.queue, target,
         )  # fmt: skip
-        payload = None if left_out else envelope.payload
-        node.journal.enter_request(entry, envelope.op_code, payload, reply)
+        # What is inflated piece by piece is too large to be kept; what shows the journal would double it.
+        left_out = envelope.rest is not None or name == _OWN or target == COLLECTION
+        node.journal.enter_request(entry, envelope.op_code, None if left_out else envelope.payload, reply)
 
     @property
     def target(self) -> str | None:
         """The collection that it names, "" for none, None where that is not known yet."""
-        command, spec = self.command, getattr(self, "spec", None)
+        command, spec = self.command, self.spec
         if command is None or spec is None:
             return None
+        if spec.kind in _WITHOUT:
+            return ""
         target = command.get("collection" if spec.name == _GET_MORE else self.name)
-        return target if type(target) is str and spec.kind not in _WITHOUT else ""
+        return target if type(target) is str else ""
 
     def record_hit(self, name: str, effect: str, *, at: Node | None = None) -> None:
         """Enter a fail point's hit in the journal, of another server where it was hit `at` that."""
         (at or self.node).record(FailPointHit(name, self.name, self.connection.id, effect))
 
     # The reply.
-
-    def reply_message(self, wire: WireConnection, request_id: int, *, more_to_come: bool) -> bytes:
-        """Return the reply as a message, compressed and checked as the request was.
-
-        Raises `CommandError` 10334 for a reply that is too large, and what `bson.encode` does.
-        """
-        envelope, response_to = self.envelope, self.response_to
-        message: OpMsg | OpReply
-        if envelope.op_code in LEGACY:
-            message = self._legacy_reply()
-        else:
-            body = self.response.encode()
-            if len(body) > MAX_INTERNAL_BYTES:
-                raise invalid_size(len(body))
-            # Nothing checks what TLS has checked already.
-            checksum = bool(self.flags & CHECKSUM_PRESENT) and not self.connection.secure
-            if envelope.compressor is None and not checksum:
-                flag_bits = MORE_TO_COME if more_to_come else 0
-                return wire.send_body(body, flag_bits, request_id, response_to)
-            message = OpMsg(body, more_to_come=more_to_come, checksum=checksum)
-        return wire.send(
-            message, request_id=request_id, response_to=response_to, compressor=envelope.compressor
-        )
-
-    def _legacy_reply(self) -> OpReply:
-        failure = self.response.failure
-        if failure is not None and not self.name and self.response.encoded is None:
-            # What could not be read names no command: it fails as a query of documents did.
-            return OpReply.of(
-                {"$err": failure.message, "code": int(failure.code), "ok": 0.0}, flags=_QUERY_FAILURE
-            )
-        return OpReply((self.response.encode(),))
 
     def continuation(self) -> dict[str, Any] | None:
         """Return the command that an exhaust stream runs after this reply (`OP_MSG: exhaustAllowed`)."""
@@ -370,16 +293,7 @@ class RequestContext:
     def next_iteration(self, command: dict[str, Any], *, response_to: int, now: float) -> RequestContext:
         """Return the request that an exhaust stream runs next, as if the client had sent it."""
         following = RequestContext(self.node, self.connection, self.envelope, now)
-        following.message = self.message
+        following.body, following.sequences = self.body, self.sequences
         following.command = command
         following.response_to = response_to
         return following
-
-
-def unsendable(error: Exception) -> CommandError:
-    """Return the error that is sent instead of a reply that cannot be encoded."""
-    if isinstance(error, CommandError):
-        return error
-    too_large = isinstance(error, LocalProtocolError)
-    code = ErrorCode.BSON_OBJECT_TOO_LARGE if too_large else ErrorCode.INTERNAL_ERROR
-    return CommandError(code, str(error))

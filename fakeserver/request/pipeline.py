@@ -6,10 +6,6 @@ point's `times`? Does a rejection carry cluster time? So the order is the specif
 `MONGOD` and `MONGOS` list it, each step with the reason for its position and the file of the server that
 shows it.
 
-    Step    a position in an order
-    Stage   an object at a step: `enter` on the way in, `leave` on the way out; several may share a step
-    Action  the answer of `enter`; the first that is not `PASS` ends the walk, or interrupts it
-
     enter: RATE_LIMIT > CLUSTER_TIME > ... > EXECUTE > WRITE_CONCERN
     leave: the stages that were entered, the innermost first
 
@@ -23,72 +19,53 @@ Nothing here waits. `Delay` and `Await` hand the request back to the caller toge
 drive the same object.
 
 Stages of commands other than the one that was sent cost nothing: behind `Step.LOOKUP` the walk takes the leg
-of that command, without the stages that say they have nothing to do with it (`Stage.concerns`), and without
-the methods that a stage does not override.
+of that command, and where a path has been worked out for its shape, that path (`request.path`).
 """
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
-from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fakeserver.errors import CommandError
+from fakeserver.request.path import Leg, Paused, Ways
+from fakeserver.request.stage import (
+    PASS,
+    RESPOND,
+    Action,
+    Disconnect,
+    HangUp,
+    Outcome,
+    Request,
+    Silence,
+    Stage,
+    Step,
+)
 from fakeserver.waiting.pause import Await, Delay
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from fakeserver.idl.command_table import CommandSpec
+    from fakeserver.request.stage import Enter, Screen
 
-
-class Response(Protocol):
-    """The response of a request, as far as the walk has a part in it."""
-
-    failure: CommandError | None
-    write_concern_error: Any
-
-
-class Request(Protocol):
-    """A request, as far as the walk knows it; stages know it whole."""
-
-    paused: Paused | None
-    """Its position while it waits, None otherwise."""
-    spec: CommandSpec
-    """The command, from `Step.LOOKUP` on."""
-
-    @property
-    def response(self) -> Response:
-        """The response, as it comes about."""
-
-
-class Step(Enum):
-    """The positions at which something may happen to a request."""
-
-    RATE_LIMIT = "rate limit"
-    CLUSTER_TIME = "cluster time"
-    PARSE = "parse"
-    LOOKUP = "look up the command"
-    AUTHENTICATION = "require authentication"
-    BODY = "validate the body"
-    LABELS = "error labels"
-    CLIENT_METADATA = "client metadata"
-    SESSION = "session fields"
-    FAIL_POINTS = "fail points"
-    RULES = "rules"
-    ELIGIBILITY = "database and eligibility"
-    AUTHORIZATION = "authorization"
-    REPLICA_STATE = "replica state"
-    DEADLINE = "deadline"
-    RATE_LIMIT_QUEUE = "rate limit queue"
-    TICKETS = "tickets"
-    READ_CONCERN = "read concern"
-    FLOW_CONTROL = "flow control"
-    EXECUTION_CONTROL = "execution control"
-    EXECUTE = "execute"
-    WRITE_CONCERN = "write concern"
+__all__ = [
+    "MONGOD",
+    "MONGOS",
+    "PASS",
+    "RESPOND",
+    "Action",
+    "Disconnect",
+    "HangUp",
+    "Outcome",
+    "Paused",
+    "Pipeline",
+    "Placement",
+    "Request",
+    "Silence",
+    "Stage",
+    "Step",
+]
 
 
 class Placement(NamedTuple):
@@ -159,150 +136,6 @@ MONGOS: Final = (
 """The order of a mongos."""
 
 
-# What a stage answers.
-
-
-class Pass(Enum):
-    """Go on to the next stage."""
-
-    PASS = "go on"  # noqa: S105 - no password
-
-
-class Respond(Enum):
-    """Answer with what the request holds: its failure, else its body."""
-
-    RESPOND = "respond"
-
-
-@dataclass(frozen=True, slots=True)
-class Disconnect:
-    """Close the connection without an answer."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Silence:
-    """Give no answer, and leave the connection open."""
-
-    reason: str
-
-
-Action: TypeAlias = Pass | Respond | Delay | Await | Disconnect | Silence
-PASS: Final = Pass.PASS
-RESPOND: Final = Respond.RESPOND
-
-
-class Outcome(Enum):
-    """The outcome of a request for a stage that it leaves."""
-
-    DONE = "done"
-    FAILED = "failed"
-    ABANDONED = "abandoned"
-    """It never came to run."""
-
-
-class HangUp(Exception):  # noqa: N818 - it is not an error of ours
-    """Raised by a command whose connection is to be closed without an answer."""
-
-
-class Stage:
-    """Something at one step. It overrides `enter`, `leave` or both, with the request's own type."""
-
-    step: Step
-
-    def concerns(self, spec: CommandSpec) -> bool:  # noqa: ARG002 - for overriding
-        """Say whether it can ever do anything to a command, so that others need not pass it.
-
-        Asked once for each command, of stages behind `Step.LOOKUP`.
-        """
-        return True
-
-    def enter(self, request: Any, now: float) -> Action:  # noqa: ARG002 - for overriding
-        """Return the next action. Raises `CommandError` to answer the request with an error."""
-        return PASS
-
-    def leave(self, request: Any, outcome: Outcome, now: float) -> None:
-        """Undo or add to what was done; called for each stage entered, the innermost first."""
-
-
-Enter: TypeAlias = "Callable[[Any, float], Action]"
-Leave: TypeAlias = "Callable[[Any, Outcome, float], None]"
-
-
-class _Leg(NamedTuple):
-    """A part of the way, each stage with its number: those to enter, and those to leave from there."""
-
-    entering: tuple[tuple[int, Enter], ...]
-    leaving: tuple[tuple[int, Leave], ...]
-    leads_on: bool = False
-    """Behind it begins the leg of the command, which was not known before."""
-
-
-class Paused(NamedTuple):
-    """The position of a request that waits."""
-
-    ways: _Ways
-    """The arrangement of stages along which it came, whatever is installed meanwhile."""
-    reached: int
-    """The number of the stage that has it wait."""
-    rest: _Leg
-    """The rest of its leg."""
-    since: float
-    """The instant at which it reached that stage."""
-
-    @property
-    def step(self) -> Step:
-        """The step of the stage that has it wait."""
-        return self.ways.step_of(self.reached)
-
-
-class _Ways:
-    """The ways through one arrangement of stages: overridden methods alone, so nothing else is paid for."""
-
-    def __init__(self, stages: Sequence[Stage], order: Sequence[Step]) -> None:
-        for stage in stages:
-            if stage.step not in order:
-                raise ValueError(f"{stage!r} stands at {stage.step}, which is not a step of this order")
-        ordered = sorted(stages, key=lambda stage: order.index(stage.step))
-        looked_up = order.index(Step.LOOKUP)
-        execute = order.index(Step.EXECUTE)
-        self.executed_at = sum(order.index(stage.step) < execute for stage in ordered)
-        self._numbered = list(enumerate(ordered))
-        self._first = sum(order.index(stage.step) <= looked_up for stage in ordered)
-        self.start = _Leg(_entering(self._numbered[: self._first]), _leaving(self._numbered), leads_on=True)
-        self._legs: dict[CommandSpec, _Leg] = {}
-
-    def step_of(self, number: int) -> Step:
-        """Return the step of a stage, by its number."""
-        return self._numbered[number][1].step
-
-    def leg_of(self, spec: CommandSpec) -> _Leg:
-        """Return the leg of a command: without the stages that have nothing to do with it."""
-        leg = self._legs.get(spec)
-        if leg is None:
-            stages = [
-                (number, stage)
-                for number, stage in self._numbered
-                if number < self._first or stage.concerns(spec)
-            ]
-            behind = [each for each in stages if each[0] >= self._first]
-            leg = self._legs[spec] = _Leg(_entering(behind), _leaving(stages))
-        return leg
-
-
-def _entering(stages: Sequence[tuple[int, Stage]]) -> tuple[tuple[int, Enter], ...]:
-    return tuple((number, stage.enter) for number, stage in stages if _overrides(stage, "enter"))
-
-
-def _leaving(stages: Sequence[tuple[int, Stage]]) -> tuple[tuple[int, Leave], ...]:
-    return tuple((number, stage.leave) for number, stage in reversed(stages) if _overrides(stage, "leave"))
-
-
-def _overrides(stage: Stage, method: str) -> bool:
-    return getattr(type(stage), method) is not getattr(Stage, method)
-
-
 class Pipeline:
     """Stages along an order. `on_bug` hears of exceptions that no stage should have let out."""
 
@@ -312,11 +145,18 @@ class Pipeline:
         order: Sequence[Placement] = MONGOD,
         *,
         on_bug: Callable[[Any, Exception], None],
+        compiled: bool = True,
     ) -> None:
+        """Arrange `stages`; without `compiled` each request walks all that concern its command."""
         self._order = tuple(placement.step for placement in order)
         self._stages = list(stages)
         self._on_bug = on_bug
-        self._ways = _Ways(self._stages, self._order)
+        self._compiled = compiled
+        self.ways = self._arrange(self._stages)
+        """The ways through the stages, as they are arranged now."""
+
+    def _arrange(self, stages: Sequence[Stage]) -> Ways:
+        return Ways(stages, self._order, compiled=self._compiled)
 
     @contextmanager
     def installed(self, stage: Stage) -> Iterator[Stage]:
@@ -325,21 +165,76 @@ class Pipeline:
         Requests that wait meanwhile go on along the stages that there were. Raises `ValueError` for a stage
         whose step the order does not have.
         """
-        self._ways = _Ways([*self._stages, stage], self._order)
+        self.ways = self._arrange([*self._stages, stage])
         self._stages.append(stage)
         try:
             yield stage
         finally:
             self._stages.remove(stage)
-            self._ways = _Ways(self._stages, self._order)
+            self.ways = self._arrange(self._stages)
+
+    def recompile(self, *, compiled: bool | None = None) -> None:
+        """Forget all paths: how the server stands has changed, as far as a stage's `entry` asks."""
+        if compiled is not None and compiled is not self._compiled:
+            self._compiled = compiled
+            self.ways = self._arrange(self._stages)
+        elif self.ways.opening is not None:
+            self.ways = self.ways.anew()
+
+    def door(self, node: Any) -> Screen | None:
+        """Return the decision of the first stage, where it needs no request for that (`run_screened`)."""
+        ways = self.ways
+        if ways.opening is None:
+            ways.open(node)
+        return ways.door
 
     def run(self, request: Request, now: float) -> Action:
         """Walk a request along the stages, and return the first action that is not `PASS`.
 
         A `Delay` or an `Await` is to be followed by `resume` or `abandon`; every other action is the last.
         """
-        ways = self._ways
-        return self._walk(request, now, ways, ways.start, 0)
+        ways = self.ways
+        return self._run(request, now, ways, ways.opening or ways.open(request.node))
+
+    def run_screened(self, request: Request, now: float) -> Action:
+        """Walk as `run` does, behind the stage that has decided by `Ways.door`."""
+        ways = self.ways
+        return self._run(request, now, ways, ways.screened)
+
+    def _run(
+        self, request: Request, now: float, ways: Ways, opening: tuple[tuple[int, Enter], ...]
+    ) -> Action:
+        leg, path, reached, leaving = ways.start, None, 0, None
+        final: Action = PASS
+        try:
+            for reached, enter in opening:  # noqa: B007 - it tells how far the walk came
+                final = enter(request, now)
+                if final is not PASS:
+                    break
+            else:
+                if request.brief:
+                    command: Any = request.command
+                    key = (request.spec, *command, *map(type, command.values()))
+                    path = ways.paths.get(key) or ways.path_of(key, request.node)
+                leg = ways.leg_of(request.spec) if path is None else path.leg
+                for reached, enter in (path or leg).entering:  # noqa: B007 - likewise
+                    final = enter(request, now)
+                    if final is not PASS:
+                        break
+                else:
+                    final = RESPOND
+                    leaving = None if path is None else path.leaving
+        except Exception as error:  # noqa: BLE001 - whatever a handler does, the server goes on
+            final = self._answer_to(request, error)
+        if leaving is not None and ways is not self.ways:
+            # In its own run, or while that gave way, something has changed how the server stands.
+            return self._walk(request, now, ways, _rest(leg, reached, again=False), reached)
+        response = request.response
+        if leaving is None or response.failure is not None or response.write_concern_error is not None:
+            return self._end(request, now, ways, leg, reached, final)
+        for leave in leaving:
+            leave(request, Outcome.DONE, now)
+        return final
 
     def resume(self, request: Request, now: float) -> Action:
         """Go on with a request that has waited, as `run` does."""
@@ -370,7 +265,7 @@ class Pipeline:
         _leave(request, paused.rest, paused.reached, paused.since, abandoned=paused.reached < executed_at)
         return RESPOND
 
-    def _walk(self, request: Request, now: float, ways: _Ways, leg: _Leg, reached: int) -> Action:
+    def _walk(self, request: Request, now: float, ways: Ways, leg: Leg, reached: int) -> Action:
         final: Action = PASS
         try:
             while final is PASS:
@@ -385,6 +280,9 @@ class Pipeline:
                         final = RESPOND
         except Exception as error:  # noqa: BLE001 - whatever a handler does, the server goes on
             final = self._answer_to(request, error)
+        return self._end(request, now, ways, leg, reached, final)
+
+    def _end(self, request: Request, now: float, ways: Ways, leg: Leg, reached: int, final: Action) -> Action:
         if isinstance(final, Await | Delay):
             request.paused = Paused(ways, reached, _rest(leg, reached, again=isinstance(final, Await)), now)
         else:
@@ -406,13 +304,13 @@ class Pipeline:
         return RESPOND
 
 
-def _rest(leg: _Leg, reached: int, *, again: bool) -> _Leg:
+def _rest(leg: Leg, reached: int, *, again: bool) -> Leg:
     """Return the rest of a leg behind a stage, or from it on."""
     entering = tuple(each for each in leg.entering if each[0] > reached or (again and each[0] == reached))
     return leg._replace(entering=entering)
 
 
-def _leave(request: Request, leg: _Leg, reached: int, now: float, *, abandoned: bool) -> None:
+def _leave(request: Request, leg: Leg, reached: int, now: float, *, abandoned: bool) -> None:
     ran = Outcome.DONE if request.response.failure is None else Outcome.FAILED
     outcome = Outcome.ABANDONED if abandoned else ran
     for number, leave in leg.leaving:

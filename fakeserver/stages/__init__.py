@@ -10,8 +10,6 @@ from fakeserver.stages.admission import (
     HandshakeExemption,
     IngressExemption,
     IngressTickets,
-    RateLimitQueue,
-    RequestRateLimit,
     WriteThrottle,
 )
 from fakeserver.stages.authorization import Authentication, Authorization
@@ -22,6 +20,7 @@ from fakeserver.stages.failpoints import FailPoints
 from fakeserver.stages.hello import HelloFailPoints
 from fakeserver.stages.metadata import ClientMetadata
 from fakeserver.stages.parsing import ApiVersion, Lookup, Parse, ValidateBody
+from fakeserver.stages.rate_limit import RateLimitQueue, RequestRateLimit
 from fakeserver.stages.replying import ClusterTimeGossip, ErrorLabels, LargeReplies, SlowQueries
 from fakeserver.stages.routing import RewriteStateChanges, Routing
 

@@ -1,7 +1,5 @@
 """The stages of admission control: a request asks `fakeserver.admission`, which decides, and waits here.
 
-    RATE_LIMIT         a token of the request rate limiter, before the request is read
-    RATE_LIMIT_QUEUE   the wait for a token that was granted on credit
     TICKETS            a ticket of ingress admission control, held until the command is done
     FLOW_CONTROL       a writer's ticket for this second, while the majority lags
     EXECUTION_CONTROL  a ticket of the storage engine, held as long as the service-time model says
@@ -18,125 +16,26 @@ from typing import TYPE_CHECKING, Final
 
 from fakeserver.admission import invocations
 from fakeserver.admission.invocations import MAY_BE_EXEMPT, MAY_WRITE, RELEASING
-from fakeserver.admission.progress import EXECUTION_TICKETS, INGRESS_TICKETS, REJECTED, REQUEST_RATE
-from fakeserver.admission.rate_limiter import ADMITTED
-from fakeserver.admission.rate_limiter import REJECTED as NO_TOKEN
+from fakeserver.admission.progress import EXECUTION_TICKETS, INGRESS_TICKETS, REJECTED
 from fakeserver.admission.tickets import Overflow, Priority
 from fakeserver.errors import CommandError, expired
-from fakeserver.request.pipeline import PASS, RESPOND, Action, Outcome, Stage, Step
-from fakeserver.settings.failpoints import FAIL_INGRESS_REQUEST_RATE_LIMITING
+from fakeserver.request.pipeline import PASS, Action, Outcome, Stage, Step
 from fakeserver.waiting.bell import Bell
 from fakeserver.waiting.pause import Await
 from mongowire.codes import ErrorCode
-from mongowire.messages import MORE_TO_COME
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fakeserver.admission.controls import AdmissionControl
     from fakeserver.admission.invocations import TicketPool
-    from fakeserver.admission.rate_limiter import RateLimiter
     from fakeserver.admission.tickets import Ticket
+    from fakeserver.deployment.node import Node
     from fakeserver.idl.command_table import CommandSpec
     from fakeserver.request.context import RequestContext
+    from fakeserver.request.stage import Enter, Leave, Shape
 
 _OVERLOADED: Final = "MongoDB is overloaded and cannot accept new operations. Try again later."
-
-
-class RequestRateLimit(Stage):
-    """Refuses a request for which there is no token, unread (`Ingress Request Rate Limiting`).
-
-    Nothing is known of it but its connection and its size: no command is exempt, hello included.
-    """
-
-    step = Step.RATE_LIMIT
-
-    def enter(self, request: RequestContext, now: float) -> Action:
-        node = request.node
-        admission = node.admission
-        if not admission.limits_requests:
-            return PASS
-        # Strangers are exempt: they must be able to authenticate under overload, and could use up the tokens
-        # of those who have. Monitors of drivers never authenticate, so heartbeats go on.
-        exempt = admission.has_exemptions and admission.exempts(request.connection)
-        if exempt or (node.auth and not request.connection.identity.is_known(node.users, bypass=False)):
-            admission.requests.exempt()
-            return PASS
-        if node.fail_points.active:
-            if node.fail_points.is_on(FAIL_INGRESS_REQUEST_RATE_LIMITING):
-                # Without a look at the bucket: its counters do not move, as on a server.
-                request.record_hit(FAIL_INGRESS_REQUEST_RATE_LIMITING, "error")
-                return _refuse(request)
-        elif admission.admits_freely:
-            admission.requests.admit_freely()
-            return PASS
-        verdict = admission.requests.acquire(now)
-        if verdict is NO_TOKEN:
-            return _refuse(request)
-        if verdict is not ADMITTED:
-            # On credit: whatever is wrong with the request is found before it waits for its token.
-            request.admission.reservation = verdict
-        return PASS
-
-    def leave(self, request: RequestContext, outcome: Outcome, now: float) -> None:  # noqa: ARG002 - a stage's signature
-        progress = request.admission
-        reservation = progress.reservation
-        if reservation is None:
-            return
-        progress.reservation = None
-        # The token was borrowed and not used, so it goes back. Only what did wait for it was interrupted.
-        limiter = request.node.admission.requests
-        if progress.queued_since is None:
-            limiter.drop()
-            return
-        limiter.interrupt()
-        if request.response.failure is not None:
-            request.response.failure = _interrupted(limiter, request.response.failure)
-
-
-def _refuse(request: RequestContext) -> Action:
-    admission = request.node.admission
-    request.response.failure = admission.refusal
-    request.response.encoded = admission.rejection
-    # The message was not parsed, so the flag that forbids a reply has to be looked at here.
-    request.response.silent = bool(request.flags & MORE_TO_COME)
-    request.admission.verdict, request.admission.queue = REJECTED, REQUEST_RATE
-    return RESPOND
-
-
-class RateLimitQueue(Stage):
-    """Holds a request that was admitted on credit until its token is there."""
-
-    step = Step.RATE_LIMIT_QUEUE
-
-    def enter(self, request: RequestContext, now: float) -> Action:
-        progress = request.admission
-        reservation = progress.reservation
-        if reservation is None:
-            return PASS
-        admission = request.node.admission
-        limiter = admission.requests
-        if now >= reservation.ready_at:
-            limiter.mature(reservation)
-        elif not admission.limits_requests:
-            # Switched off meanwhile: those that queue are released, and counted as exempt.
-            limiter.release()
-        elif _is_late(request, now):
-            raise expired()
-        else:
-            if progress.queued_since is None:
-                progress.queued_since = now
-            # A parameter that changes may bring the token earlier, so that is waited for as well.
-            return Await(admission.changed, _until(request, reservation.ready_at))
-        if progress.queued_since is not None:
-            progress.ingress_queued += now - progress.queued_since
-        progress.reservation = progress.queued_since = None
-        return PASS
-
-
-def _interrupted(limiter: RateLimiter, error: CommandError) -> CommandError:
-    queue = f"Interrupted while waiting in rate limiter queue. rateLimiterName={limiter.name}"
-    return CommandError(error.code, f"{queue} :: caused by :: {error.message}", extra=error.extra)
 
 
 def _is_late(request: RequestContext, now: float) -> bool:
@@ -155,6 +54,9 @@ class IngressExemption(Stage):
     def concerns(self, spec: CommandSpec) -> bool:
         return not may_be_subject(spec)
 
+    def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter | None:  # noqa: ARG002 - a stage's signature
+        return self.enter if node.admission.limits_ingress else None
+
     def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
         admission = request.node.admission
         if admission.limits_ingress:
@@ -169,6 +71,28 @@ class IngressTickets(Stage):
 
     def concerns(self, spec: CommandSpec) -> bool:
         return may_be_subject(spec)
+
+    def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter | None:  # noqa: ARG002 - a stage's signature
+        # Behind a mongos it is the member's control that decides, which is not known before.
+        if spec is None or not _is_ordinary(spec, node):
+            return self.enter if node.is_mongos or node.admission.limits_ingress else None
+        if not node.admission.limits_ingress:
+            return None
+        take, whole = node.admission.ingress.take, self.enter
+
+        def enter(request: RequestContext, now: float) -> Action:
+            progress = request.admission
+            if progress.priority is None and take():
+                progress.priority = Priority.NORMAL
+                progress.ingress_admissions += 1
+                progress.ingress_since = now
+                return PASS
+            return whole(request, now)
+
+        return enter
+
+    def exit(self, spec: CommandSpec, shape: Shape, node: Node) -> Leave | None:  # noqa: ARG002 - a stage's signature
+        return self.leave if node.is_mongos or node.admission.limits_ingress else None
 
     def enter(self, request: RequestContext, now: float) -> Action:
         progress = request.admission
@@ -249,7 +173,7 @@ def _take(
     try:
         return acquire(now, request.admission.priority or Priority.NORMAL)
     except Overflow:
-        request.admission.verdict, request.admission.queue = REJECTED, queue
+        request.verdict, request.queue = REJECTED, queue
         raise CommandError(ErrorCode.ADMISSION_QUEUE_OVERFLOW, _OVERLOADED) from None
 
 
@@ -262,10 +186,34 @@ def _wait_for(request: RequestContext, ticket: Ticket, now: float) -> Action:
     return Await(ticket.bell, _until(request, float("inf")))
 
 
+def _is_ordinary(spec: CommandSpec, node: Node) -> bool:
+    """Say whether each invocation is of normal priority, unless a stage decides so, and of one pool."""
+    special = spec.name in RELEASING or spec.name in MAY_BE_EXEMPT or spec.name in MAY_WRITE
+    return not (special or node.is_mongos or node.admission.has_preferences)
+
+
 class WriteThrottle(Stage):
     """Holds writers back while the majority falls behind (`Flow Control`)."""
 
     step = Step.FLOW_CONTROL
+
+    def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter:  # noqa: ARG002 - a stage's signature
+        if spec is None or not _is_ordinary(spec, node):
+            return self.enter
+        admission, whole = node.admission, self.enter
+        flow = admission.flow
+
+        def enter(request: RequestContext, now: float) -> Action:
+            progress = request.admission
+            if progress.priority is None:
+                progress.priority = Priority.NORMAL
+            admission.replenish_flow(now)
+            if progress.priority is Priority.NORMAL and flow.try_acquire():
+                progress.flow_acquired += 1
+                return PASS
+            return whole(request, now)
+
+        return enter
 
     def concerns(self, spec: CommandSpec) -> bool:
         return (spec.kind == "write" and spec.name not in RELEASING) or spec.name in MAY_WRITE
@@ -321,6 +269,28 @@ class ExecutionTickets(Stage):
 
     def concerns(self, spec: CommandSpec) -> bool:
         return spec.kind in {"read", "write"}
+
+    def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter:  # noqa: ARG002 - a stage's signature
+        admission, whole = node.admission, self.enter
+        if spec is None or not _is_ordinary(spec, node) or not admission.serves_at_once:
+            return whole
+        pool: TicketPool = "write" if spec.kind == "write" else "read"
+        use_at_once = admission.execution.use_at_once
+
+        def enter(request: RequestContext, now: float) -> Action:
+            progress = request.admission
+            if progress.priority is None:
+                progress.priority = Priority.NORMAL
+            if progress.priority is Priority.NORMAL and use_at_once(pool, now):
+                progress.pool = pool
+                progress.execution_admissions += 1
+                return PASS
+            return whole(request, now)
+
+        return enter
+
+    def exit(self, spec: CommandSpec, shape: Shape, node: Node) -> Leave | None:  # noqa: ARG002 - a stage's signature
+        return None  # a ticket is held by those alone who wait for it, or are served for a time
 
     def enter(self, request: RequestContext, now: float) -> Action:
         progress = request.admission

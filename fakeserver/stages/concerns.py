@@ -28,9 +28,11 @@ from fakeserver.waiting.pause import Await
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
+    from fakeserver.deployment.node import Node
     from fakeserver.deployment.shard import Shard
     from fakeserver.idl.command_table import CommandSpec
     from fakeserver.request.context import RequestContext
+    from fakeserver.request.stage import Enter, Shape
     from fakeserver.storage.oplog import OpTime
 
 _SNAPSHOT_READS: Final = frozenset({"find", "aggregate", "distinct"})
@@ -43,6 +45,10 @@ class ReadConcernCheck(Stage):
     """Refuses a read concern that cannot be read, or that the command or the server cannot honour."""
 
     step = Step.READ_CONCERN
+
+    def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter | None:  # noqa: ARG002 - a stage's signature
+        stated = "readConcern" in shape.names or node.cluster.default_concerns.read is not None
+        return self.enter if stated else None
 
     def enter(self, request: RequestContext, now: float) -> Action:
         command = request.command
@@ -174,6 +180,10 @@ class WriteConcernCheck(Stage):
 
     step = Step.READ_CONCERN
 
+    def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter | None:  # noqa: ARG002 - a stage's signature
+        stated = "writeConcern" in shape.names or node.cluster.default_concerns.write is not None
+        return self.enter if stated else None
+
     def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
         command = request.command
         if command is None:
@@ -232,6 +242,10 @@ class WriteConcernWait(Stage):
 
     def concerns(self, spec: CommandSpec) -> bool:
         return spec.write_concern or spec.name == "getMore"
+
+    def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter | None:  # noqa: ARG002 - a stage's signature
+        asked_for = "writeConcern" in shape.names or node.cluster.default_concerns.write is not None
+        return self.enter if asked_for or node.fail_points.active else None
 
     def enter(self, request: RequestContext, now: float) -> Action:
         node = request.node

@@ -29,8 +29,10 @@ from fakeserver.settings.failpoints import (
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
+    from fakeserver.deployment.node import Node
     from fakeserver.idl.command_table import CommandSpec
     from fakeserver.request.context import RequestContext
+    from fakeserver.request.stage import Enter, Shape
     from fakeserver.sessions.cursors import Cursor
 
 _TXN_NUMBER_NOT_HERE: Final = 50889
@@ -41,6 +43,9 @@ _NO_START: Final = {
     "killCursors": "Cannot run killCursors as the first operation in a multi-document transaction.",
 }
 """The commands that cannot be a transaction's first, each with its message."""
+
+
+_OWN: Final = frozenset({"lsid", "txnNumber", "autocommit", "startTransaction"})
 
 
 class SessionFields(Stage):
@@ -66,6 +71,9 @@ class SessionFields(Stage):
                 return PASS
             _check_transaction_fields(request, command)
         return PASS
+
+    def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter | None:  # noqa: ARG002 - a stage's signature
+        return None if _OWN.isdisjoint(shape.names) else self.enter
 
 
 def _take_own(request: RequestContext, lsid: Any, now: float) -> None:
@@ -251,6 +259,10 @@ class ReplicaState(Stage):
     def concerns(self, spec: CommandSpec) -> bool:
         return spec.kind not in {"admin", "internal"}
 
+    def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter | None:  # noqa: ARG002 - a stage's signature
+        # A standalone is its own primary, unless a fail point says otherwise.
+        return self.enter if node.is_replicated or node.fail_points.active else None
+
     def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
         node = request.node
         fail_points = node.fail_points
@@ -309,6 +321,9 @@ class Deadline(Stage):
     """
 
     step = Step.DEADLINE
+
+    def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter | None:  # noqa: ARG002 - a stage's signature
+        return self.enter if "maxTimeMS" in shape.names else None
 
     def enter(self, request: RequestContext, now: float) -> Action:
         command = request.command

@@ -8,7 +8,7 @@ the same context; so is one that waits for data (`awaitData`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.commands.context import CommandContext
 from fakeserver.errors import CommandError
@@ -31,7 +31,10 @@ from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from fakeserver.commands.context import StatementLog
+    from fakeserver.deployment.node import Node
+    from fakeserver.idl.command_table import CommandSpec
     from fakeserver.request.context import RequestContext
+    from fakeserver.request.stage import Enter, Shape
     from fakeserver.sessions.session import Session
     from fakeserver.sessions.transaction_router import Routed, TransactionRouter
     from fakeserver.sessions.transactions import Transaction
@@ -42,6 +45,10 @@ _EXCLUSIVE: Final = frozenset(
     {"collMod", "convertToCapped", "createIndexes", "drop", "dropDatabase", "dropIndexes", "renameCollection"}
 )
 """The commands that need a collection for themselves, as under a server's exclusive lock."""
+
+
+_WITH_A_STATE: Final = frozenset({"txnNumber", "autocommit", "startTransaction", "readConcern"})
+"""The fields of retryable writes, of transactions, and of reads of earlier data."""
 
 
 class Execute(Stage):
@@ -79,7 +86,7 @@ class Execute(Stage):
                     request.response.body = request.spec.handler(context, command)
             else:
                 request.response.body = request.spec.handler(context, command)
-            if request.routing.transaction is not None:
+            if node.transaction_router is not None and request.routing.transaction is not None:
                 _answered(request, request.routing.transaction)
         except Park as park:
             return park.action
@@ -95,6 +102,37 @@ class Execute(Stage):
         if request.connection.hang_up:
             return Disconnect("onPrimaryTransactionalWrite closes the connection")
         return PASS
+
+    def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter:
+        special = node.fail_points.active or not _WITH_A_STATE.isdisjoint(shape.names)
+        if spec is None or spec.name in _EXCLUSIVE or special:
+            return self.enter
+        name = spec.name
+        handler, oplog, transactions = spec.handler, node.oplog, node.transactions
+        count = node.counters.counter(name)
+
+        def enter(request: RequestContext, now: float) -> Action:
+            execution = request.execution
+            command: Any = request.command
+            execution.before = oplog.last
+            count(command)
+            session_id, client = request.session_id, request.connection
+            context = execution.context = CommandContext(
+                node, client, request.db, now, node.catalog, node.cursors, request, session_id
+            )
+            try:
+                if transactions.open:
+                    transactions.expire(now)
+                request.response.body = handler(context, command)
+            except Park as park:
+                return park.action
+            except CommandError as failure:
+                request.response.failure = failure.without_frames()
+                node.counters.count_failure(name)
+            execution.after = oplog.last
+            return PASS
+
+        return enter
 
 
 def _fail_before_run(request: RequestContext) -> None:

@@ -18,7 +18,10 @@ from fakeserver.settings.failpoints import FAIL_COMMAND
 from fakeserver.waiting.pause import Await
 
 if TYPE_CHECKING:
+    from fakeserver.deployment.node import Node
+    from fakeserver.idl.command_table import CommandSpec
     from fakeserver.request.context import RequestContext
+    from fakeserver.request.stage import Enter, Shape
     from fakeserver.settings.failpoints import CommandFault
 
 
@@ -26,6 +29,9 @@ class FailPoints(Stage):
     """Blocks, then closes the connection or fails: one hit for all of it."""
 
     step = Step.FAIL_POINTS
+
+    def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter | None:  # noqa: ARG002 - a stage's signature
+        return self.enter if node.fail_points.active else None
 
     def enter(self, request: RequestContext, now: float) -> Action:
         fault = request.faults.fault

@@ -10,8 +10,10 @@ from fakeserver.settings.failpoints import APPEND_HELLO_OK, WAIT_IN_HELLO
 from fakeserver.waiting.pause import Await
 
 if TYPE_CHECKING:
+    from fakeserver.deployment.node import Node
     from fakeserver.idl.command_table import CommandSpec
     from fakeserver.request.context import RequestContext
+    from fakeserver.request.stage import Enter, Leave, Shape
 
 
 class HelloFailPoints(Stage):
@@ -24,6 +26,12 @@ class HelloFailPoints(Stage):
 
     def concerns(self, spec: CommandSpec) -> bool:
         return spec.handshake
+
+    def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter | None:  # noqa: ARG002 - a stage's signature
+        return self.enter if node.fail_points.active else None
+
+    def exit(self, spec: CommandSpec, shape: Shape, node: Node) -> Leave | None:  # noqa: ARG002 - a stage's signature
+        return self.leave if node.fail_points.active else None
 
     def enter(self, request: RequestContext, now: float) -> Action:
         fail_points = request.node.fail_points

@@ -14,22 +14,27 @@ from bson import CodecOptions, DatetimeConversion, DBRef, Timestamp
 from fakeserver.commands.writing import MAX_BATCH
 from fakeserver.errors import CommandError
 from fakeserver.idl.api_version import FIELDS
-from fakeserver.idl.fields import duplicate_field, type_name
+from fakeserver.idl.fields import check_target, duplicate_field, type_name
 from fakeserver.idl.read_preference import check_read_preference
+from fakeserver.idl.shapes import Checks, checks_of
 from fakeserver.profile import WIRE_50
 from fakeserver.request.pipeline import PASS, Action, Disconnect, Silence, Stage, Step
 from fakeserver.waiting.interrupts import in_steps, interruptible
 from mongowire.codes import ErrorCode
 from mongowire.errors import InvalidMessage, RemoteProtocolError
 from mongowire.framing import names
-from mongowire.messages import MORE_TO_COME, OpMsg, OpQuery, decode_document
+from mongowire.messages import MORE_TO_COME, OpCode, OpMsg, OpQuery, decode_document
+from mongowire.parsing import sole_body
 from mongowire.pieces import Decoder, Unread, too_deep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from fakeserver.deployment.node import Node
+    from fakeserver.idl.command_table import CommandSpec
     from fakeserver.idl.fields import Field
     from fakeserver.request.context import RequestContext
+    from fakeserver.request.stage import Enter, Shape
 
 _UNSUPPORTED_OP_QUERY: Final = 352
 _OP_QUERY_REMOVED: Final = 5739101
@@ -39,6 +44,9 @@ _SECONDARY_OK: Final = 1 << 2
 _DEEPEST: Final = 200
 _LARGE_BYTES: Final = 1 << 18
 """The size above which a message is decoded piece by piece, so that others have their turns."""
+_BRIEF_BYTES: Final = 4096
+"""The size up to which nothing that a stage does with a message takes long."""
+_MSG: Final = int(OpCode.MSG)
 _SURELY_SHALLOW: Final = 7 * _DEEPEST
 """The fewest bytes in which documents can be nested that deep."""
 _OBJECT: Final = b"\3"
@@ -62,16 +70,29 @@ class Parse(Stage):
         if request.command is not None:
             request.name = next(iter(request.command), "")
             return PASS
-        request.response.silent = bool(request.flags & MORE_TO_COME)
+        envelope = request.envelope
+        payload = envelope.payload
+        if request.flags & MORE_TO_COME:
+            request.response.silent = True
         try:
-            envelope = request.envelope
-            large = len(envelope.payload) > _LARGE_BYTES or envelope.rest is not None
+            if len(payload) <= _BRIEF_BYTES and envelope.op_code == _MSG and envelope.rest is None:
+                request.brief = True
+                body = sole_body(payload)
+                if body is not None:
+                    request.body = body
+                    command = decode_document(body) if len(body) <= _SURELY_SHALLOW else _decode(OpMsg(body))
+                    if _REFERENCE in body:
+                        command = {name: _plain(value) for name, value in command.items()}
+                    request.command = command
+                    request.name = next(iter(command), "")
+                    return PASS
+            large = len(payload) > _LARGE_BYTES or envelope.rest is not None
             message = in_steps(envelope.parse_in_steps(most=MAX_BATCH)) if large else envelope.parse()
             if type(message) is OpMsg:
-                request.message = message
+                request.body, request.sequences = message.body, message.sequences
                 request.command = _decode_large(request, message) if large else _decode(message)
             elif isinstance(message, OpQuery):
-                request.message = message
+                request.body = message.query
                 request.command = _decode_query(message)
             else:
                 return Silence("a reply is no request")
@@ -180,11 +201,7 @@ class Lookup(Stage):
 
     def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
         node, name = request.node, request.name
-        if (
-            type(request.message) is not OpMsg
-            and name not in _LEGACY_COMMANDS
-            and not node.profile.takes_legacy_queries
-        ):
+        if request.is_legacy and name not in _LEGACY_COMMANDS and not node.profile.takes_legacy_queries:
             raise CommandError(
                 _UNSUPPORTED_OP_QUERY,
                 f"Unsupported OP_QUERY command: {name}. The client driver may require an upgrade. For more"
@@ -210,20 +227,14 @@ class ValidateBody(Stage):
         if type(db) is not str:
             raise _bad_db(db, present="$db" in command)
         request.db = db
-        message = request.message
-        if type(message) is OpMsg:
-            for sequence in message.sequences:
-                if sequence.identifier not in spec.sequences:
-                    raise CommandError(
-                        _NO_SEQUENCES, f"The {request.name} command does not support document sequences."
-                    )
+        _check_sequences(request)
         if "proxyTest" in command and request.node.parameters["enableTestCommands"]:
             node, script = request.node, command.pop("proxyTest")
             node.cluster.faults.follow(
                 script, node.connections.get(request.connection.id), request.envelope.request_id
             )
         if spec.fields is not None:
-            _check_duplicates(request, message)
+            _check_duplicates(request)
             spec.fields.check_command(command)
         if "$readPreference" in command:
             check_read_preference(command["$readPreference"])
@@ -231,6 +242,46 @@ class ValidateBody(Stage):
         if gossip is not None:
             _advance_cluster_time(request, gossip)
         return PASS
+
+    def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter:
+        types = dict(zip(*shape, strict=True))
+        if spec is None or types.get("$db") is not str or "proxyTest" in types:
+            return self.enter
+        checks = Checks() if spec.fields is None else checks_of(spec.fields, *shape)
+        if checks is None:
+            return self.enter
+        gossips = node.is_replicated and types.get("$clusterTime") not in {None, type(None)}
+        return _checking(checks, self.enter, prefers="$readPreference" in types, gossips=gossips)
+
+
+def _checking(checks: Checks, whole: Enter, *, prefers: bool, gossips: bool) -> Enter:
+    """Return the validation of commands of one shape; `whole` is that of all."""
+    names_target, patterns, values = checks
+
+    def enter(request: RequestContext, now: float) -> Action:
+        command: Any = request.command
+        request.db = db = command["$db"]
+        if request.sequences:
+            _check_sequences(request)
+        if patterns:
+            count = request.body.count
+            for pattern in patterns:
+                if count(pattern) > 1:
+                    return whole(request, now)
+        if names_target:
+            target = command[request.name]
+            if not target or target[0] == "." or "\0" in target:
+                check_target(target, db)
+        for name, field, path, passes in values:
+            if passes is None or not passes(command[name]):
+                command[name] = field.check(command[name], path)
+        if prefers:
+            check_read_preference(command["$readPreference"])
+        if gossips:
+            _advance_cluster_time(request, command["$clusterTime"])
+        return PASS
+
+    return enter
 
 
 def _bad_db(db: Any, *, present: bool) -> CommandError:
@@ -258,11 +309,18 @@ _NOTICING: Final = CodecOptions(
 )
 
 
-def _check_duplicates(request: RequestContext, message: OpMsg | OpQuery) -> None:
+def _check_sequences(request: RequestContext) -> None:
+    for sequence in request.sequences:
+        if sequence.identifier not in request.spec.sequences:
+            raise CommandError(
+                _NO_SEQUENCES, f"The {request.name} command does not support document sequences."
+            )
+
+
+def _check_duplicates(request: RequestContext) -> None:
     """Refuse a body with a declared field twice; a decoded document does not show it, its bytes may."""
-    fields, command = request.spec.fields, request.command
+    fields, command, body = request.spec.fields, request.command, request.body
     assert command is not None
-    body = message.body if isinstance(message, OpMsg) else message.query
     if fields is None or not fields.may_repeat(command, body):
         return
     if len(body) > _LARGE_BYTES:
@@ -335,6 +393,10 @@ class ApiVersion(Stage):
                 "The apiVersion parameter is required, please configure your MongoClient's API version",
             )
         return PASS
+
+    def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter | None:  # noqa: ARG002 - a stage's signature
+        required = node.parameters.requires_api_version
+        return self.enter if required or any(field.name in shape.names for field in FIELDS) else None
 
 
 def _read(request: RequestContext, command: dict[str, Any], field: Field) -> Any:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fakeserver.deployment.node import Node
     from fakeserver.idl.command_table import CommandSpec
     from fakeserver.request.context import RequestContext
+    from fakeserver.request.stage import Leave, Shape
 
 
 class ClusterTimeGossip(Stage):
@@ -35,6 +36,9 @@ class ClusterTimeGossip(Stage):
         node = request.node
         if node.is_replicated:
             request.response.gossip = node.cluster_time.elements()
+
+    def exit(self, spec: CommandSpec, shape: Shape, node: Node) -> Leave | None:  # noqa: ARG002 - a stage's signature
+        return self.leave if node.is_replicated else None
 
 
 class ErrorLabels(Stage):
@@ -52,6 +56,9 @@ class ErrorLabels(Stage):
         if _tells_topology_version(node, code, write_concern_code):
             extra["topologyVersion"] = node.topology_version()
         request.response.extra = extra
+
+    def exit(self, spec: CommandSpec, shape: Shape, node: Node) -> Leave | None:  # noqa: ARG002 - a stage's signature
+        return None
 
 
 def _tells_topology_version(node: Node, code: int | None, write_concern_code: int | None) -> bool:
@@ -146,7 +153,8 @@ class LargeReplies(Stage):
 
 def _holds_many(body: dict[str, Any]) -> bool:
     held = body.get("cursor", body)
-    return any(len(held.get(name) or ()) > _MANY for name in ("firstBatch", "nextBatch", "values"))
+    values = held.get("firstBatch") or held.get("nextBatch") or held.get("values") or ()
+    return len(values) > _MANY
 
 
 _SLOW_QUERY: Final = 51803
@@ -170,6 +178,10 @@ class SlowQueries(Stage):
             counted = _millis(now - request.arrived)
         if counted >= profiling.slow_ms:
             _log(request, now)
+
+    def exit(self, spec: CommandSpec, shape: Shape, node: Node) -> Leave | None:  # noqa: ARG002 - a stage's signature
+        # What was left at the instant of its entry took no time, which 0 makes slow all the same.
+        return self.leave if node.profiler.profiling.slow_ms <= 0 else None
 
 
 def working_millis(request: RequestContext, now: float) -> int:

@@ -17,11 +17,13 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from fakeserver.waiting.bell import Bell
 from fakeserver.waiting.interrupts import GAVE_WAY, Interruptible, Worker
+from mongowire.system import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,8 +31,24 @@ if TYPE_CHECKING:
     from fakeserver.errors import CommandError
     from mongowire.ports import Clock
 
+_USUAL: Final = 0.01
+"""The length of a turn, in seconds, unless somebody sets another (`internalQueryExecYieldPeriodMS`)."""
 _FIRST: Final = 0.1
 """The share of a turn that a new request is given before it joins the queue."""
+
+
+_SHORT_BYTES: Final = 512
+"""The size of a message whose documents are inserted within a small part of a turn."""
+_KIND_AT: Final = 20
+_NAME_AT: Final = 26
+"""The position of the command's name in an OP_MSG that begins with its body."""
+_SHORT: Final = tuple(f"{name}\0".encode() for name in ("ping", "insert", "hello", "isMaster", "ismaster"))
+"""Commands that take no longer than their documents are many."""
+
+
+def is_short(data: bytes) -> bool:
+    """Say of an OP_MSG whether its command surely ends within one turn, so that it needs no stack."""
+    return len(data) <= _SHORT_BYTES and data.startswith(_SHORT, _NAME_AT) and not data[_KIND_AT]
 
 
 class Request(Interruptible, Protocol):
@@ -60,25 +78,40 @@ class Turns:
         """The continuations of requests and of busy connections, in the order of their turns."""
         self._idle: list[Worker] = []
         """The stacks that hold no request. A stack costs ten turns to make, so it is used again."""
-        self._now = clock.now
+        # Yield points are many: they ask for the loop's time without a call to the loop.
+        self._now = time.monotonic if type(clock) is SystemClock else clock.now
         self._suspended: dict[Worker, Request] = {}
         """The requests that gave way, each with its stack."""
         self.freed = Bell()
         """Rings when a request has ended that had given way: its session is free."""
 
-    def run(self, walk: Callable[[R, float], A], request: R, now: float) -> A | Worker:
-        """Call `walk` with a request. Returns what it does, or the worker on which it gave way."""
+    def run(
+        self, walk: Callable[[R, float], A], request: R, now: float, *, short: bool = False
+    ) -> A | Worker:
+        """Call `walk` with a request. Returns what it does, or the worker on which it gave way.
+
+        One that is `short` ends within the turn of a new request, unless turns are shorter than usual.
+        """
         period = request.yield_period
         # Nothing can give way in virtual time, so no stack is needed either.
-        if not self._real and period:
+        if (short and period >= _USUAL) or (not self._real and period):
             return walk(request, now)
-        worker = self._idle.pop() if self._idle else Worker(self._now)
+        worker = self._idle.pop() if self._idle else Worker(self._clock())
         action = worker.call(walk, request, now, now + period * _FIRST)
         if action is GAVE_WAY:
             self._suspended[worker] = request
             return worker
         self._idle.append(worker)
         return action  # type: ignore[no-any-return]
+
+    def _clock(self) -> Callable[[], float]:
+        """Return what tells the time: of a real clock the loop itself, which is read at each yield point."""
+        if not self._real:
+            return self._now
+        try:
+            return asyncio.get_running_loop().time
+        except RuntimeError:  # stacks without a loop, on which nothing takes turns
+            return self._now
 
     def resume(self, worker: Worker, now: float) -> Any:
         """Go on with a request that gave way, as `run` does."""

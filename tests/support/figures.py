@@ -252,11 +252,12 @@ def calls_of_a_retried_insert() -> set[tuple[str, str]]:
             await collection.insert_one({"_id": 1})
             primary = cluster.node("primary")
             primary.parameters.set(limits | {"ingressRequestRateLimiterEnabled": True})
-            await collection.insert_one({"_id": 2})
+            for number in (2, 3):  # from then on its path is known
+                await collection.insert_one({"_id": number})
             rejected = primary.admission.requests.rejected
             sys.setprofile(profile)
             try:
-                await collection.insert_one({"_id": 3})
+                await collection.insert_one({"_id": 4})
             finally:
                 sys.setprofile(None)
             assert primary.admission.requests.rejected == rejected + 1, "the limiter refused nothing"

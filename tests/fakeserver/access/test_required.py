@@ -18,7 +18,7 @@ from talking import Deployment, Talker, play
 from fakeserver import ClusterSpec, UserSpec
 from fakeserver.access.roles import built_in_roles
 from fakeserver.commands.default_table import default_table
-from fakeserver.request.pipeline import Action, Respond, Stage, Step
+from fakeserver.request.stage import Action, Respond, Stage, Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -38,7 +38,10 @@ class _Request:
     """What the walk itself touches of a request."""
 
     spec: Any = None
+    command: Any = None
+    node: Any = None
     paused: Any = None
+    brief = False
 
     def __init__(self) -> None:
         self.response = _Response()
