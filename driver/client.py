@@ -315,19 +315,12 @@ class AsyncClient:
     @asynccontextmanager
     async def session_for(self, session: ClientSession | None) -> AsyncIterator[ClientSession]:
         """Use the explicit session, or an implicit one that ends with the block."""
-        self._reset_after_fork()
-        if session is None:
-            implicit = self.implicit_session()
-            try:
-                yield implicit
-            finally:
-                implicit.end()
-        elif session.client is not self:
-            raise InvalidArgumentError("a session belongs to the client that started it")
-        elif session.inherited:
-            raise InvalidArgumentError("a session of the parent process cannot be used in its child")
-        else:
-            yield session
+        used = self.implicit_session() if session is None else self._own(session)
+        try:
+            yield used
+        finally:
+            if session is None:
+                used.end()
 
     def implicit_session(self) -> ClientSession:
         """Return a session for a single operation; whoever asks for it ends it."""
@@ -344,8 +337,22 @@ class AsyncClient:
         deadline: Deadline | None = None,
     ) -> Reply:
         """Run an operation in the session, or an implicit one; `deadline` is that of a longer operation."""
-        async with self.session_for(session) as used:
+        # Not by `session_for`, which costs as much as sending the command does.
+        used = self.implicit_session() if session is None else self._own(session)
+        try:
             return await self._executor.execute(operation, used, deadline=deadline)
+        finally:
+            if session is None:
+                used.end()
+
+    def _own(self, session: ClientSession) -> ClientSession:
+        """Return a session that this client may use. Raises InvalidArgumentError for another one."""
+        self._reset_after_fork()
+        if session.client is not self:
+            raise InvalidArgumentError("a session belongs to the client that started it")
+        if session.inherited:
+            raise InvalidArgumentError("a session of the parent process cannot be used in its child")
+        return session
 
     def new_id(self) -> ObjectId:
         """Return a new ObjectId of this client's clock and random numbers."""
@@ -400,6 +407,7 @@ class AsyncClient:
                 lambda address, error, generation: self._topology.on_error(
                     address, error, generation, service_id=error.service_id
                 ),
+                hears=self._audience.hears_pools,
             ),
             for_monitors=monitor_ports,
         )

@@ -397,6 +397,8 @@ def _ignoring_missing_namespace() -> Iterator[None]:
 
 def _split(method: str, options: Document) -> tuple[dict[str, Any], dict[str, Any]]:
     """Split a method's options into those of the statement and those of the command."""
+    if not options:
+        return {}, {}
     fields = checked(method, options)
     of_model = {MODEL_FIELDS[name]: fields.pop(name) for name in list(fields) if name in MODEL_FIELDS}
     return of_model, fields

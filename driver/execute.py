@@ -32,10 +32,10 @@ from driver.errors import (
     is_retryable_overload,
     is_timeout,
 )
-from driver.monitoring import Monitored, Unobserved
+from driver.monitoring import UNOBSERVED, Monitored
 from driver.operations.base import Kind, Operation
 from driver.policy.classification import is_retryable_read, label_write_error
-from driver.policy.deadline import after
+from driver.policy.deadline import NEVER, NO_TIMEOUT, UNSET, after
 from driver.policy.retry import Failure, GiveUp, RetryState, deposit_of_failure, deposit_of_success, worse
 from driver.run import Reply, RetryImpossibleError, Run
 from driver.sdam.description import ServerType, TopologyType
@@ -127,7 +127,10 @@ class Executor:
 
     def deadline_of(self, timeout: Timeout, session: ClientSession | None) -> Deadline:
         """Return when an operation that begins now must be done. Raises what `Timeout.start` does."""
-        return timeout.start(self.clock.now(), within=None if session is None else session.deadline)
+        within = None if session is None else session.deadline
+        if timeout is NO_TIMEOUT and within is None:
+            return UNSET
+        return timeout.start(self.clock.now(), within=within)
 
     # --- one attempt ---
 
@@ -149,14 +152,16 @@ class Executor:
         With timeoutMS, the connection must be there by the same instant as the server (Server Selection).
         """
         run.server = None
-        timeout = after(self.clock.now(), self.options.server_selection_timeout)
-        run.select_by = min(run.deadline.at, timeout)
-        server = await self.topology.select(
-            run.choose,
-            deadline=run.select_by,
-            deprioritized=run.state.deprioritized,
-            log=self.log.selection(run.operation.name, run.operation_id),
-        )
+        log = self.log.selection(run.operation.name, run.operation_id)
+        avoided = run.state.deprioritized
+        server = self.topology.find(run.choose, avoided) if log is None else None
+        if server is None or run.deadline.is_set:
+            timeout = after(self.clock.now(), self.options.server_selection_timeout)
+            run.select_by = min(run.deadline.at, timeout)
+        if server is None:
+            server = await self.topology.select(
+                run.choose, deadline=run.select_by, deprioritized=avoided, log=log
+            )
         run.server = self.topology.description.servers[server.address]
         return server
 
@@ -166,7 +171,6 @@ class Executor:
         Raises RetryImpossibleError when the server of a retry does not support what the first did.
         """
         assert run.server is not None
-        supported = run.server.supports_retryable_writes
         if run.command is None:
             # For good: a retry that became a plain write could be applied a second time, and one that became
             # a retryable write would carry a number that the first attempt did not have.
@@ -175,10 +179,10 @@ class Executor:
                 self.options.retry_writes
                 and run.command.retryable
                 and run.operation.acknowledged
-                and supported
                 and run.transaction is None
+                and run.server.supports_retryable_writes
             )
-        elif run.retries_writes and not supported:
+        elif run.retries_writes and not run.server.supports_retryable_writes:
             raise RetryImpossibleError(f"{run.server.address} does not support retryable writes")
 
     async def _lease(self, run: Run, server: Server) -> Lease:
@@ -254,8 +258,11 @@ class Executor:
         self, run: Run, request: OpMsg, request_id: int, connection: Connection
     ) -> dict[str, Any]:
         """Send and receive until the deadline; without timeoutMS, within socketTimeoutMS."""
-        timeout = after(self.clock.now(), self.options.socket_timeout)
-        deadline = run.deadline.at if run.deadline.is_set else timeout
+        timeout = self.options.socket_timeout
+        if run.deadline.is_set:
+            deadline = run.deadline.at
+        else:
+            deadline = after(self.clock.now(), timeout) if timeout else NEVER
         if run.operation.acknowledged:
             return await connection.round_trip(request, request_id, deadline=deadline)
         await connection.send(request, request_id, deadline=deadline)
@@ -264,6 +271,8 @@ class Executor:
     def _max_time_ms(self, run: Run) -> int | None:
         """Return the time that the server has (Command Execution). Raises OperationTimeoutError for none."""
         assert run.server is not None
+        if run.deadline.at == NEVER:
+            return None
         # The shortest of the recent round trips, so that no command is held back that could have made it.
         now, way = self.clock.now(), run.server.min_round_trip_time
         if not run.deadline.allows_round_trip(now, way):
@@ -316,7 +325,7 @@ class Executor:
 
     def _monitored(self, run: Run, request: OpMsg, request_id: int, connection: Connection) -> Observer:
         if not self.observed and not self.log.shows_commands:
-            return Unobserved()
+            return UNOBSERVED
         return Monitored.start(
             request,
             connection,
@@ -328,7 +337,8 @@ class Executor:
 
     def _take_in(self, run: Run, reply: dict[str, Any], address: str) -> None:
         """Take the times out of every reply, errors too. Raises ServerError for one that is an error."""
-        self.cluster_clock.advance(reply.get("$clusterTime"))
+        if "$clusterTime" in reply:
+            self.cluster_clock.advance(reply["$clusterTime"])
         if run.session is not None:
             run.session.observe(reply)
         if run.transaction is not None and "recoveryToken" in reply:

@@ -11,11 +11,11 @@ import asyncio
 import logging
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from driver import events
 from driver.errors import ServerError
-from driver.log.components import ROOT
+from driver.log.components import ROOT, shows_connections
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -140,6 +140,9 @@ class Unobserved:
         """Say nothing."""
 
 
+UNOBSERVED: Final = Unobserved()
+
+
 # --- listeners and log ---
 
 
@@ -195,6 +198,10 @@ class Audience:
     def listens(self) -> bool:
         """Whether there is a listener."""
         return bool(self._listeners)
+
+    def hears_pools(self) -> bool:
+        """Return whether anybody hears of a pool's events now."""
+        return bool(self._listeners) or shows_connections()
 
     def publish(self, event: DriverEvent) -> None:
         """Pass an event on, at once."""

@@ -22,7 +22,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
 from bson import Int64, Timestamp
 
@@ -149,6 +149,9 @@ class SessionOptions:
         return not self.snapshot if self.causal_consistency is None else self.causal_consistency
 
 
+DEFAULT_OPTIONS: Final = SessionOptions()
+
+
 class SessionClient(Protocol):
     """What a session uses of the client that started it."""
 
@@ -180,7 +183,7 @@ class ClientSession:
     """Sessions: ClientSession. An implicit one belongs to a single operation."""
 
     client: SessionClient
-    options: SessionOptions = field(default_factory=SessionOptions)
+    options: SessionOptions = DEFAULT_OPTIONS
     implicit: bool = False
     cluster_time: Mapping[str, Any] | None = None
     """The newest `$clusterTime` of its replies, or one that its user knows from another session."""
@@ -247,8 +250,10 @@ class ClientSession:
 
     def observe(self, reply: Mapping[str, Any]) -> None:
         """Take the times out of a reply, also of one that is an error: it may have waited for a write."""
-        self.advance_cluster_time(reply.get("$clusterTime"))
-        self.advance_operation_time(reply.get("operationTime"))
+        if "$clusterTime" in reply:
+            self.advance_cluster_time(reply["$clusterTime"])
+        if "operationTime" in reply:
+            self.advance_operation_time(reply["operationTime"])
         # Find and aggregate report the time of their snapshot in the cursor, distinct beside its values.
         if self.options.snapshot and self.snapshot_time is None:
             cursor = reply.get("cursor")

@@ -28,9 +28,9 @@ All of it decides and nothing waits; `ClientSession` runs the commands that end 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from driver.cmap.member import Use
 from driver.concerns import PRIMARY, ReadConcern, ReadMode, ReadPreference, WriteConcern
@@ -107,12 +107,15 @@ class TransactionOptions:
         return cls(concerns.read_concern, concerns.write_concern, concerns.read_preference)
 
 
+NO_OPTIONS: Final = TransactionOptions()
+
+
 @dataclass(slots=True)
 class Transaction:
     """The transaction of a session, also after its end until the session does something else."""
 
     state: TransactionState = TransactionState.NONE
-    options: TransactionOptions = field(default_factory=TransactionOptions)
+    options: TransactionOptions = NO_OPTIONS
     number: Int64 | None = None
     """Its transaction number, which every command of it carries."""
     known: bool = False

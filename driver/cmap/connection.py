@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from contextlib import contextmanager
 from itertools import count
 from math import isinf
 from typing import TYPE_CHECKING, Any
@@ -15,16 +14,17 @@ from driver.sdam.description import ServerDescription, parse_hello
 from driver.uri import split_address
 from mongowire.connection import Envelope, Signal, WireConnection
 from mongowire.errors import LocalProtocolError, ProtocolError
+from mongowire.messages import OpMsg
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from types import TracebackType
 
     from bson import ObjectId
 
     from driver.errors import DriverError
     from mongowire.compression import Compressor
-    from mongowire.messages import OpMsg, OpQuery
+    from mongowire.messages import OpQuery
     from mongowire.ports import Network, Stream
 
 READ_SIZE = 1 << 18
@@ -111,41 +111,32 @@ class Connection:
         self, message: OpMsg | OpQuery, request_id: int, *, deadline: float
     ) -> dict[str, Any]:
         """Send a request and return the reply's document. Raises NetworkError and NetworkTimeoutError."""
-        await self.send(message, request_id, deadline=deadline)
-        document, _ = await self.receive(request_id, deadline=deadline)
-        return document
+        data = self._encoded(message, request_id, self.compressor)
+        # From here on half a request may be on its way, and nothing sensible can follow it.
+        self.healthy = False
+        # One limit for both ways, and no timer at all where there is none: this is every operation's path.
+        if isinf(deadline):
+            await self._write(data)
+            return (await self._read(request_id))[0]
+        async with _Limit(self.address, deadline):
+            await self._write(data)
+            return (await self._read(request_id))[0]
 
     async def send(
         self, message: OpMsg | OpQuery, request_id: int, *, deadline: float, compressed: bool = True
     ) -> None:
         """Send a request. One that asks for no reply leaves the connection healthy."""
-        compressor = self.compressor if compressed else None
-        try:
-            data = self._wire.send(message, request_id=request_id, compressor=compressor)
-        except LocalProtocolError as error:
-            raise InvalidArgumentError(str(error), address=self.address) from error
-        # From here on half a request may be on its way, and nothing sensible can follow it.
+        data = self._encoded(message, request_id, self.compressor if compressed else None)
         self.healthy = False
-        async with self._limit(deadline):
-            with self._mapped():
-                await self._stream.write(data)
+        async with _Limit(self.address, deadline):
+            await self._write(data)
         self.healthy = getattr(message, "more_to_come", False)
 
     async def receive(self, response_to: int | None, *, deadline: float) -> tuple[dict[str, Any], bool]:
         """Return the next reply's document and whether more will follow; None accepts any `responseTo`."""
         self.healthy = False
-        async with self._limit(deadline):
-            with self._mapped():
-                envelope = await self._next_envelope()
-                document = envelope.parse().decode()
-        # A reply to something else would hand one operation the documents of another.
-        if response_to is not None and envelope.response_to != response_to:
-            raise NetworkError(
-                f"{self.address}: expected the reply to {response_to}, got the one to {envelope.response_to}",
-                address=self.address,
-            )
-        self.healthy = not envelope.more_to_come
-        return document, envelope.more_to_come
+        async with _Limit(self.address, deadline):
+            return await self._read(response_to)
 
     async def aclose(self, *, abort: bool = False) -> None:
         """Close the socket. Closing twice is allowed."""
@@ -162,28 +153,45 @@ class Connection:
         self._interruption = reason
         await self.aclose(abort=True)
 
-    async def _next_envelope(self) -> Envelope:
-        while True:
-            message = self._wire.next_message()
-            if isinstance(message, Envelope):
-                return message
-            if message is Signal.END_OF_FILE:
-                raise ConnectionResetError("connection closed by peer")
-            self._wire.receive_data(await self._stream.read(READ_SIZE))
-
-    def _limit(self, deadline: float) -> _Limit:
-        return _Limit(self.address, deadline)
-
-    @contextmanager
-    def _mapped(self) -> Iterator[None]:
-        """Turn what streams and the codec raise into this driver's errors."""
+    def _encoded(self, message: OpMsg | OpQuery, request_id: int, compressor: Compressor | None) -> bytes:
         try:
-            yield
+            return self._wire.send(message, request_id=request_id, compressor=compressor)
+        except LocalProtocolError as error:
+            raise InvalidArgumentError(str(error), address=self.address) from error
+
+    async def _write(self, data: bytes) -> None:
+        try:
+            await self._stream.write(data)
         except (OSError, ProtocolError) as error:
-            # The socket was closed on purpose: the error says why, not how it was noticed.
-            if self._interruption is not None:
-                raise self._interruption() from error
-            raise NetworkError(f"{self.address}: {error}", address=self.address) from error
+            raise self._lost(error) from error
+
+    async def _read(self, response_to: int | None) -> tuple[dict[str, Any], bool]:
+        """Return what `receive` does, however long it takes."""
+        try:
+            while not isinstance(message := self._wire.next_message(), Envelope):
+                if message is Signal.END_OF_FILE:
+                    raise ConnectionResetError("connection closed by peer")
+                self._wire.receive_data(await self._stream.read(READ_SIZE))
+            reply = message.parse()
+            document = reply.decode()
+        except (OSError, ProtocolError) as error:
+            raise self._lost(error) from error
+        # A reply to something else would hand one operation the documents of another.
+        if response_to is not None and message.response_to != response_to:
+            raise NetworkError(
+                f"{self.address}: expected the reply to {response_to}, got the one to {message.response_to}",
+                address=self.address,
+            )
+        more_to_come = reply.more_to_come if isinstance(reply, OpMsg) else False
+        self.healthy = not more_to_come
+        return document, more_to_come
+
+    def _lost(self, error: Exception) -> DriverError:
+        """Return what streams and the codec raise as an error of this driver."""
+        # The socket was closed on purpose: the error says why, not how it was noticed.
+        if self._interruption is not None:
+            return self._interruption()
+        return NetworkError(f"{self.address}: {error}", address=self.address)
 
 
 class _Limit:

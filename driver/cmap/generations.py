@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from bson import ObjectId
 
+    from driver.cmap.member import Member
+
 
 @dataclass(slots=True)
 class Service:
@@ -24,12 +26,18 @@ class Generations:
     current: int = 0
     services: dict[ObjectId, Service] = field(default_factory=dict)
 
-    def of(self, service_id: ObjectId) -> int:
-        """Return the generation that a connection of this service must have to be fresh."""
+    def of(self, service_id: ObjectId | None) -> int:
+        """Return the generation that a connection must have to be fresh: the pool's, or that of a service."""
+        if service_id is None:
+            return self.current
         # A service without connections is not known, and its next connection begins at 0 again: there is no
         # older one left that could be taken for fresh.
         service = self.services.get(service_id)
         return service.generation if service else 0
+
+    def outdate(self, member: Member) -> bool:
+        """Return whether a connection is stale."""
+        return member.generation != self.of(member.service_id)
 
     def advance(self, service_id: ObjectId | None = None) -> None:
         """Make every connection stale, or every connection of one service."""

@@ -1,4 +1,4 @@
-"""What a pool knows of one of its connections."""
+"""The modes of a pool, and what it knows of each of its connections."""
 
 from __future__ import annotations
 
@@ -12,6 +12,14 @@ if TYPE_CHECKING:
     from bson import ObjectId
 
     from driver.cmap.wait_queue import Waiter
+
+
+class PoolMode(Enum):
+    """CMAP: Connection Pool, `state`."""
+
+    PAUSED = "paused"
+    READY = "ready"
+    CLOSED = "closed"
 
 
 class Phase(Enum):

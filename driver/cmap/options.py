@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+POPULATION_PAUSE = 1.0
+"""Seconds between a failure to populate the pool and the next attempt."""
+
 
 @dataclass(frozen=True, slots=True)
 class PoolOptions:

@@ -12,8 +12,8 @@ from math import inf
 from typing import TYPE_CHECKING, Self
 
 from driver.cmap.effects import Close, Establish, Grant, Interrupt, Publish, Refuse
-from driver.cmap.member import Use
-from driver.cmap.state import PoolMode, PoolState
+from driver.cmap.member import PoolMode, Use
+from driver.cmap.state import PoolState
 from driver.errors import ClientClosedError, DriverError, PoolClearedError, PoolError
 from driver.policy.deadline import after
 
@@ -36,6 +36,7 @@ class PoolPorts:
     """What a pool needs of its client. `on_error` hears of failed handshakes before anybody else does.
 
     `populating` is the handshake of connections that the pool makes for itself, where that is another one.
+    `hears` tells whether anybody hears of events now, which may change at any time.
     """
 
     clock: Clock
@@ -43,6 +44,7 @@ class PoolPorts:
     publish: Listener
     on_error: Callable[[str, DriverError, int], None]
     populating: Handshake | None = None
+    hears: Callable[[], bool] = lambda: True
 
 
 class Pool:
@@ -87,11 +89,16 @@ class Pool:
 
         A `deadline` is for waiting and for establishing; without one, waitQueueTimeoutMS is for waiting.
         """
-        waiter, now = next(self._numbers), self._now()
+        now, state = self._now(), self.state
+        state.heard = self._ports.hears()
+        # Nothing is asked for that is still to be performed: what this takes, nobody was to have.
+        if not self._performing and (number := state.take(now)) is not None:
+            return self._connections[number]
+        waiter = next(self._numbers)
         future: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
         self._waiters[waiter] = future
-        limit = after(now, self.state.options.wait_queue_timeout) if deadline is None else deadline
-        self._perform(self.state.check_out(waiter, now, deadline=limit, connect_by=deadline))
+        limit = after(now, state.options.wait_queue_timeout) if deadline is None else deadline
+        self._perform(state.check_out(waiter, now, deadline=limit, connect_by=deadline))
         try:
             return await future
         except asyncio.CancelledError:
@@ -120,9 +127,13 @@ class Pool:
         if self._connections.get(connection.id) is not connection:  # another pool's may have the same number
             raise PoolError(f"{connection.address}: the connection is not of this pool", address=self.address)
         errored = not connection.healthy
-        self._perform(
-            self.state.check_in(connection.id, self._now(), errored=errored, error=error if errored else None)
+        self.state.heard = self._ports.hears()
+        effects = self.state.check_in(
+            connection.id, self._now(), errored=errored, error=error if errored else None
         )
+        # Without effects nothing has begun but the time for which it may be idle.
+        if effects or self.state.options.max_idle:
+            self._perform(effects)
 
     # --- for monitors and errors ---
 
@@ -269,7 +280,7 @@ class Pool:
             )
         except DriverError as error:
             service = error.service_id
-            at = generation if service is None else self.state.generation_for(service)
+            at = generation if service is None else self.state.generations.of(service)
             # Discovery first: it clears the pool, so that the waiter's retry does not find it ready and
             # connect once more to the same server.
             self._ports.on_error(self.address, error, at)
@@ -278,6 +289,7 @@ class Pool:
         finally:
             self._establishing.pop(number, None)
         self._connections[number] = connection
+        self.state.heard = self._ports.hears()
         effects = self.state.established(number, self._now(), service_id=connection.service_id)
         connection.generation = self.state.generation_of(number)
         self._perform(effects)

@@ -31,15 +31,14 @@ The specification is CMAP, Connection Monitoring and Pooling; the names in docst
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from driver import events
 from driver.cmap.effects import Close, Establish, Grant, Interrupt, Publish, Refuse
 from driver.cmap.generations import Generations
-from driver.cmap.member import Member, Phase, Use, counted
-from driver.cmap.options import PoolOptions
+from driver.cmap.member import Member, Phase, PoolMode, Use, counted
+from driver.cmap.options import POPULATION_PAUSE, PoolOptions
 from driver.cmap.wait_queue import Waiter, WaitQueue
 from driver.errors import PoolClearedError, PoolClosedError, PoolError, WaitQueueTimeoutError
 
@@ -49,17 +48,6 @@ if TYPE_CHECKING:
     from bson import ObjectId
 
     from driver.cmap.effects import Effect
-
-POPULATION_PAUSE = 1.0
-"""Seconds between a failure to populate the pool and the next attempt."""
-
-
-class PoolMode(Enum):
-    """CMAP: Connection Pool, `state`."""
-
-    PAUSED = "paused"
-    READY = "ready"
-    CLOSED = "closed"
 
 
 @dataclass(slots=True)
@@ -80,6 +68,8 @@ class PoolState:
     """Callers that no connection is established for yet."""
     _last_id: int = 0
     """The number of the connection created last; the first one has 1."""
+    heard: bool = True
+    """Whether anybody hears of check-outs and check-ins: else no events are made of them."""
     _populate_after: float = -inf
     """When the background may connect again: some time after it failed, or at any time."""
 
@@ -120,10 +110,6 @@ class PoolState:
     def members(self) -> tuple[Member, ...]:
         """Return every connection that counts, in the order of creation."""
         return tuple(self._members.values())
-
-    def generation_for(self, service_id: ObjectId | None) -> int:
-        """Return the generation of fresh connections: the pool's, or that of a service."""
-        return self.generations.current if service_id is None else self.generations.of(service_id)
 
     def generation_of(self, connection_id: int) -> int:
         """Return the generation of a connection: behind a load balancer that of its service."""
@@ -205,7 +191,7 @@ class PoolState:
     def _interrupt(self, now: float) -> list[Effect]:
         """Interrupt what the clear made stale, in use or being established."""
         effects: list[Effect] = []
-        for member in [member for member in self._members.values() if self._is_stale(member)]:
+        for member in [member for member in self._members.values() if self.generations.outdate(member)]:
             if member.phase is Phase.IN_USE:
                 member.interrupted = True
                 effects.append(Interrupt(member.id))
@@ -235,13 +221,32 @@ class PoolState:
     ) -> Sequence[Effect]:
         """CMAP: Checking Out a Connection: enter the wait queue, and be served if that is possible now."""
         waiter = Waiter(waiter_id, now, deadline, connect_by)
-        started = Publish(events.ConnectionCheckOutStartedEvent(self.address))
+        effects = self._published(events.ConnectionCheckOutStartedEvent)
         if self.mode is PoolMode.CLOSED:
-            return [started, *self._refuse(waiter, now, PoolClosedError(self.address))]
+            return [*effects, *self._refuse(waiter, now, PoolClosedError(self.address))]
         if self.mode is PoolMode.PAUSED:
-            return [started, *self._refuse(waiter, now, PoolClearedError(self.address, self.cause))]
+            return [*effects, *self._refuse(waiter, now, PoolClearedError(self.address, self.cause))]
         self._queue.enter(waiter)
-        return [started, *self._serve(now)]
+        effects += self._serve(now)
+        return effects
+
+    def take(self, now: float) -> int | None:
+        """CMAP: Checking Out a Connection, the commonest case: an available one, at once, unheard.
+
+        Returns its number, or None where `check_out` has more to do than that.
+        """
+        if self.heard or self._queue.waiters or not self._available or self.mode is not PoolMode.READY:
+            return None
+        member = self._available[-1]
+        if self._perished(member, now) is not None:
+            return None
+        self._available.pop()
+        self._lend(member)
+        return member.id
+
+    def _published(self, kind: type[events.PoolEvent], *details: Any) -> list[Effect]:
+        """Return the publication of an event, of which no object is made where nobody hears of it."""
+        return [Publish(kind(self.address, *details))] if self.heard else []
 
     def _serve(self, now: float) -> list[Effect]:
         """CMAP: Checking Out a Connection: serve waiters in their order until one has to wait.
@@ -287,18 +292,20 @@ class PoolState:
             raise PoolError(
                 f"Connection {connection_id} was not checked out of this pool", address=self.address
             )
-        effects: list[Effect] = [Publish(events.ConnectionCheckedInEvent(self.address, connection_id))]
+        effects = self._published(events.ConnectionCheckedInEvent, connection_id)
         if self.mode is PoolMode.CLOSED:
             effects += self._drop(member, "poolClosed", error)
         elif errored and not member.interrupted:
             effects += self._drop(member, "error", error)
-        elif self._is_stale(member):
+        elif self.generations.outdate(member):
             # One that a clear has interrupted is broken because of that: it is stale, as is a pending one
             # that the same clear met.
             effects += self._drop(member, "stale", error)
         else:
             self._make_available(member, now)
-        return [*effects, *self._serve(now)]
+        if self._queue.waiters:
+            effects += self._serve(now)
+        return effects
 
     # --- establishing ---
 
@@ -312,7 +319,7 @@ class PoolState:
         if service_id is not None:
             # CMAP: Load Balancer Mode: only now is it known which service's generation counts.
             member.service_id, member.generation = service_id, self.generations.join(service_id)
-        if self._is_stale(member):
+        if self.generations.outdate(member):
             # The pool was cleared while it was established. Its waiter was not in the queue then, and gets
             # the error that those in the queue got.
             cleared = PoolClearedError(self.address, self.cause)
@@ -387,9 +394,16 @@ class PoolState:
     def _grant(self, waiter: Waiter, member: Member, now: float) -> list[Effect]:
         """CMAP: Checking Out a Connection: hand over an established connection, which is in use from now."""
         self._queue.leave(waiter.id)
+        self._lend(member)
+        took = now - waiter.started
+        return [
+            *self._published(events.ConnectionCheckedOutEvent, member.id, took),
+            Grant(waiter.id, member.id),
+        ]
+
+    def _lend(self, member: Member) -> None:
+        """CMAP: Connection: in use."""
         member.phase, member.waiter, member.use = Phase.IN_USE, None, Use.OPERATION
-        checked_out = events.ConnectionCheckedOutEvent(self.address, member.id, now - waiter.started)
-        return [Publish(checked_out), Grant(waiter.id, member.id)]
 
     def _refuse(self, waiter: Waiter, now: float, error: Exception) -> list[Effect]:
         """CMAP: ConnectionCheckOutFailedEvent, and the error for the caller."""
@@ -427,12 +441,9 @@ class PoolState:
     def _in_phase(self, phase: Phase) -> list[Member]:
         return [member for member in self._members.values() if member.phase is phase]
 
-    def _is_stale(self, member: Member) -> bool:
-        return member.generation != self.generation_for(member.service_id)
-
     def _perished(self, member: Member, now: float) -> str | None:
         """CMAP: Connection: why an available one has perished: it is stale, or maxIdleTimeMS is over."""
-        if self._is_stale(member):
+        if self.generations.outdate(member):
             return "stale"
         idle = self.options.max_idle
         # The same sum as in `next_deadline`: a difference may be rounded to just below the limit.

@@ -6,10 +6,10 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import inf
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Waiter:
+class Waiter(NamedTuple):
     """A request for a connection: when it came, and when it gives up.
 
     `connect_by` is when a connection that is made for it must be established, None for the client's options.

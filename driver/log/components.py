@@ -34,6 +34,13 @@ class Component(Enum):
         return logging.getLogger(f"{ROOT}.{self.value}")
 
 
+def shows_connections() -> bool:
+    """Return whether messages about pools and their connections reach anybody."""
+    return _CONNECTION.isEnabledFor(logging.DEBUG)
+
+
+_CONNECTION: Final = Component.CONNECTION.logger
+
 VARIABLES: Final = {
     Component.COMMAND: "MONGODB_LOG_COMMAND",
     Component.TOPOLOGY: "MONGODB_LOG_TOPOLOGY",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from driver.concerns import PRIMARY_PREFERRED, Concerns, ReadPreference
+from driver.concerns import PRIMARY, PRIMARY_PREFERRED, Concerns
 from driver.operations.base import Kind, Operation, Target, first_name, fixed
 from driver.operations.options import checked
 from driver.operations.reads import read
@@ -16,6 +16,7 @@ from driver.operations.writes import write
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from driver.concerns import ReadPreference
     from driver.policy.deadline import Timeout
 
     Document = Mapping[str, Any]
@@ -33,7 +34,7 @@ def run_command(
         database,
         Kind.GENERIC,
         fixed(command),
-        read_preference=read_preference or ReadPreference(),
+        read_preference=read_preference or PRIMARY,
         raises_write_concern_error=False,
         name=first_name(command),
         timeout=timeout,

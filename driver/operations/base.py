@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from driver.policy.deadline import NO_TIMEOUT
@@ -32,7 +33,7 @@ ABOUT_COLLECTIONS = frozenset(
 """Commands whose name has a collection for its value."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, for what every write asks
 class Target:
     """What an operation is about: a collection, with the concerns of the view that it is seen through.
 
@@ -43,13 +44,14 @@ class Target:
     collection: str | int
     concerns: Concerns
 
-    @property
+    @cached_property
     def acknowledged(self) -> bool:
         """Whether the server replies to writes."""
         return self.concerns.write_concern.acknowledged
 
-    def write_concern_field(self) -> dict[str, Any]:
-        """Return the `writeConcern` of a command, nothing for the server's default."""
+    @cached_property
+    def write_concern_field(self) -> Mapping[str, Any]:
+        """The `writeConcern` of a command, nothing for the server's default."""
         document = self.concerns.write_concern.to_document()
         return {"writeConcern": document} if document else {}
 
@@ -73,7 +75,7 @@ class MaxTime(Enum):
     AWAITED = "awaited"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # nobody changes one, but frozen it would take four times as long to make
 class Command:
     """What one message says. `retryable` is true for supported writes in this very shape."""
 
@@ -82,7 +84,7 @@ class Command:
     retryable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # as above
 class Operation:
     """What the executor needs to know. `prepare` makes the command once, for the first server.
 

@@ -174,7 +174,7 @@ class BulkWrite:
 
     def _head(self, verb: str) -> dict[str, Any]:
         common = {"ordered": self.ordered, **self.options}
-        return {verb: self.target.collection, **common, **self.target.write_concern_field()}
+        return {verb: self.target.collection, **common, **self.target.write_concern_field}
 
     async def _send(self, batch: Batch) -> None:
         """Send one command; a top-level error ends it all, a write concern error does not."""

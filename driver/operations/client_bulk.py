@@ -236,7 +236,7 @@ async def client_bulk_write(
     write = ClientBulkWrite(
         executor=executor,
         session=session,
-        head={**head, **target.write_concern_field()},
+        head={**head, **target.write_concern_field},
         ordered=ordered,
         tally=ClientTally(models, verbose, target.acknowledged, timed=deadline.is_set),
         operation_id=executor.request_ids.next_operation(),

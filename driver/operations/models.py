@@ -40,8 +40,9 @@ class _Filtered(Model):
     hint: Any = None
 
     def shared(self) -> dict[str, Any]:
-        fields = {"collation": self.collation, "hint": self.hint}
-        return {name: value for name, value in fields.items() if value is not None}
+        if self.collation is None and self.hint is None:
+            return {}
+        return _present(collation=self.collation, hint=self.hint)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +86,9 @@ class UpdateOne(_Changing):
         return self.update
 
     def extra(self) -> dict[str, Any]:
-        fields = {"arrayFilters": self.array_filters, "sort": self.sort}
-        return {name: value for name, value in fields.items() if value is not None}
+        if self.array_filters is None and self.sort is None:
+            return {}
+        return _present(arrayFilters=self.array_filters, sort=self.sort)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +112,11 @@ class ReplaceOne(_Changing):
 
     def extra(self) -> dict[str, Any]:
         return {} if self.sort is None else {"sort": self.sort}
+
+
+def _present(**fields: Any) -> dict[str, Any]:
+    """Return the fields that are set."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 WriteModel: TypeAlias = InsertOne | UpdateOne | UpdateMany | ReplaceOne | DeleteOne | DeleteMany
@@ -151,8 +158,9 @@ def statement(model: WriteModel) -> dict[str, Any]:
         case DeleteOne():
             return {"q": model.filter, "limit": 0 if model.multi else 1, **model.shared()}
         case UpdateOne() | ReplaceOne():
-            flags = {"multi": True} if model.multi else {}
-            flags |= {} if model.upsert is None else {"upsert": model.upsert}
+            flags: dict[str, Any] = {"multi": True} if model.multi else {}
+            if model.upsert is not None:
+                flags["upsert"] = model.upsert
             return {"q": model.filter, "u": model.change, **flags, **model.extra(), **model.shared()}
 
 

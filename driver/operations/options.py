@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from driver.errors import InvalidArgumentError
-from driver.policy.deadline import Deadline, Timeout
+from driver.policy.deadline import NO_TIMEOUT, Deadline, Timeout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,6 +90,8 @@ ALLOWED = {method: names | {"timeoutMS"} for method, names in _ALLOWED.items()}
 
 def checked(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that are set. Raises InvalidArgumentError for one that is unknown."""
+    if not options:
+        return {}
     unknown = [name for name in options if name not in ALLOWED[method]]
     if unknown:
         allowed = ", ".join(sorted(ALLOWED[method]))
@@ -113,6 +115,8 @@ def timeout_of(timeout: Any, inherited: float | None) -> Timeout:
     """
     if isinstance(timeout, Deadline):
         return Timeout(timeout.timeout, shared=timeout)
+    if timeout is None:
+        return NO_TIMEOUT if inherited is None else Timeout(inherited)
     own = seconds_of(timeout)
     return Timeout(inherited) if own is None else Timeout(own, own=True)
 

@@ -88,7 +88,7 @@ def _writing(target: Target, command: Document) -> Operation:
     return Operation(
         target.database,
         Kind.WRITE,
-        fixed({**document, **target.write_concern_field()}),
+        fixed({**document, **target.write_concern_field}),
         read_preference=target.concerns.read_preference,
         read_concern=target.concerns.read_concern,
         writes_through_pipeline=True,

@@ -6,6 +6,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import bson
+
 from driver.errors import (
     InvalidArgumentError,
     OperationTimeoutError,
@@ -39,7 +41,7 @@ MARGIN_OF_STATEMENTS = 16 * 1024
 def write(target: Target, command: Document, *, retryable: bool) -> Operation:
     """Return an operation that writes; `retryable` says that Retryable Writes supports it in this shape."""
     fields, timeout = without_timeout(command, target.concerns.timeout)
-    document = {**fields, **target.write_concern_field()}
+    document = {**fields, **target.write_concern_field}
     return Operation(
         target.database,
         Kind.WRITE,
@@ -54,11 +56,12 @@ def write(target: Target, command: Document, *, retryable: bool) -> Operation:
 def single(target: Target, model: WriteModel, options: Document) -> Operation:
     """Return the command of one insert, update or delete: retryable unless it may hit many documents."""
     fields, timeout = without_timeout(options, target.concerns.timeout)
-    document = {model.verb: target.collection, "ordered": True, **fields, **target.write_concern_field()}
-    sequence = DocumentSequence.of(STATEMENTS[model.verb], [statement(model)])
+    document = {model.verb: target.collection, "ordered": True, **fields, **target.write_concern_field}
+    encoded = bson.encode(statement(model))
 
     def prepare(server: ServerDescription) -> Command:
-        check_size(sequence.documents[0], server)
+        check_size(encoded, server)
+        sequence = DocumentSequence(STATEMENTS[model.verb], (encoded,))
         return Command(document, (sequence,), retryable=not model.multi)
 
     operation = Operation(

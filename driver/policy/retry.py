@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from driver.policy.backpressure import RETRY_TOKEN_RETURN_RATE, Backoff
 from mongowire.codes import Label
@@ -74,10 +74,14 @@ class RetryState:
     deprioritized: tuple[str, ...] = ()
     """Servers that the next selection avoids unless there is no other."""
 
-    @classmethod
-    def initial(cls, *, timed: bool) -> RetryState:
+    @staticmethod
+    def initial(*, timed: bool) -> RetryState:
         """Return the state before the first attempt: one retry, with timeoutMS as many as fit."""
-        return cls(allowed=inf if timed else 1)
+        return TIMED if timed else UNTIMED
+
+
+UNTIMED: Final = RetryState()
+TIMED: Final = RetryState(allowed=inf)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -258,7 +259,7 @@ def server_type(hello: Mapping[str, Any]) -> ServerType:
     return ServerType.RS_ARBITER if hello.get("arbiterOnly") else ServerType.RS_OTHER
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, for what every operation asks and is found out once
 class TopologyDescription:
     """SDAM: TopologyDescription. `servers` keeps the order in which they were learnt."""
 
@@ -268,12 +269,12 @@ class TopologyDescription:
     max_set_version: int | None = None
     max_election_id: ObjectId | None = None
 
-    @property
+    @cached_property
     def known_servers(self) -> tuple[ServerDescription, ...]:
         """The servers whose last check succeeded."""
         return tuple(server for server in self.servers.values() if server.is_known)
 
-    @property
+    @cached_property
     def data_bearing(self) -> tuple[ServerDescription, ...]:
         """The servers that hold data, or route to it."""
         return tuple(server for server in self.servers.values() if server.is_data_bearing)
@@ -283,15 +284,16 @@ class TopologyDescription:
         """The primary of a replica set, if one is known."""
         return next((s for s in self.servers.values() if s.type is ServerType.RS_PRIMARY), None)
 
-    @property
+    @cached_property
     def logical_session_timeout_minutes(self) -> int | None:
         """The smallest of the data-bearing servers', None if any has none."""
         timeouts = [server.logical_session_timeout_minutes for server in self.data_bearing]
         present = [timeout for timeout in timeouts if timeout is not None]
         return min(present) if present and len(present) == len(timeouts) else None
 
+    @cached_property
     def compatibility_error(self) -> str | None:
-        """Return why this driver cannot speak with a server of the deployment, or None.
+        """Why this driver cannot speak with a server of the deployment, or None.
 
         SDAM: Checking wire protocol compatibility.
         """

@@ -28,7 +28,7 @@ from driver.sdam.monitor import Monitor, is_timeout
 from driver.sdam.selection import least_loaded, suitable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from bson import ObjectId
 
@@ -78,6 +78,12 @@ class Topology:
         """What is monitored: the servers of the description, once it is open."""
         self._change: asyncio.Future[None] | None = None
         """Done at the next change, for selections that wait; None while none does."""
+        self._answer: tuple[TopologyDescription, Selector | None, Sequence[ServerDescription]] = (
+            NO_TOPOLOGY,
+            None,
+            (),
+        )
+        """What was last asked of which description, and the suitable servers."""
         self._opened = False
         self._closed = False
         self._closing: set[asyncio.Task[None]] = set()
@@ -188,7 +194,7 @@ class Topology:
         known = self.description.servers.get(address)
         if server is None or known is None:
             return
-        current = server.pool.state.generation_for(service_id)
+        current = server.pool.state.generations.of(service_id)
         if is_stale(error, known, generation=generation, current=current):
             return
         asked = reaction(error, known, load_balanced=self._balanced)
@@ -266,28 +272,45 @@ class Topology:
     async def _select(
         self, choose: Choose, deadline: float, deprioritized: Collection[str], log: SelectionLog | None
     ) -> Server:
-        while True:
-            self.open()
-            # Not when it is found out but here: until then nobody is there to raise it to, and the next check
-            # may find the server upgraded.
-            reason = self.description.compatibility_error()
-            if reason is not None:
-                raise ServerSelectionError(reason)
-            selector = choose(self.description)
-            found = suitable(self.description, selector, self._ports.window, deprioritized)
-            if found:
-                operations = {address: server.operations for address, server in self._servers.items()}
-                chosen = least_loaded(list(found), operations, self._ports.rng.random)
-                return self._servers[chosen.address]
+        while (server := self.find(choose, deprioritized)) is None:
             now = self._ports.clock.now()
             if now >= deadline:
                 raise ServerSelectionTimeoutError(
-                    f"no server found for {selector} in time; {self.description}"
+                    f"no server found for {choose(self.description)} in time; {self.description}"
                 )
             if log is not None:
-                log.waits(selector, self.description, deadline - now)
+                log.waits(choose(self.description), self.description, deadline - now)
             self.request_checks()
             await self._changed(deadline)
+        return server
+
+    def find(self, choose: Choose, deprioritized: Collection[str] = ()) -> Server | None:
+        """Return a suitable server if one is known now: `select`, for whom nothing is logged, but the wait.
+
+        Raises ServerSelectionError for a deployment that this driver cannot speak with.
+        """
+        self.open()
+        # Not when it is found out but here: until then nobody is there to raise it to, and the next check
+        # may find the server upgraded.
+        reason = self.description.compatibility_error
+        if reason is not None:
+            raise ServerSelectionError(reason)
+        found = self._suitable(choose(self.description), deprioritized)
+        if len(found) <= 1:
+            return self._servers[found[0].address] if found else None
+        operations = {address: server.operations for address, server in self._servers.items()}
+        chosen = least_loaded(list(found), operations, self._ports.rng.random)
+        return self._servers[chosen.address]
+
+    def _suitable(self, selector: Selector, deprioritized: Collection[str]) -> Sequence[ServerDescription]:
+        """Return what `suitable` does; the last answer is kept, since most operations ask the same."""
+        if deprioritized:
+            return suitable(self.description, selector, self._ports.window, deprioritized)
+        described, asked, found = self._answer
+        if described is not self.description or (asked is not selector and asked != selector):
+            found = suitable(self.description, selector, self._ports.window)
+            self._answer = (self.description, selector, found)
+        return found
 
     def request_checks(self) -> None:
         """Ask every monitor for an immediate check."""

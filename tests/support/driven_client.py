@@ -56,11 +56,12 @@ async def staged(
     seed: str = "client",
     credentials: str = "",
     more_listeners: Sequence[Listener] = (),
+    heard: bool = True,
     **given: Any,
 ) -> AsyncIterator[Stage]:
     """Start the members and connect a client that names them all; what else is given is the client's.
 
-    `more_listeners` hear each event before the stage does.
+    `more_listeners` hear each event before the stage does, which hears none unless the client is `heard`.
     """
     for member in members:
         await member.start(world.network)
@@ -72,7 +73,7 @@ async def staged(
         clock=world.clock,
         rng=world.rng.spawn(seed),
         edition=edition,
-        listeners=[*more_listeners, events.append],
+        listeners=[*more_listeners, events.append] if heard else more_listeners,
         **given,
     )
     try:

@@ -193,13 +193,17 @@ class _Machine:
 # --- the shell ---
 
 
-def on_shell(trace: Trace) -> list[Told]:
+UNHEARD = frozenset({"connectionCheckOutStarted", "connectionCheckedOut", "connectionCheckedIn"})
+"""Events that a pool of which nobody hears does not make."""
+
+
+def on_shell(trace: Trace, *, heard: bool = True) -> list[Told]:
     """Play a trace on the pool over the memory network, in virtual time."""
 
     async def main(world: World) -> list[Told]:
         numbers = count(1)
         listener = await world.network.listen("localhost", PORT, lambda: _Peer(trace, next(numbers)))
-        shell = _Shell(trace, world)
+        shell = _Shell(trace, world, heard=heard)
         try:
             return await shell.play()
         finally:
@@ -210,12 +214,12 @@ def on_shell(trace: Trace) -> list[Told]:
 
 
 class _Shell:
-    def __init__(self, trace: Trace, world: World) -> None:
+    def __init__(self, trace: Trace, world: World, *, heard: bool) -> None:
         self._trace = trace
         self._clock = world.clock
         self._told: list[Told] = []
         handshake = Handshake(world.network, world.clock, DEFAULT, RequestIds(), Metadata(None))
-        ports = PoolPorts(world.clock, handshake, self._hear, lambda *_: None)
+        ports = PoolPorts(world.clock, handshake, self._hear, lambda *_: None, hears=lambda: heard)
         self._pool = Pool(f"localhost:{PORT}", trace.options, ports)
         self._asking: list[asyncio.Task[None]] = []
         self._lent: dict[int, Connection] = {}

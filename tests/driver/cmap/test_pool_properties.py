@@ -11,13 +11,12 @@ from driven_pool import Driven
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from pool_traces import Trace, on_shell, on_state, traces
+from pool_traces import UNHEARD, Trace, on_shell, on_state, traces
 from stateful import thorough
 
 from driver.cmap.effects import Grant
-from driver.cmap.member import Phase
+from driver.cmap.member import Phase, PoolMode
 from driver.cmap.options import PoolOptions
-from driver.cmap.state import PoolMode
 from driver.errors import NetworkError
 
 if TYPE_CHECKING:
@@ -197,3 +196,19 @@ def test_the_two_are_compared_by_what_they_publish_and_when() -> None:
         (5.0, "poolCleared"),
         (5.0, "connectionClosed"),
     ]
+
+
+@pytest.mark.slow
+@settings(max_examples=max(25, settings().max_examples // 4))
+@given(trace=traces())
+def test_a_pool_that_nobody_hears_does_the_same(trace: Trace) -> None:
+    expected = [event for event in on_state(trace) if event[1] not in UNHEARD]
+    assert on_shell(trace, heard=False) == expected
+
+
+def test_a_pool_that_nobody_hears_lends_the_connection_used_last_and_none_that_is_idle() -> None:
+    give: list[Any] = [("give", 0, False), ("give", 0, False)]
+    steps: list[Any] = [("ready",), ("ask", inf), ("ask", inf), *give, ("ask", inf), ("give", 0, True)]
+    trace = Trace(steps, delays=(0.1,), failures=(False,), max_size=2, min_size=0)
+    heard = on_shell(trace, heard=False)
+    assert [event[2:] for event in heard if event[1] == "connectionClosed"] == [(2, "error"), (1, "idle")]

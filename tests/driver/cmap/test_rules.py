@@ -15,9 +15,10 @@ from scripted_mongod import Drop, Silence
 import driver
 from driver import events
 from driver.cmap.effects import Close, Publish, Refuse
+from driver.cmap.member import PoolMode
 from driver.cmap.options import PoolOptions
 from driver.cmap.pool import Lease
-from driver.cmap.state import PoolMode, PoolState
+from driver.cmap.state import PoolState
 from driver.errors import (
     NetworkError,
     PoolClearedError,

@@ -11,8 +11,8 @@ from driven_pool import Driven
 from hypothesis import given
 from hypothesis import strategies as st
 
+from driver.cmap.member import PoolMode
 from driver.cmap.options import PoolOptions
-from driver.cmap.state import PoolMode
 from driver.errors import (
     NetworkError,
     PoolClearedError,

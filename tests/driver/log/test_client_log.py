@@ -315,6 +315,24 @@ def test_a_wait_that_timed_out_gives_its_reason_without_an_error(
     assert failed["durationMS"] == pytest.approx(20)
 
 
+def test_a_pool_is_heard_from_the_moment_at_which_its_logger_is_switched_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.client.command("admin", {"ping": 1})
+        caplog.set_level(logging.DEBUG, Component.CONNECTION.logger.name)
+        await stage.client.command("admin", {"ping": 1})
+        caplog.set_level(logging.WARNING, Component.CONNECTION.logger.name)
+        await stage.client.command("admin", {"ping": 1})
+
+    play(scenario, members=replica_set([1]), heard=False)
+    assert texts(heard(caplog, Component.CONNECTION)) == [
+        "Connection checkout started",
+        "Connection checked out",
+        "Connection checked in",
+    ]
+
+
 # --- topology ---
 
 
