@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 MEMBERS = ("node0", "node1")
 ACCOUNTS = ("account:1", "account:2")
 ADDRESS = "node0:1"
+_ENDING = ("requests", "leftovers", "tokens", "sessions", "cursors", "lonely")
 
 
 def op(number: int, kind: Any = "push", key: str = "list:1", **more: Any) -> Operation:
@@ -49,7 +50,7 @@ def past(
         log=entries,
         documents={member: left | dict((documents or {}).get(member, {})) for member in MEMBERS},
     )
-    facts = {key: more.pop(key) for key in ("requests", "leftovers", "tokens") if key in more}
+    facts = {key: more.pop(key) for key in _ENDING if key in more}
     defaults = {"clients": (Client(number=1, edition="2026-02-20", max_pool_size=2),)}
     return History(operations=operations, ending=replace(ending, **facts), **(defaults | more))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +15,7 @@ from harness.commands.errors import bad_input
 from harness.commands.option_types import Count, FilePath, Jobs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from harness.sim.swarm.schedule import Schedule
     from harness.sim.swarm.verdict import Verdict
@@ -100,15 +100,18 @@ def _read(text: str) -> Schedule:
 
 
 def _run(*, plant: str | None, seeds: int, first: int, jobs: int | None, quiet: bool) -> int:
+    from harness.running import interruption  # noqa: PLC0415 - see above
     from harness.running.processors import processors  # noqa: PLC0415 - see above
-    from harness.sim.swarm.many import judged, texts_of  # noqa: PLC0415 - see above
+    from harness.sim.swarm.many import judged  # noqa: PLC0415 - see above
 
     wanted = range(first, first + seeds)
-    verdicts = judged(texts_of(wanted), jobs=jobs or min(processors(), seeds), plant=plant)
     failures = done = 0
     operations = Counter[str]()
+    verdicts = judged(wanted, jobs=jobs or min(processors(), seeds), plant=plant)
     try:
-        with _progress(seeds) as advance:
+        with interruption.politely(), closing(verdicts), _progress(seeds) as advance:
+            for line in _drawn(wanted):
+                click.echo(line)
             for seed, verdict in zip(wanted, verdicts, strict=True):
                 done += 1
                 operations.update(ok=verdict.ok, failed=verdict.failed, unknown=verdict.unknown)
@@ -119,10 +122,23 @@ def _run(*, plant: str | None, seeds: int, first: int, jobs: int | None, quiet: 
                     _explain(seed, verdict, plant, shrinks=failures <= _SHRUNK)
                 advance(failures)
     finally:
-        verdicts.close()
         counts = ", ".join(f"{count} {outcome}" for outcome, count in operations.items())
-        click.echo(f"{done} of {seeds} schedules, {failures} failed; operations: {counts}")
+        click.echo(f"{done} of {seeds} schedules, {failures} failed; operations: {counts or 'none'}")
     return 1 if failures else 0
+
+
+def _drawn(seeds: Iterable[int]) -> Iterator[str]:
+    """Yield a line for each sort of thing that the seeds draw, with how many schedules have it."""
+    from harness.sim.swarm.drawing import draw  # noqa: PLC0415 - see above
+
+    counts: dict[str, Counter[str]] = {"deployments": Counter(), "work": Counter(), "faults": Counter()}
+    for schedule in map(draw, seeds):
+        for sort, names in zip(
+            counts.values(), ((schedule.topology,), schedule.work, schedule.kinds), strict=True
+        ):
+            sort.update(names)
+    for name, sort in counts.items():
+        yield f"{name}: " + ", ".join(f"{count} {each}" for each, count in sort.most_common())
 
 
 def _line(seed: int, verdict: Verdict) -> str:
@@ -162,11 +178,12 @@ def _explain(seed: int, verdict: Verdict, plant: str | None, *, shrinks: bool) -
 
 def _show(schedule: Schedule, html: Path | None, plant: str | None) -> int:
     """Print the timeline of a schedule, or write its page."""
+    from harness.sim.swarm.judging import verdict_of  # noqa: PLC0415 - see above
     from harness.sim.swarm.many import planted  # noqa: PLC0415 - see above
     from harness.sim.swarm.run import perform  # noqa: PLC0415 - see above
     from harness.sim.swarm.timeline import page_of, summary_of, text_of  # noqa: PLC0415 - see above
-    from harness.sim.swarm.verdict import verdict_of  # noqa: PLC0415 - see above
 
+    click.echo(str(schedule))
     with planted(plant):
         run = perform(schedule)
     verdict = verdict_of(schedule, run)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
     from contextlib import AbstractAsyncContextManager
 
+    from fakeserver.admission.rate_limiter import RateLimiter
     from fakeserver.deployment.cluster import Cluster, Node
     from harness.sim.swarm.schedule import Fault, Schedule
     from mongowire.ports import Clock
@@ -31,6 +32,20 @@ class CannotError(Exception):
     """The server is in no state for the fault, which does nothing."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What a rate limiter shows at one instant; a server that was started again has another limiter."""
+
+    at: float
+    limiter: RateLimiter
+    available: float
+    admitted: int
+
+    @classmethod
+    def of(cls, limiter: RateLimiter, now: float) -> _Reading:
+        return cls(now, limiter, limiter.available(now), limiter.successful + limiter.queued)
+
+
 @dataclass(slots=True)
 class Disturber:
     """Carries out the faults of a schedule on a running deployment; `done` are those that took place."""
@@ -39,7 +54,7 @@ class Disturber:
     network: DisturbedMemory
     clock: Clock
     dates: Mapping[str, SkewedClock]
-    """The clients' clocks, by name."""
+    """The clocks of clients and servers, by name."""
     done: list[history.Fault] = field(default_factory=list)
     cut: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How many partitions cut a server off from whom: (server, "members"), say."""
@@ -48,6 +63,11 @@ class Disturber:
         default_factory=dict
     )
     """The parameters of a server without limits, and those of each limit under way, by server and kind."""
+
+    metered: list[history.Limit] = field(default_factory=list)
+    """What each rate limiter did between two changes of its rate."""
+
+    _read: dict[tuple[str, str], _Reading] = field(default_factory=dict)
 
     async def carry_out(self, schedule: Schedule) -> None:
         """Return when the last fault has ended."""
@@ -69,8 +89,35 @@ class Disturber:
         return self.cluster.node(fault.target)
 
     def address(self, fault: Fault) -> tuple[str, int]:
-        host, _, port = self.node(fault).address.rpartition(":")
+        node = self.node(fault)
+        # Clients of a mongos behind a load balancer know the balancer's address alone.
+        balancers = self.cluster.balancers if node.is_mongos else ()
+        host, _, port = (balancers[-1] if balancers else node).address.rpartition(":")
         return host, int(port)
+
+    def limit(self, node: Node, kind: str, settings: Mapping[str, Any]) -> None:
+        """Set parameters of a server that limit something, and note what a rate limiter did before."""
+        now, key = self.clock.now(), (node.name, kind)
+        rate = node.parameters[_RATES[kind]] if kind in _RATES else 0
+        before = self._read.pop(key, None)
+        if before is not None and before.limiter is _limiter(node, kind):
+            after = _Reading.of(before.limiter, now)
+            self.metered.append(
+                history.Limit(
+                    kind=kind,
+                    server=node.name,
+                    rate=rate,
+                    start=before.at,
+                    end=now,
+                    available_at_start=before.available,
+                    available_at_end=after.available,
+                    admitted=after.admitted - before.admitted,
+                    credit=before.limiter.max_queue_depth,
+                )
+            )
+        node.parameters.set(settings)
+        if kind in _RATES:
+            self._read[key] = _Reading.of(_limiter(node, kind), now)
 
     def settle(self) -> None:
         """Have the members' network be what the partitions under way make of it."""
@@ -252,14 +299,25 @@ def _limit(settings: Callable[[int], Mapping[str, Any]]) -> Deed:
             (node.name, fault.kind), ({name: node.parameters[name] for name in changed}, [])
         )
         under_way.append(changed)
-        node.parameters.set(changed)
+        at.limit(node, fault.kind, changed)
         try:
             yield
         finally:
             under_way.remove(changed)
-            node.parameters.set(under_way[-1] if under_way else unlimited)
+            at.limit(node, fault.kind, under_way[-1] if under_way else unlimited)
 
     return perform
+
+
+_RATES: Final[Mapping[str, str]] = {
+    "requests": "ingressRequestAdmissionRatePerSec",
+    "connections": "ingressConnectionEstablishmentRatePerSec",
+}
+"""The parameters that say how fast the tokens of a rate limiter accrue, by the kind of fault."""
+
+
+def _limiter(node: Node, kind: str) -> RateLimiter:
+    return node.admission.requests if kind == "requests" else node.admission.establishment
 
 
 def _requests(rate: int) -> Mapping[str, Any]:
@@ -361,6 +419,7 @@ DEEDS: Final[Mapping[str, Deed]] = {
     "tickets": _limit(_tickets),
     "slow": _slow,
     "skew": _skew,
+    "server-skew": _skew,
     "storm": _storm,
 }
 """How each kind of fault is carried out."""

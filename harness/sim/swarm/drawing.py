@@ -27,7 +27,13 @@ LEAST_OPERATIONS: Final = 50
 """Operations of a drawn schedule at least, all clients together."""
 LEAST_KINDS: Final = 3
 """Kinds of fault in a drawn schedule at least."""
-_DRAWN: Final = (*("single",) * 2, *("replicaset3",) * 5, "replicaset5", *("sharded",) * 2)
+_DRAWN: Final = (
+    *("single",) * 2,
+    *("replicaset3",) * 5,
+    "replicaset5",
+    *("sharded",) * 2,
+    "load-balanced",
+)
 """The topologies as often as they are drawn: mostly the one that has elections and is quick to start."""
 
 
@@ -60,6 +66,7 @@ def draw(seed: int) -> Schedule:
         concern="majority" if dice.chance(0.7) else "1",
         causal=dice.chance(0.7),
         bulk=dice.chance(0.3),
+        unacknowledged=dice.chance(0.2),
     )
     return replace(schedule, faults=_draw_faults(dice, schedule, 1000 * seconds))
 

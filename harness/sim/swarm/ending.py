@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from bson import Timestamp
 
-from fakeserver.network.wire_entries import Received
+from fakeserver.network.wire_entries import Accepted, Closed, Received, Sent
+from fakeserver.sessions.transactions import State
 from fakeserver.storage.engine import Namespace, Query
-from harness.sim.swarm.history import Leftover, Logged
+from harness.sim.swarm.history import DELETION, Leftover, Logged
 from harness.sim.swarm.workload import DATABASE, SHARED
-from harness.unified.server_side.seen import connections_of, requests_of
+from harness.unified.server_side.seen import SeenRequest, document_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from fakeserver.deployment.cluster import Cluster
     from fakeserver.network.wire_entries import Entry
     from fakeserver.storage.catalog import Catalog
-    from harness.unified.server_side.seen import SeenRequest
+    from fakeserver.storage.oplog import Written
 
 _MARKS: Final = (b"comment", b"commitTransaction", b"abortTransaction")
 """What the commands of the workload have in them; those that end transactions have no comment."""
@@ -60,12 +62,18 @@ def _all(catalog: Catalog, name: str) -> Sequence[Mapping[str, Any]]:
 def log_of(cluster: Cluster) -> tuple[Logged, ...]:
     """Return every write of the workload, in the order of the oplog."""
     entries = cluster.oplog.after(_BEFORE_ALL)
-    return tuple(
-        Logged(after["last"], f"{written.ns.collection}:{after['_id']}")
-        for entry in entries
-        for written in entry.changes
-        if written.ns.db == DATABASE and (after := written.change.after) is not None and "last" in after
-    )
+    written = (each for entry in entries for each in entry.changes if each.ns.db == DATABASE)
+    return tuple(logged for each in written if (logged := _logged(each)) is not None)
+
+
+def _logged(written: Written) -> Logged | None:
+    """Return a write of the workload as the log has it; None for another."""
+    before, after, collection = written.change.before, written.change.after, written.ns.collection
+    if after is not None:
+        return Logged(after["last"], f"{collection}:{after['_id']}") if "last" in after else None
+    if before is None or collection != "document":
+        return None
+    return Logged(DELETION, f"{collection}:{before['_id']}")
 
 
 def requests_in(entries: Sequence[Entry]) -> tuple[SeenRequest, ...]:
@@ -73,12 +81,49 @@ def requests_in(entries: Sequence[Entry]) -> tuple[SeenRequest, ...]:
 
     Others are dropped before they are decoded: most messages are hellos.
     """
-    kept = [each for each in entries if not isinstance(each, Received) or _is_of_workload(each)]
-    return requests_of(connections_of(kept))
+    accepted: dict[int, Accepted] = {}
+    asked: dict[tuple[int, int], Received] = {}
+    answered: dict[tuple[int, int], Sent] = {}
+    closed: dict[int, Closed] = {}
+    for entry in entries:
+        if isinstance(entry, Received):
+            if _is_of_workload(entry):
+                asked[entry.connection, entry.envelope.request_id] = entry
+        elif isinstance(entry, Sent):
+            key = entry.connection, entry.envelope.response_to
+            if key in asked:
+                answered.setdefault(key, entry)
+        elif isinstance(entry, Accepted):
+            accepted[entry.connection] = entry
+        else:
+            closed.setdefault(entry.connection, entry)
+    return tuple(
+        _seen(accepted[key[0]], request, answered.get(key), closed.get(key[0]))
+        for key, request in asked.items()
+    )
 
 
 def _is_of_workload(received: Received) -> bool:
     return any(name in received.envelope.payload for name in _MARKS)
+
+
+def _seen(accepted: Accepted, request: Received, reply: Sent | None, closed: Closed | None) -> SeenRequest:
+    last = closed if reply is None else reply
+    return SeenRequest(
+        seq=request.seq,
+        at=request.at,
+        connection=request.connection,
+        server=accepted.server,
+        role=request.role,
+        request_id=request.envelope.request_id,
+        size=request.envelope.wire_size,
+        command=document_of(request.envelope),
+        reply=None if reply is None else document_of(reply.envelope),
+        end="reply" if reply is not None else "open" if closed is None else closed.by,
+        ended=inf if last is None else last.at,
+        ended_seq=inf if last is None else last.seq,
+        accepted=accepted.at,
+    )
 
 
 def busy(number: int, client: AsyncClient) -> Iterator[Leftover]:
@@ -104,8 +149,31 @@ def left_on(cluster: Cluster) -> Iterator[Leftover]:
             out = admission.execution.holder(name).out
             if out:
                 yield Leftover("ticket", f"{node.name}: {out} to {name}")
-        if admission.requests.queued:
-            yield Leftover("token", f"{node.name}: {admission.requests.queued} wait for one")
+        for limiter in (admission.requests, admission.establishment):
+            if limiter.queued:
+                yield Leftover("token", f"{node.name}: {limiter.queued} wait for one of {limiter.name}")
+    yield from _transactions_of(cluster)
+
+
+def _transactions_of(cluster: Cluster) -> Iterator[Leftover]:
+    """Yield the transactions that are open beyond their lifetime, and the claims of those that have ended."""
+    transactions = cluster.transactions
+    transactions.expire(cluster.clock.now())
+    for transaction in transactions.open.values():
+        yield Leftover("transaction", f"number {transaction.number}")
+    for (ns, key), holder in transactions.holders.items():
+        if holder.state is not State.IN_PROGRESS:
+            yield Leftover("claim", f"{ns} {key} of number {holder.number}")
+
+
+def sessions_of(cluster: Cluster) -> tuple[bytes, ...]:
+    """Return the ids of the sessions that no client has ended."""
+    return tuple(session.id for session in cluster.sessions.live())
+
+
+def cursors_of(cluster: Cluster) -> tuple[tuple[str, int], ...]:
+    """Return server and id of each open cursor."""
+    return tuple((node.name, cursor.id) for node in cluster.servers for cursor in node.cursors)
 
 
 def tasks_left() -> Iterator[Leftover]:

@@ -15,6 +15,7 @@ TOPOLOGIES: Final[Mapping[str, tuple[str, ...]]] = {
     "replicaset3": tuple(f"node{number}" for number in range(3)),
     "replicaset5": tuple(f"node{number}" for number in range(5)),
     "sharded": ("mongos0", "mongos1", *(f"shard01/node{number}" for number in range(3))),
+    "load-balanced": ("mongos0", "mongos1", *(f"shard01/node{number}" for number in range(3))),
 }
 """The deployments that are drawn, with the names of their servers."""
 
@@ -68,9 +69,10 @@ class Dice:
         return tuple(each for each in among if each in picked)
 
 
-_SETS: Final = ("replicaset3", "replicaset5", "sharded")
+_SETS: Final = ("replicaset3", "replicaset5", "sharded", "load-balanced")
 _PERCENT: Final = r"(?:[1-9]\d?|100)%"
 _MS: Final = r"[1-9]\d{0,4}"
+_SECONDS: Final = r"-?[1-9]\d{0,5}"
 
 
 def _share(dice: Dice) -> str:
@@ -79,6 +81,10 @@ def _share(dice: Dice) -> str:
 
 def _delay(dice: Dice) -> str:
     return dice.one(("2", "5", "10", "20", "50", "200"))
+
+
+def _skew(dice: Dice) -> str:
+    return dice.one(("-3600", "-60", "-1", "1", "60", "3600"))
 
 
 _KINDS: Final = (
@@ -107,7 +113,7 @@ _KINDS: Final = (
     Kind("restart", "server", r"\d{1,4}", lambda dice: dice.one(("0", "100", "300")), "quiesce mode, in ms"),
     Kind("step-down", "", "", lambda _: "", "none", on=_SETS),
     Kind("elect", "member", "", lambda _: "", "none", on=_SETS),
-    Kind("lag", "member", _MS, lambda dice: dice.one(("20", "100", "400")), "milliseconds", on=_SETS),
+    Kind("lag", "member", _MS, lambda dice: dice.one(("50", "200", "800")), "milliseconds", on=_SETS),
     Kind("hold", "member", "", lambda _: "", "none", on=_SETS, longest=800),
     Kind(
         "fail-point",
@@ -120,13 +126,8 @@ _KINDS: Final = (
     Kind("connections", "server", _MS, lambda dice: dice.one(("1", "4", "20")), "connections a second, as 4"),
     Kind("tickets", "member", _MS, lambda dice: dice.one(("1", "2", "4")), "tickets to read, and to write"),
     Kind("slow", "server", _MS, _delay, "milliseconds for each request"),
-    Kind(
-        "skew",
-        "client",
-        r"-?[1-9]\d{0,5}",
-        lambda dice: dice.one(("-3600", "-60", "-1", "1", "60", "3600")),
-        "seconds by which its date is wrong, as -60",
-    ),
+    Kind("skew", "client", _SECONDS, _skew, "seconds by which its date is wrong, as -60"),
+    Kind("server-skew", "server", _SECONDS, _skew, "seconds by which its date is wrong, as -60"),
     Kind("storm", "server", r"[1-9]\d{0,2}", lambda dice: dice.one(("5", "20", "40")), "connections, as 20"),
 )
 

@@ -8,7 +8,7 @@ documents of the `Ending` depends on the collection alone:
 | key           | value at the end                    | kinds of operations                             |
 |---------------|-------------------------------------|-------------------------------------------------|
 | `document:17` | 1 for each document with this `_id` | `insert`: `_id` is its number; `delete`          |
-| `list:3`      | numbers of operations, oldest first | `push`: `$push` of its number; `read_list`      |
+| `list:3`      | numbers of operations, oldest first | `push`: `$push` of its number; `read_list`; `batch` |
 | `counter:3`   | a number                            | `increment` by `argument`                       |
 | `register:3`  | the number of an operation, or None | `write` sets its number, `swap` too; `read`     |
 | `account:3`   | a balance                           | `transfer`: `argument` is (from, to, amount)    |
@@ -24,12 +24,15 @@ the same transaction, so that one can tell whether it took place. `read_accounts
 concern `snapshot`; its result maps every account to its balance. Each of the three is one operation, however
 often `with_transaction` runs it.
 
+**Batches.** `batch` is a bulk write of several models: it pushes its number to the lists in `argument`, and
+inserts the document among them. Each of its writes stands for itself.
+
 **Sessions.** Operations that name the same session run one after the other. `causal` operations are promised
 what causally consistent sessions are promised. `read_list` and `read` may go to any member.
 
 **Events.** Every write of a list, a counter or a register also sets the field `last` of its document to its
 number, so that change streams tell whose it is. `Ending.log` is the order of all writes, oldest first.
-Deletions are neither in the log nor among the events of streams, as nothing in them tells whose they are.
+Deletions of documents have the number `DELETION` in both, as nothing in them tells whose they are.
 
 **Requests.** Each command carries `comment_of` its operation as its `comment`, the commands of a transaction
 with the number of their step. Commits and aborts, which have no comment, belong to the operation of their
@@ -40,7 +43,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,6 +53,9 @@ if TYPE_CHECKING:
 
 INITIAL_BALANCE: Final = 100
 """Units on each account before the first operation."""
+
+DELETION: Final = -1
+"""Stands for the number of an operation where a document was deleted; a document is deleted once."""
 
 Kind: TypeAlias = Literal[
     "insert",
@@ -63,6 +69,7 @@ Kind: TypeAlias = Literal[
     "mark",
     "transfer",
     "read_accounts",
+    "batch",
 ]
 READS: Final = frozenset({"read_list", "read", "read_accounts"})
 TRANSACTIONS: Final = frozenset({"mark", "transfer", "read_accounts"})
@@ -114,7 +121,7 @@ class Operation:
     @property
     def keys(self) -> tuple[str, ...]:
         """The keys that it writes its number to, or that it reads."""
-        return tuple(self.argument) if self.kind == "mark" else (self.key,)
+        return tuple(self.argument) if self.kind in ("mark", "batch") else (self.key,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,8 +138,7 @@ class Client:
     app_name: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Heard:
+class Heard(NamedTuple):
     """An event of a client's driver; `operation` is the number of the call in whose task it was told."""
 
     at: float
@@ -194,6 +200,25 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """What a rate limiter of a server did while its rate was the same: `kind` is "requests" or "connections".
+
+    `rate` is in tokens a second. `admitted` counts those who wait for a token, too, as it is theirs; `credit`
+    is how many may be taken before they have accrued.
+    """
+
+    kind: str
+    server: str
+    rate: float
+    start: float
+    end: float
+    available_at_start: float
+    available_at_end: float
+    admitted: int
+    credit: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
     """The facts after the last operation, with all faults ended and all members caught up.
 
@@ -201,6 +226,9 @@ class Ending:
     been closed. `requests` are those of the workload that servers received, in order: a command needs its
     name, `comment`, `lsid`, `txnNumber` and `autocommit`, a reply `ok`, `code`, `errorLabels`,
     `writeConcernError` and `baseBackoffMS`. `tokens` are the levels of the clients' retry token buckets.
+    `sessions` and `cursors` are those that servers still know: the ids of sessions that did not end, server
+    and id of each open cursor. `lonely` are the clients that knew no server when they were closed, and could
+    tell nobody.
     """
 
     at: float
@@ -209,6 +237,9 @@ class Ending:
     requests: tuple[SeenRequest, ...] = ()
     leftovers: tuple[Leftover, ...] = ()
     tokens: Mapping[int, float] = field(default_factory=dict)
+    sessions: tuple[bytes, ...] = ()
+    cursors: tuple[tuple[str, int], ...] = ()
+    lonely: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,6 +258,7 @@ class History:
     events: tuple[Heard, ...] = ()
     streams: tuple[Stream, ...] = ()
     faults: tuple[Fault, ...] = ()
+    limits: tuple[Limit, ...] = ()
     calm_from: float = 0.0
     recovery: float = inf
     latency: float = 0.0

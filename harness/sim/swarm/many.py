@@ -1,59 +1,57 @@
-"""Many schedules on all cores: seeds in their order, a chunk of them at a time for each process."""
+"""Many schedules on all cores: in their order, some at a time for each process.
+
+A light module: the process that prints verdicts imports neither driver nor servers.
+"""
 
 from __future__ import annotations
 
 import gc
-import multiprocessing
-import signal
-from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from harness.sim.swarm.drawing import draw
-from harness.sim.swarm.schedule import parse
-from harness.sim.swarm.verdict import Verdict, judge
+from harness.running import interruption
+from harness.sim.swarm.verdict import Verdict
+from harness.sim.sweep.processes import processes
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-_CHUNK: Final = 5
-"""Schedules that a process runs before it says what came of them: after Ctrl-C it ends those."""
-_YOUNG: Final = 100_000
-"""New objects after which garbage is looked for: a run of a schedule makes few cycles, and is soon over."""
+Item: TypeAlias = int | str
+"""A schedule: its text, or the seed that it is drawn from."""
+
+_CHUNK: Final = 2
+"""Schedules that a process runs before it says what came of them: after Ctrl-C it is awaited for these."""
 
 
 def judged(
-    schedules: Sequence[str], *, jobs: int, plant: str | None = None, chunk: int = _CHUNK
+    items: Sequence[Item], *, jobs: int, plant: str | None = None, chunk: int = _CHUNK
 ) -> Generator[Verdict, None, None]:
     """Yield the verdict on each schedule, in their order, as they come.
 
     `plant` is the name of a planted fault (`harness.sim.swarm.planted`). Closing the iterator ends the
-    processes.
+    processes. Raises `Interrupted` between two verdicts when a signal has asked for the end.
     """
-    chunks = [schedules[start : start + chunk] for start in range(0, len(schedules), chunk)]
+    chunks = [items[start : start + chunk] for start in range(0, len(items), chunk)]
     if jobs == 1:
-        for each in chunks:
-            yield from _judge_all(plant, each)
+        for item in items:
+            interruption.check()
+            yield from _judge_all(plant, [item])
         return
-    context = multiprocessing.get_context("spawn")
-    executor = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin)
-    try:
+    with processes(jobs) as executor:
         futures = [executor.submit(partial(_judge_all, plant), each) for each in chunks]
         for each, future in zip(chunks, futures, strict=True):
             try:
-                yield from future.result()
+                verdicts = future.result()
             except BrokenProcessPool:
-                yield from (Verdict(text=text, violations=(("end", "its process died"),)) for text in each)
-    finally:
-        executor.shutdown(cancel_futures=True)
-
-
-def texts_of(seeds: Sequence[int]) -> list[str]:
-    """Return the schedules of seeds, as texts."""
-    return [str(draw(seed)) for seed in seeds]
+                verdicts = [
+                    Verdict(text=_text(item), violations=(("end", "its process died"),)) for item in each
+                ]
+            for verdict in verdicts:
+                interruption.check()
+                yield verdict
 
 
 def planted(name: str | None) -> AbstractContextManager[None]:
@@ -66,13 +64,38 @@ def planted(name: str | None) -> AbstractContextManager[None]:
     return block
 
 
-def _begin() -> None:
-    """Prepare a process: Ctrl-C is for its parent, and what was imported is no garbage."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _judge_all(plant: str | None, items: Sequence[Item]) -> list[Verdict]:
+    from harness.sim.swarm.judging import judge  # noqa: PLC0415 - for the processes that run schedules alone
+    from harness.sim.swarm.schedule import parse  # noqa: PLC0415 - see above
+
+    verdicts = []
+    with planted(plant), _garbage_kept():
+        for item in items:
+            verdicts.append(judge(parse(_text(item))))
+            gc.collect()
+    return verdicts
+
+
+def _text(item: Item) -> str:
+    if isinstance(item, str):
+        return item
+    from harness.sim.swarm.drawing import draw  # noqa: PLC0415 - see above
+
+    return str(draw(item))
+
+
+@contextmanager
+def _garbage_kept() -> Iterator[None]:
+    """Look for garbage when it is asked for alone, and not among what is there already.
+
+    A run's objects are needed until its verdict: looking among them for garbage is a fifth of its time.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
     gc.freeze()
-    gc.set_threshold(_YOUNG, 50, 50)
-
-
-def _judge_all(plant: str | None, texts: Sequence[str]) -> list[Verdict]:
-    with planted(plant):
-        return [judge(parse(text)) for text in texts]
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        if was_enabled:
+            gc.enable()

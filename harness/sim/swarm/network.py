@@ -95,3 +95,13 @@ class SkewedClock(VirtualClock):
 
     def utc(self) -> float:
         return super().utc() + self.skew
+
+
+class PrimaryClock(VirtualClock):
+    """The date of a deployment: that of its primary, which gives operations their times."""
+
+    date: Callable[[], float] | None = None
+    """The primary's date, None before there is one."""
+
+    def utc(self) -> float:
+        return super().utc() if self.date is None else self.date()

@@ -18,8 +18,8 @@ from fakeserver import ClusterSpec
 from fakeserver.network.wire_record import WireRecord
 from harness.sim.swarm import ending, history
 from harness.sim.swarm.deeds import Disturber
-from harness.sim.swarm.history import INITIAL_BALANCE, Ending, Heard, History, Stream, StreamEvent
-from harness.sim.swarm.network import LONGEST_DELAY, DisturbedMemory, SkewedClock
+from harness.sim.swarm.history import DELETION, INITIAL_BALANCE, Ending, Heard, History, Stream, StreamEvent
+from harness.sim.swarm.network import LONGEST_DELAY, DisturbedMemory, PrimaryClock, SkewedClock
 from harness.sim.swarm.workload import DATABASE, KEYS, Performer, current
 from harness.sim.world import run_virtual
 
@@ -87,14 +87,17 @@ async def _run(schedule: Schedule, world: World) -> Run:
     network = DisturbedMemory(world.clock, world.rng.spawn("network"))
     record = WireRecord(network, world.clock, count(1).__next__)
     record.begin()
+    date = PrimaryClock()
     cluster = await fakeserver.start(
-        _spec(schedule), network=record, clock=world.clock, rng=world.rng.spawn("cluster")
+        _spec(schedule), network=record, clock=date, rng=world.rng.spawn("cluster")
     )
     try:
         _seed(cluster)
         swarm = _Swarm(schedule, world, network, cluster)
+        date.date = swarm.primary_date
         await swarm.go()
         leftovers = [*swarm.leftovers, *ending.left_on(cluster)]
+        sessions, cursors = ending.sessions_of(cluster), ending.cursors_of(cluster)
         documents, log = ending.documents_of(cluster), ending.log_of(cluster)
     finally:
         await cluster.stop()
@@ -106,6 +109,9 @@ async def _run(schedule: Schedule, world: World) -> Run:
         requests=ending.requests_in(record.entries),
         leftovers=tuple(leftovers),
         tokens=swarm.tokens,
+        sessions=sessions,
+        cursors=cursors,
+        lonely=frozenset(swarm.lonely),
     )
     return Run(swarm.history(facts), tuple(cluster.journal), tuple(complaints))
 
@@ -116,6 +122,8 @@ def _spec(schedule: Schedule) -> ClusterSpec:
     parameters = {"transactionLifetimeLimitSeconds": TRANSACTION_LIFETIME}
     if schedule.topology == "sharded":
         return ClusterSpec.sharded(mongos=2, parameters=parameters)
+    if schedule.topology == "load-balanced":
+        return ClusterSpec.load_balanced(mongos=2, parameters=parameters)
     members = int(schedule.topology.removeprefix("replicaset"))
     return ClusterSpec.replica_set(members, parameters=parameters)
 
@@ -152,12 +160,22 @@ class _Swarm:
         """Set when all operations have ended."""
         self.leftovers: list[Leftover] = []
         self.tokens: dict[int, float] = {}
+        self.lonely: set[int] = set()
         dates = {f"client{number}": SkewedClock() for number in range(schedule.clients)}
-        self._disturber = Disturber(cluster, network, world.clock, dates)
+        self._servers = {node.name: SkewedClock() for node in cluster.servers}
+        for node in cluster.servers:
+            node.clock = self._servers[node.name]
+        self._disturber = Disturber(cluster, network, world.clock, {**dates, **self._servers})
         self._performers = [
             Performer(schedule, number, self._client(number, world, network, clock), world.clock)
             for number, clock in enumerate(dates.values())
         ]
+
+    def primary_date(self) -> float:
+        """Return the date of the primary; while there is none, that of the first member."""
+        members = [node for node in self._cluster.servers if not node.is_mongos]
+        primary = next((node for node in members if node.is_primary), members[0])
+        return self._servers[primary.name].utc()
 
     def _client(self, number: int, world: World, network: DisturbedMemory, clock: SkewedClock) -> AsyncClient:
         return AsyncClient(
@@ -191,13 +209,15 @@ class _Swarm:
                             )
                 self._worked.set()
             for performer in self._performers:
+                if not performer.client.topology.description.known_servers:
+                    self.lonely.add(performer.number)
                 self.leftovers += ending.busy(performer.number, performer.client)
-                budget = performer.client.executor.budget
-                if isinstance(budget, TokenBucket):
-                    self.tokens[performer.number] = budget.tokens
         finally:
             for performer in self._performers:
                 await performer.client.aclose()
+                budget = performer.client.executor.budget
+                if isinstance(budget, TokenBucket):
+                    self.tokens[performer.number] = budget.tokens
         # The last word on a connection may be a packet that was lost, and is sent again.
         await self._clock.sleep_until(max(self._clock.now(), schedule.faults_end + LONGEST_DELAY) + _SETTLING)
 
@@ -250,6 +270,7 @@ class _Swarm:
                 for number, each in enumerate(self._streams)
             ),
             faults=tuple(done),
+            limits=tuple(self._disturber.metered),
             calm_from=max((fault.end for fault in done), default=0.0),
             recovery=RECOVERY,
             latency=LATENCY,
@@ -258,6 +279,8 @@ class _Swarm:
 
 def _change(event: dict[str, Any], now: float) -> list[StreamEvent]:
     """Return what a change is about; nothing for those of accounts, which do not say whose they are."""
+    if event["operationType"] == "delete" and event["ns"]["coll"] == "document":
+        return [StreamEvent(now, DELETION, f"document:{event['documentKey']['_id']}")]
     changed = event.get("fullDocument") or event.get("updateDescription", {}).get("updatedFields", {})
     if "last" not in changed:
         return []

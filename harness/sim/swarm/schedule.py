@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 WORK: Final = (
     *("insert", "delete", "push", "read_list", "increment", "write", "swap", "read"),
-    *("mark", "transfer", "read_accounts", "stream"),
+    *("mark", "transfer", "read_accounts", "stream", "batch"),
 )
 """The kinds of work: those of operations (`harness.sim.swarm.history`), and change streams."""
 
@@ -102,6 +102,8 @@ class Schedule:
     """The workers' sessions are causally consistent; without, every operation has a session of its own."""
     bulk: bool = False
     """Some of the writes go by bulk writes."""
+    unacknowledged: bool = False
+    """Some of the writes have w: 0."""
     faults: tuple[Fault, ...] = ()
 
     def __str__(self) -> str:
@@ -268,4 +270,5 @@ _READERS: Final[Mapping[str, Callable[[str, str], object]]] = {
     "concern": _one_of(*CONCERNS),
     "causal": _switch,
     "bulk": _switch,
+    "unacknowledged": _switch,
 }

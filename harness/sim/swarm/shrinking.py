@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from harness.flake_lab.shrink import search_among
+from harness.running import interruption
+from harness.sim.swarm.judging import judge
 from harness.sim.swarm.schedule import Schedule
-from harness.sim.swarm.verdict import judge
 
 if TYPE_CHECKING:
     from harness.sim.swarm.verdict import Verdict
@@ -18,12 +19,13 @@ MOST: Final = 150
 def shrink(schedule: Schedule, checker: str, *, most: int = MOST) -> tuple[Schedule, Verdict | None]:
     """Return the smallest schedule found in which this checker still complains, with its verdict.
 
-    None is the verdict of a schedule that it does not complain of.
+    None is the verdict of a schedule that it does not complain of. Raises `Interrupted` between two runs.
     """
     smallest: tuple[Schedule, Verdict | None] = (schedule, None)
     search = search_among(schedule, Schedule.smaller, most=most)
     candidate = next(search, None)
     while candidate is not None:
+        interruption.check()
         verdict = judge(candidate)
         fails = any(name == checker for name, _ in verdict.violations)
         if fails:

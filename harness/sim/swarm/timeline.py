@@ -94,7 +94,6 @@ def _of_operation(operation: Operation) -> Iterator[tuple[int, Moment]]:
 
 def text_of(run: Run, verdict: Verdict) -> Iterator[str]:
     """Yield the lines of a timeline: what drivers did on the left, servers on the right."""
-    yield verdict.text
     yield from two_columns(moments_of(run))
     yield summary_of(verdict)
     yield from (text for _, text in verdict.violations)

@@ -1,25 +1,16 @@
-"""The verdict on a schedule: its run held against all checkers, as values that travel between processes."""
+"""The verdict on a schedule: what its run came to, as plain values that travel between processes.
+
+A light module: the process that prints verdicts need not import what is run (`harness.sim.swarm.judging`).
+"""
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from harness.sim.clock import NothingScheduled, Spinning
-from harness.sim.swarm.checkers import violations
-from harness.sim.swarm.run import perform
-
-if TYPE_CHECKING:
-    from harness.sim.swarm.history import History
-    from harness.sim.swarm.run import Run
-    from harness.sim.swarm.schedule import Schedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a schedule came to, as plain values that travel between processes."""
+    """What a schedule came to."""
 
     text: str
     """The schedule."""
@@ -44,50 +35,3 @@ class Verdict:
     def passed(self) -> bool:
         """Whether no checker found anything."""
         return not self.violations
-
-
-def judge(schedule: Schedule) -> Verdict:
-    """Run a schedule and hold its history against all checkers."""
-    try:
-        run = perform(schedule)
-    except (NothingScheduled, Spinning) as error:
-        return Verdict(text=str(schedule), violations=(("end", str(error)),))
-    except Exception as error:  # noqa: BLE001 - a schedule that cannot be carried out is a finding
-        return Verdict(text=str(schedule), violations=(("end", f"{type(error).__name__}: {error}"),))
-    return verdict_of(schedule, run)
-
-
-def verdict_of(schedule: Schedule, run: Run) -> Verdict:
-    """Hold a run against all checkers."""
-    told = run.history
-    outcomes = Counter(operation.outcome for operation in told.operations)
-    found = [(each.checker, str(each)) for each in violations(told)]
-    found += [("loop", complaint) for complaint in run.complaints]
-    return Verdict(
-        text=str(schedule),
-        ok=outcomes["ok"],
-        failed=outcomes["failed"],
-        unknown=outcomes["unknown"],
-        seconds=told.ending.at,
-        trace=trace_of(told),
-        kinds=tuple(sorted({fault.kind for fault in told.faults})),
-        violations=tuple(found),
-    )
-
-
-def trace_of(told: History) -> str:
-    """Return a hash of what happened: operations, faults, requests with their replies, streams."""
-    digest = hashlib.sha256()
-    for each in (*told.operations, *told.faults, *told.streams):
-        digest.update(_stable(each))
-    for request in told.ending.requests:
-        facts = (request.at, request.server, request.command, request.reply, request.ended)
-        digest.update(repr(facts).encode())
-    return digest.hexdigest()[:16]
-
-
-def _stable(value: Any) -> bytes:
-    """Return a text of a value that is the same in every process: sets in their order."""
-    facts = {name: getattr(value, name) for name in value.__slots__}
-    sets = {name: sorted(each) for name, each in facts.items() if isinstance(each, frozenset)}
-    return repr({**facts, **sets}).encode()

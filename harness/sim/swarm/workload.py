@@ -35,6 +35,8 @@ PER_CLIENT: Final = 10_000
 """The numbers of one client's operations; the next client's begin after so many."""
 _LINEARIZABLE: Final = 0.3
 """The share of reads of registers that ask for it, where a deployment has it."""
+_UNACKNOWLEDGED: Final = 0.3
+"""The share of writes with w: 0, where the schedule has some."""
 _BULK: Final = 0.4
 """The share of writes that go by a bulk write, where the schedule has some."""
 
@@ -44,7 +46,10 @@ current: ContextVar[int | None] = ContextVar("current", default=None)
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One operation before it runs. `way` is how a write goes: "one", "bulk" or "client bulk"."""
+    """One operation before it runs.
+
+    `way` is how a write goes: "one", "bulk" or "client bulk". One that is `unacknowledged` has w: 0.
+    """
 
     kind: str
     key: str
@@ -52,13 +57,17 @@ class Plan:
     way: str = "one"
     read: str = "primary"
     level: str | None = None
+    unacknowledged: bool = False
 
 
 def plan(schedule: Schedule, client: int, index: int) -> Plan | None:
     """Return a client's operation at an index; None where `work` has no operations."""
     draw = SeededRng(schedule.seed, f"client{client}/{index}").random
     # A number for each kind there is, so that the others stay what they were where `work` has one less.
-    drawn = [(draw(), kind) for kind in WORK if kind != "stream"]
+    drawn = [(draw(), kind) for kind in WORK if kind not in ("stream", "batch")]
+    # Numbers of their own, which change no other's.
+    more = SeededRng(schedule.seed, f"client{client}/{index}/more").random
+    drawn.append((more(), "batch"))
     fitting = [each for each in drawn if each[1] in schedule.work]
     if not fitting:
         return None
@@ -66,6 +75,8 @@ def plan(schedule: Schedule, client: int, index: int) -> Plan | None:
     way = ("bulk", "client bulk")[int(draw() * 2)] if draw() < _BULK and schedule.bulk else "one"
     level = None if schedule.level == "default" else schedule.level
     planned = Plan(kind, f"{_COLLECTIONS[kind]}:{place}", None, way, schedule.read, level)
+    if schedule.unacknowledged and kind in _SINGLE and way != "client bulk":
+        planned = replace(planned, unacknowledged=more() < _UNACKNOWLEDGED)
     other = (place + 1 + int(draw() * (KEYS - 1))) % KEYS
     if kind == "insert":
         return replace(planned, key=f"document:{number}")
@@ -73,6 +84,9 @@ def plan(schedule: Schedule, client: int, index: int) -> Plan | None:
         return replace(planned, argument=1 + int(draw() * 9))
     if kind == "mark":
         return replace(planned, argument=(f"list:{place}", f"list:{other}"))
+    if kind == "batch":
+        inserted = (f"document:{number}",) if way == "client bulk" else ()
+        return replace(planned, argument=(f"list:{place}", f"list:{other}", *inserted))
     if kind == "transfer":
         moved = (f"account:{place}", f"account:{other}", 1 + int(draw() * 5))
         return replace(planned, argument=moved)
@@ -93,7 +107,10 @@ _COLLECTIONS: Final[Mapping[str, str]] = {
     "mark": "list",
     "transfer": "list",
     "read_accounts": "account",
+    "batch": "list",
 }
+_SINGLE: Final = frozenset({"insert", "delete", "push", "increment", "write"})
+"""The kinds that write one document by an operation that may have w: 0."""
 
 
 @dataclass(slots=True)
@@ -140,8 +157,10 @@ class Performer:
     ) -> Operation:
         schedule = self.schedule
         own = planned.kind in TRANSACTIONS and session is None
-        linear = planned.level == "linearizable"  # not to be had together with causal consistency
-        used = self.client.start_session(causal_consistency=False) if own else None if linear else session
+        # Neither linearizable reads nor unacknowledged writes are to be had in a causally consistent session.
+        linear, silent = planned.level == "linearizable", planned.unacknowledged
+        alone = linear or silent
+        used = self.client.start_session(causal_consistency=False) if own else None if alone else session
         began = self.clock.now()
         reads = planned.kind in {"read", "read_list"}
         operation = Operation(
@@ -151,14 +170,14 @@ class Performer:
             key=planned.key,
             argument=planned.argument,
             invoked=began,
-            session=None if linear else name,
+            session=None if alone else name,
             causal=schedule.causal and used is not None and not own,
             read_concern="snapshot" if planned.kind in TRANSACTIONS else planned.level if reads else None,
             write_concern=None
             if reads
             else "majority"
-            if planned.kind in TRANSACTIONS or schedule.concern != "1"
-            else 1,
+            if planned.kind in TRANSACTIONS
+            else self._concern(planned).w,
             read_preference=planned.read if reads else "primary",
             deadline=began + schedule.timeout / 1000 if schedule.timeout else inf,
         )
@@ -168,7 +187,12 @@ class Performer:
         ended = replace(operation, outcome="unknown")
         try:
             result = await _PERFORM[planned.kind](self, number, planned, used)
-            ended = replace(operation, result=result, completed=self.clock.now())
+            ended = replace(
+                operation,
+                result=result,
+                outcome="unknown" if silent else "ok",
+                completed=self.clock.now(),
+            )
         except DriverError as error:
             text = " ".join(str(error).split()) or type(error).__name__
             ended = replace(
@@ -191,9 +215,14 @@ class Performer:
             DATABASE,
             read_preference=ReadPreference(ReadMode(planned.read)),
             read_concern=ReadConcern(planned.level),
-            write_concern=WriteConcern("majority" if self.schedule.concern != "1" else 1),
+            write_concern=self._concern(planned),
         )
         return database.collection(name or planned.key.partition(":")[0])
+
+    def _concern(self, planned: Plan) -> WriteConcern:
+        if planned.unacknowledged:
+            return WriteConcern(0)
+        return WriteConcern("majority" if self.schedule.concern != "1" else 1)
 
 
 def _delete_or_insert(planned: Plan, number: int, inserted: list[str]) -> Plan:
@@ -250,6 +279,32 @@ async def _push(at: Performer, number: int, planned: Plan, session: ClientSessio
 
 def _pushing(number: int) -> dict[str, Any]:
     return {"$push": {"value": number}, "$set": {"last": number}}
+
+
+async def _batch(at: Performer, number: int, planned: Plan, session: ClientSession | None) -> None:
+    """Write several documents, and delete none: in commands of two kinds, or in one command for all."""
+    collection, in_turn = at.collection(planned), number % 2 == 0
+    lists = [key for key in planned.argument if key.startswith("list:")]
+    if planned.way != "client bulk":
+        await collection.bulk_write(
+            [
+                *(UpdateOne(filter=_document(key), update=_pushing(number)) for key in lists),
+                DeleteOne(filter={"_id": -1}),
+            ],
+            session=session,
+            comment=number,
+            ordered=in_turn,
+        )
+        return
+    namespace, documents = collection.namespace, at.collection(planned, name="document").namespace
+    pushes = (UpdateOne(filter=_document(key), update=_pushing(number), namespace=namespace) for key in lists)
+    await at.client.bulk_write(
+        [*pushes, InsertOne(document={"_id": number, "last": number}, namespace=documents)],
+        session=session,
+        comment=number,
+        ordered=in_turn,
+        write_concern=collection.concerns.write_concern,
+    )
 
 
 async def _increment(at: Performer, number: int, planned: Plan, session: ClientSession | None) -> None:
@@ -347,6 +402,7 @@ _PERFORM: Final[Mapping[str, Callable[..., Awaitable[Any]]]] = {
     "mark": _mark,
     "transfer": _transfer,
     "read_accounts": _read_accounts,
+    "batch": _batch,
 }
 
 _AFTERWARDS: Final = (

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
@@ -31,7 +35,8 @@ def swarm(pushbackd: Pushbackd) -> Pushbackd:
 def test_each_seed_has_a_line_that_says_what_ran_and_what_came_of_it(swarm: Pushbackd) -> None:
     done = swarm("--seeds", 2, "--from", 11, "--jobs", 1)
     assert done.exit_code == 0
-    first, second, summary = done.output.splitlines()
+    *drawn, first, second, summary = done.output.splitlines()
+    assert [line.partition(":")[0] for line in drawn] == ["deployments", "work", "faults"]
     assert first.split()[0] == "11"
     assert second.split()[0] == "12"
     assert first.endswith("passed")
@@ -86,3 +91,38 @@ def test_wrong_options_are_named(swarm: Pushbackd, arguments: tuple[object, ...]
     done = swarm(*arguments)
     assert done.exit_code == 4
     assert complaint in done.output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)],
+    ids=["Ctrl-C", "terminated", "killed"],
+)
+def test_a_swarm_that_is_ended_says_what_was_done_and_leaves_no_process(
+    number: signal.Signals, code: int
+) -> None:
+    command = [sys.executable, "-m", "harness.cli", "simulate", "swarm", "--seeds", "2000", "--jobs", "2"]
+    with subprocess.Popen(
+        command,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        while "passed" not in process.stdout.readline():
+            assert process.poll() is None
+        if number is signal.SIGINT:
+            os.killpg(process.pid, number)  # as a terminal does
+        else:
+            process.send_signal(number)
+        # All of its processes write to these pipes, which have no end before the last one has ended.
+        out, error = process.stdout.read(), process.stderr.read()
+    assert process.returncode == code, error
+    if number is not signal.SIGKILL:
+        *lines, summary = out.splitlines()
+        assert summary.startswith(f"{len(lines) + 1} of 2000 schedules, 0 failed; operations: ")
+        assert error.strip() == f"interrupted by {number.name}"

@@ -22,6 +22,7 @@ from harness.sim.swarm.checkers import (
     registers,
     sessions,
     streams,
+    tokens,
     transactions,
     waits,
 )
@@ -75,6 +76,11 @@ CHECKERS: Final = {
         Checker("deadlines", "Every operation returns, and none outlives its deadline.", deadlines.check),
         Checker("attempts", "No command is attempted more often than its edition allows.", attempts.check),
         Checker("waits", "No wait before a retry is longer than its bound.", waits.check),
+        Checker(
+            "tokens",
+            "Tokens are neither lost nor made, in clients' buckets for retries and servers' limiters.",
+            tokens.check,
+        ),
         Checker("recovery", "After the last fault, operations succeed again within a bound.", recovery.check),
         Checker("leftovers", "Nothing is left at the end.", leftovers.check),
     )

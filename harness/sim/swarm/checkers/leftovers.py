@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from driver.events import CommandSucceededEvent, ConnectionCheckOutFailedEvent
+from harness.sim.swarm.checkers.exchanges import exchanges_of
 from harness.sim.swarm.checkers.violation import Violation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from harness.sim.swarm.checkers.exchanges import Exchange
     from harness.sim.swarm.history import History
 
 KINDS: Final = {
@@ -17,20 +20,74 @@ KINDS: Final = {
     "server connection": "a server still holds a connection",
     "session": "a server still knows a session in use",
     "cursor": "a server still holds a cursor",
+    "transaction": "a server still holds a transaction",
+    "claim": "a server still holds what a transaction claimed",
     "ticket": "a server still holds a ticket",
     "token": "a server still owes tokens",
     "waiter": "an operation still waits for a connection",
 }
 """What may be left, with the sentence about it."""
 
-TOKEN_CAPACITY: Final = 1000.0
-"""The most tokens of a client's bucket (Client Backpressure: Token Bucket)."""
-
 
 def check(history: History) -> Iterator[Violation]:
-    """Yield everything that is left, and each client whose tokens are beyond the bucket."""
-    for leftover in history.ending.leftovers:
+    """Yield everything that is left."""
+    ending = history.ending
+    for leftover in ending.leftovers:
         yield Violation(f"{KINDS.get(leftover.kind, leftover.kind)}: {leftover.name}")
-    for client, tokens in history.ending.tokens.items():
-        if not 0 <= tokens <= TOKEN_CAPACITY:
-            yield Violation(f"client {client} has {tokens:g} tokens, of 0 to {TOKEN_CAPACITY:g}")
+    if ending.sessions or ending.cursors:
+        exchanges = exchanges_of(history.events)
+        yield from _sessions(exchanges, history)
+        yield from _cursors(exchanges, history)
+
+
+def _sessions(exchanges: Sequence[Exchange], history: History) -> Iterator[Violation]:
+    """Yield each session that its client could have ended, and did not.
+
+    A session in which a command was lost is not used again, and left to the server's timeout (Driver
+    Sessions: Server Session Pool); so are all where endSessions fails, which is not tried again.
+    """
+    owners: dict[bytes, int] = {}
+    excused: set[bytes] = set()
+    for exchange in exchanges:
+        command = exchange.started.command
+        if "lsid" in command:
+            identity = bytes(command["lsid"]["id"])
+            owners[identity] = exchange.client
+            if not exchange.answered:
+                excused.add(identity)
+        if "endSessions" in command and not isinstance(exchange.ended, CommandSucceededEvent):
+            excused.update(bytes(each["id"]) for each in command["endSessions"])
+    for identity in history.ending.sessions:
+        owner = owners.get(identity)
+        if owner is not None and identity not in excused and owner not in history.ending.lonely:
+            yield Violation(f"{KINDS['session']}: {identity.hex()} of client {owner}")
+
+
+def _cursors(exchanges: Sequence[Exchange], history: History) -> Iterator[Violation]:
+    """Yield each cursor that its client knew and could have closed, and did not.
+
+    One whose getMore or killCursors failed, or whose client had no connection for it, is left to its timeout.
+    """
+    excused: set[int] = set()
+    owners: dict[int, int] = {}
+    # A change stream that gets no connection for its getMore gets none for its killCursors, and begins anew.
+    without = {
+        (heard.client, heard.operation)
+        for heard in history.events
+        if isinstance(heard.event, ConnectionCheckOutFailedEvent)
+    }
+    for exchange in exchanges:
+        command, ended = exchange.started.command, exchange.ended
+        if isinstance(ended, CommandSucceededEvent):
+            cursor = ended.reply.get("cursor")
+            if isinstance(cursor, dict):
+                owners[cursor.get("id", 0)] = exchange.client
+                if (exchange.client, exchange.operation) in without:
+                    excused.add(cursor.get("id", 0))
+        else:
+            excused.update(command.get("cursors", ()))
+            excused.add(command.get("getMore", 0))
+    for server, identity in history.ending.cursors:
+        owner = owners.get(identity)
+        if owner is not None and identity not in excused and owner not in history.ending.lonely:
+            yield Violation(f"{KINDS['cursor']}: {identity} of client {owner} on {server}")

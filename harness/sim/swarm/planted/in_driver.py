@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import driver.execute
 import driver.message
+from driver.cmap.generations import Generations
 from driver.cmap.pool import Lease
 from driver.cmap.state import PoolState
+from driver.cursor import Cursor
 from driver.execute import Executor
 from driver.operations.change_streams import ResumePoint
-from driver.policy.backpressure import Backoff
+from driver.policy.backpressure import Backoff, TokenBucket
 from driver.policy.retry import RetryPolicy
 from driver.sdam.monitor import Monitor
-from driver.session import ClientSession
+from driver.session import ClientSession, ServerSessionPool
 from harness.sim.swarm.planted.fault import Planted, replacing
 from mongowire.codes import Label
 
@@ -61,8 +63,8 @@ def _from_now(_start: Callable[..., Any]) -> Callable[..., Any]:
     return lambda _point: {}
 
 
-def _never_stale(_is_stale: Callable[..., bool]) -> Callable[..., bool]:
-    return lambda _state, _member: False
+def _never_stale(_outdate: Callable[..., bool]) -> Callable[..., bool]:
+    return lambda _generations, _member: False
 
 
 def _one_more(_may_connect: Callable[..., bool]) -> Callable[..., bool]:
@@ -115,6 +117,22 @@ def _keeps(leave: Callable[..., None]) -> Callable[..., None]:
     return wrong
 
 
+def _not_released(_release: Callable[..., None]) -> Callable[..., None]:
+    return lambda *_arguments: None
+
+
+def _not_killed(aclose: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+    async def wrong(self: Cursor, **options: Any) -> None:
+        self.id = 0
+        await aclose(self, **options)
+
+    return wrong
+
+
+def _for_nothing(_consume: Callable[..., bool]) -> Callable[..., bool]:
+    return lambda _bucket, _tokens: True
+
+
 FAULTS: Final = (
     Planted(
         "new-number",
@@ -156,7 +174,7 @@ FAULTS: Final = (
         "driver",
         "a pool that was cleared lends its old connections",
         "pools",
-        replacing(PoolState, "_is_stale", _never_stale),
+        replacing(Generations, "outdate", _never_stale),
     ),
     Planted(
         "one-more-connection",
@@ -199,6 +217,27 @@ FAULTS: Final = (
         "the connection of a command that lost it is not given back",
         "leftovers",
         replacing(Lease, "__exit__", _keeps),
+    ),
+    Planted(
+        "sessions-lost",
+        "driver",
+        "a session that has ended is neither used again nor ended on the server",
+        "leftovers",
+        replacing(ServerSessionPool, "release", _not_released),
+    ),
+    Planted(
+        "cursors-lost",
+        "driver",
+        "a cursor that is closed is not closed on the server",
+        "leftovers",
+        replacing(Cursor, "aclose", _not_killed),
+    ),
+    Planted(
+        "free-retries",
+        "driver",
+        "a retry after an overload takes no token",
+        "tokens",
+        replacing(TokenBucket, "consume", _for_nothing),
     ),
 )
 """All wrong drivers."""

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 import fakeserver.stages.concerns
 import fakeserver.stages.execution
 import fakeserver.stages.replying
+from fakeserver.admission.token_bucket import TokenBucket
 from fakeserver.change_streams.stream import ChangeStream
 from fakeserver.change_streams.tokens import StreamPosition
 from fakeserver.commands.context import CommandContext
@@ -16,7 +17,8 @@ from fakeserver.deployment.node import Node
 from fakeserver.deployment.position import Position
 from fakeserver.deployment.shard import Shard
 from fakeserver.request.pipeline import PASS
-from fakeserver.sessions.session import RetryableWrite
+from fakeserver.sessions.cursors import CursorStore
+from fakeserver.sessions.session import RetryableWrite, SessionCatalog
 from fakeserver.sessions.transactions import Transactions
 from harness.sim.swarm.planted.fault import Planted, replacing
 from mongowire.codes import Label
@@ -113,6 +115,24 @@ def _late_end(forget: Callable[..., None]) -> Callable[..., None]:
     return wrong
 
 
+def _nothing(_function: Callable[..., None]) -> Callable[..., None]:
+    return lambda *_arguments: None
+
+
+def _not_closed(_kill: Callable[..., bool]) -> Callable[..., bool]:
+    return lambda store, identity: identity in store.cursors
+
+
+def _for_nothing(try_acquire: Callable[..., bool]) -> Callable[..., bool]:
+    def wrong(self: TokenBucket, now: float) -> bool:
+        admitted = try_acquire(self, now)
+        if admitted:
+            self.give_back()
+        return admitted
+
+    return wrong
+
+
 FAULTS: Final = (
     Planted(
         "executes-again",
@@ -183,6 +203,27 @@ FAULTS: Final = (
         "a server holds on to connections for twenty seconds after their end",
         "leftovers",
         replacing(Node, "forget", _late_end),
+    ),
+    Planted(
+        "sessions-kept",
+        "server",
+        "a session that its client has ended does not end",
+        "leftovers",
+        replacing(SessionCatalog, "end", _nothing),
+    ),
+    Planted(
+        "cursors-kept",
+        "server",
+        "a cursor that is closed stays open",
+        "leftovers",
+        replacing(CursorStore, "kill", _not_closed),
+    ),
+    Planted(
+        "free-admission",
+        "server",
+        "a request that a rate limiter admits takes no token",
+        "tokens",
+        replacing(TokenBucket, "try_acquire", _for_nothing),
     ),
 )
 """All wrong servers."""

@@ -177,7 +177,6 @@ OTHERS_HOLD: dict[str, tuple[str, History]] = {
         past(op(6, outcome="failed"), calm_from=5.5, recovery=1.0),
     ),
     "an unacknowledged write": ("recovery", past(op(9, outcome="unknown"), calm_from=5.0, recovery=1.0)),
-    "full and empty buckets of tokens": ("leftovers", past(tokens={1: 1000.0, 2: 0.0})),
 }
 
 OTHERS_BREAK: dict[str, tuple[str, History, str]] = {
@@ -202,8 +201,6 @@ OTHERS_BREAK: dict[str, tuple[str, History, str]] = {
         past(leftovers=(Leftover("task", "monitor of node0"),)),
         "a task still runs: monitor of node0",
     ),
-    "a bucket has more tokens than fit": ("leftovers", past(tokens={1: 1001.0}), "client 1 has 1001 tokens"),
-    "a bucket is overdrawn": ("leftovers", past(tokens={1: -1.0}), "client 1 has -1 tokens"),
 }
 
 

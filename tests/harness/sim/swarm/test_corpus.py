@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.sim.swarm.judging import judge
 from harness.sim.swarm.schedule import parse
-from harness.sim.swarm.verdict import judge
 
 CORPUS = Path(__file__).with_name("corpus.txt").read_text(encoding="utf-8").splitlines()
 SCHEDULES = [line for line in CORPUS if line and not line.startswith("#")]

@@ -10,10 +10,10 @@ import pytest
 from driver.policy.backpressure import Backoff
 from harness.sim.swarm.checkers import CHECKERS
 from harness.sim.swarm.drawing import draw
+from harness.sim.swarm.judging import judge
 from harness.sim.swarm.planted import PLANTED, Planted
 from harness.sim.swarm.planted.fault import replaced
 from harness.sim.swarm.schedule import Schedule, parse
-from harness.sim.swarm.verdict import judge
 
 KNOWN = {
     name: schedule
