@@ -117,3 +117,42 @@ def scenarios(draw: st.DrawFn) -> Scenario:
         tick=draw(st.sampled_from([0.001, 0.002])),
         window=0.5,
     )
+
+
+@st.composite
+def scenarios_of_all_tiers(draw: st.DrawFn) -> Scenario:
+    """Draw a small scenario that runs as coroutines, too: one server, which looks at its requests."""
+    limits = st.builds(
+        RequestLimit,
+        rate=st.sampled_from([20.0, 90.0]),
+        burst_seconds=st.sampled_from([0.01, 0.1]),
+        told_backoff=st.sampled_from([None, 0.02]),
+    )
+    outages = st.sampled_from([(0.3, 1.0), (0.8, 1.4), (1.0, 1.2), (0.8, 0.801)])
+    drawn = draw(st.lists(st.sampled_from(STRATEGIES), min_size=1, max_size=3))
+    arrivals: tuple[Arrivals, ...] = (Closed(gap=0.3), Deploy(within=0.2, gap=0.5))
+    return Scenario(
+        clients=draw(st.integers(1, 40)),
+        seconds=1.6,
+        arrivals=draw(st.sampled_from(arrivals)),
+        fleet=tuple((1, strategy) for strategy in drawn),
+        servers=Servers(
+            service=draw(
+                st.sampled_from(
+                    [
+                        Service(base=0.04, limit=3, factor=1.6, k=2, recompute=0.01),
+                        Service(base=0.033, limit=0, factor=1.05, k=0.5, recompute=0.007),
+                        Service(base=0.02, factor=1.0, recompute=0.02),
+                    ]
+                )
+            ),
+            request_limit=draw(st.none() | limits),
+            abandoned=draw(st.sampled_from(["at once", "at a check", "never"])),
+            backlog=draw(st.sampled_from([0, 5, 100])),
+        ),
+        timeout=draw(st.sampled_from([None, 0.1, 0.4])),
+        outages=tuple(Outage(start=start, end=end) for start, end in draw(st.lists(outages, max_size=2))),
+        seed=draw(st.integers(0, 2**40)),
+        tick=draw(st.sampled_from([0.001, 0.002])),
+        window=0.5,
+    )

@@ -7,7 +7,7 @@ import sys
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 from click.core import ParameterSource
@@ -107,7 +107,7 @@ def _article_options(command: Any) -> Any:
 @click.option(
     "--live",
     is_flag=True,
-    help="Run the scenario in real time as well, with a fake server over TCP that SIGSTOP stops. Parameters"
+    help="Run the scenario in real time as well, with a fake server over TCP that is stopped. Parameters"
     " that are not given are those of 200 clients and a slower server.",
 )
 @click.option(
@@ -119,11 +119,20 @@ def _article_options(command: Any) -> Any:
     " Client Backpressure need the reference driver.",
 )
 @click.option(
+    "--stop-with",
+    type=click.Choice(["signal", "pause"]),
+    default="signal",
+    show_default=True,
+    help="How the server of --live is stopped: by SIGSTOP, or by its own pause, in which its process goes on"
+    " to accept connections.",
+)
+@click.option(
     "--engine",
-    type=click.Choice(["auto", "plain", "compiled"]),
+    type=click.Choice(["auto", "plain", "compiled", "virtual"]),
     default="auto",
     show_default=True,
-    help="Engine of the model: plain Python, or compiled by Numba; both give the same result.",
+    help="Engine of the model: plain Python, compiled by Numba, or coroutines in virtual time over the"
+    " driver's policies and the fake's admission; all give the same result.",
 )
 @click.option("--csv", type=FilePath(dir_okay=False), help="Write a row for each second to this file.")
 @click.option("--parquet", type=FilePath(dir_okay=False), help="Write the same rows as a Parquet file.")
@@ -189,8 +198,9 @@ def _check(ctx: click.Context, parameters: ArticleParameters, options: dict[str,
         raise click.UsageError(
             f"--clients is {parameters.clients}; with --live it has to be at most {MOST_LIVE_CLIENTS}", ctx
         )
-    if not options["live"] and _is_given(ctx, "driver"):
-        raise click.UsageError("--driver is of use with --live only", ctx)
+    for name in ("driver", "stop_with"):
+        if not options["live"] and _is_given(ctx, name):
+            raise click.UsageError(f"--{name.replace('_', '-')} is of use with --live only", ctx)
     with bad_input(ImportError, MissingPlotsError, OSError):
         if options["plot"] or options["html"]:
             plots.check()
@@ -211,7 +221,7 @@ def _run(
     """Run each strategy as a model and, where that is asked for and the driver has it, live."""
     from harness.sim.article.scenario import BACKLOG, DRIVER_BACKLOG, run_model  # noqa: PLC0415 - a help text simulates nothing
 
-    engine: Engine = options["engine"]
+    engine: Engine | Literal["virtual"] = options["engine"]
     abandoned, driver = options["abandoned"], options["driver"]
     backlog = DRIVER_BACKLOG if options["live"] else BACKLOG
     for strategy in strategies:
@@ -233,7 +243,12 @@ def _run(
                 continue
             with _progress(f"{strategy}, {driver}", parameters) as heard, bad_input(OSError):
                 outcome = run_live(
-                    parameters, strategy, driver=driver, abandoned=abandoned, on_progress=heard
+                    parameters,
+                    strategy,
+                    driver=driver,
+                    abandoned=abandoned,
+                    stop_with=options["stop_with"],
+                    on_progress=heard,
                 )
             yield Trial(parameters=parameters, strategy=strategy, tier=driver, outcome=outcome)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from harness.sim.article.parameters import ArticleParameters
@@ -30,7 +31,7 @@ def intervals(parameters: ArticleParameters, attempts: int, rng: Rng) -> list[fl
     waited: list[float] = []
     last = 0.0
     for failures in range(1, attempts + 1):
-        last = parameters.backoff(failures, last, _normal(rng))
+        last = parameters.backoff(failures, last, partial(_normal, rng))
         waited.append(last)
     return waited
 

@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from driver import AsyncClient, DriverError
 from harness.sim.article.live_clients import OF_THE_APPLICATION, Attempt, ReferenceClients
-from harness.sim.article.live_server import LiveServer, server_parameters
+from harness.sim.article.live_server import LiveServer, Stop, server_parameters
 from harness.sim.article.measuring import Measuring
 from harness.sim.article.parameters import ArticleParameters, Strategy
-from mongowire.system import SeededRng, SystemClock
+from harness.sim.virtual_fleet.dice import ClientDice
+from mongowire.system import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from harness.sim.article.live_clients import Asking, Driver
     from harness.sim.fleet.outcome import Outcome
-    from mongowire.ports import Rng
 
 Abandoned: TypeAlias = Literal["atOnce", "atInterruptCheck", "never"]
 
 LIVE: Final = ArticleParameters(
     clients=200,
     mean_gap=5.0,
+    minimum_delay=0.2,
     base_delay=0.4,
     limit=10,
-    k=4.5,
+    k=3.5,
     recompute=0.1,
     steady=10.0,
     stopped=20.0,
-    resumed=12.0,
+    resumed=20.0,
 )
 """The article's numbers for 200 clients, as many as one machine has room for beside their server.
 
@@ -52,17 +52,19 @@ def run_live(
     *,
     driver: Driver = "pymongo",
     abandoned: Abandoned = "never",
+    stop_with: Stop = "signal",
     window: float = 1.0,
     on_progress: Callable[[float], None] | None = None,
 ) -> Outcome:
     """Play the scenario in real time, and return what its clients and its server measured.
 
-    A process runs the fake with the article's service times and is stopped by SIGSTOP; clients are tasks,
-    which ask with `driver`: PyMongo in a thread for each, or the reference driver. `on_progress` hears the
+    A process runs the fake with the article's service times, and is stopped by SIGSTOP or by its own pause;
+    clients are tasks, which ask with `driver`: PyMongo in a thread for each, or the reference driver. They
+    roll the dice of the model's clients, so that the same seed has the same gaps. `on_progress` hears the
     seconds that are over, after each window. Raises `ValueError` for a strategy that the driver does not
     have, and `OSError` if the server does not start.
     """
-    scenario = _Scenario(parameters, strategy, driver, abandoned, window, on_progress or _ignore)
+    scenario = _Scenario(parameters, strategy, driver, abandoned, stop_with, window, on_progress or _ignore)
     return asyncio.run(scenario.play())
 
 
@@ -89,6 +91,7 @@ class _Scenario:
     strategy: Strategy
     driver: Driver
     abandoned: Abandoned
+    stop_with: Stop
     window: float
     on_progress: Callable[[float], None]
 
@@ -96,15 +99,11 @@ class _Scenario:
         """Play it to its end."""
         self._clock = SystemClock()
         self._measuring = Measuring(self.own.seconds, self.window)
-        rng = SeededRng(self.own.seed, "live")
         parameters = server_parameters(self.own, self.strategy, self.abandoned)
-        async with LiveServer(parameters) as server:
+        async with LiveServer(parameters, self.stop_with) as server:
             clients = asking(self.driver, server.uri, self.own, self.strategy)
             self._began = self._clock.now()
-            tasks = [
-                asyncio.create_task(self._client(clients, number, rng.spawn(f"client {number}")))
-                for number in range(self.own.clients)
-            ]
+            tasks = [asyncio.create_task(self._client(clients, number)) for number in range(self.own.clients)]
             tasks.append(asyncio.create_task(self._sample(server.uri)))
             try:
                 await self._outage(server)
@@ -129,19 +128,20 @@ class _Scenario:
         for when in sorted({*due, *windows, self.own.seconds}):
             await self._sleep_until(when)
             if when in due:
-                due[when]()
+                await due[when]()
             self.on_progress(when)
 
     # The clients.
 
-    async def _client(self, clients: Asking, number: int, rng: Rng) -> None:
+    async def _client(self, clients: Asking, number: int) -> None:
         """Wait a gap, ask until there is an answer, and so on."""
+        dice = ClientDice(self.own.seed, number)
         while True:
-            gap = -self.own.mean_gap * math.log(1 - rng.random())
+            gap = self.own.mean_gap * dice.gap()
             await self._sleep_until(self._now + gap)
-            await self._operation(partial(clients.ask, number), rng, gap)
+            await self._operation(partial(clients.ask, number), dice, gap)
 
-    async def _operation(self, ask: Callable[[], Awaitable[Attempt]], rng: Rng, gap: float) -> None:
+    async def _operation(self, ask: Callable[[], Awaitable[Attempt]], dice: ClientDice, gap: float) -> None:
         measuring, began, failures, last = self._measuring, self._now, 0, gap
         measuring.offered(began)
         while True:
@@ -153,17 +153,17 @@ class _Scenario:
                 measuring.succeeded(began, now)
                 return
             failures += 1
-            delay = self._delay(failures, last, rng)
+            delay = self._delay(failures, last, dice)
             if delay is None:
                 measuring.failed(now)
                 return
             last = delay
             await self._sleep_until(now + delay)
 
-    def _delay(self, failures: int, last: float, rng: Rng) -> float | None:
+    def _delay(self, failures: int, last: float, dice: ClientDice) -> float | None:
         """Return the wait before the next attempt, None where the application makes none."""
         if self.strategy is Strategy.EXPONENTIAL:
-            return self.own.backoff(failures, last, _normal(rng))
+            return self.own.backoff(failures, last, dice.normal)
         retries = self.strategy in OF_THE_APPLICATION and self.strategy is not Strategy.NO_RETRY
         return self.own.simple_delay if retries else None
 
@@ -186,9 +186,3 @@ class _Scenario:
                     continue
                 concurrency = status["queues"]["execution"]["read"]["out"]
                 self._measuring.level(self._now, concurrency, self.own.service_delay(concurrency))
-
-
-def _normal(rng: Rng) -> float:
-    """Return a standard normal variate, by the method of Box and Muller."""
-    # 1 - x is never 0, of which there is no logarithm.
-    return math.sqrt(-2 * math.log(1 - rng.random())) * math.cos(2 * math.pi * rng.random())

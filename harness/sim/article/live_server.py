@@ -7,14 +7,23 @@ import os
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
-from typing import TYPE_CHECKING, Any, Final, Self
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 
+from fakeserver.control.client import connect
+from fakeserver.control.errors import ControlError
+from fakeserver.control.registry import HOME_VARIABLE, Registry
 from harness.sim.article.parameters import Strategy
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from harness.sim.article.parameters import ArticleParameters
+
+Stop: TypeAlias = Literal["signal", "pause"]
+"""How a server is stopped: by SIGSTOP, so that the kernel alone hears its clients; or by its own pause, in
+which the process goes on to accept connections and bytes, and answers none."""
 
 BURST_SECONDS: Final = 0.1
 """What the limiter's bucket holds: the requests that the server serves at a time without slowing down."""
@@ -23,6 +32,7 @@ TOLD_BACKOFF_MILLIS: Final = 500
 
 _MANY: Final = 1_000_000
 _START_SECONDS: Final = 30.0
+_ID: Final = "article"
 _UNLIMITED: Final = frozenset({Strategy.FIXED, Strategy.EXPONENTIAL, Strategy.NO_RETRY})
 
 
@@ -56,8 +66,11 @@ def server_parameters(own: ArticleParameters, strategy: Strategy, abandoned: str
 class LiveServer:
     """A fake in a process of its own; `uri` is its connection string. It ends with the context."""
 
-    def __init__(self, parameters: dict[str, Any]) -> None:
+    def __init__(self, parameters: dict[str, Any], stop_with: Stop = "signal") -> None:
         self._parameters = parameters
+        self._stop_with = stop_with
+        # A registry of its own, so that nobody else's `pushbackd ls` shows it.
+        self._home = TemporaryDirectory(prefix="pushbackd-")
         self._process: asyncio.subprocess.Process
         self.uri = ""
 
@@ -66,8 +79,11 @@ class LiveServer:
         settings = [
             part for name, value in self._parameters.items() for part in ("--setParameter", f"{name}={value}")
         ]
-        program = (sys.executable, "-m", "fakeserver", "--port", "0", "--control", "none", "--quiet")
-        self._process = await asyncio.create_subprocess_exec(*program, *settings, stdout=PIPE, stderr=DEVNULL)
+        program = (sys.executable, "-m", "fakeserver", "--port", "0", "--quiet", "--id", _ID)
+        environment = {**os.environ, HOME_VARIABLE: self._home.name}
+        self._process = await asyncio.create_subprocess_exec(
+            *program, *settings, stdout=PIPE, stderr=DEVNULL, env=environment
+        )
         assert self._process.stdout is not None
         try:
             line = await asyncio.wait_for(self._process.stdout.readline(), _START_SECONDS)
@@ -89,11 +105,24 @@ class LiveServer:
         if self._process.returncode is None:
             self._process.kill()
         await self._process.wait()
+        self._home.cleanup()
 
-    def stop(self) -> None:
-        """Stop the process where it is, as Ctrl-Z does."""
-        os.kill(self._process.pid, signal.SIGSTOP)
+    async def stop(self) -> None:
+        """Stop the process where it is, as Ctrl-Z does, or pause its server. Raises `OSError`."""
+        await self._tell(signal.SIGSTOP, "pause")
 
-    def go_on(self) -> None:
-        """Continue it."""
-        os.kill(self._process.pid, signal.SIGCONT)
+    async def go_on(self) -> None:
+        """Let it go on. Raises `OSError`."""
+        await self._tell(signal.SIGCONT, "resume")
+
+    async def _tell(self, number: signal.Signals, verb: str) -> None:
+        if self._stop_with == "signal":
+            os.kill(self._process.pid, number)
+            return
+        await asyncio.to_thread(self._perform, verb)
+
+    def _perform(self, verb: str) -> None:
+        try:
+            connect(_ID, registry=Registry(Path(self._home.name))).perform(verb, {"node": "primary"})
+        except ControlError as error:
+            raise ConnectionError(f"the fake server of the live run: {error}") from error

@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LONGEST_SECONDS: Final = 3600.0
 
@@ -107,17 +110,18 @@ class ArticleParameters:
         """The length of the whole scenario."""
         return self.steady + self.stopped + self.resumed
 
-    def backoff(self, failures: int, last: float, normal: float) -> float:
+    def backoff(self, failures: int, last: float, normal: Callable[[], float]) -> float:
         """Return the seconds to wait after a failure with exponential backoff.
 
         `failures` counts those in a row, this one included; `last` is what the client waited last: the gap
-        before its first attempt, or the delay before its last retry; `normal` is a standard normal variate.
+        before its first attempt, or the delay before its last retry; `normal` draws a standard normal
+        variate, if one is needed.
         """
         if failures == 1 and not self.as_the_program:
             return self.minimum_delay
         delay = min(last * self.factor, self.maximum_delay)
         deviation = self.jitter if self.as_the_program else self.jitter * delay
-        return max(delay + normal * deviation, 0.0)
+        return max(delay + normal() * deviation, 0.0)
 
     def service_delay(self, concurrency: int) -> float:
         """Return how long a request takes with so many at a time; infinite beyond what a float holds."""

@@ -76,7 +76,7 @@ def table(trials: Sequence[Trial]) -> list[str]:
 
 HEADINGS: Final = (
     *("strategy", "tier", "OK/s before", "stopped", "after", "attempts per success", "recovers after"),
-    *("peak concurrency", "p50", "p99"),
+    *("caught up after", "peak concurrency", "p50", "p99"),
 )
 _WORDS: Final = 2
 """The first columns, which are words; numbers are aligned at their end."""
@@ -86,8 +86,9 @@ def cells(trial: Trial) -> tuple[str, ...]:
     """Return the row of a trial in the table, as texts in the order of `HEADINGS`."""
     measures = trial.measures()
     recovery = "does not recover" if measures.recovery is None else f"{measures.recovery:.0f} s"
+    caught_up = "never" if measures.caught_up is None else f"{measures.caught_up:.0f} s"
     if measures.before == 0:
-        recovery = "-"  # there was nothing to come back to
+        recovery = caught_up = "-"  # there was nothing to come back to
     return (
         trial.strategy,
         trial.tier,
@@ -96,6 +97,7 @@ def cells(trial: Trial) -> tuple[str, ...]:
         f"{measures.after:.1f}",
         "-" if math.isinf(measures.attempts_per_success) else f"{measures.attempts_per_success:.2f}",
         recovery,
+        caught_up,
         f"{measures.peak_concurrency:.0f}",
         _latency(measures.median),
         _latency(measures.percentile_99),

@@ -9,6 +9,7 @@ from harness.sim.article.parameters import Strategy
 from harness.sim.article.trial import Trial
 from harness.sim.fleet import Engine, simulate
 from harness.sim.fleet import scenario as fleet
+from harness.sim.virtual_fleet.playing import play
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -50,13 +51,19 @@ def run_model(
     parameters: ArticleParameters,
     strategy: Strategy,
     *,
-    engine: Engine = "plain",
+    engine: Engine | Literal["virtual"] = "plain",
     abandoned: Abandoned = "never",
     backlog: int = BACKLOG,
     on_progress: Callable[[float], None] | None = None,
 ) -> Trial:
-    """Return the trial of one strategy on the model tier; `on_progress` hears the simulated seconds."""
+    """Return the trial of one strategy; `on_progress` hears the simulated seconds.
+
+    `virtual` is no engine of the model: it plays the scenario by coroutines in virtual time.
+    """
     scenario = scenario_of(parameters, strategy, abandoned, backlog)
+    if engine == "virtual":
+        outcome = play(scenario, on_progress=on_progress)
+        return Trial(parameters=parameters, strategy=strategy, tier="virtual", outcome=outcome)
     outcome = simulate(scenario, engine=engine, on_progress=on_progress)
     return Trial(parameters=parameters, strategy=strategy, tier="model", outcome=outcome)
 

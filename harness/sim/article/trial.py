@@ -21,8 +21,9 @@ RECOVERED_SHARE: Final = 0.9
 class Measures:
     """The figures of a trial: successes a second, seconds, numbers of requests.
 
-    `recovery` counts from the instant at which the server runs again; None is a service that does not recover
-    within the scenario. `attempts_per_success` is infinite without a success.
+    `recovery` and `caught_up` count from the instant at which the server runs again: until goodput is what it
+    was, and until the operations that the outage piled up have gone. None is a service that does not come to
+    that within the scenario. `attempts_per_success` is infinite without a success.
     """
 
     before: float
@@ -30,6 +31,7 @@ class Measures:
     after: float
     attempts_per_success: float
     recovery: float | None
+    caught_up: float | None
     peak_concurrency: float
     median: float
     percentile_99: float
@@ -63,12 +65,14 @@ class Trial:
         own, outcome = self.parameters, self.outcome
         warm = min(WARM_UP_SECONDS, own.steady / 3)
         recovery = outcome.recovery_time(own.resumes_at, RECOVERED_SHARE)
+        caught_up = outcome.caught_up_after(own.resumes_at)
         return Measures(
             before=outcome.goodput(warm, own.stops_at),
             stopped=outcome.goodput(own.stops_at, own.resumes_at),
             after=outcome.goodput(own.resumes_at, own.seconds),
             attempts_per_success=outcome.attempts_per_success,
             recovery=None if math.isinf(recovery) else recovery,
+            caught_up=None if math.isinf(caught_up) else caught_up,
             peak_concurrency=max(outcome.columns["concurrency"]),
             median=outcome.percentile(0.5),
             percentile_99=outcome.percentile(0.99),

@@ -38,6 +38,8 @@ _FEW_SLOTS: Final = 2**17
 _RATE_STEPS: Final = 1024
 _CHECK: Final = 0.05
 """Seconds between two looks at a request whose time was decided when it began."""
+_SLACK: Final = 1e-9
+"""Of a tick: what the quotient of two decimal fractions is off."""
 _KINDS: Final = {
     NoRetry: c.NO_RETRY,
     Fixed: c.FIXED,
@@ -110,6 +112,7 @@ class Plan:
         numbers[c.WORKERS] = service.workers
         numbers[c.EXPONENTIAL_SERVICE] = int(service.spread == "exponential")
         reals[c.WORK] = service.base / self.scenario.tick
+        reals[c.REJECTION] = service.rejection * reals[c.WORK]
         requests, connections = servers.request_limit, servers.connection_limit
         numbers[c.LIMITS_REQUESTS] = int(requests is not None)
         numbers[c.LIMITS_CONNECTIONS] = int(connections is not None)
@@ -238,16 +241,15 @@ def rate_at(arrivals: Arrivals, seconds: float) -> float:
 def service_table(service: Service, tick: float, end: int) -> Iterator[Part]:
     """Yield the ticks that a request takes, by the number of requests from 0 on, as runs of equal values.
 
-    A server that looks answers at the first look beyond its time, so its ticks are cut; those of a server
-    that decides are rounded. The last value holds for any number above. Raises ValueError if it is too long.
+    A server that looks answers at the first look at which the time is over, so its ticks are rounded up;
+    those of a server that decides are rounded. The last value holds for any number above. Raises ValueError
+    if it is too long.
     """
     looks = _looks(service)
     longest = end if looks else min(end, max(round(service.longest / tick), 1))
-    shift = 0.0 if looks else 0.5
-    value = int(service.base / tick + shift)
-    if not looks:
-        value = max(value, 1)
-    value = min(value, longest)
+    # The longest time that is so many ticks is that of `ticks + most`.
+    most = _SLACK if looks else 0.5
+    value = min(max(math.ceil(service.base / tick - most), 1), longest)
     if service.workers or service.factor == 1.0:
         yield 1, value
         return
@@ -255,8 +257,8 @@ def service_table(service: Service, tick: float, end: int) -> Iterator[Part]:
     begins = 0
     while value < longest:
         # The smallest number of requests that takes a tick more.
-        beyond = service.limit + growth * math.log((value + 1 - shift) * tick / service.base)
-        ends = max(math.ceil(beyond), begins)
+        fits = service.limit + growth * math.log((value + most) * tick / service.base)
+        ends = max(math.floor(fits) + 1, begins)
         if ends > _MOST_TABLE:
             raise ValueError(
                 f"Service.factor is {service.factor}, k {service.k}: the time grows too slowly to be tabled"

@@ -234,7 +234,9 @@ CAPACITY: Final = 10
 """What a retry token bucket holds."""
 TOLD: Final = 11
 """The base of a backoff that an error carries, 0 for none."""
-ZEROS_AT: Final = 12
+REJECTION: Final = 12
+"""The ticks of a worker that a rejection takes."""
+ZEROS_AT: Final = 13
 """Zero times of the gates' buckets: of requests, and of connections, in turn."""
 
 # --- names of the models ---

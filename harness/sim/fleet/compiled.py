@@ -26,7 +26,7 @@ _INLINE: Final = frozenset({
     *("abandon", "abandon_work", "append", "ask", "at", "attempt", "begin", "bound", "bucket_of", "complete"),
     *("deadline", "enter", "expect", "finish", "gate_of", "has_ticket", "knock", "lift", "member_of", "note"),
     *("real_of", "remove", "retry_after", "roll", "select", "service_ticks", "stands_in_the_way"),
-    *("take_leave", "ticks"),
+    *("take_leave", "ticks", "took"),
 })  # fmt: skip
 """What an attempt passes through: a call hands over the columns as 35 words, a quarter of a run's time."""
 

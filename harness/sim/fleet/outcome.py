@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -113,6 +113,32 @@ class Outcome:
             good = good + 1 if rate >= share * steady else 0
             if good == windows:
                 return max(begin - (windows - 1) * self.window - after, 0.0)
+        return float("inf")
+
+    def caught_up_after(self, instant: float, share: float = 0.9) -> float:
+        """Return how long after an instant clients had caught up, in seconds; infinite if they never did.
+
+        Under way are the operations that have begun and not ended, those between two attempts among them. An
+        outage piles them up; clients have caught up when a `share` has gone of those that were there at the
+        instant on top of the mean before the first outage. It is right to half a window.
+        """
+        stops = self.outage[0] if self.outage else instant
+        times = self.columns["time"]
+        under_way = list(
+            accumulate(
+                begun - ended - failed
+                for begun, ended, failed in zip(
+                    self.columns["offered"], self.columns["ok"], self.columns["failed"], strict=True
+                )
+            )
+        )
+        steady = [count for end, count in zip(times, under_way, strict=True) if end <= stops]
+        usual = sum(steady) / len(steady) if steady else 0.0
+        there = [count for end, count in zip(times, under_way, strict=True) if end <= instant]
+        most = usual + (1 - share) * (there[-1] - usual) if there else usual
+        for end, count in zip(times, under_way, strict=True):
+            if end > instant and count <= most:
+                return end - instant
         return float("inf")
 
     def _rates(self) -> Iterator[tuple[float, float]]:

@@ -20,17 +20,21 @@ def succeed(w: World, client: int) -> None:
     """End an operation well."""
     row = client * c.ROW
     note(w, client, c.OK)
-    taken = w.numbers[c.NOW] - w.clients[row + c.FIRST]
-    w.numbers[c.LATENCY_SUM] += taken
-    shift = 0
-    while taken >> shift >= 2 * c.FINE:
-        shift += 1
-    w.numbers[w.numbers[c.LATENCIES_AT] + shift * c.FINE + (taken >> shift)] += 1
+    took(w, w.numbers[c.NOW] - w.clients[row + c.FIRST])
     strategy = w.numbers[c.STRATEGIES_AT] + (w.clients[row + c.RULES] >> 1) * c.STRATEGY
     if w.numbers[strategy + c.HAS_BUCKET]:
         # What `deposit_of_success` says: a retry that succeeds gives back its own token, too.
         deposit(w, bucket_of(w, client, strategy), 0.1 + (1 if w.clients[row + c.RETRY] > 0 else 0))
     rest(w, client)
+
+
+def took(w: World, taken: int) -> None:
+    """Count an operation that took so many ticks."""
+    w.numbers[c.LATENCY_SUM] += taken
+    shift = 0
+    while taken >> shift >= 2 * c.FINE:
+        shift += 1
+    w.numbers[w.numbers[c.LATENCIES_AT] + shift * c.FINE + (taken >> shift)] += 1
 
 
 def fail_for_good(w: World, client: int) -> None:

@@ -55,7 +55,7 @@ def run(
             on_progress(until * scenario.tick)
         if on_pause is not None and until % pause == 0:
             on_pause(world)
-    return _outcome(scenario, world)
+    return outcome_of(scenario, world)
 
 
 def _is_large(scenario: Scenario) -> bool:
@@ -76,7 +76,8 @@ def plain_world(plan: Plan) -> World:
     return c.World([0] * (clients * c.ROW), [0.0] * clients, slots, list(plan.numbers), list(plan.reals))
 
 
-def _outcome(scenario: Scenario, world: World) -> Outcome:
+def outcome_of(scenario: Scenario, world: World) -> Outcome:
+    """Read what was measured from the columns."""
     numbers, reals, tick = world.numbers, world.reals, scenario.tick
     length, windows = int(numbers[c.WINDOW]), int(numbers[c.WINDOWS])
     ends = [min((row + 1) * length, int(numbers[c.TICKS])) * tick for row in range(windows)]

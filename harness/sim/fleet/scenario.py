@@ -193,7 +193,8 @@ class Service:
     taken longer than what is right for the number of requests *now*; with 0 the time is decided when a
     request begins, as the fake's own service model does, and is at most `longest`. With `workers` above 0
     the time does not grow: requests wait in one queue for the first worker that is free. `spread` says
-    whether a worker's time is always `base` or exponential of that mean.
+    whether a worker's time is always `base` or exponential of that mean. `rejection` is the part of `base`
+    that a request takes of a worker which the limiter refuses: the client hears at once, those behind wait.
     """
 
     base: float = 0.1
@@ -204,10 +205,13 @@ class Service:
     workers: int = 0
     spread: Literal["constant", "exponential"] = "constant"
     longest: float = 60.0
+    rejection: float = 0.0
 
     def __post_init__(self) -> None:
         _positive(self, "base", "factor", "k", "longest")
-        _not_negative(self, "recompute")
+        _not_negative(self, "recompute", "rejection")
+        if self.rejection and not self.workers:
+            raise ValueError(f"Service.rejection is {self.rejection}: only workers have work to do for it")
         _at_least(self, 0, "limit", "workers")
         _at_least(self, 1, "factor")
         if self.spread not in {"constant", "exponential"}:

@@ -109,10 +109,18 @@ def ask(w: World, client: int) -> None:
     """Ask the gate's request limiter."""
     if w.numbers[c.LIMITS_REQUESTS]:
         wait = acquire_request(w, gate_of(w, client))
+        if wait == REJECTED:
+            pay_rejection(w, gate_of(w, client))
         if wait != 0:
             hold(w, client, wait, c.READY, c.UNREADY)
             return
     enter(w, client)
+
+
+def pay_rejection(w: World, gate: int) -> None:
+    """Have a worker of a gate that is a member do what a rejection takes."""
+    if w.reals[c.REJECTION] > 0.0 and not w.numbers[c.MONGOS]:
+        occupy(w, gate, w.reals[c.REJECTION])
 
 
 def enter(w: World, client: int) -> None:
@@ -181,17 +189,23 @@ def service_ticks(w: World, concurrency: int) -> int:
 
 
 def book(w: World, member: int) -> int:
-    """Book the first of a member's workers that is free, and return when it is done."""
+    """Book the first of a member's workers that is free for a request, and return when it is done."""
     numbers = w.numbers
     length = w.reals[c.WORK]
     if numbers[c.EXPONENTIAL_SERVICE]:
         numbers[c.SERVED] += 1
         length *= exponential(numbers[c.SEED], c.NO_CLIENT, c.DRAW_WORK, numbers[c.SERVED])
+    first = numbers[numbers[c.WORKERS_AT] + member * numbers[c.WORKERS]]
+    numbers[c.WAITED] += max(first - numbers[c.NOW], 0)
+    return occupy(w, member, length)
+
+
+def occupy(w: World, member: int, length: float) -> int:
+    """Give the first of a member's workers that is free so many ticks of work; return when it is done."""
+    numbers = w.numbers
     # A heap of the ticks at which the workers are free: the first is replaced, and sinks.
     heap = numbers[c.WORKERS_AT] + member * numbers[c.WORKERS]
-    starts = max(numbers[heap], numbers[c.NOW])
-    numbers[c.WAITED] += starts - numbers[c.NOW]
-    done = starts + max(int(length + 0.5), 1)
+    done = max(numbers[heap], numbers[c.NOW]) + max(int(length + 0.5), 1)
     place = 0
     while True:
         lower = 2 * place + 1
@@ -238,9 +252,8 @@ def complete(w: World, member: int) -> None:
 
 def answer(w: World, client: int) -> None:
     """Answer a request."""
-    member = member_of(w, client)
+    complete(w, member_of(w, client))
     succeed(w, client)
-    complete(w, member)
 
 
 def look(w: World, member: int) -> None:
@@ -260,7 +273,7 @@ def look(w: World, member: int) -> None:
     while tick < now:
         if slots[listed + tick] == c.NOBODY and slots[gone + tick] == 0:
             tick += period
-        elif now - tick <= service_ticks(w, numbers[own + c.CONCURRENCY]):
+        elif now - tick < service_ticks(w, numbers[own + c.CONCURRENCY]):
             break
         elif slots[gone + tick] > 0:
             slots[gone + tick] -= 1

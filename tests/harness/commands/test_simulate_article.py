@@ -155,6 +155,7 @@ def test_a_file_that_cannot_be_written_is_named_before_the_run(tmp_path: Path) -
         (["--engine", "steam"], "'--engine': 'steam' is not one of"),
         (["--abandoned", "soon"], "'--abandoned': 'soon' is not one of"),
         (["--driver", "reference"], "--driver is of use with --live only"),
+        (["--stop-with", "pause"], "--stop-with is of use with --live only"),
         (["--live", "--clients", "2001"], "--clients is 2001; with --live it has to be at most 2000"),
         (["--csv", ""], "the name of a file is empty"),
         (["more"], "unexpected extra argument"),

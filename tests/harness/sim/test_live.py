@@ -16,6 +16,7 @@ from harness.sim.article.parameters import ArticleParameters, Strategy
 if TYPE_CHECKING:
     from harness.sim.article.live import Abandoned
     from harness.sim.article.live_clients import Driver
+    from harness.sim.article.live_server import Stop
 
 SMALL = ArticleParameters(
     clients=40,
@@ -36,19 +37,26 @@ SMALL = ArticleParameters(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("driver", "abandoned", "k", "comes_back"),
-    [("pymongo", "never", 0.9, False), ("reference", "atOnce", 1.7, True)],
+    ("driver", "abandoned", "k", "stop_with", "comes_back"),
+    [("pymongo", "never", 0.9, "signal", False), ("reference", "atOnce", 1.7, "pause", True)],
 )
 def test_with_a_fixed_interval_the_server_comes_back_unless_it_does_the_work_of_clients_that_left(
-    driver: Driver, abandoned: Abandoned, k: float, *, comes_back: bool
+    driver: Driver, abandoned: Abandoned, k: float, stop_with: Stop, *, comes_back: bool
 ) -> None:
     heard: list[float] = []
     outcome = run_live(
-        replace(SMALL, k=k), Strategy.FIXED, driver=driver, abandoned=abandoned, on_progress=heard.append
+        replace(SMALL, k=k),
+        Strategy.FIXED,
+        driver=driver,
+        abandoned=abandoned,
+        stop_with=stop_with,
+        window=0.5,
+        on_progress=heard.append,
     )
     succeeded = outcome.columns["ok"]
-    assert succeeded[0] > 0, "it works before it is stopped"
-    assert (succeeded[-1] > SMALL.clients / 4) is comes_back
+    assert succeeded[0] + succeeded[1] > 0, "it works before it is stopped"
+    assert succeeded[4] == 0, "it is stopped"
+    assert (succeeded[-2] + succeeded[-1] > SMALL.clients / 4) is comes_back
     assert heard[-1] == SMALL.seconds
 
 

@@ -30,18 +30,18 @@ def test_the_server_is_not_slowed_down_up_to_its_limit() -> None:
 
 def test_the_first_delay_is_the_minimum_and_each_is_the_factor_times_the_last() -> None:
     own = ArticleParameters(minimum_delay=0.1, factor=2, maximum_delay=1, jitter=0.1)
-    assert own.backoff(1, 42.0, 3.0) == 0.1
-    assert own.backoff(2, 0.1, 0.0) == pytest.approx(0.2)
-    assert own.backoff(2, 0.1, 1.0) == pytest.approx(0.22)
-    assert own.backoff(9, 5.0, -2.0) == pytest.approx(0.8), "the maximum is without the jitter"
-    assert own.backoff(9, 5.0, -20.0) == 0.0, "no delay is below nothing"
+    assert own.backoff(1, 42.0, lambda: 3.0) == 0.1
+    assert own.backoff(2, 0.1, lambda: 0.0) == pytest.approx(0.2)
+    assert own.backoff(2, 0.1, lambda: 1.0) == pytest.approx(0.22)
+    assert own.backoff(9, 5.0, lambda: -2.0) == pytest.approx(0.8), "the maximum is without the jitter"
+    assert own.backoff(9, 5.0, lambda: -20.0) == 0.0, "no delay is below nothing"
 
 
 def test_the_programs_first_delay_grows_from_the_gap_and_its_jitter_is_in_seconds() -> None:
     own = ArticleParameters(factor=2.7, jitter=0.1, as_the_program=True)
-    assert own.backoff(1, 10.0, 0.0) == pytest.approx(27)
-    assert own.backoff(1, 10.0, 2.0) == pytest.approx(27.2)
-    assert own.backoff(2, 1000.0, 0.0) == 300
+    assert own.backoff(1, 10.0, lambda: 0.0) == pytest.approx(27)
+    assert own.backoff(1, 10.0, lambda: 2.0) == pytest.approx(27.2)
+    assert own.backoff(2, 1000.0, lambda: 0.0) == 300
 
 
 @pytest.mark.parametrize("label", ARTICLE_CURVES)

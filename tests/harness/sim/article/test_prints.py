@@ -74,7 +74,7 @@ def test_the_table_has_the_goodput_before_during_and_after_and_the_time_to_recov
     heading, first, second = table([back, lost])
     assert re.split(r"\s{2,}", heading) == list(HEADINGS)
     assert re.split(r"\s{2,}", first) == [
-        *("exponential", "model", "100.0", "0.0", "100.0", "1.25", "0 s", "1040", "100 ms", "500 ms")
+        *("exponential", "model", "100.0", "0.0", "100.0", "1.25", "0 s", "1 s", "1040", "100 ms", "500 ms")
     ]
     assert re.split(r"\s{2,}", second)[4:7] == ["0.0", "2.50", "does not recover"]
 
