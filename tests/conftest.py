@@ -48,8 +48,9 @@ def pytest_report_header() -> str:
 
 @pytest.fixture(scope="session", autouse=True)
 def _home(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Servers that tests start are in a registry of their own."""
+    """Servers that tests start, and what runs remember, have folders of their own."""
     os.environ["PUSHBACKD_HOME"] = str(tmp_path_factory.mktemp("home"))
+    os.environ["PUSHBACKD_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture(scope="session")

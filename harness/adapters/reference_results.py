@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from bson.errors import BSONError
@@ -164,17 +165,27 @@ def _write_error(error: Mapping[str, Any]) -> dict[str, Any]:
 def event_of(event: DriverEvent, at: float) -> Event:
     """Return a driver's event under the format's names; fields without a value are left out."""
     named: dict[str, Any] = {}
-    for field in fields(event):
-        value = _value(getattr(event, field.name))
-        if value is not None and field.name not in _INTERNAL:
-            head, *tail = field.name.split("_")
-            named[head + "".join(word.capitalize() for word in tail)] = value
+    for name, written_name in _names_of(type(event)):  # type: ignore[arg-type]  # types do hash
+        value = _value(getattr(event, name))
+        if value is not None:
+            named[written_name] = value
     if "duration" in named:
         named["durationMS"] = named.pop("duration") * 1000
     return Event(event.kind, named, at)
 
 
 _INTERNAL: Final = frozenset({"sensitive"})
+
+
+@cache
+def _names_of(kind: type[DriverEvent]) -> tuple[tuple[str, str], ...]:
+    """Return the fields of a kind of event, each with its name in the format."""
+    names = []
+    for field in fields(kind):
+        if field.name not in _INTERNAL:
+            head, *tail = field.name.split("_")
+            names.append((field.name, head + "".join(word.capitalize() for word in tail)))
+    return tuple(names)
 
 
 def _value(value: Any) -> Any:

@@ -26,31 +26,38 @@ from harness.commands.options import (
     refuse_virtual_time,
     seed_option,
 )
-from harness.flake_lab.run import LabRun
+from harness.commands.selecting import (
+    SelectingCommand,
+    among_last_failed,
+    files_of,
+    is_selected,
+    selecting_options,
+)
 from harness.report.outputs import Outputs, result_files, writing
 from harness.report.terminal import Style
-from harness.running import interruption, keywords
+from harness.running import interruption
 from harness.running.conformance import Conformance
-from harness.running.discovery import BadInputError, bundled_root, discover
+from harness.running.discovery import BadInputError, bundled_root
 from harness.running.drafting import drafted
 from harness.running.expectations import ExpectationsError, of_adapter
 from harness.running.plan import Load, Settings, forget, left_out, load_all, plan
+from harness.running.result import ExitCode
 from harness.running.run import RERUNS, Run
 from harness.running.unmatched import nowhere
 from harness.unified import loops
 from mongowire.whole_file import check_writable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from harness.adapters.registry import DriverInfo
     from harness.deployments.by_uri import ExternalUris
     from harness.running.expectations import Expectations
-    from harness.running.result import ExitCode
+    from harness.running.plan import Time
 
 
-@click.command("conform")
+@click.command("conform", cls=SelectingCommand)
 @click.argument("paths", nargs=-1, type=FilePath())
 @click.option(
     "--adapter",
@@ -65,10 +72,10 @@ if TYPE_CHECKING:
 @click.option(
     "--time",
     type=click.Choice(["real", "virtual"]),
-    default="real",
-    show_default=True,
-    help="Clock of the run. In virtual time waiting takes no time and a seed repeats the run exactly; it"
-    " needs a driver that takes its clock from the harness.",
+    help="Clock of the run. In virtual time waiting takes no time, a seed repeats the run exactly, and"
+    " messages travel in memory; it needs fake servers, and drivers that take clock and network from the"
+    " harness. In real time they travel over TCP.  [default: virtual where every driver and the servers can,"
+    " else real]",
 )
 @edition_option
 @click.option(
@@ -94,12 +101,7 @@ if TYPE_CHECKING:
     help="How often a case that failed in real time runs again, alone, after all others: a busy machine is"
     " late. Up to 20 cases do; the report names those that passed then.",
 )
-@click.option(
-    "-k",
-    "keyword",
-    metavar="EXPR",
-    help="Run only cases whose ids match, as in pytest: 'insert and not bulk'.",
-)
+@selecting_options
 @click.option("--junit", type=FilePath(dir_okay=False), help="Write a JUnit report to this file.")
 @click.option(
     "--results",
@@ -206,9 +208,14 @@ def command(**_: Any) -> ExitCode:
 def _conform(options: Options) -> ExitCode:
     """Run what a command line asks for, once."""
     run = run_of(options)
+    if options.changed is not None and not run.complaints and not run.items and not options.keyword:
+        click.echo(f"no scenario differs from {options.changed}", err=True)
+        return ExitCode.PASSED
     if run.repeats.wanted:
         if run.draft is not None:
             raise click.UsageError("--write-expectations takes the results of one run, not of repeated ones")
+        from harness.flake_lab.run import LabRun  # noqa: PLC0415 - most runs repeat nothing
+
         return LabRun(run).execute()
     # A file that cannot be written is found out before the first case, not after the last.
     if (path := run.draft) is not None:
@@ -241,20 +248,24 @@ def run_of(options: Options) -> Run:
     if options.write_expectations is not None and len(infos) > 1:
         raise click.UsageError("--write-expectations takes the failures of one driver: name one --adapter")
     editions = {name: edition_of(name, info, options.edition) for name, info in infos.items()}
-    is_selected = _selection(options.keyword)
+    if options.changed is not None and options.watch:
+        raise click.UsageError("--changed: --watch runs what is saved; use one of them")
+    wanted = is_selected(options.keyword)
     with bad_input(ExpectationsError, BadInputError):
         expectations = {adapter: of_adapter(adapter, options.expectations) for adapter in editions}
-        scenarios = load_all(discover(options.paths))
-    if not scenarios.files:
+        scenarios = load_all(files_of(options))
+    if not scenarios.files and scenarios.complaints:
         raise click.ClickException("\n".join(scenarios.complaints))
     _refuse_unmatched(expectations, scenarios, everywhere=_is_users(options.expectations))
     deployments = deployments_of(options, uris)
     return Run(
-        items=plan(scenarios.cases, drivers=editions, topologies=deployments, wanted=is_selected),
+        items=among_last_failed(
+            plan(scenarios.cases, drivers=editions, topologies=deployments, wanted=wanted), options
+        ),
         settings=settings,
         expectations=expectations,
         complaints=scenarios.complaints,
-        note=left_out(scenarios.cases, editions, is_selected),
+        note=left_out(scenarios.cases, editions, wanted),
         jobs=options.jobs,
         scheduler=options.scheduler,
         reruns=options.reruns,
@@ -304,7 +315,7 @@ def _settings(options: Options, infos: Mapping[str, DriverInfo], uris: ExternalU
         uri=uris.uri if uris else "",
         uri_multi=uris.uri_multi if uris else "",
         server_scenario=options.server_scenario or "",
-        time="virtual" if options.time == "virtual" else "real",
+        time=_time(options, infos, uris),
         seed=options.seed,
         case_timeout=case_timeout,
         loop_iterations=options.loop_iterations,
@@ -317,14 +328,10 @@ def _settings(options: Options, infos: Mapping[str, DriverInfo], uris: ExternalU
     )
 
 
-def _selection(expression: str | None) -> Callable[[str], bool]:
-    """Return the predicate of `-k`, which takes a case's id."""
-    if expression is None:
-        return lambda _: True
-    try:
-        return keywords.parse(expression)
-    except keywords.KeywordError as error:
-        raise click.UsageError(f"-k: {error}") from error
+def _time(options: Options, infos: Mapping[str, DriverInfo], uris: ExternalUris | None) -> Time:
+    """Return the clock that a command line names, or else virtual time where all that takes part can."""
+    can = uris is None and all(info.virtual_time for info in infos.values())
+    return "virtual" if options.time == "virtual" or (options.time is None and can) else "real"
 
 
 def _is_users(expectations: Path | None) -> bool:

@@ -9,6 +9,7 @@ import click
 
 from harness.commands.errors import bad_input
 from harness.commands.option_types import FilePath
+from harness.lint.cache import FindingsCache
 from harness.lint.engine import ALL, lint_files
 from harness.lint.rules import READING, RULES
 from harness.running.discovery import BadInputError, discover
@@ -40,6 +41,12 @@ if TYPE_CHECKING:
 @click.option(
     "--watch", "watching", is_flag=True, help="Check files again when they are saved, until Ctrl-C."
 )
+@click.option(
+    "--no-cache",
+    is_flag=True,
+    help="Read every file, and keep nothing in .pushbackd_cache. With it, files that have not changed since"
+    " the last time are not read again.",
+)
 def command(
     paths: tuple[Path, ...],
     select: tuple[str, ...],
@@ -49,6 +56,7 @@ def command(
     show_rules: bool,
     watching: bool,
     github: bool,
+    no_cache: bool,
 ) -> ExitCode:
     """Check the scenarios in PATHS (files or folders) without running them; without PATHS, the bundled ones.
 
@@ -65,7 +73,8 @@ def command(
     def run(paths: Sequence[Path]) -> ExitCode:
         with bad_input(BadInputError):
             files = discover(paths)
-        findings = [each for each in lint_files(files, chosen) if each.rule not in ignored]
+        cache = None if no_cache else FindingsCache(chosen)
+        findings = [each for each in lint_files(files, chosen, cache=cache) if each.rule not in ignored]
         _report(findings, len(files), as_json=as_json)
         if github:
             from harness.report import github as annotations  # noqa: PLC0415 - an editor has no use for it

@@ -44,13 +44,15 @@ class Options:
     uri: str | None
     uri_multi: str | None
     server_scenario: str | None
-    time: str
+    time: str | None
     edition: str | None
     jobs: int | None
     scheduler: str | None
     reruns: int
     seed: int
     keyword: str | None
+    changed: str | None
+    last_failed: bool
     junit: Path | None
     results: Path | None
     html: Path | None

@@ -161,7 +161,7 @@ class _Discovery:
         _check_fields(description, outcome, _TOPOLOGY_FIELDS)
         require(servers, sorted(description.servers), wanted=sorted(servers.value))
         if (compatible := outcome.get("compatible")) is not None:
-            require(compatible, description.compatibility_error() is None)
+            require(compatible, description.compatibility_error is None)
         for address in servers.value:
             self._check_server(description.servers[address], servers[address])
 

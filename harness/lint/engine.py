@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from harness.lint.cache import FindingsCache
     from harness.unified.marks import Marked
 
 ALL: Final = frozenset(rule.id for rule in RULES)
@@ -82,12 +83,32 @@ def _refusal(error: ScenarioError, path: Path, rule: str) -> Finding:
 
 
 def lint_files(
-    paths: Sequence[Path], rules: frozenset[str] = ALL, *, jobs: int | None = None
+    paths: Sequence[Path],
+    rules: frozenset[str] = ALL,
+    *,
+    jobs: int | None = None,
+    cache: FindingsCache | None = None,
 ) -> list[Finding]:
     """Return the findings of all files, in the order of the files.
 
-    Without `jobs`, as many processes as there are processors and enough files for.
+    Without `jobs`, as many processes as there are processors and enough files for. Files that `cache` knows
+    are not read again, and it gets what was found in the others.
     """
+    if cache is None:
+        return [finding for findings in _lint(paths, rules, jobs) for finding in findings]
+    keys = [cache.key(path) for path in paths]
+    known = [cache.get(path, key) for path, key in zip(paths, keys, strict=True)]
+    unknown = [index for index, findings in enumerate(known) if findings is None]
+    found = _lint([paths[index] for index in unknown], rules, jobs)
+    for index, findings in zip(unknown, found, strict=True):
+        known[index] = findings
+        cache.put(paths[index], keys[index], findings)
+    cache.save()
+    return [finding for findings in known for finding in findings or ()]
+
+
+def _lint(paths: Sequence[Path], rules: frozenset[str], jobs: int | None) -> list[list[Finding]]:
+    """Return the findings of each file."""
     wanted = jobs or min(os.cpu_count() or 1, 1 + len(paths) // _SHARE)
     if wanted == 1:
         return _in_this_process(paths, rules)
@@ -96,14 +117,14 @@ def lint_files(
     shares = [paths[start : start + _SHARE] for start in range(0, len(paths), _SHARE)]
     with ProcessPoolExecutor(wanted) as pool:
         found = pool.map(_in_this_process, shares, [rules] * len(shares))
-        return [finding for share in found for finding in share]
+        return [findings for share in found for findings in share]
 
 
-def _in_this_process(paths: Iterable[Path], rules: frozenset[str]) -> list[Finding]:
+def _in_this_process(paths: Iterable[Path], rules: frozenset[str]) -> list[list[Finding]]:
     was_on = gc.isenabled()
     gc.disable()  # documents hold no cycles, so there is nothing to find in them
     try:
-        return [finding for path in paths for finding in lint_file(path, rules)]
+        return [lint_file(path, rules) for path in paths]
     finally:
         if was_on:
             gc.enable()

@@ -17,6 +17,7 @@ from harness.running.cluster import ClusterError
 from harness.running.drafting import write_draft
 from harness.running.expectations import SKIP, ExpectationsError
 from harness.running.immediate_exit import exit_code
+from harness.running.last_failed import remember
 from harness.running.result import ExitCode, Result, ResultStatus, Tally
 from harness.running.run import InOrder, Patience, jobs_for, run_patiently
 from mongowire.system import SystemClock
@@ -54,6 +55,7 @@ class Conformance:
         clock = SystemClock()
         began = clock.utc()
         self._run_items()
+        remember(zip(self._run.items, self._results, strict=True))
         self._report(clock.utc() - began)
         self._write_draft()
         end = self._end

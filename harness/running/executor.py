@@ -3,7 +3,8 @@
 In real time a deployment serves one case after the other. A fake one is replaced after a case that did not
 pass; servers by URI are cleaned, and asked anew if they do not answer. In virtual time each case has a loop,
 a network, a random number generator and a deployment of its own, made from the seed and the id of the case,
-so that nothing that ran before has an effect.
+so that nothing that ran before has an effect. A case that is skipped there needs no servers: what decides it
+is known from the first ones on which one was skipped (`harness.deployments.known`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from harness.adapters.command import Children
 from harness.adapters.registry import make_adapter
 from harness.deployments.embedded import embedded
 from harness.deployments.external import external
+from harness.deployments.known import KnownServers
 from harness.deployments.targets import NO_SERVER, has_auth, is_by_uri, profile_of, topology_of
 from harness.explaining.causes import Evidence, causes_of
 from harness.explaining.explanation import explained, location_of, values_of
@@ -37,6 +39,7 @@ from harness.unified.deployment import Deployment
 from harness.unified.loops import Loops, has_loop
 from harness.unified.model import Case
 from harness.unified.outcome import Outcome, Status
+from harness.unified.requirements import skip_reason
 from harness.unified.runner import run_case
 from mongowire.system import SeededRng, SystemClock, TcpNetwork
 
@@ -96,6 +99,8 @@ class Executor:
         self._parts = parts or Parts()
         self._real = asyncio.Runner()
         self._deployments: dict[str, tuple[RunningDeployment, AsyncExitStack]] = {}
+        self._known: dict[str, KnownServers] = {}
+        """What does not change of the servers in virtual time, by the name of the deployment."""
         self._children = Children(call_seconds=_CALL_SHARE * settings.case_timeout)
         self._cases = 0
         self.loops = Loops(settings.loop_iterations, settings.loop_seconds)
@@ -118,6 +123,8 @@ class Executor:
         with interruption.cancelling():
             if self._settings.time == "real":
                 return self._real.run(interruption.heard(self._run_real(item)))
+            if (skipped := self._skipped_at_sight(item)) is not None:
+                return skipped
             try:
                 return run_virtual(
                     lambda world: interruption.heard(self._run_virtual(item, world)),
@@ -152,6 +159,25 @@ class Executor:
             self._real.run(close_everything())
         self._real.close()
 
+    def _skipped_at_sight(self, item: Item) -> Result | None:
+        """Return the result of a case that is skipped, if that is known without servers.
+
+        A case whose every detail is wanted runs in any case: it has a timeline, if an empty one.
+        """
+        known, case = self._known.get(item.topology), item.case()
+        if known is None or self._explains_all or not isinstance(case, Case):
+            return None
+        adapter = self._parts.adapter(item.adapter, known, edition=item.edition)
+        reason = skip_reason(case, known, adapter.features, item.edition)
+        if reason is None:
+            return None
+        outcome = Outcome(Status.SKIPPED, reason, location=case.location)
+        return _result(item, case, outcome, took=0.0, version=known.server_version)
+
+    @property
+    def _explains_all(self) -> bool:
+        return self._settings.detail == "all" or bool(self._settings.journal_dir)
+
     async def _run_virtual(self, item: Item, world: World) -> Result:
         ports: dict[str, Any] = {
             "clock": world.clock,
@@ -161,7 +187,10 @@ class Executor:
         }
         ports |= self._deployment_options(item.topology)
         async with self._parts.deployment(topology_of(item.topology), **ports) as deployment:
-            return await run_disturbed(self._run_on, deployment, item)
+            result = await run_disturbed(self._run_on, deployment, item)
+            if result.status is ResultStatus.SKIPPED:
+                self._known.setdefault(item.topology, KnownServers.of(deployment))
+            return result
 
     async def _run_real(self, item: Item) -> Result:
         self._cases += 1
@@ -211,7 +240,7 @@ class Executor:
         """
         failed = result.status is ResultStatus.FAILED
         explains = failed or self._settings.detail == "all"
-        if not explains and not self._settings.journal_dir:
+        if not failed and not self._explains_all:
             return result
         case, heard = item.case(), account.heard()
         timeline = Timeline.of(records(), heard, account.steps, origin=origin)

@@ -28,6 +28,8 @@ Time: TypeAlias = Literal["real", "virtual"]
 Detail: TypeAlias = Literal["failures", "all"]
 
 
+_MOST_RETRIES = 5
+
 LEAST_WALL_LIMIT = 60.0
 """Seconds of the wall clock that every case in virtual time may take."""
 
@@ -230,7 +232,12 @@ def left_out(
 
 def longest_first(items: Mapping[int, Item]) -> list[int]:
     """Return the indexes of the items in the order to start them: no long one is left for the end."""
-    return sorted(items, key=lambda index: (-cost(items[index].case()), index))
+
+    def length(index: int) -> int:
+        case = items[index].case()
+        return cost(case) + (_backoff(case) if isinstance(case, Case) else 0)
+
+    return sorted(items, key=lambda index: (-length(index), index))
 
 
 def cost(case: AnyCase) -> int:
@@ -238,6 +245,43 @@ def cost(case: AnyCase) -> int:
     if not isinstance(case, Case):
         return 1 + round(case.runs.seconds * 1000)
     return sum(1 + _waits(operation) for operation in case.operations)
+
+
+def _backoff(case: Case) -> int:
+    """Return a guess at the milliseconds that a driver waits before the retries that fail points cause."""
+    waits = always = 0
+    for operation in case.operations:
+        refusals = _refusals(operation)
+        if refusals and _is_always_on(operation):
+            always = _mean_backoff(refusals)
+        elif refusals:
+            waits += _mean_backoff(refusals)
+        elif operation.name == "repeat":
+            inside = operation.arguments.get("operations", ())
+            waits += always * len(inside) * _milliseconds(operation.arguments.get("times"))
+        elif operation.object != "testRunner":
+            waits += always
+    return waits
+
+
+def _refusals(operation: Operation) -> int:
+    """Return how many attempts a fail point refuses with overload that a driver retries."""
+    fail_point = operation.arguments.get("failPoint")
+    data = fail_point.get("data") if isinstance(fail_point, dict) else None
+    labels = data.get("errorLabels") if isinstance(data, dict) else None
+    if not isinstance(labels, list) or "SystemOverloadedError" not in labels:
+        return 0
+    return min(_MOST_RETRIES, _times(operation, _MOST_RETRIES))
+
+
+def _mean_backoff(retries: int) -> int:
+    """Client Backpressure: half of 100 ms, which double with each retry."""
+    return 50 * ((1 << retries) - 1)
+
+
+def _is_always_on(operation: Operation) -> bool:
+    mode: object = operation.arguments["failPoint"].get("mode")
+    return mode == "alwaysOn"
 
 
 def allowance(case: AnyCase) -> float:

@@ -111,9 +111,10 @@ def run_items(
             WorkerPool(settings, jobs=jobs, on_result=on_result).run(items, longest_first(items))
         )
     elif items:
+        from harness.running.collecting import collecting_seldom  # noqa: PLC0415 - see below
         from harness.running.executor import Executor  # noqa: PLC0415 - with workers, only they need servers and drivers
 
-        with Executor(settings) as executor:
+        with Executor(settings) as executor, collecting_seldom():
             for index, item in items.items():
                 interruption.check()
                 on_result(index, executor.run(item))

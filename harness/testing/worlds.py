@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias
 
 from harness.sim import run_virtual
+from mongowire.loops import fast_loop
 from mongowire.ports import Clock, Network
 from mongowire.system import SystemClock, TcpNetwork
 
@@ -17,6 +18,12 @@ Run: TypeAlias = Callable[[Scenario], None]
 def run_in_system(scenario: Scenario) -> None:
     """Run on the wall clock, over TCP on loopback."""
     asyncio.run(scenario(SystemClock(), TcpNetwork()))
+
+
+def run_on_the_fast_loop(scenario: Scenario) -> None:
+    """Run on the wall clock, over TCP on loopback, on uvloop where it is installed."""
+    with asyncio.Runner(loop_factory=fast_loop()) as runner:
+        runner.run(scenario(SystemClock(), TcpNetwork()))
 
 
 def run_in_memory(scenario: Scenario) -> None:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import re
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import yaml
 
@@ -38,6 +38,9 @@ _PURE: Final[Any] = yaml.SafeLoader
 
 _INTEGER = re.compile(r"[-+]?[0-9]+$|0o[0-7]+$|0x[0-9a-fA-F]+$")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$")
+_OF_NUMBERS: Final = frozenset("+-.0123456789")
+"""What a number begins with: most texts are none, and need no pattern."""
+
 _WORDS: Final[Mapping[str, bool | float | None]] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
     **dict.fromkeys(("true", "True", "TRUE"), True),
@@ -171,14 +174,16 @@ def _syntax_error(error: yaml.YAMLError, path: Path, text: str) -> ScenarioError
 
 
 def _compose(text: str, path: Path, scanner: Any) -> tuple[Marked, Sequence[Anchor]]:
-    events = iter(yaml.parse(text, Loader=scanner))
+    loader = scanner(text)
     composer = _Composer(path)
-    root = composer.document(events)
+    try:
+        root = composer.document(iter(loader.get_event, None))
+    finally:
+        loader.dispose()
     return Marked(root.value, root.mark, path), composer.defined
 
 
-@dataclass(frozen=True, slots=True)
-class _Node:
+class _Node(NamedTuple):
     value: Any
     mark: Mark
     merge: bool = False
@@ -252,7 +257,7 @@ class _Composer:
             )
         self.newest[event.anchor].used = True
         line, column = _position(event)
-        return replace(target, mark=replace(target.mark, line=line, column=column), merge=False)
+        return _Node(target.value, target.mark._replace(line=line, column=column))
 
     def _sequence(self, start: yaml.Event, events: Iterator[yaml.Event]) -> _Node:
         nodes: list[_Node] = []
@@ -320,20 +325,24 @@ def _position(event: yaml.Event) -> tuple[int, int]:
 
 
 def _mark(event: yaml.Event, inside: Any, members: Iterable[Mark]) -> Mark:
-    return Mark(*_position(event), inside=inside, size=1 + sum(mark.size for mark in members))
+    return Mark(*_position(event), inside, 1 + sum([mark.size for mark in members]))
 
 
 def _scalar(event: yaml.ScalarEvent) -> _Node:
-    plain = event.implicit[0] and event.tag is None
-    tagged = event.tag is not None and event.tag.rpartition(":")[2] in ("int", "float", "bool", "null")
-    value = _resolved(event.value) if plain or tagged else event.value
-    return _Node(value, Mark(*_position(event)), merge=plain and event.value == "<<")
+    value, tag = event.value, event.tag
+    plain = event.implicit[0] and tag is None
+    tagged = tag is not None and tag.rpartition(":")[2] in ("int", "float", "bool", "null")
+    return _Node(
+        _resolved(value) if plain or tagged else value, Mark(*_position(event)), plain and value == "<<"
+    )
 
 
 def _resolved(text: str) -> Any:
     """Return the value of a plain scalar in YAML 1.2's core schema."""
     if text in _WORDS:
         return _WORDS[text]
+    if text[0] not in _OF_NUMBERS:
+        return text
     if _INTEGER.match(text):
         return int(text, 0 if text[:2] in ("0o", "0x") else 10)
     if _FLOAT.match(text):

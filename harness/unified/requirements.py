@@ -17,16 +17,20 @@ from harness.unified.stored_events import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import TypeAlias
 
+    from harness.deployments.known import KnownServers
     from harness.unified.deployment import Deployment
     from harness.unified.model import Case, EntitySpec
+
+    Servers: TypeAlias = Deployment | KnownServers
 
 FAIL_POINT_SETTERS: Final = frozenset({"failPoint", "targetedFailPoint"})
 """The operations of the runner that set one."""
 
 
 def skip_reason(
-    case: Case, deployment: Deployment, features: frozenset[Feature], edition: str = DEFAULT.name
+    case: Case, deployment: Servers, features: frozenset[Feature], edition: str = DEFAULT.name
 ) -> str | None:
     """Return why a case cannot run on this deployment with a driver of an edition, or None when it can."""
     if case.skip_reason is not None:
@@ -43,7 +47,7 @@ def skip_reason(
 
 
 def unmet_reason(
-    requirements: Sequence[Requirement], deployment: Deployment, features: frozenset[Feature] = frozenset()
+    requirements: Sequence[Requirement], deployment: Servers, features: frozenset[Feature] = frozenset()
 ) -> str | None:
     """Return why none of the alternatives holds, or None when one does or none is asked for."""
     reasons: list[str] = []
@@ -56,7 +60,7 @@ def unmet_reason(
     return "; or ".join(dict.fromkeys(reasons)) or None
 
 
-def _no_fail_points(case: Case, deployment: Deployment) -> str | None:
+def _no_fail_points(case: Case, deployment: Servers) -> str | None:
     """Return a reason when a case sets a fail point and the servers take none.
 
     A deployment that cannot be asked for its parameters is taken to have test commands.
@@ -67,7 +71,7 @@ def _no_fail_points(case: Case, deployment: Deployment) -> str | None:
     return None if names.isdisjoint(FAIL_POINT_SETTERS) else "needs fail points, which the servers refuse"
 
 
-def _not_run_on(case: Case, deployment: Deployment, features: frozenset[Feature], edition: str) -> str | None:
+def _not_run_on(case: Case, deployment: Servers, features: frozenset[Feature], edition: str) -> str | None:
     """Return why a case with the key `pushbackd` does not run here, by its `runOn` and by what it expects."""
     own = case.server_side
     if own is None:
@@ -86,7 +90,7 @@ def _not_run_on(case: Case, deployment: Deployment, features: frozenset[Feature]
     return _profile(profile, deployment)
 
 
-def _profile(requirement: Requirement, deployment: Deployment) -> str | None:
+def _profile(requirement: Requirement, deployment: Servers) -> str | None:
     """Return why servers have another version profile; a maximum of two numbers holds for all patches."""
     high = requirement.max_server_version
     if high is not None:
@@ -107,7 +111,7 @@ def _dotted(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
 
 
-def _version(requirement: Requirement, deployment: Deployment) -> str | None:
+def _version(requirement: Requirement, deployment: Servers) -> str | None:
     here = (*deployment.server_version, 0, 0, 0)[:3]
     low, high = requirement.min_server_version, requirement.max_server_version
     if low is not None and here < version_of(low):
@@ -117,7 +121,7 @@ def _version(requirement: Requirement, deployment: Deployment) -> str | None:
     return None
 
 
-def _topology(requirement: Requirement, deployment: Deployment) -> str | None:
+def _topology(requirement: Requirement, deployment: Servers) -> str | None:
     wanted, here = requirement.topologies, deployment.topology
     if not wanted or any(_satisfies(here, name, deployment.server_version) for name in wanted):
         return None
@@ -136,17 +140,17 @@ def _satisfies(here: Topology, wanted: str, version: tuple[int, ...]) -> bool:
     return here == wanted
 
 
-def _auth(requirement: Requirement, deployment: Deployment) -> str | None:
+def _auth(requirement: Requirement, deployment: Servers) -> str | None:
     if requirement.auth is None or requirement.auth == deployment.auth:
         return None
     return f"needs authentication {'on' if requirement.auth else 'off'}"
 
 
-def _serverless(requirement: Requirement, _deployment: Deployment) -> str | None:
+def _serverless(requirement: Requirement, _deployment: Servers) -> str | None:
     return "needs a serverless instance" if requirement.serverless == "require" else None
 
 
-def _server_parameters(requirement: Requirement, deployment: Deployment) -> str | None:
+def _server_parameters(requirement: Requirement, deployment: Servers) -> str | None:
     for name, wanted in requirement.server_parameters.items():
         if name not in deployment.parameters:
             return f"needs server parameter {name} to be {wanted!r}, the server does not have it"
@@ -157,7 +161,7 @@ def _server_parameters(requirement: Requirement, deployment: Deployment) -> str 
     return None
 
 
-def _auth_mechanism(requirement: Requirement, deployment: Deployment) -> str | None:
+def _auth_mechanism(requirement: Requirement, deployment: Servers) -> str | None:
     wanted = requirement.auth_mechanism
     offered = deployment.parameters.get("authenticationMechanisms", ())
     if wanted is None or wanted.lower() in (name.lower() for name in offered):
@@ -168,7 +172,7 @@ def _auth_mechanism(requirement: Requirement, deployment: Deployment) -> str | N
 _ENCRYPTED_FROM: Final = (4, 2)
 
 
-def _csfle(requirement: Requirement, deployment: Deployment, features: frozenset[Feature]) -> str | None:
+def _csfle(requirement: Requirement, deployment: Servers, features: frozenset[Feature]) -> str | None:
     """Client-side encryption takes a driver that declares it, and a server that knows it."""
     wanted = requirement.csfle
     if wanted is None:
@@ -184,7 +188,7 @@ def _csfle(requirement: Requirement, deployment: Deployment, features: frozenset
     return None
 
 
-_TESTS: Final[Sequence[Callable[[Requirement, Deployment], str | None]]] = (
+_TESTS: Final[Sequence[Callable[[Requirement, Servers], str | None]]] = (
     _serverless,
     _topology,
     _version,

@@ -102,11 +102,12 @@ def seen_operations(context: Context, expected: ExpectedAttempts, timing: Timing
     requests = [
         request for request in requests_of(context.seen.connections) if is_selected(expected, request, lsid)
     ]
+    options = _options(context)
     grouped = by_operation(
         requests,
         context.account.steps,
         context.case.operations,
-        lambda operation: _app_name_of(context, operation),
+        lambda operation: _app_name_of(context, options, operation),
         partial(_fits, {name: dict(session.lsid) for name, session in _sessions(context)}),
     )
     return [SeenOperation.of(step.operation.name, sent, timing) for step, sent in grouped]
@@ -126,13 +127,15 @@ def _fits(lsids: Mapping[str, Mapping[str, Any]], operation: Operation, request:
     return command.get("lsid") not in lsids.values()
 
 
-def _app_name_of(context: Context, operation: Operation) -> str | None:
+def _app_name_of(
+    context: Context, options: Mapping[str, Mapping[str, Any]], operation: Operation
+) -> str | None:
     """Return the application name of an operation's client, None where it has none."""
     if operation.object == EntityKind.TEST_RUNNER.value:
         return None
     entity = context.entities.find(operation.object)
     client = entity.id if entity.kind is EntityKind.CLIENT else entity.client
-    name = _options(context).get(client, {}).get("appName")
+    name = options.get(client, {}).get("appName")
     return name if isinstance(name, str) else None
 
 

@@ -129,7 +129,7 @@ def _take(line: _Line, entry: Received | Sent | Closed) -> None:
             role=entry.role,
             request_id=entry.envelope.request_id,
             size=entry.envelope.wire_size,
-            command=_document(entry.envelope),
+            command=document_of(entry.envelope),
             accepted=line.accepted.at,
         )
     else:
@@ -137,7 +137,7 @@ def _take(line: _Line, entry: Received | Sent | Closed) -> None:
         if request is not None and request.reply is None:  # later ones are of an exhaust stream
             line.requests[request.request_id] = replace(
                 request,
-                reply=_document(entry.envelope),
+                reply=document_of(entry.envelope),
                 end="reply",
                 ended=entry.at,
                 ended_seq=entry.seq,
@@ -178,7 +178,8 @@ def _app_name(requests: Sequence[SeenRequest]) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _document(envelope: Envelope) -> Mapping[str, Any]:
+def document_of(envelope: Envelope) -> Mapping[str, Any]:
+    """Return the document of a message, an empty one for what is no BSON."""
     try:
         return envelope.parse().decode()
     except (InvalidMessage, RemoteProtocolError, BSONError, TypeError, ValueError):

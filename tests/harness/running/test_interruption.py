@@ -29,12 +29,12 @@ RUNS = int(os.environ.get("PUSHBACKD_INTERRUPTIONS", "8"))
 MARK = "PUSHBACKD_TEST_MARK"
 BY_SIGNAL = {signal.SIGINT: ExitCode.INTERRUPTED, signal.SIGTERM: ExitCode.TERMINATED}
 WAYS = (
-    ("--jobs", "1"),
-    ("--jobs", "3"),
+    ("--jobs", "1", "--time", "real"),
+    ("--jobs", "3", "--time", "real"),
     ("--jobs", "3", "--adapter", "reference", "--adapter", "pymongo"),
     ("--jobs", "1", "--time", "virtual", "--topology", "all"),
     ("--jobs", "2", "--time", "virtual", "--topology", "all"),
-    ("--jobs", "2", "--repeat", "3"),
+    ("--jobs", "2", "--time", "real", "--repeat", "3"),
 )
 
 pytestmark = [

@@ -83,6 +83,31 @@ def test_the_longest_case_starts_first_and_equals_keep_their_order(write_scenari
     assert longest_first(dict(enumerate(items))) == [2, 0, 1]
 
 
+FIND = "{name: find, object: c, arguments: {filter: {}}}"
+
+
+def overload(mode: str) -> str:
+    data = "{failCommands: [find], errorCode: 462, errorLabels: [SystemOverloadedError, RetryableError]}"
+    fail_point = f"{{configureFailPoint: failCommand, mode: {mode}, data: {data}}}"
+    return f"{{name: failPoint, object: testRunner, arguments: {{client: c, failPoint: {fail_point}}}}}"
+
+
+def test_the_more_often_a_driver_is_refused_the_longer_it_waits(write_scenario: WriteScenario) -> None:
+    repeated = f"{{name: repeat, object: testRunner, arguments: {{times: 3, operations: [{FIND}]}}}}"
+    shortest_first = [
+        f"[{overload('{times: 1}')}]",
+        f"[{overload('{times: 4}')}, {FIND}]",
+        f"[{overload('alwaysOn')}, {FIND}]",
+        f"[{overload('alwaysOn')}, {repeated}]",
+    ]
+    files = [
+        write_scenario("a", name=f"file{place}", operations=operations)
+        for place, operations in enumerate(shortest_first)
+    ]
+    items = plan(load_all(files).cases, drivers={"reference": "2026-02-20"}, topologies=["single"])
+    assert longest_first(dict(enumerate(items))) == [3, 2, 1, 0]
+
+
 @pytest.mark.parametrize("time", ["real", "virtual"])
 def test_few_items_are_not_worth_a_process(time: str) -> None:
     settings = Settings(time="virtual" if time == "virtual" else "real")

@@ -1,0 +1,27 @@
+"""How often the garbage collector looks while cases run."""
+
+from __future__ import annotations
+
+import gc
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_NEW_OBJECTS: Final = 20_000
+"""How many more objects there must be. A deployment has some ten thousand, and most live as long as its case:
+with Python's 700 they are looked at again and again, which takes a fifth of the time of a case."""
+
+
+@contextmanager
+def collecting_seldom() -> Iterator[None]:
+    """Collect garbage seldom while the block runs, and leave alone what has been loaded before it."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(_NEW_OBJECTS, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
