@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fakeserver.storage.engine import Changed, UpdateResult
 from fakeserver.storage.mongomock import MongomockEngine
@@ -26,6 +26,9 @@ class CannedEngine(MongomockEngine):
         return document
 
     def find(self, ns: Namespace, query: Query) -> list[Document]:  # noqa: ARG002 - the contract's
+        return [_DOCUMENT]
+
+    def equal(self, ns: Namespace, path: str, value: Any) -> list[Document] | None:  # noqa: ARG002 - the contract's
         return [_DOCUMENT]
 
     def update(self, ns: Namespace, update: Update, *, accept: Accept | None = None) -> UpdateResult:  # noqa: ARG002 - the contract's

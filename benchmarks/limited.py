@@ -10,6 +10,7 @@ from bson import Binary, Int64, Timestamp
 import fakeserver
 from benchmarks.raw_client import RawClient
 from benchmarks.server_cpu import contestant, serve
+from mongowire.loops import fast_loop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,6 +57,11 @@ _HELLO = {
 def serve_limited(pipe: Connection) -> None:
     """Run a replica set of one, whose limiter exempts the control connection, in this process."""
     serve(pipe, fakeserver.ClusterSpec.replica_set(1, parameters=_EXEMPT))
+
+
+def serve_limited_on_uvloop(pipe: Connection) -> None:
+    """Run the same on uvloop."""
+    serve(pipe, fakeserver.ClusterSpec.replica_set(1, parameters=_EXEMPT), loop_factory=fast_loop())
 
 
 class Control:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from typing import Any
+from itertools import islice
+from typing import Any, cast
 
 import bson
 
@@ -36,8 +37,12 @@ class MinimalServer:
         return {"n": len(command["documents"]), "ok": 1.0}
 
     def _find(self, command: dict[str, Any]) -> dict[str, Any]:
-        document = self.documents.get(command["filter"]["_id"])
-        batch = [] if document is None else [document]
+        wanted = command["filter"]
+        if wanted:
+            document = self.documents.get(wanted["_id"])
+            batch = [] if document is None else [document]
+        else:
+            batch = list(islice(self.documents.values(), command["limit"]))
         namespace = f"{command['$db']}.{command['find']}"
         return {"cursor": {"firstBatch": batch, "id": 0, "ns": namespace}, "ok": 1.0}
 
@@ -68,8 +73,7 @@ class MinimalProtocol(asyncio.Protocol):
         self._buffer = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data

@@ -14,20 +14,25 @@ import json
 import platform
 import sys
 import time
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import fakeserver
 from benchmarks.canned_storage import CannedEngine
 from benchmarks.minimal_server import MinimalProtocol, MinimalServer
 from benchmarks.raw_client import encoded
-from benchmarks.server_cpu import WORKLOADS
+from benchmarks.server_cpu import NO_LIMIT, WORKLOADS
+from benchmarks.stage_costs import AROUND, Meter, put_in
 from fakeserver.network.connection import Connection
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from benchmarks.server_cpu import Workload
 
 _MICROSECONDS = 1e6
+_WARM = 5
+"""The requests before the path of a shape is surely worked out."""
 
 
 class _Ears(asyncio.Transport):
@@ -62,18 +67,30 @@ async def _protocols(stack: AsyncExitStack) -> dict[str, asyncio.Protocol]:
 
 def cost(protocol: asyncio.Protocol, workload: Workload, requests: int) -> float:
     """Run one round and return the CPU time of a request, in microseconds."""
+    with prepared(protocol, workload):
+        next_message = workload.messages()
+        messages = [next_message() for _ in range(requests)]
+        receive = protocol.data_received
+        began = time.process_time()
+        for message in messages:
+            receive(message)
+        used = time.process_time() - began
+    return used / requests * _MICROSECONDS
+
+
+@contextmanager
+def prepared(protocol: asyncio.Protocol, workload: Workload) -> Iterator[None]:
+    """Have a server ready for a workload inside."""
+    settings = protocol.node.parameters.set if isinstance(protocol, Connection) else None
     for command in workload.before:
         protocol.data_received(encoded(command))
-    next_message = workload.messages()
-    messages = [next_message() for _ in range(requests)]
-    receive = protocol.data_received
-    began = time.process_time()
-    for message in messages:
-        receive(message)
-    used = time.process_time() - began
+    if settings is not None and workload.settings:
+        settings(workload.settings)
+    yield
+    if settings is not None and workload.settings:
+        settings(NO_LIMIT)
     for command in workload.after:
         protocol.data_received(encoded(command))
-    return used / requests * _MICROSECONDS
 
 
 async def run(*, rounds: int, requests: int) -> dict[str, Any]:
@@ -100,6 +117,45 @@ async def run(*, rounds: int, requests: int) -> dict[str, Any]:
     }
 
 
+async def run_stages(*, rounds: int, requests: int) -> dict[str, dict[str, float]]:
+    """Measure the stages on the path of each workload over canned storage, in µs for a request."""
+    found: dict[str, dict[str, float]] = {}
+    async with AsyncExitStack() as stack:
+        protocol: Any = (await _protocols(stack))["canned"]
+        _Ears(protocol)
+        pipeline = protocol.node.pipeline
+        meter = Meter()
+        for workload in WORKLOADS:
+            least: dict[str, float] = {}
+            whole = min(cost(protocol, workload, requests) for _ in range(rounds))
+            for _ in range(rounds):
+                with prepared(protocol, workload):
+                    next_message = workload.messages()
+                    for _ in range(_WARM):
+                        protocol.data_received(next_message())
+                    put_in(pipeline.ways, meter)
+                    for message in [next_message() for _ in range(requests)]:
+                        protocol.data_received(message)
+                    spent = {
+                        name: each * _MICROSECONDS for name, each in meter.read(requests).items() if each
+                    }
+                    pipeline.recompile()
+                    meter.spent.clear()
+                for name, each in spent.items():
+                    least[name] = min(each, least.get(name, each))
+            found[workload.name] = least | {AROUND: max(whole - sum(least.values()), 0.0)}
+    return found
+
+
+def stage_table(report: dict[str, dict[str, float]]) -> str:
+    """Return the prices of the stages as text."""
+    lines = [f"Python {platform.python_version()}, µs for a request over canned storage"]
+    for workload, rows in report.items():
+        lines += ["", f"{workload:32}{sum(rows.values()):8.2f}"]
+        lines += [f"    {name:28}{each:8.2f}" for name, each in rows.items()]
+    return "\n".join(lines)
+
+
 def table(report: dict[str, Any]) -> str:
     """Return a report as text."""
     lines = [
@@ -118,7 +174,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--requests", type=int, default=300, help="requests of each round")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.add_argument("--stages", action="store_true", help="print the price of each stage")
     options = parser.parse_args(arguments)
+    if options.stages:
+        prices = asyncio.run(run_stages(rounds=options.rounds, requests=options.requests))
+        print(json.dumps(prices, indent=2) if options.json else stage_table(prices))
+        return 0
     report = asyncio.run(run(rounds=options.rounds, requests=options.requests))
     print(json.dumps(report, indent=2) if options.json else table(report))
     return 0

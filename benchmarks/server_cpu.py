@@ -19,9 +19,9 @@ import statistics
 import sys
 import time
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 import fakeserver
 from benchmarks.canned_storage import CannedEngine
@@ -32,23 +32,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from multiprocessing.connection import Connection
 
+    LoopFactory: TypeAlias = "Callable[[], asyncio.AbstractEventLoop] | None"
+
 _MICROSECONDS = 1e6
-_DOCUMENTS = 10
 
 
 # The servers' processes.
 
 
 class Usage(NamedTuple):
-    """What a process has used: CPU time in seconds, and the memory that it has now, in bytes."""
+    """What a process has used: CPU time in seconds, the memory that it has now, in bytes, and its sleeps."""
 
     cpu: float
     memory: int
+    sleeps: int
+    """How often it had nothing to do."""
 
     @classmethod
     def now(cls) -> Usage:
         """Return the usage of this process."""
-        return cls(time.process_time(), _resident_bytes())
+        sleeps = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
+        return cls(time.process_time(), _resident_bytes(), sleeps)
 
 
 def _resident_bytes() -> int:
@@ -59,13 +63,14 @@ def _resident_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-async def until_closed(pipe: Connection) -> None:
-    """Answer each message on `pipe` with what this process has used, until it is closed."""
+async def until_closed(pipe: Connection, apply: Callable[[dict[str, Any]], Any] = bool) -> None:
+    """Apply each message on `pipe` and answer with what this process has used, until it is closed."""
     closed = asyncio.Event()
 
     def answer() -> None:
         try:
-            pipe.recv()
+            if parameters := pipe.recv():
+                apply(parameters)
             pipe.send(Usage.now())
         except (EOFError, ConnectionResetError):
             closed.set()
@@ -78,16 +83,24 @@ async def until_closed(pipe: Connection) -> None:
 
 def serve_minimal(pipe: Connection) -> None:
     """Run the minimal server in this process."""
+    server = MinimalServer()
+    serve_protocol(pipe, lambda: MinimalProtocol(server))
+
+
+def serve_protocol(
+    pipe: Connection, factory: Callable[[], asyncio.BaseProtocol], loop_factory: LoopFactory = None
+) -> None:
+    """Serve each connection by a new protocol, in this process."""
 
     async def main() -> None:
-        server = MinimalServer()
         loop = asyncio.get_running_loop()
-        listener = await loop.create_server(lambda: MinimalProtocol(server), "127.0.0.1", 0)
+        listener = await loop.create_server(factory, "127.0.0.1", 0)
         pipe.send(listener.sockets[0].getsockname()[1])
         await until_closed(pipe)
         listener.close()
 
-    asyncio.run(main())
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(main())
 
 
 def serve_fake(pipe: Connection) -> None:
@@ -105,7 +118,12 @@ def serve_replica_set(pipe: Connection) -> None:
     serve(pipe, fakeserver.ClusterSpec.replica_set(3))
 
 
-def serve(pipe: Connection, spec: fakeserver.ClusterSpec, engine: CannedEngine | None = None) -> None:
+def serve(
+    pipe: Connection,
+    spec: fakeserver.ClusterSpec,
+    engine: CannedEngine | None = None,
+    loop_factory: LoopFactory = None,
+) -> None:
     """Run a fake deployment in this process; its first member is the one that is measured."""
 
     async def main() -> None:
@@ -113,9 +131,18 @@ def serve(pipe: Connection, spec: fakeserver.ClusterSpec, engine: CannedEngine |
             if engine is not None:
                 cluster.catalog.engine = engine
             pipe.send(int(cluster.nodes[0].address.rpartition(":")[2]))
-            await until_closed(pipe)
+            await until_closed(pipe, cluster.nodes[0].parameters.set)
 
-    asyncio.run(main())
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(main())
+
+
+class Pipe(Protocol):
+    """The way to a server's process: it sets the parameters that it is sent, and answers with its usage."""
+
+    def send(self, obj: dict[str, Any]) -> None: ...
+
+    def recv(self) -> Usage: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +150,17 @@ class Contestant:
     """One server in its own process, and a client of it."""
 
     name: str
-    pipe: Connection
+    pipe: Pipe
     client: RawClient
 
     def usage(self) -> Usage:
         """Ask the server's process what it has used."""
-        self.pipe.send("usage")
-        used: Usage = self.pipe.recv()
-        return used
+        return self.set({})
+
+    def set(self, parameters: dict[str, Any]) -> Usage:
+        """Set parameters of a fake server by its process's pipe; the others have none."""
+        self.pipe.send(parameters)
+        return self.pipe.recv()
 
 
 @contextmanager
@@ -160,6 +190,8 @@ class Workload:
     messages: Callable[[], Callable[[], bytes]]
     before: tuple[dict[str, Any], ...] = ()
     after: tuple[dict[str, Any], ...] = ()
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Server parameters that hold meanwhile, set from outside: the limiter refuses commands as well."""
 
 
 def _always(command: dict[str, Any]) -> Callable[[], Callable[[], bytes]]:
@@ -169,11 +201,36 @@ def _always(command: dict[str, Any]) -> Callable[[], Callable[[], bytes]]:
 
 _PING = {"ping": 1, "$db": "admin"}
 _FIND = {"find": "found", "filter": {"_id": 5}, "limit": 1, "singleBatch": True, "$db": "benchmark"}
+
+
 _FILL = {
     "insert": "found",
-    "documents": [{"_id": n, "name": "Ada", "tags": ["a", "b"], "n": n} for n in range(_DOCUMENTS)],
+    "documents": [{"_id": n, "name": "Ada", "tags": ["a", "b"], "n": n} for n in range(10)],
     "$db": "benchmark",
 }
+FILL_MANY = {
+    "insert": "found",
+    "documents": [
+        {
+            "_id": n,
+            "number": f"2026-{n:06}",
+            "status": "shipped",
+            "customer": {"name": "Ada Lovelace", "email": "ada@example.org", "city": "London"},
+            "items": [
+                {"sku": "A-1001", "quantity": 2, "price": 19.9},
+                {"sku": "B-2002", "quantity": 1, "price": 5.5},
+            ],
+            "total": 45.3,
+            "paid": True,
+            "tags": ["gift", "express"],
+            "note": None,
+            "version": 3,
+        }
+        for n in range(100)
+    ],
+    "$db": "benchmark",
+}
+"""A hundred orders of ten fields, some 330 bytes each, as applications have them."""
 _FAIL = {
     "configureFailPoint": "failCommand",
     "mode": "alwaysOn",
@@ -182,12 +239,23 @@ _FAIL = {
 }
 _STOP_FAILING = {"configureFailPoint": "failCommand", "mode": "off", "$db": "admin"}
 
+_LIMITER = "ingressRequestRateLimiterEnabled"
+_NO_TOKENS = {
+    _LIMITER: True,
+    "ingressRequestAdmissionRatePerSec": 1,
+    "ingressRequestAdmissionBurstCapacitySecs": 5e-6,
+}
+"""A bucket that never holds a whole token."""
+NO_LIMIT: Final = {_LIMITER: False}
+"""What ends the settings of a workload."""
+
 WORKLOADS = (
     Workload("ping", _always(_PING)),
     Workload("find_one", _always(_FIND), (_FILL,), ({"drop": "found", "$db": "benchmark"},)),
     Workload("update_one", lambda: updates().__next__, (_FILL,), ({"drop": "found", "$db": "benchmark"},)),
     Workload("insert_one", lambda: inserts().__next__, (), ({"drop": "inserted", "$db": "benchmark"},)),
     Workload("failCommand rejection", _always(_PING), (_FAIL,), (_STOP_FAILING,)),
+    Workload("limiter's rejection", _always(_PING), settings=_NO_TOKENS),
 )
 
 SERVERS: dict[str, Callable[[Connection], None]] = {
@@ -203,6 +271,8 @@ class Sample:
 
     cpu_us: float
     requests_per_second: float
+    sleeps: float
+    """How often the server slept, for each request."""
 
 
 def measure(server: Contestant, workload: Workload, requests: int) -> Sample:
@@ -210,12 +280,20 @@ def measure(server: Contestant, workload: Workload, requests: int) -> Sample:
     for command in workload.before:
         _must_succeed(server, command)
     next_message = workload.messages()
+    if workload.settings:
+        server.set(workload.settings)
     before = server.usage()
     seconds = server.client.run(next_message, requests)
-    used = server.usage().cpu - before.cpu
+    after = server.usage()
+    if workload.settings:
+        server.set(NO_LIMIT)
     for command in workload.after:
         _must_succeed(server, command)
-    return Sample(used / requests * _MICROSECONDS, requests / seconds)
+    return Sample(
+        (after.cpu - before.cpu) / requests * _MICROSECONDS,
+        requests / seconds,
+        (after.sleeps - before.sleeps) / requests,
+    )
 
 
 def _must_succeed(server: Contestant, command: dict[str, Any]) -> None:

@@ -13,6 +13,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+import bson
+
 from fakeserver.storage.engine import IndexSpec, Namespace, Query, Update
 from fakeserver.storage.mongomock import MongomockEngine
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 _MICROSECONDS = 1e6
 _NS = Namespace("benchmark", "things")
 _SIZES = (10, 1_000, 100_000)
+_BATCH = 100
+"""Documents of a reply; of a smaller collection, all."""
 
 
 def filled(size: int) -> MongomockEngine:
@@ -49,12 +53,19 @@ def operations(engine: MongomockEngine, size: int) -> dict[str, Callable[[int], 
     def update_one(number: int) -> None:
         engine.update(_NS, Update(by_id, {"$set": {"extra": number}}))
 
+    def reply_with(batch: list[Document]) -> bytes:
+        return bson.encode({"cursor": {"firstBatch": batch, "id": bson.Int64(0), "ns": str(_NS)}, "ok": 1.0})
+
+    part = engine.find(_NS, Query(limit=_BATCH))
+    decoded = [dict(document) for document in part]
     return {
         "find_one by _id": lambda _number: engine.find(_NS, by_id),
         "find_one by an indexed field": lambda _number: engine.find(_NS, by_index),
         "update_one by _id": update_one,
         "a scan": lambda _number: engine.find(_NS, by_scan),
         "insert_one": insert_one,
+        f"a reply of {_BATCH}": lambda _number: reply_with(part),
+        f"a reply of {_BATCH} decoded ones": lambda _number: reply_with(decoded),
     }
 
 

@@ -17,7 +17,8 @@ def test_both_clients_and_the_pool_are_measured() -> None:
         assert row["speed"] == row["driver"]["per_second"] / row["pymongo"]["per_second"]
         assert min(row[who]["cpu_us"] for who in ("driver", "pymongo")) > 0
     assert list(report["pool"]) == ["1", "10", "1000"]
-    assert len(driver.table(report).splitlines()) == 3 + len(report["compared"]) + 1 + 3
+    assert list(report["least"]) == ["1", "16"]
+    assert len(driver.table(report).splitlines()) == 3 + len(report["compared"]) + 2 + 1 + 3
 
 
 def test_operations_are_shared_out_among_tasks() -> None:

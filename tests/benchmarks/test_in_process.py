@@ -20,6 +20,17 @@ def test_each_workload_has_a_cost_on_each_server_and_a_ratio() -> None:
 
 
 @pytest.mark.slow
+def test_each_stage_on_the_path_of_a_workload_has_a_price() -> None:
+    report = asyncio.run(request_cost.run_stages(rounds=1, requests=20))
+    assert {"Parse", "Lookup", "ValidateBody", "Execute", "around"} <= set(report["find_one"])
+    assert "FailPoints" not in report["ping"]
+    assert "FailPoints" in report["failCommand rejection"]
+    assert set(report["limiter's rejection"]) == {"RequestRateLimit", "around"}
+    lines = request_cost.stage_table(report).splitlines()
+    assert len(lines) == 1 + sum(2 + len(rows) for rows in report.values())
+
+
+@pytest.mark.slow
 def test_each_operation_of_storage_has_a_cost_at_each_size() -> None:
     report = storage.run(rounds=1, calls=2, sizes=(3, 5))
     assert "find_one by _id" in report["cpu_us"]

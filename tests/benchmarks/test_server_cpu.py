@@ -38,6 +38,7 @@ def test_the_report_has_numbers_for_all_servers_and_every_workload() -> None:
         "update_one",
         "insert_one",
         "failCommand rejection",
+        "limiter's rejection",
     ]
     for row in report["workloads"].values():
         for server in ("fake", "canned", "minimal"):
@@ -56,4 +57,5 @@ def test_the_table_has_a_line_for_every_workload() -> None:
         "update_one",
         "insert_one",
         "failCommand rejection",
+        "limiter's rejection",
     ]
