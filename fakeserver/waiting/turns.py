@@ -78,7 +78,7 @@ class Turns:
         """The continuations of requests and of busy connections, in the order of their turns."""
         self._idle: list[Worker] = []
         """The stacks that hold no request. A stack costs ten turns to make, so it is used again."""
-        # Yield points are many: they ask for the loop's time without a call to the loop.
+        # Yield points are many: they read what the loop's time is made of, without a look for the loop.
         self._now = time.monotonic if type(clock) is SystemClock else clock.now
         self._suspended: dict[Worker, Request] = {}
         """The requests that gave way, each with its stack."""
@@ -96,22 +96,13 @@ class Turns:
         # Nothing can give way in virtual time, so no stack is needed either.
         if (short and period >= _USUAL) or (not self._real and period):
             return walk(request, now)
-        worker = self._idle.pop() if self._idle else Worker(self._clock())
+        worker = self._idle.pop() if self._idle else Worker(self._now)
         action = worker.call(walk, request, now, now + period * _FIRST)
         if action is GAVE_WAY:
             self._suspended[worker] = request
             return worker
         self._idle.append(worker)
         return action  # type: ignore[no-any-return]
-
-    def _clock(self) -> Callable[[], float]:
-        """Return what tells the time: of a real clock the loop itself, which is read at each yield point."""
-        if not self._real:
-            return self._now
-        try:
-            return asyncio.get_running_loop().time
-        except RuntimeError:  # stacks without a loop, on which nothing takes turns
-            return self._now
 
     def resume(self, worker: Worker, now: float) -> Any:
         """Go on with a request that gave way, as `run` does."""

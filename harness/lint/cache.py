@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 
 _NAME: Final = "lint.json"
 _MOST_FILES: Final = 20_000
-_DECIDING: Final = ("lint", "unified", "formats", "adapters/base.py")
-"""What of the harness decides what is found, besides the release."""
+_DECIDING: Final = (
+    *("harness/lint", "harness/unified", "harness/formats", "harness/adapters/base.py"),
+    *("fakeserver/settings", "mongowire"),
+)
+"""What decides what is found, besides the release: the rules, and the names that they know."""
 
 
 class FindingsCache:
@@ -77,11 +80,11 @@ def _version() -> str:
         release = metadata.version("pushbackd")
     except metadata.PackageNotFoundError:
         release = ""
-    harness = Path(__file__).parent.parent
+    packages = Path(__file__).parent.parent.parent
     sources = (
         source
         for name in _DECIDING
-        for source in (sorted((harness / name).rglob("*.py")) or [harness / name])
+        for source in (sorted((packages / name).rglob("*.py")) or [packages / name])
     )
     states = ((state.st_size, state.st_mtime_ns) for state in (source.stat() for source in sources))
     return blake2b(repr((release, *states)).encode(), digest_size=16).hexdigest()

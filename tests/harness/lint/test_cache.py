@@ -101,7 +101,7 @@ def test_other_rules_of_the_same_name_forget_all(
 ) -> None:
     path = write(SOUND)
     found(path)
-    monkeypatch.setattr("harness.lint.cache._DECIDING", ("lint",))
+    monkeypatch.setattr("harness.lint.cache._DECIDING", ("harness/lint",))
     found(path)
     assert read == ["case.yml", "case.yml"]
 
