@@ -66,7 +66,8 @@ def _sessions(exchanges: Sequence[Exchange], history: History) -> Iterator[Viola
 def _cursors(exchanges: Sequence[Exchange], history: History) -> Iterator[Violation]:
     """Yield each cursor that its client knew and could have closed, and did not.
 
-    One whose getMore or killCursors failed, or whose client had no connection for it, is left to its timeout.
+    One whose getMore or killCursors failed, or whose client had no connection for it, is left to its timeout;
+    so is one that came with a writeConcernError, since the operation gets nothing but the error.
     """
     excused: set[int] = set()
     owners: dict[int, int] = {}
@@ -80,7 +81,7 @@ def _cursors(exchanges: Sequence[Exchange], history: History) -> Iterator[Violat
         command, ended = exchange.started.command, exchange.ended
         if isinstance(ended, CommandSucceededEvent):
             cursor = ended.reply.get("cursor")
-            if isinstance(cursor, dict):
+            if isinstance(cursor, dict) and "writeConcernError" not in ended.reply:
                 owners[cursor.get("id", 0)] = exchange.client
                 if (exchange.client, exchange.operation) in without:
                     excused.add(cursor.get("id", 0))

@@ -57,6 +57,7 @@ USE = {"insert": "c", "lsid": LSID}
 END = {"endSessions": [LSID]}
 OPEN, MORE, KILL = {"find": "c"}, {"getMore": 7, "collection": "c"}, {"killCursors": "c", "cursors": [7]}
 OPENED = OK | {"cursor": {"id": 7, "firstBatch": []}}
+CONCERN = OK | {"writeConcernError": {"code": 91}}
 LEFT: dict[str, Any] = {"sessions": (SESSION,)}
 HELD: dict[str, Any] = {"cursors": (("node0", 7),)}
 
@@ -70,6 +71,7 @@ LEFT_FOR_A_REASON: dict[str, History] = {
     "a cursor whose getMore was lost": said((OPEN, OPENED), (MORE, LOST), **HELD),
     "a cursor whose end was refused": said((OPEN, OPENED), (KILL, BUSY), **HELD),
     "a cursor for whose end there was no connection": said((OPEN, OPENED), CHECK_OUT, **HELD),
+    "a cursor that came with an error of its write concern": said((OPEN, OPENED | CONCERN), **HELD),
     "a cursor that the client does not know of": said((OPEN, LOST), **HELD),
 }
 LEFT_WITHOUT: dict[str, tuple[History, str]] = {
@@ -94,7 +96,6 @@ def test_something_is_left_where(history: History, text: str) -> None:
 # --- tokens ---
 
 PING = {"ping": 1}
-CONCERN = OK | {"writeConcernError": {"code": 91}}
 PAID = ((PING, BUSY, 1), (PING, BUSY, 1), (PING, BUSY, 1))
 """An overload, and two retries that met another: 998 tokens, and one less if a third one was paid for."""
 
