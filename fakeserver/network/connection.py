@@ -42,13 +42,11 @@ from fakeserver.deployment.events import ConnectionAccepted, ConnectionClosed
 from fakeserver.errors import CommandError
 from fakeserver.network.inflow import Inflow
 from fakeserver.network.loss_watch import LEFT, LossWatch
+from fakeserver.network.outflow import Outflow
 from fakeserver.request.context import REQUESTS, RequestContext
 from fakeserver.request.pipeline import RESPOND, Disconnect, Silence
 from fakeserver.request.response import ANSWERED_OTHERWISE, end, reject
-from fakeserver.settings.failpoints import (
-    DELAY_OR_FAIL_SEND,
-    FROM_LOAD_BALANCER_PORT,
-)
+from fakeserver.settings.failpoints import DELAY_OR_FAIL_SEND, FROM_LOAD_BALANCER_PORT
 from fakeserver.waiting.interrupts import Worker
 from fakeserver.waiting.pause import Await, Delay, Pause
 from fakeserver.waiting.turns import is_short
@@ -99,6 +97,7 @@ class Connection(asyncio.Protocol):
         self._writable = True
         """The transport takes more bytes; while it does not, no request is begun."""
         self._inflow = Inflow()
+        self._outflow = Outflow()
         self._closed = False
         self._watch = LossWatch(self)
         self._establishment = Establishment(node, node.gate, self.go_on)
@@ -110,8 +109,7 @@ class Connection(asyncio.Protocol):
     # What asyncio calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports are no subclass of asyncio's.
-        self.transport = cast("asyncio.Transport", transport)
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's are no subclass of asyncio's
         clock = self.node.clock
         # The running loop's time, as the clock says, without a look for the loop.
         self._time = asyncio.get_running_loop().time if clock.is_real else clock.now
@@ -123,8 +121,7 @@ class Connection(asyncio.Protocol):
             # The socket was accepted before the listener closed; asyncio reports it only now.
             self.abort("the server stops")
             return
-        refusal = self._establishment.begin(self.state.peer, self.state.id)
-        if refusal is not None:
+        if (refusal := self._establishment.begin(self.state.peer, self.state.id)) is not None:
             self.close(refusal)
 
     @property
@@ -151,7 +148,7 @@ class Connection(asyncio.Protocol):
         else:
             self.wire.receive_data(data)
             self.serve()
-        if self._busy or not self.listens:
+        if self._busy or (head is None and not self.listens):
             self._inflow.read_ahead(self.transport, len(data))
 
     def eof_received(self) -> bool | None:
@@ -182,32 +179,33 @@ class Connection(asyncio.Protocol):
 
     def serve(self) -> None:
         """Run the requests that have arrived, until one must wait or the client must read first."""
-        until = math.inf
-        while not self._busy and self._writable and not self._closed and self.listens:
-            if self._next is not None:
-                request, self._next = self._next, None
-                self._run(request)
-                continue
-            if self.wire.idle:
-                return
-            if self._now >= until:
-                # Many small requests take as long as a large one: other connections must have their turn.
-                self._busy = self._deferred = True
-                self._turns.enqueue(self._take_turn)
-                return
-            if self.node.auth:
-                # Strangers may send small messages only, and each command may authenticate the client.
-                self.wire.max_message_size = self.state.identity.largest_message(self.node.parameters)
-            try:
-                envelope = self.wire.next_message()
-            except RemoteProtocolError as error:
-                self.node.log_protocol_error(self.state, str(error))
-                self.close(str(error))
-                return
-            if isinstance(envelope, Signal):
-                return
-            self._start(envelope)
-            until = min(until, self._now + self.node.parameters.yield_period)
+        with self._outflow.joining(self.transport):
+            until = math.inf
+            while not self._busy and self._writable and not self._closed and self.listens:
+                if self._next is not None:
+                    request, self._next = self._next, None
+                    self._run(request)
+                    continue
+                if self.wire.idle:
+                    return
+                if self._now >= until:
+                    # Many small requests take as long as a large one, and others must have their turn.
+                    self._busy = self._deferred = True
+                    self._turns.enqueue(self._take_turn)
+                    return
+                if self.node.auth:
+                    # Strangers may send small messages only, and each command may authenticate the client.
+                    self.wire.max_message_size = self.state.identity.largest_message(self.node.parameters)
+                try:
+                    envelope = self.wire.next_message()
+                except RemoteProtocolError as error:
+                    self.node.log_protocol_error(self.state, str(error))
+                    self.close(str(error))
+                    return
+                if isinstance(envelope, Signal):
+                    return
+                self._start(envelope)
+                until = min(until, self._now + self.node.parameters.yield_period)
 
     def _take_turn(self) -> None:
         self._busy = self._deferred = False
@@ -371,8 +369,8 @@ class Connection(asyncio.Protocol):
             self.close(f"{DELAY_OR_FAIL_SEND} loses a reply")
             return
         self._busy = True
-        send = partial(self._send_late, request)
-        self._pause = Pause(self.node, send, Await(until=self._now + fault.delay))
+        until = Await(until=self._now + fault.delay)
+        self._pause = Pause(self.node, partial(self._send_late, request), until)
 
     def _send_late(self, request: RequestContext) -> None:
         if self._closed:
@@ -397,7 +395,10 @@ class Connection(asyncio.Protocol):
 
     def _write(self, data: bytes) -> None:
         if not self._watch.lost:
-            self.transport.write(data)
+            if self._outflow.transport is None:
+                self.transport.write(data)
+            else:
+                self._outflow.write(data, self.transport)
             self.node.counters.bytes_out += len(data)
 
     def _stream(self, request: RequestContext, following: dict[str, Any]) -> None:
@@ -420,6 +421,7 @@ class Connection(asyncio.Protocol):
         """Close, once what was written has been sent."""
         if not self._closed:
             self._abandon(reason)
+            self._outflow.flush()
             self.transport.close()
 
     def abort(self, reason: str) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import pipelined
+
 _ROOT = Path(__file__).parents[2]
 
 
@@ -59,3 +61,10 @@ def test_the_table_has_a_line_for_every_workload() -> None:
         "failCommand rejection",
         "limiter's rejection",
     ]
+
+
+@pytest.mark.slow
+def test_requests_that_come_together_are_measured_with_joined_replies_and_with_others() -> None:
+    found = pipelined.run(rounds=1, requests=8, together=(1, 4))
+    assert list(found) == [1, 4]
+    assert all(cost > 0 for costs in found.values() for cost in costs)

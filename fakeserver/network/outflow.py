@@ -1,0 +1,57 @@
+"""How replies leave a connection: those to requests that came together go together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Self
+
+from fakeserver.network.transport import TransportAbove
+
+if TYPE_CHECKING:
+    import asyncio
+
+_MOST_BYTES: Final = 1 << 16
+"""The bytes that are kept back at most, before the transport says whether it takes more."""
+
+
+class Outflow:
+    """The replies that are kept back, to leave in one piece."""
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport | None = None
+        """The transport for which replies are kept; None where each is to leave at once."""
+        self._kept: list[bytes] = []
+        self._size = 0
+
+    def joining(self, transport: asyncio.Transport) -> Self:
+        """Keep what is written inside.
+
+        What stands in front of a socket looks at each message, so for that nothing is kept.
+        """
+        self.transport = None if isinstance(transport, TransportAbove) else transport
+        return self
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Send what was kept."""
+        self.flush()
+        self.transport = None
+
+    def write(self, data: bytes, transport: asyncio.Transport) -> None:
+        """Keep a reply, unless something has come to stand in front of the socket meanwhile."""
+        if transport is not self.transport:
+            self.flush()
+            transport.write(data)
+            return
+        self._kept.append(data)
+        self._size += len(data)
+        if self._size > _MOST_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send what was kept."""
+        if self._kept and self.transport is not None:
+            kept, self._kept, self._size = self._kept, [], 0
+            self.transport.write(b"".join(kept))
