@@ -18,6 +18,9 @@ RELEASING: Final = frozenset({"abortTransaction", "commitTransaction", "killCurs
 """Commands that free resources: they never wait for any."""
 MAY_BE_EXEMPT: Final = frozenset({"aggregate", "find", "getMore"})
 """Commands that read, and whose fields decide whether they need an ingress ticket."""
+BY_TERM: Final = frozenset({"find", "getMore"})
+"""Those of them that are exempt by one field, `TERM`, with which a member of the set reads the oplog."""
+TERM: Final = "term"
 MAY_WRITE: Final = frozenset({"aggregate", "mapReduce"})
 """Commands that read, and whose fields decide whether they write; of all others the kind does."""
 _OUTPUT_STAGES: Final = frozenset({"$merge", "$out"})
@@ -66,7 +69,7 @@ def is_subject(kind: str, name: str, command: Mapping[str, Any]) -> bool:
 
 def is_replication(name: str, command: Mapping[str, Any]) -> bool:
     """Return whether a member of the set asks for operations to apply."""
-    return name in {"find", "getMore"} and command.get("term") is not None
+    return name in BY_TERM and command.get(TERM) is not None
 
 
 def _has_stage(pipeline: Any, name: str) -> bool:

@@ -159,7 +159,7 @@ class Ways:
         shape = Shape(fields[:count], fields[count:])
         stages = self._concerned(spec)
         behind = [each for each in stages if each[0] >= self._first]
-        exits = [stage.exit(spec, shape, node) for _, stage in reversed(stages) if _overrides(stage, "leave")]
+        exits = [stage.exit(spec, shape, node) for _, stage in reversed(stages) if stage.leaves]
         path = self.paths[key] = Path(
             _entries(behind, spec, shape, node),
             tuple(leave for leave in exits if leave is not None),
@@ -169,21 +169,15 @@ class Ways:
 
 
 def _entering(stages: Sequence[tuple[int, Stage]]) -> tuple[tuple[int, Enter], ...]:
-    return tuple((number, stage.enter) for number, stage in stages if _overrides(stage, "enter"))
+    return tuple((number, stage.enter) for number, stage in stages if stage.enters)
 
 
 def _leaving(stages: Sequence[tuple[int, Stage]]) -> tuple[tuple[int, Leave], ...]:
-    return tuple((number, stage.leave) for number, stage in reversed(stages) if _overrides(stage, "leave"))
+    return tuple((number, stage.leave) for number, stage in reversed(stages) if stage.leaves)
 
 
 def _entries(
     stages: Sequence[tuple[int, Stage]], spec: CommandSpec | None, shape: Shape, node: Any
 ) -> tuple[tuple[int, Enter], ...]:
-    asked = (
-        (number, stage.entry(spec, shape, node)) for number, stage in stages if _overrides(stage, "enter")
-    )
+    asked = ((number, stage.entry(spec, shape, node)) for number, stage in stages if stage.enters)
     return tuple((number, enter) for number, enter in asked if enter is not None)
-
-
-def _overrides(stage: Stage, method: str) -> bool:
-    return getattr(type(stage), method) is not getattr(Stage, method)

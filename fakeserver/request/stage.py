@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias
 
 from fakeserver.waiting.pause import Await, Delay
 
@@ -127,6 +127,16 @@ class Stage:
     """Something at one step. It overrides `enter`, `leave` or both, with the request's own type."""
 
     step: Step
+    enters: ClassVar[bool] = False
+    """Whether it overrides `enter`."""
+    leaves: ClassVar[bool] = False
+    """Whether it overrides `leave`."""
+
+    def __init_subclass__(cls) -> None:
+        """Note what the class overrides: it is asked of each stage of each server."""
+        super().__init_subclass__()
+        cls.enters = cls.enter is not Stage.enter
+        cls.leaves = cls.leave is not Stage.leave
 
     def concerns(self, spec: CommandSpec) -> bool:  # noqa: ARG002 - for overriding
         """Say whether it can ever do anything to a command, so that others need not pass it.

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from fakeserver.admission import invocations
-from fakeserver.admission.invocations import MAY_BE_EXEMPT, MAY_WRITE, RELEASING
+from fakeserver.admission.invocations import BY_TERM, MAY_BE_EXEMPT, MAY_WRITE, RELEASING, TERM
 from fakeserver.admission.progress import EXECUTION_TICKETS, INGRESS_TICKETS, REJECTED
 from fakeserver.admission.tickets import Overflow, Priority
 from fakeserver.errors import CommandError, expired
@@ -72,9 +72,9 @@ class IngressTickets(Stage):
     def concerns(self, spec: CommandSpec) -> bool:
         return may_be_subject(spec)
 
-    def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter | None:  # noqa: ARG002 - a stage's signature
+    def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter | None:
         # Behind a mongos it is the member's control that decides, which is not known before.
-        if spec is None or not _is_ordinary(spec, node):
+        if spec is None or not _is_ordinary(spec, shape, node):
             return self.enter if node.is_mongos or node.admission.limits_ingress else None
         if not node.admission.limits_ingress:
             return None
@@ -186,9 +186,11 @@ def _wait_for(request: RequestContext, ticket: Ticket, now: float) -> Action:
     return Await(ticket.bell, _until(request, float("inf")))
 
 
-def _is_ordinary(spec: CommandSpec, node: Node) -> bool:
+def _is_ordinary(spec: CommandSpec, shape: Shape, node: Node) -> bool:
     """Say whether each invocation is of normal priority, unless a stage decides so, and of one pool."""
-    special = spec.name in RELEASING or spec.name in MAY_BE_EXEMPT or spec.name in MAY_WRITE
+    name = spec.name
+    may_be_exempt = name in MAY_BE_EXEMPT and (name not in BY_TERM or TERM in shape.names)
+    special = name in RELEASING or may_be_exempt or name in MAY_WRITE
     return not (special or node.is_mongos or node.admission.has_preferences)
 
 
@@ -197,8 +199,8 @@ class WriteThrottle(Stage):
 
     step = Step.FLOW_CONTROL
 
-    def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter:  # noqa: ARG002 - a stage's signature
-        if spec is None or not _is_ordinary(spec, node):
+    def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter:
+        if spec is None or not _is_ordinary(spec, shape, node):
             return self.enter
         admission, whole = node.admission, self.enter
         flow = admission.flow
@@ -270,9 +272,9 @@ class ExecutionTickets(Stage):
     def concerns(self, spec: CommandSpec) -> bool:
         return spec.kind in {"read", "write"}
 
-    def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter:  # noqa: ARG002 - a stage's signature
+    def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter:
         admission, whole = node.admission, self.enter
-        if spec is None or not _is_ordinary(spec, node) or not admission.serves_at_once:
+        if spec is None or not _is_ordinary(spec, shape, node) or not admission.serves_at_once:
             return whole
         pool: TicketPool = "write" if spec.kind == "write" else "read"
         use_at_once = admission.execution.use_at_once
