@@ -8,6 +8,7 @@ import random
 import secrets
 import socket
 import time
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mongowire.accepting import Acceptor, SparingSocket
@@ -62,7 +63,11 @@ class SeededRng:
     def __init__(self, seed: int | str, actor: str = "") -> None:
         self._seed = seed
         self._actor = actor
-        self._random = random.Random(f"{seed}/{actor}")  # noqa: S311 - reproducible on purpose, no secrets
+
+    @cached_property
+    def _random(self) -> random.Random:
+        """Its generator. Many actors never draw, and to seed one takes longer than a hundred draws."""
+        return random.Random(f"{self._seed}/{self._actor}")  # noqa: S311 - reproducible on purpose, no secrets
 
     def random(self) -> float:
         return self._random.random()

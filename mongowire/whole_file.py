@@ -88,3 +88,8 @@ def remove_unfinished() -> None:
     for temporary in tuple(_UNFINISHED):
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def disown_unfinished() -> None:
+    """Leave what is being written now to another process: this one is a fork of it."""
+    _UNFINISHED.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,7 @@ from harness.commands.selecting import (
 from harness.report.outputs import Outputs, result_files, writing
 from harness.report.terminal import Style
 from harness.running import interruption
+from harness.running.collecting import collecting_seldom, never_collecting
 from harness.running.conformance import Conformance
 from harness.running.discovery import BadInputError, bundled_root
 from harness.running.drafting import drafted
@@ -207,7 +209,14 @@ def command(**_: Any) -> ExitCode:
 
 def _conform(options: Options) -> ExitCode:
     """Run what a command line asks for, once."""
-    run = run_of(options)
+    with never_collecting():
+        run = run_of(options)
+        gc.freeze()  # what was read stays to the end
+    with collecting_seldom():
+        return _execute(run, options)
+
+
+def _execute(run: Run, options: Options) -> ExitCode:
     if options.changed is not None and not run.complaints and not run.items and not options.keyword:
         click.echo(f"no scenario differs from {options.changed}", err=True)
         return ExitCode.PASSED

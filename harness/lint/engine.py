@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +10,7 @@ from harness.formats.grammar import check
 from harness.lint.findings import Finding, Problem
 from harness.lint.rules import RULES
 from harness.lint.scenario import Scenario
+from harness.running.collecting import never_collecting
 from harness.unified.build import build
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import read_with_anchors
@@ -121,10 +121,5 @@ def _lint(paths: Sequence[Path], rules: frozenset[str], jobs: int | None) -> lis
 
 
 def _in_this_process(paths: Iterable[Path], rules: frozenset[str]) -> list[list[Finding]]:
-    was_on = gc.isenabled()
-    gc.disable()  # documents hold no cycles, so there is nothing to find in them
-    try:
+    with never_collecting():
         return [lint_file(path, rules) for path in paths]
-    finally:
-        if was_on:
-            gc.enable()

@@ -1,4 +1,4 @@
-"""How often the garbage collector looks while cases run."""
+"""How often the garbage collector looks while scenarios are read, and while cases run."""
 
 from __future__ import annotations
 
@@ -25,3 +25,15 @@ def collecting_seldom() -> Iterator[None]:
     finally:
         gc.set_threshold(*before)
         gc.unfreeze()
+
+
+@contextmanager
+def never_collecting() -> Iterator[None]:
+    """Collect no garbage while the block reads files: what is in them holds no cycles, and is kept."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

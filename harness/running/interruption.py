@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from harness.running.immediate_exit import AT_ONCE, SIGNALS, leave
-from mongowire.whole_file import remove_unfinished
+from mongowire.whole_file import disown_unfinished, remove_unfinished
 
 if TYPE_CHECKING:
     import asyncio
@@ -126,6 +126,15 @@ def forget() -> None:
     """Forget the signal: it was the expected end, and no interruption."""
     if _listener is not None:
         _listener.number = None
+
+
+def begin_anew() -> None:
+    """Forget, in a fork, what its parent has heard and what that would do when it leaves at once."""
+    global _listener  # noqa: PLW0603 - see above
+    _listener = None
+    disown_unfinished()
+    AT_ONCE.clear()
+    AT_ONCE.add(remove_unfinished)
 
 
 @contextmanager

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
+from typing import Final
+
+CAN_FORK: Final = sys.platform == "linux"
+"""Elsewhere there are no forks, or system libraries that do not survive one."""
 
 
 def processors() -> int:

@@ -1,4 +1,4 @@
-"""Worker processes: items spread over several interpreters, each with deployments of its own.
+"""Worker processes: items spread over several of them, each with deployments of its own.
 
 A worker that dies, or that keeps one item longer than the watchdog allows, fails that item and is replaced;
 the run goes on. When the run ends early, no process is left.
@@ -14,10 +14,12 @@ from asyncio.subprocess import PIPE
 from collections import deque
 from contextlib import nullcontext, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.running import immediate_exit as leaving
 from harness.running import interruption
+from harness.running.forked import serve
+from harness.running.processors import CAN_FORK
 from harness.running.result import Result, ResultStatus
 from harness.unified.loops import has_loop
 
@@ -65,7 +67,7 @@ class WorkerPool:
         self._settings = settings
         self._jobs = jobs
         self._on_result = on_result
-        self._command = worker_command() if command is None else tuple(command)
+        self._command = None if command is None else tuple(command)
         self._watchdog = settings.wall_limit + _START_GRACE if watchdog is None else watchdog
         self._working: set[_Worker] = set()
 
@@ -129,9 +131,19 @@ class _Worker:
         self._listening = asyncio.create_task(self._listen())
 
     @classmethod
-    async def start(cls, command: Sequence[str], settings: Settings) -> _Worker:
+    async def start(cls, command: Sequence[str] | None, settings: Settings) -> _Worker:
+        """Start a fork of this process; where there is a command, or are no forks, a new interpreter."""
+        fork: dict[str, Any] = {}
+        if command is None and CAN_FORK:
+            fork = {"preexec_fn": serve, "restore_signals": False}
         process = await asyncio.create_subprocess_exec(
-            *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=_LINE_MAX, start_new_session=True
+            *(command or worker_command()),
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            limit=_LINE_MAX,
+            start_new_session=True,
+            **fork,
         )
         worker = cls(process)
         leaving.AT_ONCE.add(worker._kill)

@@ -40,6 +40,8 @@ _INTEGER = re.compile(r"[-+]?[0-9]+$|0o[0-7]+$|0x[0-9a-fA-F]+$")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$")
 _OF_NUMBERS: Final = frozenset("+-.0123456789")
 """What a number begins with: most texts are none, and need no pattern."""
+_NO_WORD: Final = _OF_NUMBERS | {"<"}
+"""What a number or a merge key begins with."""
 
 _WORDS: Final[Mapping[str, bool | float | None]] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
@@ -189,6 +191,9 @@ class _Node(NamedTuple):
     merge: bool = False
 
 
+_NOWHERE: Final = Mark()
+
+
 @dataclass(slots=True)
 class _Composer:
     """Builds values from one document's events, which it consumes depth first."""
@@ -214,6 +219,8 @@ class _Composer:
         return root
 
     def _node(self, event: yaml.Event, events: Iterator[yaml.Event]) -> _Node:
+        if (word := _word(event)) is not None:
+            return _Node(word, Mark(*_position(event)))
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event)
         name: str | None = getattr(event, "anchor", None)
@@ -275,7 +282,8 @@ class _Composer:
         for event in events:
             if isinstance(event, yaml.MappingEndEvent):
                 break
-            key = self._node(event, events)
+            word = _word(event)
+            key = self._node(event, events) if word is None else _Node(word, _NOWHERE)
             node = self._node(next(events), events)
             if key.merge:
                 self._merge(event, node, value, marks, merged)
@@ -326,6 +334,14 @@ def _position(event: yaml.Event) -> tuple[int, int]:
 
 def _mark(event: yaml.Event, inside: Any, members: Iterable[Mark]) -> Mark:
     return Mark(*_position(event), inside, 1 + sum([mark.size for mark in members]))
+
+
+def _word(event: yaml.Event) -> str | None:
+    """Return the text of most keys and many values: a plain word without anchor or tag; None for all else."""
+    if type(event) is not yaml.ScalarEvent or event.anchor is not None or event.tag is not None:
+        return None
+    text: str = event.value
+    return None if text in _WORDS or text[0] in _NO_WORD else text
 
 
 def _scalar(event: yaml.ScalarEvent) -> _Node:

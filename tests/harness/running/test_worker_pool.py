@@ -1,21 +1,27 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
+import socket
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from harness.running.plan import Item, Settings
+from harness.running import interruption
+from harness.running.executor import Executor
+from harness.running.immediate_exit import AT_ONCE
+from harness.running.plan import Item, Settings, loaded
+from harness.running.processors import CAN_FORK
 from harness.running.result import Result, ResultStatus
 from harness.running.worker_pool import WorkerPool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from scenario_files import WriteScenario
 
@@ -147,3 +153,66 @@ def test_a_run_that_is_cancelled_leaves_no_process(tmp_path: Path, write_scenari
     asyncio.run(scenario())
     assert run.started
     assert not any(map(alive, run.started))
+
+
+@pytest.mark.skipif(not CAN_FORK, reason="workers are forks on Linux only")
+def test_a_fork_has_what_its_parent_has_read_and_none_of_its_files_and_signals(
+    write_scenario: WriteScenario, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def told(_: Executor, item: Item) -> Result:
+        has_file = Path(f"/proc/self/fd/{ours.fileno()}").readlink() != Path(os.devnull)
+        seen = [os.getpid() != parent, has_file, len(AT_ONCE), gc.isenabled()]
+        sys.stdout.write("this is no result\n")
+        return item.result(ResultStatus.PASSED, f"{seen} {loaded.cache_info().misses - misses}")
+
+    parent, results = os.getpid(), dict[int, Result]()
+    pool = WorkerPool(Settings(time="virtual"), jobs=2, on_result=results.__setitem__)
+    work = items(write_scenario("x"), "a", "b", "c")
+    work[0].case()
+    misses = loaded.cache_info().misses
+    monkeypatch.setattr(Executor, "run", told)
+    with (tmp_path / "file").open("w") as ours, interruption.listening():
+        ours.write("not written yet")
+        interruption.run(pool.run(work, work))
+        assert (tmp_path / "file").read_text() == ""
+    assert {result.reason for result in results.values()} == {"[True, False, 1, True] 0"}
+    assert len(results) == 3
+
+
+@pytest.mark.skipif(not CAN_FORK, reason="workers are forks on Linux only")
+def test_what_a_fork_opens_is_its_own_although_the_owners_of_its_parents_sockets_close_theirs(
+    write_scenario: WriteScenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told(_: Executor, item: Item) -> Result:
+        own = [socket.socket() for _ in theirs]
+        before = [os.fstat(each.fileno()) for each in own]
+        for each in theirs:
+            each.close()
+        return item.result(ResultStatus.PASSED, str([os.fstat(each.fileno()) for each in own] == before))
+
+    theirs = [socket.socket() for _ in range(20)]
+    monkeypatch.setattr(Executor, "run", told)
+    results = dict[int, Result]()
+    work = items(write_scenario("x"), "a")
+    asyncio.run(WorkerPool(Settings(), jobs=1, on_result=results.__setitem__).run(work, work))
+    assert results[0].reason == "True"
+    for each in theirs:
+        each.close()
+
+
+@pytest.mark.skipif(not CAN_FORK, reason="workers are forks on Linux only")
+def test_a_fork_that_is_left_ends_with_the_code_of_its_driver(
+    write_scenario: WriteScenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def leave(_: Executor, item: Item) -> Result:
+        sys.stderr.write("the last words\n")
+        sys.exit(7 if item.id.endswith("a") else "a text")
+
+    monkeypatch.setattr(Executor, "run", leave)
+    results = dict[int, Result]()
+    work = items(write_scenario("x"), "a", "b")
+    asyncio.run(WorkerPool(Settings(), jobs=1, on_result=results.__setitem__).run(work, work))
+    assert [results[place].reason for place in work] == [
+        "the worker died (exit code 7)\nthe last words",
+        "the worker died (exit code 1)\nthe last words",
+    ]
