@@ -26,7 +26,7 @@ def changed(paths: Sequence[Path], base: str) -> tuple[Path, ...]:
             raise BadInputError(f"{path}: no such file or folder")
         folder = path if path.is_dir() else path.parent
         for each in _differing(folder, base):
-            if (path.is_dir() or each.name == path.name) and is_scenario(each):
+            if (path.is_dir() or each == path) and is_scenario(each):
                 found[each] = None
     return tuple(sorted(found))
 

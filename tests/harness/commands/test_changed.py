@@ -71,6 +71,16 @@ def test_paths_choose_among_them(
     assert ran("--changed", repository / "spec") == ["older", "new"]
 
 
+def test_a_file_of_the_same_name_further_down_is_another_one(
+    write_scenario: WriteScenario, pushbackd: Callable[..., Result], repository: Path
+) -> None:
+    new = write_scenario("new", name="new")
+    write_scenario("below", name="new", spec="spec/below")
+    done = pushbackd("conform", "--jobs", 1, "-v", "--changed", new.relative_to(repository))
+    assert "spec/new::" in done.stdout
+    assert "below/new::" not in done.stdout
+
+
 def test_what_is_ignored_or_no_scenario_or_gone_does_not_run(
     repository: Path, write_scenario: WriteScenario, ran: Callable[..., list[str]]
 ) -> None:
