@@ -29,6 +29,7 @@ import pymongo
 
 from benchmarks.instant_server import serve_instantly
 from benchmarks.raw_client import encoded
+from benchmarks.server_cpu import make_reads_cheap
 from driver import AsyncClient
 from driver.cmap.connection import Connection
 from driver.cmap.options import PoolOptions
@@ -253,6 +254,7 @@ async def pool_rates(*, rounds: int, operations: int) -> dict[str, Any]:
 
 def run(*, rounds: int, operations: int, loop: str = "asyncio") -> dict[str, Any]:
     """Measure everything and return a report made of numbers and names."""
+    make_reads_cheap()
     with instant_server() as port, asyncio.Runner(loop_factory=LOOPS[loop]()) as runner:
         compared = runner.run(compare(port, rounds=rounds, operations=operations))
         floor = runner.run(least(port, rounds=rounds, operations=operations))
