@@ -14,6 +14,7 @@ from bson import Timestamp
 
 from fakeserver.commands.scripting import Scripts
 from fakeserver.errors import CommandError, WriteError
+from fakeserver.idl.fields import first_argument
 from fakeserver.storage.engine import Changed, Namespace
 from fakeserver.storage.oplog import Written
 from mongowire.codes import ErrorCode
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from fakeserver.storage.engine import Document
 
 
-_new: Final = tuple.__new__
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 -- BSON dates are decoded as naive UTC
 
 
@@ -170,8 +170,7 @@ class CommandContext:
         if collection is None:
             written = Written(ns, change)
         else:
-            images = bool(collection.options) and collection.keeps_images
-            written = Written(ns, change, collection.uuid, images)
+            written = Written(ns, change, collection.uuid, collection.keeps_images)
         self._enter(written)
 
     def command_applied(
@@ -280,8 +279,7 @@ class CommandContext:
 
 def namespace(ctx: CommandContext, request: Mapping[str, Any]) -> Namespace:
     """Return the namespace that a command's first field names."""
-    # What the named tuple's own constructor does, at half its cost; most commands ask.
-    return _new(Namespace, (ctx.db, str(next(iter(request.values())))))
+    return Namespace(ctx.db, str(first_argument(request)))
 
 
 def check_uuid(request: Mapping[str, Any], ns: Namespace, collection: Collection | None) -> None:

@@ -63,7 +63,7 @@ def insert(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     for index, document in numbered(documents):
         done = insert_one(batch, index, ns, document)
         inserted += done["n"] if done is not None else 0
-        if batch.errors and batch.stopped:
+        if batch.stopped:
             break
     return batch.finish({"n": inserted})
 

@@ -146,8 +146,7 @@ class Batch:
 
     def attempt(self, index: int, ns: Namespace, write: Write, replay: Replay = _counted) -> Document:
         """Run a statement and return its result. Raises `CommandError` if it fails."""
-        ctx = self.ctx
-        number = self.first_id + index if self.ids is None else self.number(index)
+        ctx, number = self.ctx, self.number(index)
         if number in ctx.finished:
             return self._finished(number)
         statements = ctx.statements
@@ -293,8 +292,7 @@ def prepare(ctx: CommandContext, document: Document, *, keep_times: bool = False
     if "_id" not in document:
         document, raw = {"_id": ctx.object_id(), **document}, None
     else:
-        if type(document["_id"]) not in _PLAIN_IDS:
-            check_id(document["_id"])
+        check_id(document["_id"])
         if next(iter(document)) != "_id":
             # The library has put it there in what it encoded.
             document = {"_id": document["_id"], **document}

@@ -421,7 +421,6 @@ class Connection(asyncio.Protocol):
         """Close, once what was written has been sent."""
         if not self._closed:
             self._abandon(reason)
-            self._outflow.flush()
             self.transport.close()
 
     def abort(self, reason: str) -> None:
@@ -433,6 +432,7 @@ class Connection(asyncio.Protocol):
         if self._closed:
             return
         self._closed = True
+        self._outflow.flush()
         self._establishment.give_up(client_left=reason == LEFT)
         if self._pause is not None:
             self._pause.cancel()

@@ -63,8 +63,8 @@ class Lazy(Generic[T]):
 
     def __get__(self, instance: Any, owner: type | None = None) -> T:
         """Make the value: only an object without it is asked here."""
-        value: T = self._make()
-        instance.__dict__[self._name] = value
+        value = self._make()
+        setattr(instance, self._name, value)
         return value
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +12,14 @@ from fakeserver import ClusterSpec
 from fakeserver.network.connection import Connection
 from fakeserver.network.outflow import Outflow
 from fakeserver.network.transport import ProtocolAbove, TransportAbove
+from fakeserver.request.pipeline import PASS, Action, Stage, Step
 from mongowire.connection import Envelope, WireConnection
 from mongowire.messages import OpMsg
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from fakeserver.request.context import RequestContext
 
 ONE_LONG_TURN = ClusterSpec.standalone(parameters={"internalQueryExecYieldPeriodMS": 1_000_000})
 PING = {"ping": 1}
@@ -39,8 +43,8 @@ class Socket(asyncio.Transport):
         return ("127.0.0.1", 1) if name == "peername" else default
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        assert not self.closed, "it writes to a transport that it has closed"
-        self.pieces.append(bytes(data))
+        if not self.closed:  # as asyncio's, which forgets what comes later
+            self.pieces.append(bytes(data))
 
     def close(self) -> None:
         self.closed = True
@@ -71,16 +75,29 @@ def sent(*commands: Mapping[str, Any], first: int = 1) -> bytes:
     return b"".join(wire.send(message, request_id=number) for number, message in enumerate(messages, first))
 
 
-def heard(*arrivals: bytes) -> Socket:
-    """Have a server receive what arrives, and return what it made of it."""
+class AbortsAtHello(Stage):
+    """Aborts the connection of a hello."""
+
+    step = Step.RULES
+
+    def enter(self, request: RequestContext, now: float) -> Action:
+        if request.name == "hello":
+            request.node.connections[request.connection.id].abort("a test")
+        return PASS
+
+
+def heard(*arrivals: bytes, stage: Stage | None = None) -> Socket:
+    """Have a server, with another stage, receive what arrives, and return what it made of it."""
 
     async def scenario() -> Socket:
         async with fakeserver.start(ONE_LONG_TURN) as cluster:
             connection, socket = Connection(cluster.nodes[0]), Socket()
             socket.above = connection
             connection.connection_made(socket)
-            for data in arrivals:
-                connection.data_received(data)
+            pipeline = cluster.nodes[0].pipeline
+            with nullcontext() if stage is None else pipeline.installed(stage):
+                for data in arrivals:
+                    connection.data_received(data)
             if not socket.closed:
                 connection.connection_lost(None)
             return socket
@@ -105,6 +122,12 @@ def test_the_rest_of_a_message_does_not_hold_up_the_replies_before_it() -> None:
 def test_what_was_answered_is_sent_before_the_connection_is_closed() -> None:
     socket = heard(sent(PING, FAIL, PING))
     assert socket.answers == [[1, 2]]
+    assert socket.closed
+
+
+def test_what_was_answered_is_sent_before_the_connection_is_aborted() -> None:
+    socket = heard(sent(PING, {"hello": 1}, PING), stage=AbortsAtHello())
+    assert socket.answers == [[1]]
     assert socket.closed
 
 

@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from data_commands import HandClock
 
 from fakeserver.waiting.interrupts import Worker, check_for_interrupt
 from fakeserver.waiting.turns import Turns, is_short
@@ -47,22 +48,10 @@ def test_is_not_short(command: dict[str, Any]) -> None:
     assert not is_short(as_sent(command))
 
 
-class Clock:
+class Clock(HandClock):
     """A clock of the real world that a test moves."""
 
     is_real = True
-
-    def __init__(self) -> None:
-        self.at = 0.0
-
-    def now(self) -> float:
-        return self.at
-
-    def utc(self) -> float:
-        return self.at
-
-    async def sleep_until(self, instant: float) -> None:
-        self.at = max(self.at, instant)
 
 
 class Work:
@@ -93,7 +82,7 @@ def test_a_request_gives_way_when_a_tenth_of_its_turn_is_over_unless_it_is(
     turns = Turns(clock)
 
     def walk(_: Work, __: float) -> str:
-        clock.at += turn / 10
+        clock.instant += turn / 10
         check_for_interrupt()
         return "done"
 
