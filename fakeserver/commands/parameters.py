@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fakeserver.commands.context import CommandContext
+    from fakeserver.deployment.node import Node
 
 table = CommandTable()
 
@@ -37,7 +38,7 @@ def get_parameter(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     options = first if isinstance(first, dict) else {}
     wants_all = first == "*" or bool(options.get("allParameters"))
     reply: Reply = {}
-    for name, value, startup, runtime in _values(ctx):
+    for name, value, startup, runtime in values(ctx.node):
         settable = {"startup": startup, "runtime": runtime}.get(options.get("setAt", ""), True)
         if not (wants_all or name in command) or not settable:
             continue
@@ -51,12 +52,13 @@ def get_parameter(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     return reply
 
 
-def _values(ctx: CommandContext) -> Iterator[tuple[str, Any, bool, bool]]:
-    parameters = ctx.node.parameters
+def values(node: Node) -> Iterator[tuple[str, Any, bool, bool]]:
+    """Return the parameters of a server: name, value, whether they are set at start-up and at run time."""
+    parameters = node.parameters
     for parameter in parameters:
         yield parameter.name, parameters[parameter.name], parameter.at_startup, parameter.at_runtime
     if parameters["enableTestCommands"]:
-        for point in ctx.node.fail_points:
+        for point in node.fail_points:
             yield FAIL_POINT_PREFIX + point.name, point.document(), True, False
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from driver.errors import ServerError
@@ -37,8 +38,6 @@ class EmbeddedDeployment:
     ports: Network
     virtual: bool
     wire_record: WireRecord
-    server_version: tuple[int, ...] = ()
-    parameters: Mapping[str, Any] = field(default_factory=dict)
     auth: bool = False
     seeds: tuple[int, ...] = ()
     """The order in which connection strings name the servers, by their numbers; empty for the usual one."""
@@ -55,6 +54,18 @@ class EmbeddedDeployment:
         return in_order(self.cluster.uri, self.seeds)
 
     @property
+    def server_version(self) -> tuple[int, ...]:
+        """What `buildInfo` would answer, without a message: one would count among those of the case."""
+        return tuple(self.cluster.nodes[0].profile.version_array[:3])
+
+    @cached_property
+    def parameters(self) -> Mapping[str, Any]:
+        """What `getParameter` would answer, likewise."""
+        from fakeserver.commands.parameters import values  # noqa: PLC0415 - a help text needs no server
+
+        return {name: value for name, value, *_ in values(self.cluster.nodes[0])}
+
+    @property
     def addresses(self) -> tuple[str, ...]:
         """`host:port` of every server that clients speak to."""
         return tuple(node.address for node in self.cluster.nodes)
@@ -63,6 +74,11 @@ class EmbeddedDeployment:
     def doors(self) -> tuple[str, ...]:
         """`host:port` of everything that clients connect to, in the order of `servers`."""
         return tuple(door.address for door in self.cluster.balancers or self.cluster.nodes)
+
+    @property
+    def ends_with_case(self) -> bool:
+        """Whether each case has servers of its own, as in virtual time."""
+        return self.virtual
 
     @property
     def network(self) -> Network | None:
@@ -101,12 +117,6 @@ class EmbeddedDeployment:
         """Return the same servers, which connection strings name in another order."""
         return replace(self, seeds=order)
 
-    async def prepare(self) -> None:
-        """Read version and parameters, which never change while the servers run."""
-        build_info = await self.admin("admin", {"buildInfo": 1})
-        self.server_version = tuple(build_info["versionArray"][:3])
-        self.parameters = await self.admin("admin", {"getParameter": "*"})
-
     async def aclose(self) -> None:
         """Close our own clients; the servers belong to `embedded`."""
         for client in self.clients.values():
@@ -119,7 +129,7 @@ class EmbeddedDeployment:
         if address not in self.clients:
             user = "{}:{}@".format(*_ADMINISTRATOR) if self.auth else ""
             self.clients[address] = AsyncClient(
-                f"mongodb://{user}{address}/?directConnection=true&appName=harness",
+                f"mongodb://{user}{address}/?directConnection=true&appName=harness&serverMonitoringMode=poll",
                 network=self.ports,
                 clock=self.clock,
                 rng=self.rng.spawn(f"admin/{address}"),
@@ -202,7 +212,6 @@ async def embedded(
             auth=auth,
         )
         stack.push_async_callback(deployment.aclose)
-        await deployment.prepare()
         if script is not None:
             await script.begin(cluster)
         yield deployment

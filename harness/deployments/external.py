@@ -46,6 +46,7 @@ class ExternalDeployment:
     auth: bool = False
     addresses: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    ends_with_case: Final = False
     network: None = None
     journal: None = None
     wire_record: None = None

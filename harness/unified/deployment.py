@@ -72,6 +72,11 @@ class Deployment(Protocol):
         ...
 
     @property
+    def ends_with_case(self) -> bool:
+        """Whether the servers serve one case and end with it: nobody will meet what it leaves behind."""
+        ...
+
+    @property
     def clock(self) -> Clock:
         """The clock of everything that waits: the wall's, or a virtual one."""
         ...

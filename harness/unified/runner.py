@@ -228,7 +228,7 @@ async def _undo(context: Context) -> None:
     """
     async with AsyncExitStack() as stack:
         stack.push_async_callback(_close_clients, context)
-        if starts_transaction(context.case):
+        if starts_transaction(context.case) and not context.deployment.ends_with_case:
             # Special Procedures, Terminating Open Transactions: one that is left open holds locks, and the
             # next case would wait for them in vain.
             stack.push_async_callback(end_transactions, context)

@@ -107,13 +107,18 @@ async def stored_documents(context: Context, database: str, collection: str) -> 
 
 
 async def disable_fail_points(context: Context) -> None:
-    """Turn off what the case turned on. A primary may have changed meanwhile, so on every server."""
+    """Turn off what the case turned on. A primary may have changed meanwhile, so on every server.
+
+    Of servers that end with the case it is only the one from which the outcome is read.
+    """
     names = list(dict.fromkeys(context.fail_points))
     context.fail_points.clear()
+    deployment = context.deployment
+    addresses = (None,) if deployment.ends_with_case else deployment.addresses
     for name in names:
-        for address in context.deployment.addresses:
+        for address in addresses:
             off = {"configureFailPoint": name, "mode": "off"}
-            await context.deployment.admin("admin", off, address=address)
+            await deployment.admin("admin", off, address=address)
 
 
 async def end_transactions(context: Context) -> None:

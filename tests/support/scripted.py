@@ -139,6 +139,7 @@ class ScriptedDeployment:
     replies: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     data: dict[str, list[Any]] = field(default_factory=dict)
     commands: list[tuple[str, Mapping[str, Any], str | None]] = field(default_factory=list)
+    ends_with_case: bool = False
     network: None = None
     journal: None = None
     wire_record: Any = None

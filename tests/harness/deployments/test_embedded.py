@@ -45,6 +45,30 @@ def test_a_deployment_tells_what_requirements_are_compared_with(topology: Topolo
     on_a_replica_set(scenario, topology=topology)
 
 
+@pytest.mark.parametrize("topology", SERVED)
+def test_what_requirements_are_compared_with_is_what_the_servers_answer(topology: Topology) -> None:
+    async def scenario(deployment: EmbeddedDeployment) -> None:
+        before = deployment.journal.last_seq
+        version, parameters = deployment.server_version, deployment.parameters
+        assert deployment.journal.last_seq == before  # nothing was sent
+        build_info = await deployment.admin("admin", {"buildInfo": 1})
+        assert list(version) == build_info["versionArray"][:3]
+        answered = await deployment.admin("admin", {"getParameter": "*"})
+        assert {name: answered[name] for name in parameters} == parameters
+        assert set(answered) - set(parameters) <= {"ok", "$clusterTime", "operationTime"}
+
+    on_a_replica_set(scenario, topology=topology)
+
+
+def test_its_own_client_of_a_member_takes_two_connections() -> None:
+    async def scenario(deployment: EmbeddedDeployment) -> None:
+        await deployment.admin("admin", {"ping": 1})
+        await deployment.clock.sleep_until(deployment.clock.now() + 30)
+        assert [len(node.connections) for node in deployment.cluster.nodes] == [2, 0, 0]
+
+    on_a_replica_set(scenario)
+
+
 _CLIENT_FACING = {
     Topology.SINGLE: 1,
     Topology.REPLICA_SET: 3,

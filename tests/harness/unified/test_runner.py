@@ -280,6 +280,11 @@ class TestTransactions:
         world.run("- {name: startTransaction, object: session0}")
         assert [sent[2] for sent in world.deployment.sent("killAllSessions")] == ["a:1", "b:2"]
 
+    def test_but_not_on_servers_that_end_with_the_case(self, world: World) -> None:
+        world.deployment.ends_with_case = True
+        world.run("- {name: startTransaction, object: session0}")
+        assert not world.deployment.sent("killAllSessions")
+
     def test_a_case_without_transactions_kills_no_sessions(self, world: World) -> None:
         world.run(FIND + "}")
         assert not world.deployment.sent("killAllSessions")
@@ -347,6 +352,14 @@ class TestFailPoints:
         assert arguments["command"] == {"configureFailPoint": "failCommand", "mode": "alwaysOn"}
         off = world.deployment.sent("configureFailPoint")
         assert [(command["mode"], address) for _, command, address in off] == [("off", "a:1"), ("off", "b:2")]
+
+    def test_of_servers_that_end_with_the_case_the_one_is_asked_whose_data_is_read(
+        self, world: World
+    ) -> None:
+        world.deployment.ends_with_case = True
+        assert world.run(self.FAIL_POINT).status is Status.PASSED
+        off = world.deployment.sent("configureFailPoint")
+        assert [(command["mode"], address) for _, command, address in off] == [("off", None)]
 
     def test_it_is_turned_off_when_the_case_fails_too(self, world: World) -> None:
         world.adapter.answers["find"] = FAILURE
