@@ -17,6 +17,7 @@ way compares: if its own run has changed how the server stands, it is left along
 from __future__ import annotations
 
 from copy import copy
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fakeserver.request.stage import Shape, Stage, Step
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 _MOST: Final = 512
 """The shapes of commands that are looked at: enough for an application, and no leak for a fuzzer."""
+_REMEMBERED: Final = 4096
+"""The commands on arrangements of stages: more than the kinds of servers have."""
 _NOTHING: Final = Shape()
 
 
@@ -81,6 +84,7 @@ class Ways:
         execute = order.index(Step.EXECUTE)
         self.executed_at = sum(order.index(stage.step) < execute for stage in ordered)
         self._numbered = list(enumerate(ordered))
+        self._kinds = tuple(map(type, ordered))
         self._first = sum(order.index(stage.step) <= looked_up for stage in ordered)
         self.start = Leg(_entering(self._numbered[: self._first]), _leaving(self._numbered), leads_on=True)
         self._legs: dict[CommandSpec, Leg] = {}
@@ -126,11 +130,7 @@ class Ways:
         return leg
 
     def _concerned(self, spec: CommandSpec) -> list[tuple[int, Stage]]:
-        return [
-            (number, stage)
-            for number, stage in self._numbered
-            if number < self._first or stage.concerns(spec)
-        ]
+        return [self._numbered[number] for number in _concerned(self._kinds, self._first, spec)]
 
     # Paths.
 
@@ -166,6 +166,15 @@ class Ways:
             self.leg_of(spec),
         )
         return path
+
+
+@lru_cache(_REMEMBERED)
+def _concerned(kinds: tuple[type[Stage], ...], first: int, spec: CommandSpec) -> tuple[int, ...]:
+    """Return the numbers of the stages that have to do with a command, and of all before `first`.
+
+    A run has a deployment for each case, and all of them would ask the same.
+    """
+    return tuple(number for number, kind in enumerate(kinds) if number < first or kind.concerns(spec))
 
 
 def _entering(stages: Sequence[tuple[int, Stage]]) -> tuple[tuple[int, Enter], ...]:

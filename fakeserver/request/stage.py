@@ -138,10 +138,11 @@ class Stage:
         cls.enters = cls.enter is not Stage.enter
         cls.leaves = cls.leave is not Stage.leave
 
-    def concerns(self, spec: CommandSpec) -> bool:  # noqa: ARG002 - for overriding
+    @classmethod
+    def concerns(cls, spec: CommandSpec) -> bool:  # noqa: ARG003 - for overriding
         """Say whether it can ever do anything to a command, so that others need not pass it.
 
-        Asked once for each command, of stages behind `Step.LOOKUP`.
+        Asked once for each command, of stages behind `Step.LOOKUP`; servers with the same stages share it.
         """
         return True
 

@@ -12,7 +12,7 @@ from fakeserver.stages.admission import (
     IngressTickets,
     WriteThrottle,
 )
-from fakeserver.stages.authorization import Authentication, Authorization
+from fakeserver.stages.authorization import AdminDatabase, Authentication, Authorization
 from fakeserver.stages.concerns import ReadConcernCheck, WriteConcernCheck, WriteConcernWait
 from fakeserver.stages.eligibility import Deadline, Eligibility, ReplicaState, SessionFields, TimeLeft
 from fakeserver.stages.execution import Execute
@@ -35,7 +35,7 @@ def mongod_stages(*, auth: bool) -> tuple[Stage, ...]:
         ClusterTimeGossip(),
         Parse(),
         Lookup(),
-        Authentication(auth=auth),
+        *([Authentication()] if auth else []),
         LargeReplies(),
         ValidateBody(),
         ApiVersion(),
@@ -45,7 +45,8 @@ def mongod_stages(*, auth: bool) -> tuple[Stage, ...]:
         SessionFields(),
         FailPoints(),
         Eligibility(),
-        Authorization(auth=auth),
+        AdminDatabase(),
+        *([Authorization()] if auth else []),
         ReplicaState(),
         Deadline(),
         RateLimitQueue(),

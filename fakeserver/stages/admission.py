@@ -51,7 +51,8 @@ class IngressExemption(Stage):
 
     step = Step.TICKETS
 
-    def concerns(self, spec: CommandSpec) -> bool:
+    @classmethod
+    def concerns(cls, spec: CommandSpec) -> bool:
         return not may_be_subject(spec)
 
     def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter | None:  # noqa: ARG002 - a stage's signature
@@ -69,7 +70,8 @@ class IngressTickets(Stage):
 
     step = Step.TICKETS
 
-    def concerns(self, spec: CommandSpec) -> bool:
+    @classmethod
+    def concerns(cls, spec: CommandSpec) -> bool:
         return may_be_subject(spec)
 
     def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter | None:
@@ -217,7 +219,8 @@ class WriteThrottle(Stage):
 
         return enter
 
-    def concerns(self, spec: CommandSpec) -> bool:
+    @classmethod
+    def concerns(cls, spec: CommandSpec) -> bool:
         return (spec.kind == "write" and spec.name not in RELEASING) or spec.name in MAY_WRITE
 
     def enter(self, request: RequestContext, now: float) -> Action:
@@ -251,7 +254,8 @@ class HandshakeExemption(Stage):
 
     step = Step.EXECUTION_CONTROL
 
-    def concerns(self, spec: CommandSpec) -> bool:
+    @classmethod
+    def concerns(cls, spec: CommandSpec) -> bool:
         return spec.handshake
 
     def enter(self, request: RequestContext, now: float) -> Action:
@@ -269,7 +273,8 @@ class ExecutionTickets(Stage):
 
     step = Step.EXECUTION_CONTROL
 
-    def concerns(self, spec: CommandSpec) -> bool:
+    @classmethod
+    def concerns(cls, spec: CommandSpec) -> bool:
         return spec.kind in {"read", "write"}
 
     def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter:

@@ -27,11 +27,9 @@ class Authentication(Stage):
 
     step = Step.AUTHENTICATION
 
-    def __init__(self, *, auth: bool) -> None:
-        self._auth = auth
-
-    def concerns(self, spec: CommandSpec) -> bool:
-        return self._auth and spec.requires_auth
+    @classmethod
+    def concerns(cls, spec: CommandSpec) -> bool:
+        return spec.requires_auth
 
     def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
         node = request.node
@@ -41,42 +39,46 @@ class Authentication(Stage):
         return PASS
 
 
-class Authorization(Stage):
-    """Refuses a command on the wrong database, and one that the client's roles do not permit."""
+class AdminDatabase(Stage):
+    """Refuses a command of the admin database on another one, with access control or without."""
 
     step = Step.AUTHORIZATION
 
-    def __init__(self, *, auth: bool) -> None:
-        self._auth = auth
-
-    def concerns(self, spec: CommandSpec) -> bool:
-        return self._auth or spec.admin_only
+    @classmethod
+    def concerns(cls, spec: CommandSpec) -> bool:
+        return spec.admin_only
 
     def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
-        spec = request.spec
-        if spec.admin_only and request.db != "admin":
-            raise CommandError(
-                ErrorCode.UNAUTHORIZED, f"{spec.name} may only be run against the admin database."
-            )
-        if self._auth and spec.requires_auth:
-            _check_privileges(request)
+        if request.db != "admin":
+            name = request.spec.name
+            raise CommandError(ErrorCode.UNAUTHORIZED, f"{name} may only be run against the admin database.")
         return PASS
 
 
-def _check_privileges(request: RequestContext) -> None:
-    node, command = request.node, request.command
-    assert command is not None
-    identity, bypass = request.connection.identity, node.bypasses(request.connection)
-    ask = Ask(node, identity, identity.privileges(node.users, bypass=bypass), request.db, command)
-    if not _is_permitted(request, ask):
-        from fakeserver.storage.printing import show_document  # noqa: PLC0415 - refusals are few
+class Authorization(Stage):
+    """Refuses a command that the client's roles do not permit."""
 
-        # The message quotes the command, and may be logged by the client.
-        shown = {name: "xxx" if name in _SECRETS else value for name, value in command.items()}
-        raise CommandError(
-            ErrorCode.UNAUTHORIZED,
-            f"not authorized on {request.db} to execute command {show_document(shown)}",
-        )
+    step = Step.AUTHORIZATION
+
+    @classmethod
+    def concerns(cls, spec: CommandSpec) -> bool:
+        return spec.requires_auth
+
+    def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
+        node, command = request.node, request.command
+        assert command is not None
+        identity, bypass = request.connection.identity, node.bypasses(request.connection)
+        ask = Ask(node, identity, identity.privileges(node.users, bypass=bypass), request.db, command)
+        if not _is_permitted(request, ask):
+            from fakeserver.storage.printing import show_document  # noqa: PLC0415 - refusals are few
+
+            # The message quotes the command, and may be logged by the client.
+            shown = {name: "xxx" if name in _SECRETS else value for name, value in command.items()}
+            raise CommandError(
+                ErrorCode.UNAUTHORIZED,
+                f"not authorized on {request.db} to execute command {show_document(shown)}",
+            )
+        return PASS
 
 
 def _is_permitted(request: RequestContext, ask: Ask) -> bool:

@@ -240,7 +240,8 @@ class WriteConcernWait(Stage):
 
     step = Step.WRITE_CONCERN
 
-    def concerns(self, spec: CommandSpec) -> bool:
+    @classmethod
+    def concerns(cls, spec: CommandSpec) -> bool:
         return spec.write_concern or spec.name == "getMore"
 
     def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter | None:  # noqa: ARG002 - a stage's signature

@@ -256,7 +256,8 @@ class ReplicaState(Stage):
 
     step = Step.REPLICA_STATE
 
-    def concerns(self, spec: CommandSpec) -> bool:
+    @classmethod
+    def concerns(cls, spec: CommandSpec) -> bool:
         return spec.kind not in {"admin", "internal"}
 
     def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter | None:  # noqa: ARG002 - a stage's signature
@@ -354,7 +355,8 @@ class TimeLeft(Stage):
 
     step = Step.READ_CONCERN
 
-    def concerns(self, spec: CommandSpec) -> bool:
+    @classmethod
+    def concerns(cls, spec: CommandSpec) -> bool:
         return spec.name == "getMore"
 
     def enter(self, request: RequestContext, now: float) -> Action:

@@ -31,7 +31,8 @@ class WriteLock(Stage):
         self._changed = Bell()
         self._standing = ExitStack()
 
-    def concerns(self, spec: CommandSpec) -> bool:
+    @classmethod
+    def concerns(cls, spec: CommandSpec) -> bool:
         return spec.kind == "write" or spec.write_concern
 
     def enter(self, request: RequestContext, now: float) -> Action:

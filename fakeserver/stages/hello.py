@@ -24,7 +24,8 @@ class HelloFailPoints(Stage):
 
     step = Step.EXECUTION_CONTROL
 
-    def concerns(self, spec: CommandSpec) -> bool:
+    @classmethod
+    def concerns(cls, spec: CommandSpec) -> bool:
         return spec.handshake
 
     def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter | None:  # noqa: ARG002 - a stage's signature

@@ -26,7 +26,8 @@ class ClientMetadata(Stage):
 
     step = Step.CLIENT_METADATA
 
-    def concerns(self, spec: CommandSpec) -> bool:
+    @classmethod
+    def concerns(cls, spec: CommandSpec) -> bool:
         return spec.handshake
 
     def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature

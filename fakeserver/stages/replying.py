@@ -136,7 +136,8 @@ class LargeReplies(Stage):
 
     step = Step.BODY
 
-    def concerns(self, spec: CommandSpec) -> bool:
+    @classmethod
+    def concerns(cls, spec: CommandSpec) -> bool:
         return spec.name in _NAMES
 
     def leave(self, request: RequestContext, outcome: Outcome, now: float) -> None:  # noqa: ARG002 - a stage's signature

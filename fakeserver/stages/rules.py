@@ -48,7 +48,8 @@ class Rules(Stage):
     def __init__(self, book: RuleBook) -> None:
         self._book = book
 
-    def concerns(self, spec: CommandSpec) -> bool:
+    @classmethod
+    def concerns(cls, spec: CommandSpec) -> bool:
         return spec.name not in CONTROLLING
 
     def enter(self, request: RequestContext, now: float) -> Action:

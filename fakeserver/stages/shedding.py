@@ -24,7 +24,8 @@ class Shed(Stage):
     def __init__(self, shedder: LoadShedder) -> None:
         self._shedder = shedder
 
-    def concerns(self, spec: CommandSpec) -> bool:
+    @classmethod
+    def concerns(cls, spec: CommandSpec) -> bool:
         return spec.requires_auth and spec.kind in {"read", "write"}
 
     def enter(self, request: RequestContext, now: float) -> Action:

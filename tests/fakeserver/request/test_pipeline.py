@@ -197,7 +197,8 @@ def test_a_stage_of_an_unknown_step_is_refused_and_leaves_nothing() -> None:
 class _Choosy(_Spy):
     """Has to do with one command alone."""
 
-    def concerns(self, spec: Any) -> bool:
+    @classmethod
+    def concerns(cls, spec: Any) -> bool:
         return bool(spec == "chosen")
 
 
@@ -215,6 +216,24 @@ def test_a_command_passes_the_stages_that_concern_it(command: str, log: list[str
     request.spec = command
     assert _pipeline(*stages).run(request, 0.0) is RESPOND
     assert [line.removesuffix(" at 0.0") for line in found] == log
+
+
+def test_servers_with_the_same_stages_ask_once_whom_a_command_concerns() -> None:
+    asked: list[str] = []
+
+    class Asked(_Spy):
+        @classmethod
+        def concerns(cls, spec: Any) -> bool:
+            asked.append(spec)
+            return True
+
+    for _ in range(2):
+        pipeline = _pipeline(_Spy([], Step.LOOKUP), Asked([], Step.BODY), _Spy([], Step.EXECUTE))
+        for command in ("find", "insert"):
+            request = _Request()
+            request.spec = command
+            assert pipeline.run(request, 0.0) is RESPOND
+    assert asked == ["find", "insert"]
 
 
 def test_a_request_that_waits_goes_on_along_the_stages_it_began_with() -> None:
