@@ -1,8 +1,9 @@
 """The log of a server, in the format of a mongod's.
 
 `attr.node` of every line names the server that speaks: the logs of all servers are one stream, and readers of
-a mongod's log leave `attr` open, while its outer fields are fixed. A line is kept as text and bounded, as by
-a mongod's `maxLogSizeKB`: what does not fit is left out of `attr`, and named in `truncated`.
+a mongod's log leave `attr` open, while its outer fields are fixed. A line is bounded, as by a mongod's
+`maxLogSizeKB`: what does not fit is left out of `attr`, and named in `truncated`. It becomes text when it is
+read, which few lines are.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class ServerLog:
         self._utc = utc
         self._sink = sink
         self._node = node
-        self._lines: deque[str] = deque(maxlen=_CAPACITY)
+        self._lines: deque[tuple[float, Mapping[str, Any]]] = deque(maxlen=_CAPACITY)
+        """The instant of each line, in seconds since the Unix epoch, and its other fields."""
         self.level = level
         """The verbosity (`logLevel`): 0 for what an operator wants to see, 1 to 5 for debugging."""
         self.total = 0
@@ -62,23 +64,28 @@ class ServerLog:
         """
         if level > self.level:
             return
-        at = datetime.fromtimestamp(self._utc(), UTC).isoformat(timespec="milliseconds")
-        line = {"t": {"$date": at}, "s": f"D{level}" if level else severity, "c": component, "id": number}
-        line |= {"svc": "S", "ctx": context, "msg": message}
+        fields: dict[str, Any] = {"s": f"D{level}" if level else severity, "c": component, "id": number}
+        fields |= {"svc": "S", "ctx": context, "msg": message}
         shown, truncated = _cut(attr or {})
         if self._node:
             shown["node"] = self._node
-        line |= ({"attr": shown} if shown else {}) | ({"truncated": truncated} if truncated else {})
-        text = json_util.dumps(line, json_options=json_util.RELAXED_JSON_OPTIONS, default=_stand_in)
-        self._lines.append(text)
+        fields |= ({"attr": shown} if shown else {}) | ({"truncated": truncated} if truncated else {})
+        at = self._utc()
+        self._lines.append((at, fields))
         self.total += 1
         if self._sink is not None:
-            self._sink(text)
+            self._sink(_text(at, fields))
 
     @property
     def lines(self) -> Sequence[str]:
         """The lines kept, oldest first."""
-        return list(self._lines)
+        return [_text(*line) for line in self._lines]
+
+
+def _text(at: float, fields: Mapping[str, Any]) -> str:
+    date = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
+    line = {"t": {"$date": date}, **fields}
+    return json_util.dumps(line, json_options=json_util.RELAXED_JSON_OPTIONS, default=_stand_in)
 
 
 def _stand_in(value: Any) -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fakeserver.admission import parameters as admission
 from fakeserver.errors import CommandError
@@ -76,6 +77,24 @@ TABLE: Final[Mapping[str, Parameter]] = MappingProxyType(
 """Every parameter by name; those that a release does not have are left out of its values."""
 
 
+class _Release(NamedTuple):
+    """The parameters that a release has, by name; those that its mongos have; the default of every one."""
+
+    known: Mapping[str, Parameter]
+    of_mongos: Mapping[str, Parameter]
+    defaults: Mapping[str, Any]
+
+
+@cache
+def _release(profile: Profile) -> _Release:
+    known = {name: TABLE[name] for name in sorted(TABLE) if TABLE[name].since <= profile.max_wire_version}
+    return _Release(
+        known,
+        {name: each for name, each in known.items() if each.on_mongos},
+        {name: each.default_of(profile) for name, each in TABLE.items()},
+    )
+
+
 class ServerParameters:
     """The parameters of one server. Reading one is `parameters["logLevel"]`.
 
@@ -87,17 +106,16 @@ class ServerParameters:
 
         Raises `CommandError` as setting one would.
         """
-        released = {name: each for name, each in TABLE.items() if each.since <= profile.max_wire_version}
-        known = {name: each for name, each in released.items() if each.on_mongos or not is_mongos}
-        self._table = known
-        self._values = {name: each.default_of(profile) for name, each in TABLE.items()}
+        release = _release(profile)
+        self._table = release.of_mongos if is_mongos else release.known
+        self._values = dict(release.defaults)
         self.changed: Callable[[frozenset[str]], None] | None = None
         self.was_set: Callable[[str, Any, Any], None] | None = None
         """Hears of each parameter that changes at runtime: its name, the old value, the new one."""
         parsed = {
             name: value
             for name, value in startup.items()
-            if not name.startswith(FAIL_POINT_PREFIX) and (name in known or name not in released)
+            if not name.startswith(FAIL_POINT_PREFIX) and (name in self._table or name not in release.known)
         }
         self.yield_period = 0.0
         """The seconds for which a command runs before it gives way to others (`waiting/turns.py`)."""
@@ -116,7 +134,7 @@ class ServerParameters:
 
     def __iter__(self) -> Iterator[Parameter]:
         """Iterate over the parameters of this release, by name."""
-        return iter([self._table[name] for name in sorted(self._table)])
+        return iter(self._table.values())
 
     def __contains__(self, name: str) -> bool:
         return name in self._table

@@ -205,6 +205,15 @@ def test_a_large_value_is_cut_and_named() -> None:
     assert len(line["attr"]["command"]["text"]) < 10_300
 
 
+def test_a_line_says_what_was_so_when_it_was_written() -> None:
+    value, dates = {"list": [1]}, iter([0.5, 9.5])
+    log = ServerLog(lambda: next(dates))
+    log.write("C", 1, "m", context="x", attr={"value": value})
+    value["list"].append(2)
+    (line,) = map(json.loads, log.lines)
+    assert (line["attr"]["value"], line["t"]["$date"]) == ({"list": [1]}, "1970-01-01T00:00:00.500+00:00")
+
+
 VALUES = st.recursive(
     st.one_of(st.none(), st.integers(), st.text(max_size=200), st.binary(max_size=200)),
     lambda inner: st.lists(inner, max_size=60) | st.dictionaries(st.text(max_size=9), inner, max_size=60),
