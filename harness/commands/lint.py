@@ -60,6 +60,8 @@ def command(
 ) -> ExitCode:
     """Check the scenarios in PATHS (files or folders) without running them; without PATHS, the bundled ones.
 
+    Scenarios for servers are checked as well, as far as `pushbackd serve --scenario` would refuse them.
+
     Each finding is a line `file:line:column: message (rule)`. The exit code is 0 when there is none, 1 when
     there are some, 2 when a file cannot be used.
     """
@@ -72,7 +74,7 @@ def command(
 
     def run(paths: Sequence[Path]) -> ExitCode:
         with bad_input(BadInputError):
-            files = discover(paths)
+            files = discover(paths, servers=True)
         cache = None if no_cache else FindingsCache(chosen)
         findings = [each for each in lint_files(files, chosen, cache=cache) if each.rule not in ignored]
         _report(findings, len(files), as_json=as_json)
@@ -89,7 +91,7 @@ def command(
         return run(paths)
     from harness.running.watch import watch  # noqa: PLC0415 - most runs run once
 
-    return watch(paths, run)
+    return watch(paths, run, servers=True)
 
 
 def _ids(texts: Iterable[str]) -> frozenset[str]:

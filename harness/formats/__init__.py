@@ -3,6 +3,8 @@
 Most scenarios are in the unified test format. The other formats are older; they look at parts of a driver
 (its pool, its view of the deployment, how it reads a connection string). Pools are asked of any adapter
 that can drive one; of the other parts only a driver in this process can be asked: the reference driver.
+Scenarios for servers (`fakeserver.load_scenario`) test nobody; they are told apart here because the two are
+easily mistaken for each other.
 
 This module stays light, because whoever looks for files asks it. `harness.formats.reading` makes cases.
 """
@@ -15,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-__all__ = ["ADAPTERS", "FORMATS", "UNIFIED", "Format", "Marks", "declared_in", "format_of"]
+__all__ = ["ADAPTERS", "FORMATS", "UNIFIED", "Format", "Marks", "declared_in", "format_of", "is_for_servers"]
 
 ADAPTERS: Final = ("reference",)
 """The adapters whose drivers can be asked for their parts; each runs the cases of every format."""
@@ -114,14 +116,26 @@ FORMATS: Final = (
 """All formats. A file is of the first whose marks it has."""
 
 
+_FOR_SERVERS: Final = Marks(("pushbackd",))
+
+
+def is_for_servers(value: Any) -> bool:
+    """Return whether a document is a scenario for servers: it says so, and has the marks of no test."""
+    is_test = any(mark.in_document(value) for each in FORMATS for mark in each.marks)
+    return _FOR_SERVERS.in_document(value) and not is_test
+
+
 def format_of(value: Any) -> Format:
     """Return the format of a document; one of no format is left to the unified one, to be refused."""
     return next((each for each in FORMATS if any(m.in_document(value) for m in each.marks)), UNIFIED)
 
 
-def declared_in(text: str, *, is_json: bool) -> bool:
-    """Return whether a file declares itself to be of a format. A broken file that seems to does."""
-    marks = [mark for each in FORMATS for mark in each.marks]
+def declared_in(text: str, *, is_json: bool, servers: bool = False) -> bool:
+    """Return whether a file declares itself to be of a format. A broken file that seems to does.
+
+    With `servers` it may also be a scenario for servers.
+    """
+    marks = [*(mark for each in FORMATS for mark in each.marks), *([_FOR_SERVERS] if servers else [])]
     if not is_json:
         return any(mark.in_yaml(text) for mark in marks)
     mentioned = [mark for mark in marks if mark.in_broken_json(text)]

@@ -6,11 +6,12 @@ from dataclasses import replace
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, TypeAlias
 
-from harness.formats import UNIFIED, format_of
+from harness.formats import UNIFIED, format_of, is_for_servers
 from harness.formats.case import FormatCase, FormatFile
 from harness.formats.grammar import check
 from harness.unified.build import build, case_names, decoded, id_prefix
-from harness.unified.model import Case, TestFile
+from harness.unified.errors import ScenarioError
+from harness.unified.model import Case, Location, TestFile
 
 if TYPE_CHECKING:
     from harness.unified.marks import Marked
@@ -21,6 +22,12 @@ AnyFile: TypeAlias = TestFile | FormatFile
 
 def cases_of(document: Marked) -> AnyFile:
     """Check a document as its format asks for, and return its cases. Raises `ScenarioError`."""
+    if is_for_servers(document.value):
+        raise ScenarioError(
+            "is a scenario for servers, and tests no driver",
+            location=Location(document.path, 1, 1),
+            fix="--server-scenario runs tests on such servers, `pushbackd serve --scenario` runs them alone",
+        )
     of = format_of(document.value)
     check(document, of)
     if of is UNIFIED:

@@ -22,7 +22,7 @@ _NAME: Final = "lint.json"
 _MOST_FILES: Final = 20_000
 _DECIDING: Final = (
     *("harness/lint", "harness/unified", "harness/formats", "harness/adapters/base.py"),
-    *("fakeserver/settings", "mongowire"),
+    *("fakeserver/settings", "fakeserver/control", "mongowire"),
 )
 """What decides what is found, besides the release: the rules, and the names that they know."""
 

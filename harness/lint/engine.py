@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from harness.formats import UNIFIED, format_of
+from harness.formats import UNIFIED, format_of, is_for_servers
 from harness.formats.grammar import check
 from harness.lint.findings import Finding, Problem
 from harness.lint.rules import RULES
@@ -42,6 +42,8 @@ def lint_file(path: Path, rules: frozenset[str] = ALL) -> list[Finding]:
         return [_refusal(error, path, "syntax")]
     try:
         of = format_of(document.value)
+        if is_for_servers(document.value):
+            return _of_servers(path)
         check(document, of)
         if of is not UNIFIED:
             return []  # the rules are about unified tests
@@ -51,6 +53,22 @@ def lint_file(path: Path, rules: frozenset[str] = ALL) -> list[Finding]:
     scenario = Scenario(document, anchors)
     refused = [each for each in _findings(scenario, rules & REFUSING) if each.refused]
     return sorted(refused or _findings(scenario, rules))
+
+
+def _of_servers(path: Path) -> list[Finding]:
+    """Return why servers would refuse a scenario for them."""
+    import fakeserver  # noqa: PLC0415 - tests of drivers are linted without it
+    from fakeserver.control.scenario.places import ScenarioFileError  # noqa: PLC0415 - see above
+
+    try:
+        fakeserver.load_scenario(path)
+    except ScenarioFileError as error:
+        problems = (
+            Problem(Location(path, each.place.line, each.place.column, each.field), each.message)
+            for each in error.problems
+        )
+        return sorted(Finding.of(problem, "schema", refused=True) for problem in problems)
+    return []
 
 
 def flaws(document: Marked) -> dict[int, tuple[Finding, ...]]:

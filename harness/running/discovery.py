@@ -24,12 +24,12 @@ def bundled_root() -> Path:
     return Path(str(resources.files("spec_tests")))
 
 
-def discover(paths: Iterable[Path]) -> tuple[Path, ...]:
+def discover(paths: Iterable[Path], *, servers: bool = False) -> tuple[Path, ...]:
     """Return the scenario files of `paths`, each once, in a fixed order; without paths, the bundled ones.
 
     A file that is named is taken as it is. Below a folder, only files of a known format count
-    (`harness.formats`), and a JSON file only when no YAML file of the same name stands beside it. Raises
-    `BadInputError`.
+    (`harness.formats`), with `servers` also scenarios for servers, and a JSON file only when no YAML file of
+    the same name stands beside it. Raises `BadInputError`.
     """
     found: dict[Path, None] = {}
     for path in tuple(paths) or (bundled_root(),):
@@ -38,7 +38,7 @@ def discover(paths: Iterable[Path]) -> tuple[Path, ...]:
             continue
         if not path.is_dir():
             raise BadInputError(f"{path}: no such file or folder")
-        below = dict.fromkeys(_below(path))
+        below = dict.fromkeys(_below(path, servers=servers))
         if not below:
             raise BadInputError(f"{path}: holds no scenarios (no file of a format that is known)")
         found.update(below)
@@ -50,18 +50,18 @@ def has_suffix(path: Path) -> bool:
     return path.suffix in _SUFFIXES
 
 
-def is_scenario(path: Path) -> bool:
-    """Return whether a file declares itself, by its fields, to be of a known format."""
+def is_scenario(path: Path, *, servers: bool = False) -> bool:
+    """Return whether a file declares itself, by its fields, to be of a known format, or one for servers."""
     if path.suffix not in _SUFFIXES:
         return False
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError):
         return False
-    return declared_in(text, is_json=path.suffix == ".json")
+    return declared_in(text, is_json=path.suffix == ".json", servers=servers)
 
 
-def _below(folder: Path) -> Iterator[Path]:
+def _below(folder: Path, *, servers: bool) -> Iterator[Path]:
     for path in sorted(folder.rglob("*")):
         if path.suffix not in _SUFFIXES:
             continue
@@ -71,5 +71,5 @@ def _below(folder: Path) -> Iterator[Path]:
             raise BadInputError(f"{str(path)!r}: the name is not UTF-8") from None
         if path.suffix == ".json" and any(path.with_suffix(suffix).exists() for suffix in _SUFFIXES[:2]):
             continue
-        if path.is_file() and is_scenario(path):
+        if path.is_file() and is_scenario(path, servers=servers):
             yield path

@@ -32,10 +32,14 @@ _SUFFIXES: Final = (".yml", ".yaml", ".json")
 
 
 class Watched:
-    """The state of files, and of those in folders, at the last poll."""
+    """The state of files, and of those in folders, at the last poll.
 
-    def __init__(self, paths: Sequence[Path]) -> None:
+    With `servers`, scenarios for servers count as well.
+    """
+
+    def __init__(self, paths: Sequence[Path], *, servers: bool = False) -> None:
         self._paths = tuple(paths) or (bundled_root(),)
+        self._servers = servers
         self._seen = self._look()
 
     def is_settled(self) -> bool:
@@ -60,7 +64,7 @@ class Watched:
     def scenarios(self) -> tuple[Path, ...]:
         """Return the scenarios that exist now."""
         try:
-            return discover([path for path in self._paths if path.exists()])
+            return discover([path for path in self._paths if path.exists()], servers=self._servers)
         except BadInputError:
             return ()
 
@@ -80,14 +84,17 @@ def watch(
     paths: Sequence[Path],
     run: Callable[[Sequence[Path]], ExitCode],
     *,
+    servers: bool = False,
     pause: Callable[[float], None] | None = None,
 ) -> ExitCode:
     """Run everything, then what is saved, until Ctrl-C; return the code of the last run.
 
+    With `servers`, scenarios for servers count as well.
+
     Files that cannot be used are shown, and watching goes on. Raises `UsageError`, which no file mends, and
     `Interrupted` for a Ctrl-C in the middle of a run and for every other signal.
     """
-    watched = Watched(paths)
+    watched = Watched(paths, servers=servers)
     code = _attempt(run, paths)
     while True:
         try:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fakeserver.control.scenario.bundled import FOLDER
 from harness.lint.engine import lint_file, lint_files
 from harness.lint.rules import READING, RULES
 from harness.running.discovery import bundled_root, discover
@@ -34,6 +35,30 @@ def test_without_paths_the_bundled_scenarios_are_checked_and_are_sound() -> None
     findings = [each for path in discover([bundled_root()]) for each in lint_file(path)]
     # A few cases are about time that passes: idle connections, and queues that fill.
     assert [str(each) for each in findings if each.rule != "timed-wait"] == []
+
+
+FOR_SERVERS = 'pushbackd: "1.0"\ndescription: x\ntimeline:\n  - at: 1s\n    limits: {requests: 3}\n'
+
+
+def test_scenarios_for_servers_are_checked_beside_the_others(tmp_path: Path, pushbackd: Any) -> None:
+    (tmp_path / "test.yml").write_text(SOUND)
+    (tmp_path / "servers.yml").write_text(FOR_SERVERS)
+    assert pushbackd("lint", tmp_path).exit_code == ExitCode.PASSED
+    (tmp_path / "servers.yml").write_text(FOR_SERVERS.replace("limits", "limitz"))
+    found = pushbackd("lint", tmp_path)
+    assert found.exit_code == ExitCode.BAD_INPUT
+    what = "timeline[0]: unknown field or verb 'limitz'; did you mean 'limits'? (schema)"
+    assert found.stdout == f"{tmp_path}/servers.yml:5:5: {what}\n"
+
+
+def test_the_bundled_scenarios_for_servers_are_sound(pushbackd: Any) -> None:
+    assert pushbackd("lint", FOLDER).exit_code == ExitCode.PASSED
+
+
+def test_a_run_says_what_else_a_scenario_for_servers_is_for(write: Any, pushbackd: Any) -> None:
+    refused = pushbackd("conform", write(FOR_SERVERS))
+    assert refused.exit_code == ExitCode.BAD_INPUT
+    assert ":1:1: is a scenario for servers, and tests no driver (--server-scenario runs" in refused.stderr
 
 
 @pytest.mark.parametrize(

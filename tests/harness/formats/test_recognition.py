@@ -20,7 +20,7 @@ from format_files import (
 )
 
 from driver.sdam.description import ServerType, TopologyType
-from harness.formats import FORMATS, Format, declared_in, format_of
+from harness.formats import FORMATS, Format, declared_in, format_of, is_for_servers
 from harness.formats.case import failure
 from harness.formats.grammar import SCHEMAS, SERVER_TYPES, TOPOLOGY_TYPES
 from harness.unified.errors import ScenarioError
@@ -81,6 +81,15 @@ def test_a_broken_file_that_seems_to_be_of_a_format_is_one(tmp_path: Path) -> No
     assert declared_in("phases: [\nuri: x\n", is_json=False)
     assert declared_in('{"phases": [, "uri": 1}', is_json=True)
     assert not declared_in('{"rules": {"phases": 1, "uri": 2}}', is_json=True)
+
+
+def test_a_scenario_for_servers_is_recognised_where_it_is_asked_for() -> None:
+    text = 'pushbackd: "1.0"\ntimeline: []\n'
+    assert declared_in(text, is_json=False, servers=True)
+    assert not declared_in(text, is_json=False)
+    assert is_for_servers({"pushbackd": "1.0"})
+    # Of a test, the field says what servers are to have seen.
+    assert not is_for_servers({"pushbackd": {}, "schemaVersion": "1.0"})
 
 
 @pytest.mark.parametrize("of", FORMATS, ids=lambda of: of.name)
