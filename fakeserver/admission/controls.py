@@ -194,7 +194,7 @@ class AdmissionControl:
         """
         settings, greeted = self._settings, connection.metadata is not None
         known = connection.exemption
-        if known is None or known[:2] != (settings, greeted):
+        if known is None or known[0] != settings or known[1] is not greeted:
             exempt = connection.peer in self._exempt_addresses or self._exempt_names.match(
                 connection.metadata
             )

@@ -38,11 +38,10 @@ class TokenBucket:
 
     def try_acquire(self, now: float) -> bool:
         """Take one token if there is a whole one. A burst below one never yields any."""
-        balance = self.balance(now)
-        if balance < 1:
+        if self._burst < 1 or (now - self._zero) * self._rate < 1:
             return False
         # The zero time is set anew and not moved on: what accrued beyond the burst is lost.
-        self._zero = now - (balance - 1) / self._rate
+        self._zero = now - (self.balance(now) - 1) / self._rate
         return True
 
     def borrow(self, now: float) -> float | None:
