@@ -215,6 +215,11 @@ class WireConnection:
         return self._whole is None and not self._buffer and not self._end_of_file
 
     @property
+    def head(self) -> bytes:
+        """The first sixteen bytes of what has arrived and `next_message` has not returned, or fewer."""
+        return bytes((self._whole or self._buffer)[:HEADER_SIZE])
+
+    @property
     def pending(self) -> bytes:
         """What has arrived and `next_message` has not returned."""
         return (self._whole or b"") + self._buffer

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
     from mongowire.ports import Listener, Network, Stream
 
-_HANDSHAKE_RECORD: Final = 0x16
+HANDSHAKE_RECORD: Final = 0x16
+"""The first byte of what a TLS client says first."""
 _MAJOR_VERSION: Final = 3
 TELLING_BYTES: Final = 3
 """The bytes that show whether a client speaks TLS."""
@@ -24,7 +25,7 @@ def is_client_hello(data: bytes) -> bool:
 
     Read as the length of a message they would mean more than 65,000 bytes, which no first message has.
     """
-    return data[0] == _HANDSHAKE_RECORD and data[1] == _MAJOR_VERSION and data[2] > 0
+    return data[0] == HANDSHAKE_RECORD and data[1] == _MAJOR_VERSION and data[2] > 0
 
 
 class TlsSession:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fakeserver.deployment.events import (
+    ConnectionClosed,
     Event,
     FailPointHit,
     FailPointSet,
@@ -20,6 +21,7 @@ from fakeserver.deployment.events import (
     ServerChanged,
 )
 from fakeserver.settings.failpoints import FAIL_COMMAND
+from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -49,6 +51,12 @@ class Line(NamedTuple):
     context: str
     attr: Mapping[str, Any]
     severity: str = "I"
+    level: int = 0
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What a log is told beside the message."""
+        return {"context": self.context, "attr": self.attr, "severity": self.severity, "level": self.level}
 
 
 def lines_of(event: Event) -> Sequence[Line]:
@@ -114,12 +122,22 @@ def _server_changed(event: ServerChanged) -> Sequence[Line]:
     return (Line("CONTROL", _CHANGED, "Server changed", "control", attr, "W"),)
 
 
+def _closed(event: ConnectionClosed) -> Sequence[Line]:
+    if event.reason != "peer":
+        return ()
+    code = ErrorCode.HOST_UNREACHABLE
+    error = {"code": int(code), "codeName": code.code_name, "errmsg": "Connection closed by peer"}
+    lost = "Session from remote encountered a network error during SourceMessage"
+    return (Line("EXECUTOR", 22986, lost, f"conn{event.connection}", {"error": error}, level=2),)
+
+
 LOGGED: Final[Mapping[type, Callable[[Any], Sequence[Line]]]] = {
     PrimaryElected: _elected,
     PrimarySteppedDown: _stepped_down,
     FailPointSet: _fail_point_set,
     ParameterSet: _parameter_set,
     ServerChanged: _server_changed,
+    ConnectionClosed: _closed,
 }
 """The events that are logged as they come."""
 

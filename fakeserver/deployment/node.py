@@ -440,10 +440,4 @@ class Node:
             self.tally.add(event)
         elif type(event) in LOGGED:
             for line in lines_of(event):
-                self.log.write(*line[:3], context=line.context, severity=line.severity, attr=line.attr)
-
-    def log_protocol_error(self, connection: ConnectionState, message: str) -> None:
-        """Log what a client sent and should not have."""
-        attr = {"error": message, "remote": connection.peer, "connectionId": connection.id}
-        context = connection.thread_name
-        self.log.write("NETWORK", 22988, "Error receiving request from client", context=context, attr=attr)
+                self.log.write(*line[:3], **line.about)

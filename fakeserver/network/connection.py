@@ -5,8 +5,8 @@ all of them, so what would be a thread's position in its loop is kept as state:
 
     idle    the receive buffer holds no whole message
     busy    the buffer is left alone, because a request of this connection
-              - is paused in the pipeline, for an instant or a bell (`_waiting`, `_pause`),
-              - gave way to others in the middle of its run (`_waiting`, `_worker`),
+              - is paused in the pipeline, for an instant or a bell (`waiting`, `_pause`),
+              - gave way to others in the middle of its run (`waiting`, `_worker`),
               - has run, and a fail point holds its reply back (`_pause`),
               - is the next one of an exhaust stream, whose last reply has just been sent,
             or because the connection has had its turn, and more requests have arrived (`_deferred`)
@@ -40,11 +40,12 @@ from fakeserver.admission.rate_limiter import ADMITTED, REJECTED
 from fakeserver.deployment.establishment import Establishment
 from fakeserver.deployment.events import ConnectionAccepted, ConnectionClosed
 from fakeserver.errors import CommandError
+from fakeserver.network.first_bytes import Greeting, Refusal
 from fakeserver.network.inflow import Inflow
 from fakeserver.network.loss_watch import LEFT, LossWatch
 from fakeserver.network.outflow import Outflow
 from fakeserver.request.context import REQUESTS, RequestContext
-from fakeserver.request.pipeline import RESPOND, Disconnect, Silence
+from fakeserver.request.pipeline import RESPOND, Disconnect
 from fakeserver.request.response import ANSWERED_OTHERWISE, end, reject
 from fakeserver.settings.failpoints import DELAY_OR_FAIL_SEND, FROM_LOAD_BALANCER_PORT
 from fakeserver.waiting.interrupts import Worker
@@ -76,13 +77,14 @@ class Connection(asyncio.Protocol):
         self.wire = WireConnection(patient=True)
         self.transport: asyncio.Transport
         self.state: ConnectionState
+        self._greeting: Greeting
         self._busy = False
         """Requests that arrive stay in the receive buffer."""
         self._time: Callable[[], float]
         self._now = 0.0
         """The instant of the request's arrival, or of its last continuation."""
         self._turns = node.cluster.turns
-        self._waiting: RequestContext | None = None
+        self.waiting: RequestContext | None = None
         """The request that is paused or has given way."""
         self._worker: Worker | None = None
         """The stack on which that request gave way, None for one that is paused."""
@@ -115,6 +117,7 @@ class Connection(asyncio.Protocol):
         self._time = asyncio.get_running_loop().time if clock.is_real else clock.now
         peer = transport.get_extra_info("peername")
         self.state = self.node.admit(self, f"{peer[0]}:{peer[1]}" if peer else "anonymous")
+        self._greeting = Greeting(self.wire, self.node, self.state)
         self.state.balanced = self._balanced or self.node.fail_points.is_on(FROM_LOAD_BALANCER_PORT)
         self.node.record(ConnectionAccepted(self.state.id, self.state.peer))
         if self.node.refuses:
@@ -129,12 +132,6 @@ class Connection(asyncio.Protocol):
         """Whether what the client sends is looked at: the node answers, and the connection is established."""
         return self.node.ready and not self._establishment.waits
 
-    def secured(self, certificate_subject: str | None) -> None:
-        """Take note that TLS is in place, and of the subject of the client's certificate."""
-        self.state.secure = True
-        self.node.counters.completed("TLSHandshake", self.node.clock.now() - self.state.accepted)
-        self.state.certificate_subject = certificate_subject
-
     def data_received(self, data: bytes) -> None:
         if self._closed:
             return
@@ -142,7 +139,7 @@ class Connection(asyncio.Protocol):
         node.counters.bytes_in += len(data)
         # Most data is one message, to which nothing is in the way.
         free = not self._busy and node.ready and self._writable and self._next is None
-        head = self.wire.sole(data) if free and not node.auth and not self._establishment.waits else None
+        head = self.wire.sole(data) if free and not node.auth and self._greeting.over else None
         if head is not None:
             self._take(head, data)
         else:
@@ -155,16 +152,16 @@ class Connection(asyncio.Protocol):
         # A client that wants no replies may leave once it has sent its writes; a server executes them. One
         # that waits for a reply has given up, and its request is interrupted (`ClientDisconnect`).
         self._leaving = self._deferred or (
-            self._waiting is not None and self._worker is not None and self._waiting.response.silent
+            self.waiting is not None and self._worker is not None and self.waiting.response.silent
         )
         return self._leaving
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         if self._watch.begin():
             self._writable = True
-            return
-        self._abandon(LEFT)
-        self.node.forget(self)
+        else:
+            self._abandon(LEFT)
+            self.node.forget(self)
 
     def pause_writing(self) -> None:
         self._writable = False
@@ -196,11 +193,13 @@ class Connection(asyncio.Protocol):
                 if self.node.auth:
                     # Strangers may send small messages only, and each command may authenticate the client.
                     self.wire.max_message_size = self.state.identity.largest_message(self.node.parameters)
+                if not self._greeting.over and (refusal := self._greeting.refusal()) is not None:
+                    self.refuse(refusal)
+                    return
                 try:
                     envelope = self.wire.next_message()
                 except RemoteProtocolError as error:
-                    self.node.log_protocol_error(self.state, str(error))
-                    self.close(str(error))
+                    self.refuse(Refusal(str(error)))
                     return
                 if isinstance(envelope, Signal):
                     return
@@ -240,7 +239,7 @@ class Connection(asyncio.Protocol):
         node.counters.requests += 1
         if envelope.op_code not in REQUESTS:
             # A server drops such a message without a reply, and the connection lives on.
-            node.log_protocol_error(self.state, f"unknown operation code {envelope.op_code}")
+            Refusal(f"unknown operation code {envelope.op_code}").log(node, self.state)
             return
         self._run(RequestContext(node, self.state, envelope, self._time()))
 
@@ -255,7 +254,7 @@ class Connection(asyncio.Protocol):
             self._finish(request)
             return
         if isinstance(action, Await | Delay | Worker):
-            self._busy, self._waiting = True, request
+            self._busy, self.waiting = True, request
             if isinstance(action, Worker):
                 self._worker = action
                 self._turns.enqueue(self.resume)
@@ -267,15 +266,14 @@ class Connection(asyncio.Protocol):
         request.execution.context = None
         if action is RESPOND:
             self._send(request)
-        elif isinstance(action, Disconnect):
-            request.record_end(self._now, "disconnect")
-            self.close(action.reason)
-        elif isinstance(action, Silence):
-            request.record_end(self._now, "silence")
+        else:
+            request.record_end(self._now, "disconnect" if isinstance(action, Disconnect) else "silence")
+            if isinstance(action, Disconnect):
+                self.close(action.reason)
 
     def resume(self) -> None:
         """Go on with the request that waited; then with those behind it."""
-        request = self._waiting
+        request = self.waiting
         if request is None:
             return
         if not self.node.ready:
@@ -283,7 +281,7 @@ class Connection(asyncio.Protocol):
             self._due = self.resume
             return
         worker, self._worker = self._worker, None
-        self._waiting = self._pause = None
+        self.waiting = self._pause = None
         self._busy = False
         now = self._now = self.node.clock.now()
         if worker is not None:
@@ -303,18 +301,13 @@ class Connection(asyncio.Protocol):
         self._catch_up()
 
     @property
-    def waiting(self) -> RequestContext | None:
-        """The request that waits, if one does."""
-        return self._waiting
-
-    @property
     def outlives_client(self) -> bool:
         """Whether there is anything to do for a client that has gone: a request waits, or is yet unread."""
         if self._closed or self._establishment.waits:
             return False
         # A process that is stopped has yet to read what it was sent.
         unread = not self.wire.idle or self.held is not None
-        return self._waiting is not None or (unread and not self.node.ready)
+        return self.waiting is not None or (unread and not self.node.ready)
 
     def notice_loss(self) -> None:
         """Learn that the client has gone."""
@@ -326,7 +319,7 @@ class Connection(asyncio.Protocol):
 
     def interrupt(self, request: RequestContext, error: CommandError) -> None:
         """End a request with an error; one that waits no more is left alone."""
-        if request is not self._waiting:
+        if request is not self.waiting:
             return
         if self._worker is not None:
             # It stands in the middle of its run, and ends when it is its turn again.
@@ -334,7 +327,7 @@ class Connection(asyncio.Protocol):
             return
         if self._pause is not None:
             self._pause.cancel()
-        self._waiting = self._pause = None
+        self.waiting = self._pause = None
         self._busy = False
         self._now = self.node.clock.now()
         # The handler that waits is not entered again, so nobody else would abort its transaction.
@@ -369,8 +362,8 @@ class Connection(asyncio.Protocol):
             self.close(f"{DELAY_OR_FAIL_SEND} loses a reply")
             return
         self._busy = True
-        until = Await(until=self._now + fault.delay)
-        self._pause = Pause(self.node, partial(self._send_late, request), until)
+        late = Await(until=self._now + fault.delay)
+        self._pause = Pause(self.node, partial(self._send_late, request), late)
 
     def _send_late(self, request: RequestContext) -> None:
         if self._closed:
@@ -417,6 +410,13 @@ class Connection(asyncio.Protocol):
 
     # The end.
 
+    def refuse(self, refusal: Refusal) -> None:
+        """Close because of what the client sent."""
+        refusal.log(self.node, self.state)
+        if refusal.answer:
+            self._write(refusal.answer)
+        self.close(refusal.message)
+
     def close(self, reason: str) -> None:
         """Close, once what was written has been sent."""
         if not self._closed:
@@ -441,10 +441,10 @@ class Connection(asyncio.Protocol):
             worker, self._worker = self._worker, None
             message = "operation was interrupted because a client disconnected"
             self._turns.end(worker, CommandError(ErrorCode.CLIENT_DISCONNECT, message))
-        if self._waiting is not None and self._waiting.paused is not None:
-            self.node.pipeline.abandon(self._waiting)
-            self._waiting.record_abandonment()
-        self._waiting = self._pause = self._next = self._due = None
+        if self.waiting is not None and self.waiting.paused is not None:
+            self.node.pipeline.abandon(self.waiting)
+            self.waiting.record_abandonment()
+        self.waiting = self._pause = self._next = self._due = None
         self.node.record(ConnectionClosed(self.state.id, reason))
         if self._watch.lost:
             self.node.forget(self)

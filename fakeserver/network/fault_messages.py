@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from fakeserver.network.fault_layer import FaultTransport, Layer
 from fakeserver.network.fault_requests import Reached, Requests
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from fakeserver.network.fault_layer import Connected
     from fakeserver.network.fault_registry import FaultRegistry, Hit
     from fakeserver.network.fault_steps import Step
+
+_HTTP: Final = b"HTTP/"
 
 
 class MessageLayer(Layer):
@@ -77,6 +79,10 @@ class MessageLayer(Layer):
 
     def send(self, data: bytes) -> None:
         if self._silent or self._ended:
+            return
+        if data.startswith(_HTTP):
+            # It answers no request.
+            self._enqueue([Send(data)])
             return
         request_id, answers, flags = _head(data)
         command = self._commands.pop(answers, None)

@@ -7,8 +7,11 @@ import ssl
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from fakeserver.deployment.tls_spec import TlsMode
+from fakeserver.network.first_bytes import Refusal, Speech, speech_of
 from fakeserver.network.transport import ProtocolAbove, TransportAbove
-from mongowire.tls import TELLING_BYTES, TlsSession, is_client_hello
+from mongowire.codes import ErrorCode
+from mongowire.header import HEADER_SIZE
+from mongowire.tls import TlsSession
 
 if TYPE_CHECKING:
     import asyncio
@@ -21,11 +24,11 @@ if TYPE_CHECKING:
 class TlsLayer(ProtocolAbove):
     """The layer in front of a connection: decides by its first bytes, and decrypts what arrives."""
 
-    def __init__(self, inner: Connection, context: ssl.SSLContext, *, required: bool) -> None:
+    def __init__(self, inner: Connection, context: ssl.SSLContext, mode: TlsMode) -> None:
         super().__init__(inner)
         self._connection = inner
         self._context = context
-        self._required = required
+        self._mode = mode
         self._undecided = True
         self._first = b""
         self._held = b""
@@ -44,14 +47,14 @@ class TlsLayer(ProtocolAbove):
             return
         if self._undecided:
             data, self._first = self._first + data, b""
-            if len(data) < TELLING_BYTES:
+            speech = speech_of(data[:HEADER_SIZE])
+            if speech is Speech.UNDECIDED:
                 self._first = data
                 return
             self._undecided = False
-            if is_client_hello(data):
+            if speech is Speech.TLS:
                 self.session = TlsSession(self._context, server_side=True)
-            elif self._required:
-                self._refuse("The server is configured to only allow SSL connections")
+            elif speech is Speech.MESSAGES and not self._takes_plain_text():
                 return
         if self.session is None:
             self.behind.data_received(data)
@@ -72,7 +75,7 @@ class TlsLayer(ProtocolAbove):
             return
         self.flush()
         if shaking and session.established:
-            self._connection.secured(subject_of(session.peer_certificate()))
+            self._secured(session)
         if plain:
             self.behind.data_received(plain)
         if session.ended:
@@ -85,9 +88,28 @@ class TlsLayer(ProtocolAbove):
             if data and not self.transport.is_closing():
                 self.transport.write(data)
 
+    def _secured(self, session: TlsSession) -> None:
+        node, state = self._connection.node, self._connection.state
+        state.secure = True
+        state.certificate_subject = subject_of(session.peer_certificate())
+        node.counters.completed("TLSHandshake", node.clock.now() - state.accepted)
+
+    def _takes_plain_text(self) -> bool:
+        node, state = self._connection.node, self._connection.state
+        if self._mode is TlsMode.REQUIRE:
+            self._refuse("The server is configured to only allow SSL connections")
+        elif self._mode is TlsMode.PREFER:
+            node.log.write(
+                "NETWORK",
+                23838,
+                "SSL mode is set to 'preferred' and connection to remote is not using SSL.",
+                context=state.thread_name,
+                attr={"connectionId": state.id, "remote": state.peer},
+            )
+        return self._mode is not TlsMode.REQUIRE
+
     def _refuse(self, reason: str) -> None:
-        self._connection.node.log_protocol_error(self._connection.state, reason)
-        self._connection.close(reason)
+        self._connection.refuse(Refusal(reason, ErrorCode.SSL_HANDSHAKE_FAILED))
 
 
 class _TlsTransport(TransportAbove):
@@ -115,8 +137,7 @@ class _TlsTransport(TransportAbove):
 
 def behind_tls(spec: TlsSpec, context: ssl.SSLContext) -> Callable[[Connection], TlsLayer]:
     """Return a maker of the layer in front of a connection that may, or must, speak TLS."""
-    required = spec.mode is TlsMode.REQUIRE
-    return lambda connection: TlsLayer(connection, context, required=required)
+    return lambda connection: TlsLayer(connection, context, spec.mode)
 
 
 _SHORT_NAMES: Final = {

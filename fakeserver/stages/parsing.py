@@ -19,6 +19,7 @@ from fakeserver.idl.read_preference import check_read_preference
 from fakeserver.idl.shapes import Checks, checks_of
 from fakeserver.profile import WIRE_50
 from fakeserver.request.pipeline import PASS, Action, Disconnect, Silence, Stage, Step
+from fakeserver.stages.legacy import LEGACY_COMMANDS, log_removed
 from fakeserver.waiting.interrupts import in_steps, interruptible
 from mongowire.codes import ErrorCode
 from mongowire.errors import InvalidMessage, RemoteProtocolError
@@ -52,12 +53,6 @@ _SURELY_SHALLOW: Final = 7 * _DEEPEST
 _OBJECT: Final = b"\3"
 _ARRAY: Final = b"\4"
 _REFERENCE: Final = b"$ref\0"
-_LEGACY_COMMANDS: Final = frozenset(
-    {
-        *("hello", "isMaster", "ismaster", "_isSelf", "authenticate"),
-        *("buildinfo", "buildInfo", "saslStart", "saslContinue"),
-    }
-)
 
 
 class Parse(Stage):
@@ -97,6 +92,7 @@ class Parse(Stage):
             else:
                 return Silence("a reply is no request")
         except InvalidMessage as error:
+            log_removed(request)
             if error.fatal:
                 return Disconnect(error.message)
             raise CommandError(error.code, error.message) from error
@@ -175,7 +171,7 @@ def _plain(value: Any) -> Any:
 def _decode_query(message: OpQuery) -> dict[str, Any]:
     """Turn a legacy query into the command that it stands for."""
     if not message.is_command:
-        raise CommandError(_OP_QUERY_REMOVED, "OP_QUERY is no longer supported")
+        raise InvalidMessage(_OP_QUERY_REMOVED, "OP_QUERY is no longer supported")
     if len(message.query) <= _LARGE_BYTES:
         command = message.decode()
     else:
@@ -201,7 +197,8 @@ class Lookup(Stage):
 
     def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
         node, name = request.node, request.name
-        if request.is_legacy and name not in _LEGACY_COMMANDS and not node.profile.takes_legacy_queries:
+        if request.is_legacy and name not in LEGACY_COMMANDS and not node.profile.takes_legacy_queries:
+            log_removed(request)
             raise CommandError(
                 _UNSUPPORTED_OP_QUERY,
                 f"Unsupported OP_QUERY command: {name}. The client driver may require an upgrade. For more"

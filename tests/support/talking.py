@@ -76,6 +76,16 @@ class Talker:
         """Send anything."""
         await self._stream.write(data)
 
+    async def rest(self) -> bytes:
+        """Return all that the server sends, in whatever language, until it hangs up."""
+        received = b""
+        try:
+            while piece := await self._stream.read(65536):
+                received += piece
+        except ConnectionResetError:
+            pass  # it hung up before it had read all
+        return received
+
     async def receive(self) -> Envelope | None:
         """Return the next message, `None` at the end of the connection."""
         while True:

@@ -104,7 +104,6 @@ _CLOSED_WITHOUT_A_WORD = {
     "smallest length": _framed(b"", size=-(2**31)),
     "length above the limit": _framed(b"", size=48_000_001),
     "greatest length": _framed(b"", size=2**31 - 1),
-    "HTTP": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "unknown required flag": _msg(_body({"ping": 1, "$db": "admin"}), flags=4),
     "three sequences": _msg(_body(_INSERT), _sequence("a"), _sequence("b"), _sequence("c")),
     "wrong checksum": _msg(_body({"ping": 1, "$db": "admin"}), b"\0\0\0\0", flags=1),
@@ -265,7 +264,7 @@ def _survives(server: ThreadedServer, bystander: socket.socket, sent: bytes) -> 
         except (ConnectionResetError, BrokenPipeError):
             pass  # it hung up before it had read all: as good an answer as another
     wire = WireConnection()
-    wire.receive_data(received)
+    wire.receive_data(received.partition(b"HTTP/1.0")[0])  # for what begins like a request of HTTP
     wire.receive_data(b"")
     *replies, end = drain(wire)
     assert end is Signal.END_OF_FILE
