@@ -58,6 +58,16 @@ class Profile:
         return self.max_wire_version >= WIRE_90
 
     @property
+    def probes_for_tickets(self) -> bool:
+        """The numbers of tickets are found by throughput probing (since 7.0)."""
+        return self.max_wire_version >= WIRE_70
+
+    @property
+    def resizes_probed_pools(self) -> bool:
+        """A pool's size can be set while it is probed for (since 9.0)."""
+        return self.max_wire_version >= WIRE_90
+
+    @property
     def makes_collections_in_transactions(self) -> bool:
         """A transaction may hold what makes a collection or an index (since 4.4)."""
         return self.max_wire_version >= WIRE_44

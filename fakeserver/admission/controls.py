@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, Any, Final
 import bson
 from bson import Int64
 
+from fakeserver.admission import ticket_sizes
 from fakeserver.admission.execution_control import ExecutionControl, ExecutionParameters
 from fakeserver.admission.exemptions import AddressRanges, ApplicationNames
 from fakeserver.admission.flow_control import FlowControl, FlowControlParameters
@@ -44,8 +45,8 @@ from fakeserver.admission.rate_limiter import RateLimiter
 from fakeserver.admission.service_model import ServiceModel, ServiceParameters
 from fakeserver.admission.throughput_probing import ProbingParameters, TicketCounts
 from fakeserver.admission.tickets import TicketHolder
+from fakeserver.admission.warnings import RATE, RATE_SWITCH
 from fakeserver.errors import CommandError
-from fakeserver.settings.declaration import INT32_MAX
 from fakeserver.waiting.bell import Bell
 from mongowire.codes import ErrorCode, Label
 
@@ -58,8 +59,6 @@ if TYPE_CHECKING:
 
 CORES: Final = 8
 """The processors that a server says it has, the same everywhere, so that runs are alike."""
-RATE: Final = "ingressRequestAdmissionRatePerSec"
-RATE_SWITCH: Final = "ingressRequestRateLimiterEnabled"
 REQUEST_LIMITER: Final = "ingressRequestRateLimiter"
 ESTABLISHMENT_LIMITER: Final = "SessionEstablishmentRateLimiter"
 
@@ -80,7 +79,9 @@ class AdmissionControl:
         self.requests = RateLimiter(REQUEST_LIMITER, **self._request_rate(), now=now)
         self.establishment = RateLimiter(ESTABLISHMENT_LIMITER, **self._establishment_rate(), now=now)
         self.ingress = TicketHolder(parameters["ingressAdmissionControllerTicketPoolSize"])
-        self.execution = ExecutionControl(execution_parameters(parameters), cores=cores, now=now)
+        self._sizes_hold = False
+        """Sizes of ticket pools that were set at runtime keep the algorithm from changing them."""
+        self.execution = ExecutionControl(self._execution_parameters(), cores=cores, now=now)
         self.flow = FlowControl(flow_parameters(parameters))
         self.replenish_flow: Callable[[float], float] = lambda _now: math.inf
         """Begins the periods of flow control whose time has come; returns the instant of the next one."""
@@ -95,11 +96,10 @@ class AdmissionControl:
         rate = self.fractional_rate or own[RATE]
         return {"rate": rate, "burst_seconds": own["ingressRequestAdmissionBurstCapacitySecs"]}
 
-    def idle_rate(self) -> str | None:
-        """Return a warning of a rate that limits nothing: the switch beside it is easily missed."""
-        own = self._parameters
-        idle = RATE in own and own[RATE] < INT32_MAX and not own[RATE_SWITCH]
-        return f"{RATE} has no effect while {RATE_SWITCH} is false" if idle else None
+    def _execution_parameters(self) -> ExecutionParameters:
+        own, probes = self._parameters, self._profile.probes_for_tickets and not self._sizes_hold
+        algorithm = own[ticket_sizes.ALGORITHM] if probes else ticket_sizes.FIXED
+        return execution_parameters(own, algorithm)
 
     def _establishment_rate(self) -> dict[str, Any]:
         own = self._parameters
@@ -116,7 +116,8 @@ class AdmissionControl:
             self.establishment.reconfigure(now, **self._establishment_rate())
         own = self._parameters
         self.replenish_flow(now)
-        self.execution.reconfigure(execution_parameters(own), now)
+        self._sizes_hold = ticket_sizes.hold(names, own, held=self._sizes_hold)
+        self.execution.reconfigure(self._execution_parameters(), now)
         self.flow.parameters = flow_parameters(own)
         self.service.parameters = service_parameters(own)
         self.ingress.resize(own["ingressAdmissionControllerTicketPoolSize"], now)
@@ -265,14 +266,12 @@ def _refusal(profile: Profile, parameters: ServerParameters) -> CommandError:
 _EXCEEDED: Final = ErrorCode.INGRESS_REQUEST_RATE_LIMIT_EXCEEDED
 
 
-def execution_parameters(own: ServerParameters) -> ExecutionParameters:
-    """Read what execution control is set to."""
+def execution_parameters(own: ServerParameters, algorithm: str) -> ExecutionParameters:
+    """Read what execution control is set to, beside the algorithm that is in force."""
     prefix = "executionControl"
     return ExecutionParameters(
-        algorithm=own[f"{prefix}ConcurrencyAdjustmentAlgorithm"],
-        fixed=TicketCounts(
-            own[f"{prefix}ConcurrentReadTransactions"], own[f"{prefix}ConcurrentWriteTransactions"]
-        ),
+        algorithm=algorithm,
+        fixed=TicketCounts(own[ticket_sizes.READ], own[ticket_sizes.WRITE]),
         max_queue_depth=TicketCounts(own[f"{prefix}ReadMaxQueueDepth"], own[f"{prefix}WriteMaxQueueDepth"]),
         probing=ProbingParameters(
             initial_concurrency=own["throughputProbingInitialConcurrency"],

@@ -14,21 +14,21 @@ from fakeserver.admission.throughput_probing import (
     ThroughputProbing,
     TicketCounts,
 )
+from fakeserver.admission.ticket_sizes import DEFAULT, FIXED, PROBING
 from fakeserver.admission.tickets import UNLIMITED, Priority, TicketHolder
 
 if TYPE_CHECKING:
     from fakeserver.admission.invocations import TicketPool
     from fakeserver.admission.tickets import Ticket
 
-FIXED: Final = "fixedConcurrentTransactions"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionParameters:
     """The server parameters of execution control. `interval` is the seconds between two probes."""
 
-    algorithm: str = "throughputProbing"
-    fixed: TicketCounts = field(default_factory=lambda: TicketCounts(128, 128))
+    algorithm: str = PROBING
+    """What is in force, which sizes that are set may have changed."""
+    fixed: TicketCounts = field(default_factory=lambda: TicketCounts(DEFAULT, DEFAULT))
     max_queue_depth: TicketCounts = field(default_factory=lambda: TicketCounts(UNLIMITED, UNLIMITED))
     probing: ProbingParameters = field(default_factory=ProbingParameters)
     interval: float = 0.1
@@ -49,7 +49,7 @@ class ExecutionControl:
     def __init__(self, parameters: ExecutionParameters, *, cores: int, now: float) -> None:
         self.parameters = parameters
         self.probing = ThroughputProbing(parameters.probing, cores=cores)
-        tickets = parameters.fixed if self._is_fixed else self.probing.tickets
+        tickets = parameters.fixed if self.is_fixed else self.probing.tickets
         self.read = TicketHolder(tickets.read, max_queue_depth=parameters.max_queue_depth.read)
         self.write = TicketHolder(tickets.write, max_queue_depth=parameters.max_queue_depth.write)
         self._began = now
@@ -61,7 +61,8 @@ class ExecutionControl:
         return f"<ExecutionControl read {self.read!r}, write {self.write!r}>"
 
     @property
-    def _is_fixed(self) -> bool:
+    def is_fixed(self) -> bool:
+        """Whether the pools have the sizes that are set, and nothing probes for others."""
         return self.parameters.algorithm == FIXED
 
     @property
@@ -72,7 +73,7 @@ class ExecutionControl:
     @property
     def awaits_probe(self) -> bool:
         """Whether somebody waits for a ticket that a probe may bring."""
-        return not self._is_fixed and bool(self.read.queued or self.write.queued)
+        return not self.is_fixed and bool(self.read.queued or self.write.queued)
 
     @property
     def progress(self) -> int:
@@ -91,7 +92,7 @@ class ExecutionControl:
         self.probing.parameters = parameters.probing
         self.read.max_queue_depth = parameters.max_queue_depth.read
         self.write.max_queue_depth = parameters.max_queue_depth.write
-        if self._is_fixed:
+        if self.is_fixed:
             self._resize(parameters.fixed, now)
 
     def acquire(self, pool: TicketPool, now: float, priority: Priority = Priority.NORMAL) -> Ticket:
@@ -121,7 +122,7 @@ class ExecutionControl:
         """Make the probes whose time has come."""
         if now < self._began + (self._probes + 1) * self.parameters.interval:
             return
-        if self._is_fixed:
+        if self.is_fixed:
             # Counted all the same, so that probing goes on at the next multiple and not in the past.
             self._probes = int((now - self._began) / self.parameters.interval)
             return

@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from fakeserver.admission import ticket_sizes
 from fakeserver.admission.lost_clients import AT_INTERRUPT_CHECK, AT_ONCE, NEVER
 from fakeserver.errors import CommandError
 from fakeserver.idl.fields import Field, Fields
@@ -16,7 +17,6 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_TICKETS: Final = 128
 _MOST_CONNECTIONS: Final = 1_000_000
 _MANY_SAMPLES: Final = 1_000_000
 _POOLS: Final = 2
@@ -94,7 +94,7 @@ _EXEMPT: Final = (
 _PRIORITY: Final = (Parameter("admissionPriorityExemptions", "document", {}, struct=_EXEMPT),)
 """Ours: on a server, an operation's priority is set by the code that it runs through."""
 
-_ALGORITHMS: Final = ("throughputProbing", "fixedConcurrentTransactions")
+_ALGORITHMS: Final = (ticket_sizes.PROBING, ticket_sizes.FIXED)
 
 
 def _renamed(name: str, older: tuple[str, ...], kind: Kind, default: Any, **facts: Any) -> list[Parameter]:
@@ -105,15 +105,15 @@ def _renamed(name: str, older: tuple[str, ...], kind: Kind, default: Any, **fact
 
 _EXECUTION: Final = (
     *_renamed(
-        "executionControlConcurrentReadTransactions",
+        ticket_sizes.READ,
         ("storageEngineConcurrentReadTransactions", "wiredTigerConcurrentReadTransactions"),
-        *("int", _TICKETS),
+        *("int", ticket_sizes.DEFAULT),
         minimum=1,
     ),
     *_renamed(
-        "executionControlConcurrentWriteTransactions",
+        ticket_sizes.WRITE,
         ("storageEngineConcurrentWriteTransactions", "wiredTigerConcurrentWriteTransactions"),
-        *("int", _TICKETS),
+        *("int", ticket_sizes.DEFAULT),
         minimum=1,
     ),
     *_renamed(
@@ -129,9 +129,9 @@ _EXECUTION: Final = (
         minimum=0,
     ),
     *_renamed(
-        "executionControlConcurrencyAdjustmentAlgorithm",
+        ticket_sizes.ALGORITHM,
         ("storageEngineConcurrencyAdjustmentAlgorithm",),
-        *("string", "throughputProbing"),
+        *("string", ticket_sizes.PROBING),
         choices=_ALGORITHMS,
         since=WIRE_70,
     ),
@@ -204,6 +204,7 @@ _CONCURRENCY: Final = "Throughput probing {} concurrency cannot be {} than {} co
 
 def check_together(values: Mapping[str, Any]) -> None:
     """Refuse values that are each in bounds and do not go together. Raises `CommandError` 2."""
+    ticket_sizes.check_least(values)
     initial = values["throughputProbingInitialConcurrency"]
     least = values["throughputProbingMinConcurrency"]
     most = values["throughputProbingMaxConcurrency"]

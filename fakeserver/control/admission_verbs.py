@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from fakeserver.admission.shedding import LoadShedder, SheddingParameters
+from fakeserver.admission.ticket_sizes import ALGORITHM, FIXED, READ, WRITE
 from fakeserver.control.arguments import Argument, Kind
 from fakeserver.control.errors import ControlError
 from fakeserver.control.verbs import Verb
@@ -29,9 +30,6 @@ _NODES: Final = Argument("nodes", Kind.SERVERS, "the servers", "all")
 _OFF: Final = Argument("off", Kind.FLAG, "end it", default=False)
 _REQUESTS: Final = "ingressRequest"
 _CONNECTIONS: Final = "ingressConnectionEstablishment"
-_READ: Final = "executionControlConcurrentReadTransactions"
-_WRITE: Final = "executionControlConcurrentWriteTransactions"
-_ALGORITHM: Final = "executionControlConcurrencyAdjustmentAlgorithm"
 _MILLIS: Final = 1000.0
 
 
@@ -87,9 +85,10 @@ def _tickets(
     if off != (read is None and write is None):
         raise ControlError("tickets takes either read, write or both, or off")
     if off:
-        return _as_at_first(subject, nodes, (_READ, _WRITE, _ALGORITHM))
-    counts = {name: count for name, count in ((_READ, read), (_WRITE, write)) if count is not None}
-    return _set(subject, nodes, {**counts, _ALGORITHM: "fixedConcurrentTransactions"})
+        return _as_at_first(subject, nodes, (READ, WRITE, ALGORITHM))
+    counts = {name: count for name, count in ((READ, read), (WRITE, write)) if count is not None}
+    # A release that does not probe for tickets has no algorithm to choose.
+    return _set(subject, nodes, {**counts, ALGORITHM: FIXED}, optional={ALGORITHM})
 
 
 def _service_time(
@@ -146,8 +145,9 @@ def _as_at_first(subject: Subject, nodes: Sequence[str], names: Sequence[str]) -
     for node in subject.nodes(nodes):
         before = _beginning_of(subject, node)
         own = {name: before[name] for name in names if name in node.parameters}
+        if changed := {name: value for name, value in own.items() if node.parameters[name] != value}:
+            node.parameters.set(changed)
         if own:
-            node.parameters.set(own)
             reached.append(node.name)
     return {"nodes": reached}
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.access.connection_state import ConnectionState
 from fakeserver.access.session import is_local
-from fakeserver.admission.controls import RATE, RATE_SWITCH
+from fakeserver.admission import warnings
 from fakeserver.deployment import ttl
 from fakeserver.deployment.counters import Counters
 from fakeserver.deployment.events import FailPointSet, ParameterSet, ServerChanged
@@ -33,9 +33,10 @@ from mongowire.ids import ObjectIds, object_id
 if TYPE_CHECKING:
     import asyncio
     import ssl
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Iterable, Mapping
 
     from fakeserver.access.users import UserStore
+    from fakeserver.admission.warnings import Warned
     from fakeserver.deployment.cluster import Cluster
     from fakeserver.deployment.events import Event
     from fakeserver.deployment.hello import MemberFacts
@@ -143,7 +144,7 @@ class Node:
         self.shards = process.shards
         self.cursors.timeout = self.parameters["cursorTimeoutMillis"] / 1000
         self._configure_fail_points_of_start()
-        self._warn_of_idle_rate()
+        self._warn(warnings.at_start(self.parameters, self.profile))
         table = self._parts.commands
         if not self.parameters["enableTestCommands"]:
             table = table.without_test_commands()
@@ -162,13 +163,11 @@ class Node:
             self.cluster.ttl.parameters_changed(self, names)
         if self.shards is not None and names & OF_SHARDS:
             self.shards.reconfigure()
-        if names & {RATE, RATE_SWITCH}:
-            self._warn_of_idle_rate()
+        self._warn(warnings.on_change(names, self.parameters, self.profile))
 
-    def _warn_of_idle_rate(self) -> None:
-        warning = self.admission.idle_rate()
-        if warning is not None:
-            self.log.write("COMMAND", 0, warning, severity="W", context="initandlisten")
+    def _warn(self, warned: Iterable[Warned]) -> None:
+        for component, number, message, attr in warned:
+            self.log.write(component, number, message, severity="W", context="initandlisten", attr=attr)
 
     # Access control.
 

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fakeserver.admission import parameters as admission
+from fakeserver.admission import ticket_sizes
 from fakeserver.errors import CommandError
 from fakeserver.profile import WIRE_50
 from fakeserver.settings.declaration import Parameter
@@ -109,6 +110,7 @@ class ServerParameters:
         release = _release(profile)
         self._table = release.of_mongos if is_mongos else release.known
         self._values = dict(release.defaults)
+        self._profile = profile
         self.changed: Callable[[frozenset[str]], None] | None = None
         self.was_set: Callable[[str, Any, Any], None] | None = None
         """Hears of each parameter that changes at runtime: its name, the old value, the new one."""
@@ -121,7 +123,12 @@ class ServerParameters:
         """The seconds for which a command runs before it gives way to others (`waiting/turns.py`)."""
         self.requires_api_version = False
         """`requireApiVersion`, which is asked with each command."""
-        self._update(self._parse(parsed, at_startup=True))
+        chosen = self._parse(parsed, at_startup=True)
+        self.sizes_end_probing = ticket_sizes.end_probing(chosen, {**self._values, **chosen}, profile)
+        """The sizes of ticket pools that the start-up sets have ended throughput probing."""
+        if self.sizes_end_probing:
+            chosen[ticket_sizes.ALGORITHM] = ticket_sizes.FIXED
+        self._update(chosen)
 
     def _update(self, parsed: Mapping[str, Any]) -> None:
         self._values.update(parsed)
@@ -165,8 +172,8 @@ class ServerParameters:
     def set(self, settings: Mapping[str, Any]) -> Any:
         """Set parameters at runtime, all or none, and return what the first of them was.
 
-        Raises `CommandError`: 72 for a name that is not known, 20 for one that is set at start-up alone,
-        2 for a value, 14, 40414 or 40415 for a document.
+        Raises `CommandError`: 72 for a name that is not known, 20 for one that is set at start-up alone
+        and for a number of tickets that is probed for, 2 for a value, 14, 40414 or 40415 for a document.
         """
         parsed = self._parse(settings, at_startup=False)
         was = self[next(iter(settings))]
@@ -184,7 +191,10 @@ class ServerParameters:
 
     def _parse(self, settings: Mapping[str, Any], *, at_startup: bool) -> dict[str, Any]:
         parsed = dict(self._parse_one(*each, at_startup=at_startup) for each in settings.items())
-        admission.check_together({**self._values, **parsed})
+        after = {**self._values, **parsed}
+        admission.check_together(after)
+        if not at_startup:
+            ticket_sizes.check(parsed, self._values, after, self._profile)
         return parsed
 
     def _parse_one(self, name: str, value: Any, *, at_startup: bool) -> tuple[str, Any]:

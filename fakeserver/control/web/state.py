@@ -25,8 +25,6 @@ _OWN: Final = ("topology", "uri", "servers")
 """What this module shows in more detail than the verb `state`, whose other entries are parts."""
 
 
-_ALGORITHM: Final = "executionControlConcurrencyAdjustmentAlgorithm"
-_FIXED: Final = "fixedConcurrentTransactions"
 _LISTS: Final = {"rules": "listRules", "faults": "listFaults"}
 """The lists of the document, and the verbs that answer with them."""
 
@@ -95,7 +93,7 @@ def server(node: Node, now: float) -> dict[str, Any]:
         "bytesOut": node.counters.bytes_out,
         "limits": _limits(node, now),
         "tickets": _tickets(node),
-        "fixedTickets": node.parameters.get(_ALGORITHM) is not None and node.parameters[_ALGORITHM] == _FIXED,
+        "fixedTickets": not node.is_mongos and node.admission.execution.is_fixed,
         "failPoints": [
             {"name": point.name, "mode": point.setting, "entered": point.times_entered}
             for point in node.fail_points.active.values()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from fakeserver.admission.execution_control import FIXED, ExecutionControl, ExecutionParameters
+from fakeserver.admission.execution_control import ExecutionControl, ExecutionParameters
 from fakeserver.admission.throughput_probing import ProbingParameters, TicketCounts
+from fakeserver.admission.ticket_sizes import FIXED
 
 _PROBING = ProbingParameters(initial_concurrency=8)
 
