@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import decimal
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING, Any, Final
 
 from bson import Decimal128, Int64
 from bson.decimal128 import create_decimal128_context
@@ -13,15 +14,17 @@ from fakeserver.storage.values import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_CONTEXT = create_decimal128_context()
-_CONTEXT.clear_traps()  # what is no number is NaN, as to a server
+DECIMAL128: Final = create_decimal128_context()
+"""Calculates as decimals do: to 34 digits, with NaN for what is no number instead of an exception."""
+DECIMAL128.clear_traps()
+_DIGITS_OF_A_DOUBLE: Final = 15
 
 
 def combine(operation: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
     """Return `operation` of two numbers in the wider of their types; OverflowError beyond a long."""
     if isinstance(left, Decimal128) or isinstance(right, Decimal128):
-        with decimal.localcontext(_CONTEXT):
-            return Decimal128(_CONTEXT.plus(operation(to_decimal(left), to_decimal(right))))
+        with decimal.localcontext(DECIMAL128):
+            return Decimal128(DECIMAL128.plus(operation(to_decimal(left), to_decimal(right))))
     if isinstance(left, float) or isinstance(right, float):
         return operation(float(left), float(right))
     return integer(operation(int(left), int(right)), long=_is_long(left) or _is_long(right))
@@ -39,12 +42,19 @@ def _is_long(value: Any) -> bool:
 
 
 def to_decimal(value: Any) -> decimal.Decimal:
-    """Return a number as a decimal; a double is rounded to 15 digits, as a server does."""
+    """Return a number as a decimal; a double has 15 digits, neither more nor less, as a server makes it."""
     if isinstance(value, Decimal128):
         return value.to_decimal()
-    if isinstance(value, float):
-        return decimal.Context(prec=15).create_decimal(value)
-    return decimal.Decimal(int(value))
+    if not isinstance(value, float):
+        return decimal.Decimal(int(value))
+    if value == 0 or not math.isfinite(value):
+        return decimal.Decimal(f"{value:g}")
+    number = DECIMAL128.create_decimal_from_float(value)
+    place = number.adjusted() - _DIGITS_OF_A_DOUBLE + 1
+    rounded = number.quantize(decimal.Decimal(1).scaleb(place), context=DECIMAL128)
+    if len(rounded.as_tuple().digits) > _DIGITS_OF_A_DOUBLE:  # nines that became a one and zeros
+        rounded = number.quantize(decimal.Decimal(1).scaleb(place + 1), context=DECIMAL128)
+    return rounded
 
 
 def like(value: Any, *examples: Any) -> Any:

@@ -1,7 +1,7 @@
 """Elementary functions of decimals, right to the 34 digits that a Decimal128 holds.
 
-Python's `decimal` has roots, exponentials and logarithms; angles and hyperbolic functions are made of them
-and of power series here.
+Python's `decimal` has roots, exponentials, powers and logarithms; angles and hyperbolic functions are made of
+them and of power series here.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 from bson import Decimal128
 
+from fakeserver.storage.arithmetic import DECIMAL128
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_DECIMAL128: Final = decimal.Context(prec=34, Emax=6144, Emin=-6143, clamp=1, traps=[])
 _DIGITS: Final = 60
 _TINY: Final = -25
 """Below ten to this power, two terms of a series are right to more digits than are kept."""
@@ -31,7 +32,7 @@ def _context(digits: int = _DIGITS) -> decimal.Context:
 
 def rounded(number: Decimal) -> Decimal128:
     """Return a number as a Decimal128 holds it: to 34 digits, infinite beyond its range."""
-    return Decimal128(_DECIMAL128.create_decimal(number))
+    return Decimal128(DECIMAL128.create_decimal(number))
 
 
 def _computed(calculate: Callable[..., Decimal]) -> Callable[..., Decimal]:
@@ -199,13 +200,80 @@ def atanh(number: Decimal) -> Decimal:
     return ((1 + number) / (1 - number)).ln() / 2
 
 
-@_computed
 def radians(degrees: Decimal) -> Decimal:
-    """Return an angle in radians."""
-    return degrees * _pi(_DIGITS) / 180
+    """Return an angle in radians: a product with a factor that has 34 digits itself."""
+    return DECIMAL128.multiply(degrees, _factor(to_degrees=False))
+
+
+def degrees(radians: Decimal) -> Decimal:
+    """Return an angle in degrees: a product with a factor that has 34 digits itself."""
+    return DECIMAL128.multiply(radians, _factor(to_degrees=True))
+
+
+@lru_cache(maxsize=2)
+def _factor(*, to_degrees: bool) -> Decimal:
+    with decimal.localcontext(_context()):
+        factor = 180 / _pi(_DIGITS) if to_degrees else _pi(_DIGITS) / 180
+    return DECIMAL128.create_decimal(factor)
+
+
+# Roots, logarithms and powers.
 
 
 @_computed
-def degrees(radians: Decimal) -> Decimal:
-    """Return an angle in degrees."""
-    return radians * 180 / _pi(_DIGITS)
+def sqrt(number: Decimal) -> Decimal:
+    """Return the square root of a number that is not negative."""
+    return number.sqrt()
+
+
+@_computed
+def exp(number: Decimal) -> Decimal:
+    """Return e to the power of a number."""
+    return number.exp()
+
+
+@_computed
+def ln(number: Decimal) -> Decimal:
+    """Return the natural logarithm of a positive number."""
+    return number.ln()
+
+
+@_computed
+def log10(number: Decimal) -> Decimal:
+    """Return the logarithm of a positive number to the base 10, a whole number for a power of ten."""
+    return number.log10()
+
+
+def log(number: Decimal, base: Decimal) -> Decimal:
+    """Return the logarithm of a positive number to a positive base other than 1.
+
+    It is the quotient of two logarithms of 34 digits, except to the bases 2 and 10.
+    """
+    if base == 10:  # noqa: PLR2004 -- the decimal logarithm
+        return log10(number)
+    if base == 2:  # noqa: PLR2004 -- the binary logarithm
+        return _log2(number)
+    return DECIMAL128.divide(*(DECIMAL128.create_decimal(ln(each)) for each in (number, base)))
+
+
+@_computed
+def _log2(number: Decimal) -> Decimal:
+    found = number.ln() / Decimal(2).ln()
+    if not found.is_finite():
+        return found
+    nearest = found.to_integral_value()
+    return nearest if abs(found - nearest) < _AS_GOOD_AS_WHOLE else found
+
+
+_AS_GOOD_AS_WHOLE: Final = Decimal("1E-50")
+
+
+@_computed
+def power(base: Decimal, exponent: Decimal) -> Decimal:
+    """Return a power with as many digits as there may be: the square of 2 has 33 zeros behind its point."""
+    found = Decimal(1) if exponent.is_zero() else base**exponent
+    return DECIMAL128.add(DECIMAL128.create_decimal(found), _LEAST_ZERO)
+
+
+_LEAST_ZERO: Final = Decimal("0E-6176")
+"""What is added to this has all 34 digits."""

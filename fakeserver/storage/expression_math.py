@@ -8,14 +8,15 @@ import operator
 from typing import TYPE_CHECKING, Any, Final
 
 from bson import Decimal128
-from bson.decimal128 import create_decimal128_context
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.arithmetic import combine, integer, like, to_decimal
+from fakeserver.storage import decimal_functions as exactly
+from fakeserver.storage.arithmetic import DECIMAL128, combine, integer, like, to_decimal
 from fakeserver.storage.dates import Date, date_of, is_date
 from fakeserver.storage.functions import FunctionTable, null_in, nullish
 from fakeserver.storage.pacing import paced
 from fakeserver.storage.printing import show
+from fakeserver.storage.summation import Summation
 from fakeserver.storage.values import (
     INT64_MAX,
     INT64_MIN,
@@ -77,10 +78,15 @@ def add(*values: Any) -> Any:
     return total if date is None else _moved("$add", date, total)
 
 
-def _moved(name: str, date: Date, distance: Any) -> Date:
-    """Return a date some milliseconds away; parts of one are cut off."""
+def _moved(name: str, date: Date, distance: Any, sign: int = 1) -> Date:
+    """Return a date some milliseconds away; parts of one are rounded, halves of a decimal to even."""
     try:
-        return date_of(milliseconds(date) + int(exact(distance)))
+        number = exact(distance)
+        if isinstance(number, float):
+            number = math.copysign(math.floor(abs(number) + 0.5), number)
+        elif isinstance(number, decimal.Decimal):
+            number = number.to_integral_value(rounding=decimal.ROUND_HALF_EVEN)
+        return date_of(milliseconds(date) + sign * int(number))
     except (OverflowError, ValueError):  # infinities, what is no number, and what is beyond 64 bits
         raise CommandError(ErrorCode.OVERFLOW, f"date overflow in {name}") from None
 
@@ -98,7 +104,7 @@ def subtract(left: Any, right: Any) -> Any:
         if not is_number(right):
             message = f"can't $subtract {type_name(right)} from {type_name(left)}"
             raise CommandError(ErrorCode.TYPE_MISMATCH, message)
-        return _moved("$subtract", left, -exact(right))
+        return _moved("$subtract", left, right, -1)
     if not is_number(left) or not is_number(right):
         raise CommandError(
             ErrorCode.TYPE_MISMATCH, f"can't $subtract {type_name(right)} from {type_name(left)}"
@@ -141,7 +147,8 @@ def _mod(left: Any, right: Any) -> Any:
         kinds = f"{type_name(left)} and {type_name(right)}"
         raise CommandError(16611, f"$mod only supports numeric types, not {kinds}")
     if exact(right) == 0:
-        raise CommandError(16610, "can't $mod by zero")
+        decimal_too = isinstance(left, Decimal128) or isinstance(right, Decimal128)
+        raise CommandError(5733415 if decimal_too else 16610, "can't $mod by zero")
     return combine(remainder, left, right)
 
 
@@ -161,9 +168,9 @@ def _abs(value: Any) -> Any:
     _number("$abs", value)
     if value == INT64_MIN:
         raise CommandError(28680, "can't take $abs of long long min")
-    return (
-        like(abs(value), value) if not isinstance(value, Decimal128) else Decimal128(abs(to_decimal(value)))
-    )
+    if isinstance(value, Decimal128):
+        return Decimal128(value.to_decimal().copy_abs())
+    return like(abs(value), value)
 
 
 def _rounding(name: str, mode: str, through: Callable[[float], int]) -> None:
@@ -172,9 +179,12 @@ def _rounding(name: str, mode: str, through: Callable[[float], int]) -> None:
     def _round(value: Any) -> Any:
         _number(name, value)
         if isinstance(value, Decimal128):
-            return Decimal128(to_decimal(value).to_integral_value(rounding=mode))
+            return Decimal128(value.to_decimal().quantize(_ONE, rounding=mode, context=DECIMAL128))
         return float(through(value)) if isinstance(value, float) and math.isfinite(value) else value
 
+
+_ONE: Final = decimal.Decimal(1)
+"""To its place a decimal is rounded; one that has no digit there, or an infinite one, becomes NaN."""
 
 _rounding("$ceil", decimal.ROUND_CEILING, math.ceil)
 _rounding("$floor", decimal.ROUND_FLOOR, math.floor)
@@ -187,13 +197,15 @@ def _to_place(name: str, mode: str) -> None:
         if not is_number(value):
             raise CommandError(51081, f"{name} only supports numeric types, not {type_name(value)}")
         digits = _place(name, digits_wanted)
-        number = decimal.Decimal(str(exact(value)))
+        number = DECIMAL128.create_decimal(
+            exact(value)
+        )  # a double with its binary fraction, not as it is shown
         if not number.is_finite():
             return value
         with decimal.localcontext(prec=_EXACT):
             rounded = number.quantize(decimal.Decimal(1).scaleb(-digits), rounding=mode)
         if isinstance(value, Decimal128):
-            return Decimal128(create_decimal128_context().plus(rounded))
+            return Decimal128(DECIMAL128.plus(rounded))
         if isinstance(value, float):
             return float(rounded)
         if not INT64_MIN <= rounded <= INT64_MAX:
@@ -219,26 +231,49 @@ _to_place("$round", decimal.ROUND_HALF_EVEN)
 _to_place("$trunc", decimal.ROUND_DOWN)
 
 
-def _real(name: str, calculate: Callable[[float], float]) -> Callable[[Any], Any]:
+def _real(
+    name: str,
+    of_double: Callable[[float], float],
+    of_decimal: Callable[[decimal.Decimal], decimal.Decimal],
+    check: Callable[[Any], None] | None = None,
+) -> Callable[[Any], Any]:
+    """Enter an operator of one number, which for a decimal has a decimal's digits."""
+
     @function(name)
     @null_in
     def _calculate(value: Any) -> Any:
-        _number(name, value)
+        number = exact(_number(name, value))
+        if is_nan(value):
+            return value if isinstance(value, Decimal128) else math.nan
+        if check is not None:
+            check(number)
+        if isinstance(value, Decimal128):
+            return exactly.rounded(of_decimal(number))
         try:
-            result = calculate(float(exact(value)))
-        except ValueError:
-            raise CommandError(28714, f"{name}'s argument is out of range, but is {value}") from None
+            return of_double(float(number))
         except OverflowError:
-            result = math.inf
-        return Decimal128(to_decimal(result)) if isinstance(value, Decimal128) else result
+            return math.inf
 
     return _calculate
 
 
-_real("$sqrt", math.sqrt)
-_real("$ln", math.log)
-_real("$log10", math.log10)
-exponential: Final = _real("$exp", math.exp)
+def _not_negative(number: Any) -> None:
+    if number < 0:
+        raise CommandError(28714, "$sqrt's argument must be greater than or equal to 0")
+
+
+def _positive(code: int, what: str) -> Callable[[Any], None]:
+    def check(number: Any) -> None:
+        if number <= 0:
+            raise CommandError(code, f"{what} must be a positive number, but is {float(number):g}")
+
+    return check
+
+
+_real("$sqrt", math.sqrt, exactly.sqrt, _not_negative)
+_real("$ln", math.log, exactly.ln, _positive(28766, "$ln's argument"))
+_real("$log10", math.log10, exactly.log10, _positive(28761, "$log10's argument"))
+exponential: Final = _real("$exp", math.exp, exactly.exp)
 
 
 @function("$log", 2)
@@ -254,7 +289,7 @@ def _log(value: Any, base: Any) -> Any:
             28759, f"$log's base must be a positive number not equal to 1, but is {show(base)}"
         )
     if isinstance(value, Decimal128) or isinstance(base, Decimal128):
-        return combine(lambda number, root: number.ln() / root.ln(), value, base)
+        return exactly.rounded(exactly.log(to_decimal(value), to_decimal(base)))
     return math.log(value) / math.log(base)
 
 
@@ -267,7 +302,7 @@ def _pow(base: Any, exponent: Any) -> Any:
     if exact(base) == 0 and not is_nan(exponent) and exact(exponent) < 0:
         raise CommandError(28764, "$pow cannot take a base of 0 and a negative exponent")
     if isinstance(base, Decimal128) or isinstance(exponent, Decimal128):
-        return combine(operator.pow, base, exponent)
+        return exactly.rounded(exactly.power(to_decimal(base), to_decimal(exponent)))
     if isinstance(base, int) and isinstance(exponent, int):
         if base in (-1, 0, 1):
             return like(_small_power(int(base), exponent), base, exponent)
@@ -308,19 +343,23 @@ def spread(values: Sequence[Any]) -> list[Any]:
 
 def total(values: Sequence[Any]) -> Any:
     """Return the sum of the numbers among `values`."""
-    result: Any = 0
-    for value in paced(values):
-        if is_number(value):
-            result = _arithmetic(operator.add, result, value)
-    return result
+    return _summed(values)[0].value
 
 
 def average(values: Sequence[Any]) -> Any:
     """Return the mean of the numbers among `values`, or None."""
-    numbers = [value for value in values if is_number(value)]
-    if not numbers:
-        return None
-    return divide(total(numbers), len(numbers))
+    found, count = _summed(values)
+    return found.mean(count) if count else None
+
+
+def _summed(values: Sequence[Any]) -> tuple[Summation, int]:
+    """Return the sum of the numbers among `values`, and how many there are."""
+    found, count = Summation(), 0
+    for value in paced(values):
+        if is_number(value):
+            found.add(value)
+            count += 1
+    return found, count
 
 
 def extreme(values: Sequence[Any], sign: int, fold: Any = None) -> Any:
@@ -334,13 +373,23 @@ def extreme(values: Sequence[Any], sign: int, fold: Any = None) -> Any:
 
 
 def deviation(values: Sequence[Any], *, sample: bool) -> float | None:
-    """Return the standard deviation of the numbers among `values`, or None where there is none."""
-    numbers = [float(exact(value)) for value in paced(values) if is_number(value)]
-    count = len(numbers) - (1 if sample else 0)
-    if count <= 0:
+    """Return the standard deviation of the numbers among `values`, or None where there is none.
+
+    It is made in one pass (by Welford), so that its last digits are a server's.
+    """
+    count, mean, squares = 0, 0.0, 0.0
+    for value in paced(values):
+        if is_number(value):
+            number = float(exact(value))
+            count += 1
+            delta = number - mean
+            if delta != 0:
+                mean += delta / count
+                squares += delta * (number - mean)
+    counted = count - 1 if sample else count
+    if counted <= 0:
         return None
-    mean = sum(numbers) / len(numbers)
-    return math.sqrt(sum((number - mean) * (number - mean) for number in numbers) / count)
+    return math.sqrt(squares / counted) if squares >= 0 else math.nan  # beyond what doubles hold
 
 
 function("$sum", 0, None)(lambda *values: total(spread(values)))

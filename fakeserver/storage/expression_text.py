@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import Code, Timestamp
 
 from fakeserver.errors import CommandError
+from fakeserver.storage.conversions import text_of
 from fakeserver.storage.expression_arrays import search_index
-from fakeserver.storage.expression_types import text_of
 from fakeserver.storage.functions import FunctionTable, null_in, nullish
 from fakeserver.storage.memory import check_length, check_text, checked_text
 from fakeserver.storage.printing import show

@@ -326,7 +326,7 @@ def test_a_date_is_found_again_by_its_milliseconds(total: int) -> None:
         ({"$dateTrunc": {"date": FAR, "unit": "day"}}, DatetimeMS(int(FAR) - 43_200_000)),
         ({"$dateFromParts": {"year": 9999, "month": 13}}, DatetimeMS(253_402_300_800_000)),
         ({"$add": [FAR, 5]}, DatetimeMS(int(FAR) + 5)),
-        ({"$subtract": [FAR, 5.7]}, DatetimeMS(int(FAR) - 5)),
+        ({"$subtract": [FAR, 5.7]}, DatetimeMS(int(FAR) - 6)),
         ({"$subtract": [FAR, LEAP]}, Int64(int(FAR) - 1_709_214_310_123)),
         ({"$gt": [FAR, LEAP]}, True),
         ({"$max": [FIRST, FAR, LEAP]}, FAR),

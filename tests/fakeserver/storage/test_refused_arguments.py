@@ -123,7 +123,6 @@ def test_an_expression_is_refused(expression: Any, code: int) -> None:
         ({"$pow": [2, 64]}, float(2**64)),
         ({"$round": [1e308, 100]}, 1e308),
         ({"$round": [Decimal128("1E6144"), 2]}, Decimal128("1.000000000000000000000000000000000E+6144")),
-        ({"$stdDevPop": [1e308, -1e308]}, INFINITY),
         ({"$filter": {"input": [1, 2, 3], "cond": True, "limit": 2.0}}, [1, 2]),
         ({"$filter": {"input": [1], "cond": True, "limit": None}}, [1]),
         ({"$arrayElemAt": [[1, 2], -1.0]}, 2),

@@ -128,7 +128,7 @@ FUNCTIONS: list[tuple[str, list[Any], Document, list[Any]]] = [
     ("expMovingAvg by N", [10, 20, None, 40], {"$expMovingAvg": {"input": "$v", "N": 3}},
      [10.0, 15.0, 15.0, 27.5]),
     ("expMovingAvg by alpha", [Decimal128("10"), 20], {"$expMovingAvg": {"input": "$v", "alpha": 0.25}},
-     [Decimal128("10"), Decimal128("12.50")]),
+     [Decimal128("10"), Decimal128("12.500000000000000")]),
     ("locf", [None, 1, None, 2], {"$locf": "$v"}, [None, 1, 1, 2]),
     ("linearFill", [None, 1, None, None, 7, None], {"$linearFill": "$v"}, [None, 1, 3.0, 5.0, 7, None]),
     ("minMaxScaler", [1, 3, 5], {"$minMaxScaler": {"input": "$v"}}, [0.0, 0.5, 1.0]),
