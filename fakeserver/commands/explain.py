@@ -5,9 +5,11 @@ checks the fields of the explained command, and changes nothing. Updates and del
 A command on a view is explained as the pipeline that it becomes; what a query can do of a pipeline's head
 (`$match`, `$sort`, `$skip`, `$limit`, in this order) stands in `$cursor`. Verbosities but `queryPlanner` run
 the query and count keys and documents. A hint that names no index is refused with 2, as when the command
-runs.
+runs. An `$or` is read by the indexes of its branches; a projection of nothing but fields of an index
+(PROJECTION_COVERED) and a count within bounds (COUNT_SCAN) read no document.
 
-Versions: Since 8.0 an equality that finds one document is shown as an EXPRESS stage.
+Versions: Since 8.0 an equality that finds one document is shown as an EXPRESS stage: by `_id`, and for reads
+by another index where it is unique or one document is enough; with a projection since 9.0.
 
 Not modelled: The planner has one plan: `rejectedPlans` is empty, `isCached` false, `executionTimeMillis` 0,
 and `allPlansExecution` shows what `executionStats` does. There is neither `works` nor memory in a stage, no
@@ -21,13 +23,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from fakeserver.commands.count import limit_of
 from fakeserver.commands.distinct import index_to_scan
 from fakeserver.commands.find import check_bounds
-from fakeserver.commands.plan_stages import ExplainedCommand, tree
+from fakeserver.commands.plan_stages import ExplainedCommand, examined, parsed, tree
 from fakeserver.commands.reading import check_hint, indexes_of, query_of, reader
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, first_argument
-from fakeserver.profile import WIRE_80
-from fakeserver.storage.bounds import clauses
+from fakeserver.profile import WIRE_80, WIRE_90
 from fakeserver.storage.engine import Namespace, Query
 from fakeserver.storage.pipeline_stages import compile_pipeline
 from fakeserver.storage.scope import Scope
@@ -48,6 +49,8 @@ _EXPLAINABLE: Final = frozenset(
     {"find", "count", "distinct", "aggregate", "update", "delete", "findAndModify"}
 )
 _VERBOSITIES: Final = ("queryPlanner", "executionStats", "allPlansExecution")
+_UNRETURNED: Final = frozenset({"update", "delete", "count"})
+"""The commands that return no documents."""
 _PUSHED: Final = {"$match": "filter", "$sort": "sort", "$skip": "skip", "$limit": "limit"}
 """The stages at the head of a pipeline that are run as a query, in this order, with its parts."""
 
@@ -188,8 +191,16 @@ def _cursor(
     *,
     run: bool,
 ) -> Document:
-    express = ctx.node.profile.max_wire_version >= WIRE_80
-    explained = ExplainedCommand(statement.name, query, statement.options.get("key"), may_be_express=express)
+    release = ctx.node.profile.max_wire_version
+    explained = ExplainedCommand(
+        statement.name,
+        query,
+        statement.options.get("key"),
+        batch_size=statement.options.get("batchSize", 0) if statement.name == "find" else 0,
+        may_be_express=release >= WIRE_80,
+        covered_express=release >= WIRE_90,
+    )
+    explanation = examined(explained, explanation)
     winning = tree(explained, explanation)
     shown: Document = {
         "queryPlanner": {
@@ -206,21 +217,10 @@ def _cursor(
     if run:
         shown["executionStats"] = {
             "executionSuccess": True,
-            "nReturned": 0 if statement.name in {"update", "delete"} else explanation.returned,
+            "nReturned": 0 if statement.name in _UNRETURNED else explanation.returned,
             "executionTimeMillis": 0,
             "totalKeysExamined": explanation.keys,
             "totalDocsExamined": explanation.documents,
             "executionStages": tree(explained, explanation, counted=True),
         }
     return shown
-
-
-def parsed(wanted: Mapping[str, Any]) -> Document:
-    """Return a filter as `parsedQuery` shows it: each condition by its operator, all in one `$and`."""
-    conditions: list[Document] = []
-    for name, condition in wanted.items():
-        if name.startswith("$") and name != "$and":
-            conditions.append({name: condition})
-        else:
-            conditions += [{each.path: {each.name: each.value}} for each in clauses({name: condition})]
-    return {"$and": conditions} if len(conditions) > 1 else (conditions or [{}])[0]

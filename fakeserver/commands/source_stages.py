@@ -82,12 +82,14 @@ def _collection_stats(ctx: CommandContext, ns: Namespace, argument: Any) -> list
 def _index_stats(ctx: CommandContext, ns: Namespace, _argument: Any) -> list[Document]:
     collection = ctx.catalog.get(ns)
     indexes = collection.indexes.values() if collection is not None else ()
+    usage = ctx.catalog.engine.usage(ns)
+    started = ctx.utc() - dt.timedelta(seconds=ctx.now - ctx.node.started_at)
     return [
         {
             "name": index.name,
             "key": dict(index.key),
             "host": ctx.node.address,
-            "accesses": {"ops": Int64(0), "since": ctx.utc()},
+            "accesses": {"ops": Int64(usage.get(index.name, 0)), "since": started},
             "spec": dict(index.document),
         }
         for index in indexes

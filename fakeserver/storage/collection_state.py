@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.storage.engine import IndexSpec
+from fakeserver.storage.engine import IndexSpec, Query
 from fakeserver.storage.index_keys import KeyMaker
+from fakeserver.storage.index_scan import positions, slices
 from fakeserver.storage.indexes import OrderedIndex, UniqueIndex, ValueIndex
-from fakeserver.storage.planning import SCAN, Plan, hinted, natural_direction, plans
+from fakeserver.storage.matching import compile_filter
+from fakeserver.storage.planning import (
+    SCAN,
+    Plan,
+    any_of,
+    covers,
+    hinted,
+    natural_direction,
+    plans,
+    residue,
+)
 from fakeserver.storage.search_rules import is_served_by
 from fakeserver.storage.special_indexes import check_of
 from fakeserver.storage.values import MISSING, OWN_IDENTITY, identity
@@ -17,7 +27,7 @@ from fakeserver.storage.values import MISSING, OWN_IDENTITY, identity
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, ItemsView, Iterable, Iterator, Mapping
 
-    from fakeserver.storage.engine import Capped, Document, Namespace, Query
+    from fakeserver.storage.engine import Capped, Document, Namespace
     from fakeserver.storage.indexes import Entry
     from fakeserver.storage.mongomock_store import Store
     from fakeserver.storage.special_indexes import Check
@@ -33,6 +43,10 @@ class Examined:
 
     keys: int = 0
     documents: int = 0
+
+    def read_key(self) -> None:
+        """Count a key."""
+        self.keys += 1
 
 
 def _by_id() -> dict[str, OrderedIndex]:
@@ -109,7 +123,13 @@ class CollectionState:
         name = self.lookups.get(path)
         if name is None:
             return None
+        self.ordered[name].usage.ops += 1
         return self._in_order(self.by_value[name].holders(value))
+
+    def by_id(self, value: Any) -> Stored | None:
+        """Return the document with an `_id`, a scalar, or None. Only where ids are unique."""
+        self.ordered[_ID].usage.ops += 1
+        return self.documents.get(identity(value))
 
     def _in_order(self, keys: Collection[Hashable]) -> list[Hashable]:
         return sorted(keys, key=self.records.__getitem__) if len(keys) > 1 else list(keys)
@@ -121,20 +141,28 @@ class CollectionState:
             return Plan(backwards=natural < 0, is_sorted="$natural" in (query.sort or {}))
         if query.hint:
             index = self._hinted(query.hint)
-            return SCAN if index is None else hinted(query, index, self._prepare)
+            return SCAN if index is None else hinted(query, index, self.prepare)
         wanted = query.filter
         for index in self.ordered.values():
             if not index.is_ordered and is_served_by(wanted, index.spec):
                 return Plan(index)
-        every = bool(query.sort) or "$and" in wanted
+        return self._best(query) or SCAN
+
+    def _best(self, query: Query) -> Plan | None:
+        """Return the plan with the fewest keys, None for a scan of the collection."""
+        wanted = query.filter
+        every = bool(query.sort) or "$and" in wanted or "$or" in wanted
         found = plans(
             query,
             [index for index in self.ordered.values() if every or index.first in wanted],
-            self._prepare,
+            self.prepare,
         )
+        by_branches = any_of(query, self._best) if every and ("$or" in wanted or "$and" in wanted) else None
+        if by_branches is not None:
+            found.append(by_branches)
         if len(found) > 1:
             return min(found, key=lambda plan: (self._count(plan), bool(query.sort) and not plan.is_sorted))
-        return found[0] if found else SCAN
+        return found[0] if found else None
 
     def _hinted(self, hint: Any) -> OrderedIndex | None:
         for name, index in self.ordered.items():
@@ -144,7 +172,8 @@ class CollectionState:
                 return index
         return None
 
-    def _prepare(self, index: OrderedIndex) -> list[Entry]:
+    def prepare(self, index: OrderedIndex) -> list[Entry]:
+        """Return an index's keys, in order from now on."""
         self.readers += 1  # it may take turns: who writes meanwhile writes to a fork
         try:
             return index.entries(self._everything)
@@ -156,17 +185,18 @@ class CollectionState:
 
     def _count(self, plan: Plan) -> int:
         """Return how many keys a plan has to read."""
-        assert plan.index is not None
+        if plan.branches:
+            return sum(self._count(branch) for branch, _filter in plan.branches)
         if plan.pin is not MISSING and len(plan.bounds) == 1:
             return len(self._holders(plan))
         entries = self._entries(plan)
-        return sum(end - begin for begin, end in _spans(entries, plan))
+        return sum(end - begin for begin, end in slices(entries, plan))
 
     def _entries(self, plan: Plan) -> list[Entry]:
         """Return the entries of a plan's index, of the holders of its pin alone if it has one."""
         assert plan.index is not None
         if plan.pin is MISSING:
-            return self._prepare(plan.index)
+            return self.prepare(plan.index)
         holders = self._holders(plan)
         return plan.index.made((self.records[key], key, self.documents[key]) for key in holders)
 
@@ -177,42 +207,66 @@ class CollectionState:
             return (key,) if key in self.documents else ()
         return self.by_value[plan.spec.name].holders(plan.pin)
 
-    def read(self, plan: Plan, examined: Examined | None = None) -> Iterator[tuple[Hashable, Document]]:
-        """Iterate over the keys and documents that a plan reads, in its order; count them in `examined`."""
+    def read(
+        self, plan: Plan, query: Query, examined: Examined | None = None
+    ) -> Iterator[tuple[Hashable, Document]]:
+        """Iterate over the keys and documents that a plan reads for a query, in its order.
+
+        With `examined` what is read is counted there; a document that a key keeps out is not read.
+        """
         if plan.index is not None:
-            return self._fetched(plan, Examined() if examined is None else examined)
+            plan.index.usage.ops += examined is None
+            return self._fetched(plan, query, examined)
+        if plan.branches:
+            return self._of_branches(plan, examined)
         pairs: Iterable[tuple[Hashable, Document]] = (
             reversed(self.documents.items()) if plan.backwards else self.items()
         )
         return iter(pairs) if examined is None else _counted(pairs, examined)
 
-    def _fetched(self, plan: Plan, counted: Examined) -> Iterator[tuple[Hashable, Document]]:
-        for key in self._found(plan, counted):
-            counted.documents += 1
-            yield key, self.documents[key]
+    def _of_branches(self, plan: Plan, examined: Examined | None) -> Iterator[tuple[Hashable, Document]]:
+        seen: set[Hashable] = set()
+        for branch, wanted in plan.branches:
+            each = Query(wanted)
+            for key, document in self.read(branch, each, examined):
+                if key not in seen:
+                    seen.add(key)
+                    yield key, document
 
-    def _found(self, plan: Plan, counted: Examined) -> Iterator[Hashable]:
+    def _fetched(
+        self, plan: Plan, query: Query, examined: Examined | None
+    ) -> Iterator[tuple[Hashable, Document]]:
+        if examined is None:
+            for key in self._found(plan, Examined()):
+                yield key, self.documents[key]
+            return
+        lets_in = compile_filter(residue(plan, query.filter).of_key)
+        covered = covers(plan, query)
+        for key in self._found(plan, examined):
+            document = self.documents[key]
+            if lets_in(document):
+                examined.documents += not covered
+                yield key, document
+
+    def _found(self, plan: Plan, examined: Examined) -> Iterator[Hashable]:
         """Yield the keys in the store of the documents that an index names, each once."""
         index = plan.index
         assert index is not None
         if plan.pin is not MISSING and len(plan.bounds) == 1:
             for key in self._in_order(self._holders(plan)):
                 if index.maker.holds(self.documents[key]):
-                    counted.keys += 1
+                    examined.keys += 1
                     yield key
             return
         entries = self._entries(plan)
         seen: set[Hashable] = set()
-        found = list(_spans(entries, plan))
-        for begin, end in reversed(found) if plan.backwards else found:
-            for position in range(end - 1, begin - 1, -1) if plan.backwards else range(begin, end):
-                key = entries[position][2]
-                counted.keys += 1
-                if not index.multikey:
-                    yield key
-                elif key not in seen:
-                    seen.add(key)
-                    yield key
+        for position in positions(entries, plan, examined.read_key):
+            key = entries[position][2]
+            if not index.multikey:
+                yield key
+            elif key not in seen:
+                seen.add(key)
+                yield key
 
     # Documents come, change and go.
 
@@ -284,7 +338,7 @@ class CollectionState:
         if check is not None:
             for document in self.documents.values():
                 check(document)
-                ordered.multikey = ordered.multikey or maker.spans(document)
+                ordered.note(document)
             self.checks[spec.name] = check
         if spec.unique:
             unique = UniqueIndex(ns, maker)
@@ -323,14 +377,3 @@ def _counted(
     for pair in pairs:
         counted.documents += 1
         yield pair
-
-
-def _spans(entries: list[Entry], plan: Plan) -> Iterator[tuple[int, int]]:
-    """Yield where a plan's ranges of keys stand among an index's entries: from (included), to (excluded)."""
-    for low, high in plan.ranges():
-        begin = bisect_left(entries, low, key=_key_of)
-        yield begin, max(begin, bisect_left(entries, high, key=_key_of))
-
-
-def _key_of(entry: Entry) -> Any:
-    return entry[0]

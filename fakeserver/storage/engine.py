@@ -178,18 +178,24 @@ class Stats:
 class Explanation:
     """The plan of a query: an index (None: a scan), its bounds, and the figures of a run.
 
-    `bounds` are printed, by the fields of the index; `covered` are the fields of the filter of which they
-    hold exactly the matches. `is_sorted` says that nothing has to be sorted. `returned`, `keys` and
-    `documents` count what was returned and examined, where the query was run.
+    `bounds` are printed, by the fields of the index, and `ends` the first and the last key within where these
+    follow one another, each with whether it is included. `of_key` and `of_document` are what is left to ask
+    of the filter; `covers` says that no document is read, `is_sorted` that nothing has to be sorted.
+    `arrays` are the paths at which arrays have led to keys. `branches` explain the plans of an `$or`.
+    `returned`, `keys` and `documents` count what was returned and examined, where the query was run.
     """
 
     exists: bool = True
     index: IndexSpec | None = None
     bounds: Mapping[str, list[str]] = field(default_factory=dict)
+    ends: tuple[tuple[Document, bool], tuple[Document, bool]] | None = None
     backwards: bool = False
     is_sorted: bool = False
-    is_multikey: bool = False
-    covered: frozenset[str] = frozenset()
+    arrays: frozenset[str] = frozenset()
+    of_key: Document = field(default_factory=dict)
+    of_document: Document = field(default_factory=dict)
+    covers: bool = False
+    branches: tuple[Explanation, ...] = ()
     returned: int = 0
     keys: int = 0
     documents: int = 0
@@ -231,6 +237,10 @@ class StorageEngine(Protocol):
 
     def explain(self, ns: Namespace, query: Query, *, run: bool) -> Explanation:
         """Return how a query is run, and with `run` what that came to."""
+        ...
+
+    def usage(self, ns: Namespace) -> Mapping[str, int]:
+        """Return by how many commands each index has been read, by the name of the index."""
         ...
 
     def stats(self, ns: Namespace) -> Stats:

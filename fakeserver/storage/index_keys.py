@@ -81,9 +81,13 @@ class KeyMaker:
         """Return whether the index has a key of a document: it may be sparse or partial."""
         return (self._covers is None and not self.spec.sparse) or bool(self.values(document))
 
-    def spans(self, document: Document) -> bool:
-        """Return whether a path leads into an array of the document, which makes the index multikey."""
-        return any(_meets_array(document, path) for path in self._paths)
+    def arrays(self, document: Document) -> set[str]:
+        """Return the paths at which a document's keys go through arrays: one makes the index multikey."""
+        found: set[str] = set()
+        for path in self._paths:
+            if _meets_array(document, path):
+                _arrays_on(document, path, 0, found)
+        return found
 
     def values(self, document: Document) -> list[tuple[Any, ...]]:
         """Return the values of each key that a document has. Raises `WriteError` 171, 16746 or 16766."""
@@ -139,3 +143,14 @@ def _meets_array(value: Any, path: tuple[str, ...]) -> bool:
             break
         value = value.get(part, MISSING)
     return isinstance(value, list)
+
+
+def _arrays_on(value: Any, path: tuple[str, ...], depth: int, found: set[str]) -> None:
+    """Add the beginnings of a path at which arrays are met, also within elements of arrays."""
+    if isinstance(value, list):
+        found.add(".".join(path[:depth]))
+        for element in value if depth < len(path) else ():
+            if isinstance(element, dict):
+                _arrays_on(element, path, depth, found)
+    elif isinstance(value, dict) and depth < len(path):
+        _arrays_on(value.get(path[depth], MISSING), path, depth + 1, found)

@@ -73,6 +73,15 @@ class UniqueIndex:
                 del self._holders[key]
 
 
+class Usage:
+    """How many commands have read an index, in its collection and in all forks of it."""
+
+    __slots__ = ("ops",)
+
+    def __init__(self) -> None:
+        self.ops = 0
+
+
 class OrderedIndex:
     """The keys of an index in order, each with its document's record number and key.
 
@@ -82,8 +91,9 @@ class OrderedIndex:
 
     def __init__(self, maker: KeyMaker) -> None:
         self.maker = maker
-        self.multikey = False
-        """Whether an array has led to a key; of an index of one field it is known once keys are in order."""
+        self.arrays: frozenset[str] = frozenset()
+        """The paths at which arrays led to keys; of an index of one field known once keys are in order."""
+        self.usage = Usage()
         self.first = next(iter(maker.spec.key))
         self.is_ordered = is_ordered(maker.spec)
         self.is_hidden = bool(maker.spec.document.get("hidden"))
@@ -102,6 +112,17 @@ class OrderedIndex:
         """The index's specification."""
         return self.maker.spec
 
+    @property
+    def multikey(self) -> bool:
+        """Whether an array has led to a key."""
+        return bool(self.arrays)
+
+    def note(self, document: Document) -> None:
+        """Take notice of the arrays on the way to a document's keys."""
+        met = self.maker.arrays(document)
+        if met and not met <= self.arrays:
+            self.arrays |= met
+
     def fork(self) -> OrderedIndex:
         """Return an index that holds the same, and changes alone."""
         fork = copy.copy(self)
@@ -111,8 +132,8 @@ class OrderedIndex:
 
     def add(self, record: int, holder: Hashable, document: Document) -> None:
         """Enter the keys of a document."""
-        if self._is_compound and not self.multikey:
-            self.multikey = self.maker.spans(document)
+        if self._is_compound:
+            self.note(document)
         if self._entries is not None:
             for entry in self._made(record, holder, document):
                 insort(self._entries, entry)
@@ -135,8 +156,7 @@ class OrderedIndex:
         return sorted_at_leisure([entry for each in interruptible(documents) for entry in self._made(*each)])
 
     def _made(self, record: int, holder: Hashable, document: Document) -> list[Entry]:
-        if not self.multikey:
-            self.multikey = self.maker.spans(document)
+        self.note(document)
         return [(key, record, holder) for key in self.maker.keys(document)]
 
 

@@ -35,12 +35,13 @@ import bson
 from fakeserver.storage.collation import fold_of
 from fakeserver.storage.collection_state import CollectionState, Examined
 from fakeserver.storage.engine import Changed, Document, Explanation, Query, Stats, UpdateResult
+from fakeserver.storage.explaining import explained
 from fakeserver.storage.indexes import duplicate_key
 from fakeserver.storage.match_operators import is_operators
 from fakeserver.storage.matching import compile_filter, equalities, refuse_expr
 from fakeserver.storage.mongomock_store import NEW_SERVER, Store
 from fakeserver.storage.pipeline_stages import compile_pipeline
-from fakeserver.storage.planning import covered, index_key
+from fakeserver.storage.planning import SCAN, covers, index_key, keyed, may_be_covered
 from fakeserver.storage.projecting import compile_projection
 from fakeserver.storage.scanning import is_everything, looked_up, matches, metadata, part_of, read_for, select
 from fakeserver.storage.scope import Scope
@@ -106,7 +107,13 @@ class MongomockEngine:
             plan = collection.plan(query)
             return [index_key(document, plan) for _key, document in interruptible(pairs)]
         if project is not None:
-            projected = [project(document) for _key, document in interruptible(pairs)]
+            # Keys know no field that is missing: to them it is null.
+            plan = collection.plan(query) if may_be_covered(query) else SCAN
+            of_keys = covers(plan, query)
+            projected = [
+                project(keyed(document, plan) if of_keys else document)
+                for _key, document in interruptible(pairs)
+            ]
             scope.settle()
             return projected
         if query.show_record_id:
@@ -178,7 +185,7 @@ class MongomockEngine:
         if collection is None:
             return []
         if path == "_id" and collection.unique_ids and type(value) in SCALARS:
-            document = collection.documents.get(identity(value))
+            document = collection.by_id(value)
             return [] if document is None else [document]
         keys = looked_up(collection, Query({path: value}), self._plain_scope)
         return None if keys is None else [collection.documents[key] for key in keys]
@@ -193,19 +200,27 @@ class MongomockEngine:
         if collection is None:
             return Explanation(exists=False)
         plan = collection.plan(query)
-        explanation = Explanation(
-            index=plan.spec,
-            bounds={} if plan.index is None else plan.shown_bounds(),
-            backwards=plan.backwards,
-            is_sorted=plan.is_sorted,
-            is_multikey=plan.index is not None and plan.index.multikey,
-            covered=frozenset() if plan.index is None else covered(plan, query),
-        )
+        explanation = explained(collection, plan, query)
         if not run:
             return explanation
         examined = Examined()
         found = select(collection, query, scope, examined=examined)
-        return replace(explanation, returned=len(found), keys=examined.keys, documents=examined.documents)
+        branches = tuple(
+            self.explain(ns, query._replace(filter=each, sort=None, projection=None), run=True)
+            for _plan, each in plan.branches
+        )
+        return replace(
+            explanation,
+            branches=branches,
+            returned=len(found),
+            keys=examined.keys,
+            documents=examined.documents,
+        )
+
+    def usage(self, ns: Namespace) -> Mapping[str, int]:
+        """Return how often each index has been read."""
+        collection = self._collections.get(ns)
+        return {} if collection is None else {n: each.usage.ops for n, each in collection.ordered.items()}
 
     def stats(self, ns: Namespace) -> Stats:
         """Return the number of documents and their bytes."""
@@ -349,7 +364,10 @@ class MongomockEngine:
                 yield collection, key, collection.documents[key]  # type: ignore[misc, union-attr]
             return
         query = query._replace(limit=limit)
-        found = select(self._own(ns), query, scope)
+        if keys is None or query.skip:
+            found = select(self._own(ns), query, scope)
+        else:
+            found = [(key, collection.documents[key]) for key in keys[: limit or None]]  # type: ignore[union-attr]
         changed = 0
         while found:
             missed = False

@@ -19,6 +19,12 @@ def split(path: str) -> tuple[str, ...]:
     return tuple(path.split("."))
 
 
+def prefixes(path: str) -> list[str]:
+    """Return a dotted path, and the paths that lead to it: `a`, `a.b` and `a.b.c` for `a.b.c`."""
+    parts = split(path)
+    return [".".join(parts[: number + 1]) for number in range(len(parts))]
+
+
 @lru_cache(maxsize=4096)
 def array_index(part: str) -> int | None:
     """Return the index that a part of a path is in an array, None for a name: `01` and `²` are names."""

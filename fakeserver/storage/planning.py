@@ -12,11 +12,15 @@ in the order of creation, `_plan` asks:
    query's, or no string is compared. A clause is about its first field, or it gives the order asked for.
 2. *Which keys?* Each field gets the intersection of the intervals of its clauses. An index with keys of
    arrays uses one clause for its first field and none for the others: `{a: {$gt: 1, $lt: 3}}` matches `[0,
-   5]`, whose elements fulfil one condition each, and no key of which lies within both.
+   5]`, whose elements fulfil one condition each, and no key of which lies within both. What the bounds do
+   not decide is asked of the key where it can tell (`Residue`), else of the document.
 3. *Which direction?* The sort, after the fields that the bounds fix at one point (`_sorted_by`).
 
 An equality on the first field is looked up by value (`pin`) where that suffices, so the ordered entries of an
 index are made only for queries that need them.
+
+An `$or` each branch of which has such a plan is read by all of them, one after the other.
+A projection of nothing but fields of the index needs no document (`covers`).
 
 The choice between several plans is the caller's (`CollectionState.plan`): the fewest keys, then one that
 needs no sort. A real server runs the candidates against each other for a while and caches the winner; that
@@ -27,15 +31,17 @@ is the same every time, and it is the server's wherever one plan is clearly best
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fakeserver.storage.bounds import (
     Clause,
+    Fit,
     clauses,
+    conjuncts,
     excludes_missing,
+    fit,
     implied,
     intervals,
-    is_exact,
     is_flat,
     is_pin,
     is_relevant,
@@ -43,7 +49,7 @@ from fakeserver.storage.bounds import (
 )
 from fakeserver.storage.collation import complete
 from fakeserver.storage.index_keys import sign_of
-from fakeserver.storage.paths import exactly, split
+from fakeserver.storage.paths import assign, exactly, prefixes, split
 from fakeserver.storage.rows import part_of
 from fakeserver.storage.values import MISSING, whole
 
@@ -64,22 +70,41 @@ _NATURAL: Final = "$natural"
 class Plan:
     """A way to read a collection: all of it in natural order, or by an index.
 
-    `bounds` are those of each field of the index, None for all. `pin` is the value that its first field must
-    hold, where its holders are looked up; `span` the range of keys that `min` and `max` give. `is_sorted`
-    says that documents come in the order that the query asks for.
+    `bounds` are those of each field of the index, None for all, and `used` the clauses that they are made of.
+    `pin` is the value that its first field must hold, where its holders are looked up; `span` the range of
+    keys that `min` and `max` give. `is_sorted` says that documents come in the order that the query asks for.
+    `branches` are the plans of an `$or`, which has no index of its own, with the filter of each.
     """
 
     index: OrderedIndex | None = None
     bounds: Bounds = ()
+    used: tuple[Clause, ...] = ()
+    branches: tuple[tuple[Plan, Mapping[str, Any]], ...] = ()
     pin: Any = MISSING
     span: tuple[Key, Key] | None = None
     backwards: bool = False
     is_sorted: bool = False
 
     @property
+    def is_scan(self) -> bool:
+        """Whether it reads all documents of the collection."""
+        return self.index is None and not self.branches
+
+    @property
     def spec(self) -> IndexSpec | None:
         """The index's specification."""
         return None if self.index is None else self.index.spec
+
+    @property
+    def is_one_range(self) -> bool:
+        """Whether the keys within its bounds follow one another, whatever they are."""
+        if self.span is not None:
+            return True
+        open_from = next((n for n, each in enumerate(self.bounds) if not _is_point(each)), len(self.bounds))
+        allowed = self.bounds[open_from] if open_from < len(self.bounds) else None
+        return (allowed is None or len(allowed) == 1) and all(
+            each is None for each in self.bounds[open_from + 1 :]
+        )
 
     def ranges(self) -> Iterator[tuple[Key, Key]]:
         """Yield the ranges of keys to read, in the index's order: from (included), to (excluded)."""
@@ -194,8 +219,8 @@ def _plan(
     if pin is None or not strings or (wanted.sort and not compound):
         pin = None
         prepare(index)
-    bounds = _bounds(index, wanted.conditions, strings=strings)
-    plan = _with_direction(index, wanted, bounds)
+    bounds, used = _bounds(index, wanted.conditions, strings=strings)
+    plan = replace(_with_direction(index, wanted, bounds), used=used)
     if pin is not None:
         return replace(plan, pin=pin.value)
     # An index that neither narrows nor orders reads as much as a scan, and each document apart.
@@ -215,23 +240,26 @@ def _holds_all(spec: IndexSpec, conditions: Sequence[Clause]) -> bool:
     return all(implied(each, conditions) for each in clauses(partial))
 
 
-def _bounds(index: OrderedIndex, conditions: Sequence[Clause], *, strings: bool) -> Bounds:
-    """Return the bounds of each field.
+def _bounds(
+    index: OrderedIndex, conditions: Sequence[Clause], *, strings: bool
+) -> tuple[Bounds, tuple[Clause, ...]]:
+    """Return the bounds of each field, and the conditions that they are made of.
 
     For keys of arrays they are those of one condition on the first field alone: another element may fulfil
     the next one.
     """
     fold = index.maker.fold
     found: list[Sequence[Interval] | None] = []
+    used: list[Clause] = []
     for path in index.spec.key:
-        each = [intervals(clause, fold, strings=strings) for clause in conditions if clause.path == path]
-        useful = [bounds for bounds in each if bounds is not None]
+        mine = ((each, intervals(each, fold, strings=strings)) for each in conditions if each.path == path)
+        useful = [(each, bounds) for each, bounds in mine if bounds is not None]
         if index.multikey:
-            useful = (
-                [] if found else sorted(useful, key=lambda bounds: not all(i.is_point for i in bounds))[:1]
-            )
-        found.append(_meet(useful) if useful else None)
-    return tuple(found)
+            by_point = sorted(useful, key=lambda each: not all(one.is_point for one in each[1]))
+            useful = [] if found else by_point[:1]
+        found.append(_meet([bounds for _each, bounds in useful]) if useful else None)
+        used += [each for each, _bounds in useful]
+    return tuple(found), tuple(used)
 
 
 def _meet(bounds: Sequence[Sequence[Interval]]) -> list[Interval]:
@@ -298,24 +326,92 @@ def reading(pipeline: Sequence[Mapping[str, Any]], options: Query) -> Query:
     return options._replace(filter=match, sort=sort)
 
 
-def covered(plan: Plan, query: Query) -> frozenset[str]:
-    """Return the fields of a filter that the bounds decide alone, without a look at the documents."""
-    index, conditions = plan.index, list(clauses(query.filter))
-    if index is None or index.multikey or plan.span is not None:
-        return frozenset()
-    found = set()
-    for path in index.spec.key:
-        mine = [each for each in conditions if each.path == path]
-        if not mine or not all(is_exact(each) for each in mine):
-            break
-        found.add(path)
-        if not all(is_pin(each) for each in mine):
-            break
-    return frozenset(found) if plan.bounds and plan.bounds[0] is not None else frozenset()
+class Residue(NamedTuple):
+    """What is left to ask of a filter within a plan's bounds: of a key, and of a document."""
+
+    of_key: Document
+    of_document: Document
+
+
+def residue(plan: Plan, wanted: Mapping[str, Any]) -> Residue:
+    """Return what a plan's bounds leave to ask of a filter."""
+    index = plan.index
+    of_key: list[Document] = []
+    of_document: list[Document] = []
+    for each in conjuncts(wanted):
+        if not isinstance(each, Clause):
+            of_document.append(each)
+            continue
+        left = Fit.DOCUMENT
+        if index is not None and plan.span is None and each.path in index.spec.key:
+            left = fit(each, multikey=index.multikey)
+            if left is Fit.EXACT and each not in plan.used:
+                left = Fit.DOCUMENT
+            if left is Fit.KEY and index.collation is not None:
+                left = Fit.DOCUMENT
+        if left is not Fit.EXACT:
+            (of_key if left is Fit.KEY else of_document).append({each.path: {each.name: each.value}})
+    return Residue(_all_of(of_key), _all_of(of_document))
+
+
+def _all_of(conditions: list[Document]) -> Document:
+    return {"$and": conditions} if len(conditions) > 1 else next(iter(conditions), {})
+
+
+def may_be_covered(query: Query) -> bool:
+    """Return whether a projection may do with the fields of an index."""
+    return not (query.projection or {}).get("_id", 1) and bool(query.filter or query.sort or query.hint)
+
+
+def covers(plan: Plan, query: Query) -> bool:
+    """Return whether the keys of a plan hold all that a projection shows, so that no document is read."""
+    index, projection = plan.index, query.projection
+    if index is None or not projection or index.collation is not None or query.return_key:
+        return False
+    shown = {name for name, value in projection.items() if name != "_id"}
+    kept = projection.get("_id", 1)
+    if isinstance(kept, bool | int | float) and kept:
+        shown.add("_id")
+    if not all(isinstance(value, bool | int | float) for value in projection.values()) or not shown:
+        return False
+    if not all(projection[name] for name in shown if name in projection) or query.show_record_id:
+        return False
+    sorts = () if plan.is_sorted else (query.sort or ())
+    in_keys = shown.union(sorts) <= index.spec.key.keys() and index.arrays.isdisjoint(
+        prefix for name in shown.union(sorts) for prefix in prefixes(name)
+    )
+    return index.is_ordered and in_keys and not residue(plan, query.filter).of_document
+
+
+def any_of(query: Query, best: Callable[[Query], Plan | None]) -> Plan | None:
+    """Return the way to run a query by the branches of an `$or`, None where one of them has no index.
+
+    `best` returns the plan of a branch.
+    """
+    for each in conjuncts(query.filter):
+        if isinstance(each, Clause) or "$or" not in each:
+            continue
+        branches: list[tuple[Plan, Mapping[str, Any]]] = []
+        for branch in each["$or"]:
+            plan = best(query._replace(filter=branch, sort=None, projection=None))
+            if plan is None:
+                break
+            branches.append((plan, branch))
+        else:
+            return Plan(branches=tuple(branches))
+    return None
 
 
 def index_key(document: Document, plan: Plan) -> Document:
-    """Return the fields of a document that a plan's index holds: what `returnKey` shows."""
+    """Return the fields of a document that a plan's index holds, by their paths: what `returnKey` shows."""
     names = () if plan.spec is None else tuple(plan.spec.key)
     found = {name: exactly(document, split(name)) for name in names}
     return {name: None if value is MISSING else value for name, value in found.items()}
+
+
+def keyed(document: Document, plan: Plan) -> Document:
+    """Return a document with nothing but the fields that a plan's index holds; what is missing is null."""
+    found: Document = {}
+    for name, value in index_key(document, plan).items():
+        assign(found, split(name), value)
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import uuid
 from typing import TYPE_CHECKING, Any, Final
 
@@ -56,6 +57,12 @@ def _show_binary(value: bytes) -> str:
     return f"BinData({subtype}, {bytes(value).hex().upper()})"
 
 
+def regex_options(regex: Any) -> str:
+    """Return the options of a regular expression as letters."""
+    return "".join(letter for letter, flag in _OPTIONS.items() if regex.flags & flag)
+
+
+_OPTIONS: Final = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}
 _PRINTERS: Final[tuple[tuple[Any, Callable[[Any], str]], ...]] = (
     (bool, lambda value: "true" if value else "false"),
     (type(None), lambda _value: "null"),
@@ -66,7 +73,7 @@ _PRINTERS: Final[tuple[tuple[Any, Callable[[Any], str]], ...]] = (
     ((bytes, Binary), _show_binary),
     ((dt.datetime, DatetimeMS), lambda value: f"new Date({milliseconds(value)})"),
     (Timestamp, lambda value: f"Timestamp({value.time}, {value.inc})"),
-    (Regex, lambda value: f"/{value.pattern}/"),
+    (Regex, lambda value: f"/{value.pattern}/{regex_options(value)}"),
     (MinKey, lambda _value: "MinKey"),
     (MaxKey, lambda _value: "MaxKey"),
 )

@@ -51,10 +51,9 @@ def _scan(
 ) -> list[tuple[Hashable, Document]]:
     limit = query.limit
     stop = min(query.skip + limit, INT64_MAX) if limit else None
-    keys = None if collection is None else looked_up(collection, query, scope)
+    # What a run comes to is counted along its plan.
+    keys = None if collection is None or examined is not None else looked_up(collection, query, scope)
     if collection is not None and keys is not None:
-        if examined is not None:
-            examined.keys = examined.documents = len(keys[:stop])
         return [(key, collection.documents[key]) for key in keys[query.skip : stop]]
     predicate = compile_filter(query.filter, scope)
     searched = scope.metadata is not None and bool(query.filter)
@@ -65,7 +64,7 @@ def _scan(
     if collection is None:
         return []
     plan = collection.plan(query)
-    pairs = interruptible(collection.read(plan, examined))
+    pairs = interruptible(collection.read(plan, query, examined))
     matching = (pair for pair in pairs if predicate(pair[1]))
     sort = query.sort
     if searched and DISTANCE in scope.meta and not sort:
@@ -127,11 +126,11 @@ def read_for(
     if keys is not None:
         return [collection.documents[key] for key in keys]
     plan = collection.plan(wanted)
-    if plan.index is None and not plan.backwards:
+    if plan.is_scan and not plan.backwards:
         return list(collection.documents.values())
     collection.readers += 1
     try:
-        pairs = collection.read(plan)
+        pairs = collection.read(plan, wanted)
         return [document for _key, document in interruptible(pairs)]
     finally:
         collection.readers -= 1
@@ -160,6 +159,5 @@ def looked_up(collection: CollectionState, query: Query, scope: Scope) -> list[H
     if type(value) not in SCALARS:
         return None
     if path == "_id" and collection.unique_ids:
-        key = identity(value)
-        return [key] if key in collection.documents else []
+        return [] if collection.by_id(value) is None else [identity(value)]
     return None if query.sort else collection.equals(path, value)

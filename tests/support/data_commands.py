@@ -73,6 +73,7 @@ class Member:
     fail_points: Any = field(default_factory=NoFailPoints)
     profile: Profile = field(default_factory=lambda: Profile.named("8.2"))
     held_at: OpTime | None = None
+    started_at: float = 0.0
     javascript: bool = True
     topology_changed: Any = None
     counters: Counters = field(default_factory=Counters)

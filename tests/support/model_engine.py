@@ -202,6 +202,9 @@ class ModelEngine:
         documents = self.find(ns, Query(query.filter)) if run else []
         return Explanation(documents=self.stats(ns).count if run else 0, returned=len(documents))
 
+    def usage(self, ns: Namespace) -> Mapping[str, int]:
+        return dict.fromkeys(self.indexes.get(ns, {}), 0)
+
     def stats(self, ns: Namespace) -> Stats:
         held = self.collections.get(ns, [])
         return Stats(len(held), sum(len(bson.encode(document)) for document in held))
