@@ -12,9 +12,8 @@ Versions: `index.hidden` since 4.4; `timeseries` and `expireAfterSeconds` since 
 
 Not modelled: A server checks all of the command first; here an index stays changed when an option is refused.
 `dryRun` leaves an index as it is, but not the options, and the entry of the oplog is written all the same.
-`cappedSize` and `cappedMax` change what listCollections shows, not when old documents go. `timeseries`
-replaces the options without a check that a granularity only grows. `validationAction` `errorAndLog` is
-`error`, and nothing is logged for `warn`.
+`cappedSize` and `cappedMax` change what listCollections shows, not when old documents go.
+`validationAction` `errorAndLog` is `error`, and nothing is logged for `warn`.
 """
 
 from __future__ import annotations
@@ -30,6 +29,7 @@ from fakeserver.commands.index_specs import bad_expiry
 from fakeserver.errors import CommandError, WriteError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, whole
+from fakeserver.storage import time_series
 from fakeserver.storage.engine import Query
 from fakeserver.storage.index_keys import is_id_key
 from fakeserver.storage.paths import read, split
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
 
 table = CommandTable()
 
-_SIMPLE: Final = ("validator", "validationLevel", "validationAction", "viewOn", "pipeline", "timeseries")
+_SIMPLE: Final = ("validator", "validationLevel", "validationAction", "viewOn", "pipeline")
 
-_MODIFIED: Final = (*_SIMPLE, "index", "changeStreamPreAndPostImages", "expireAfterSeconds", "cappedSize",
-                    "cappedMax")  # fmt: skip
+_MODIFIED: Final = (*_SIMPLE, "timeseries", "index", "changeStreamPreAndPostImages", "expireAfterSeconds",
+                    "cappedSize", "cappedMax")  # fmt: skip
 
 _INDEX: Final = Fields.of(
     Field("name", "string"),
@@ -103,6 +103,8 @@ def coll_mod(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     changes: dict[str, Any] = {name: request[name] for name in _SIMPLE if name in request}
     if changes.get("validator") == {}:
         changes["validator"] = None
+    if "timeseries" in request:
+        changes["timeseries"] = _buckets(collection, request["timeseries"])
     if "changeStreamPreAndPostImages" in request:
         images = request["changeStreamPreAndPostImages"]
         changes["changeStreamPreAndPostImages"] = images if images.get("enabled") else None
@@ -116,6 +118,16 @@ def coll_mod(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     command: Document = {"collMod": ns.collection, **asked}
     ctx.command_applied(ns.db, command, uuid=collection.uuid, detail=before)
     return reply
+
+
+def _buckets(collection: Collection, change: Mapping[str, Any]) -> Document:
+    """Return the options of a time series after a change. Raises `CommandError` 72."""
+    if collection.kind != "timeseries":
+        raise CommandError(
+            ErrorCode.INVALID_OPTIONS,
+            f"option only supported on a time-series collection: timeseries: {collection.ns}",
+        )
+    return time_series.modified(collection.options["timeseries"], change)
 
 
 def _expiry(collection: Collection, seconds: Any) -> Int64 | None:

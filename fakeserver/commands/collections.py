@@ -32,6 +32,7 @@ from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, first_argument
 from fakeserver.sessions.cursors import Cursor
+from fakeserver.storage import time_series
 from fakeserver.storage.catalog import matching
 from fakeserver.storage.engine import Namespace
 from fakeserver.storage.pipeline_stages import compile_pipeline
@@ -105,6 +106,8 @@ def create(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Make a collection or a view."""
     ns = namespace(ctx, request)
     options = {name: request[name] for name in _OPTION_NAMES if name in request}
+    if "timeseries" in options:
+        time_series.check_options(ns, request)
     _check_options(ctx, options)
     if ctx.in_transaction and ("viewOn" in options or "timeseries" in options):
         kind = "view" if "viewOn" in options else "timeseries collection"
@@ -143,8 +146,9 @@ def _asked(options: Mapping[str, Any]) -> dict[str, Any]:
     kept = {name: value for name, value in options.items() if value not in (False, None, {})}
     for name in ("timeseries", "collation", "clusteredIndex"):
         if isinstance(kept.get(name), dict):
-            deciding = ("timeField", "metaField", "locale", "strength", "key", "unique")
-            kept[name] = {key: kept[name][key] for key in deciding if key in kept[name]}
+            whole = time_series.completed(kept[name]) if name == "timeseries" else kept[name]
+            deciding = (*time_series.FIELDS, "locale", "strength", "key", "unique")
+            kept[name] = {key: whole[key] for key in deciding if key in whole}
     return kept
 
 
@@ -169,11 +173,6 @@ def _check_options(ctx: CommandContext, options: Mapping[str, Any]) -> None:
         if options.get("capped") or "validator" in options:
             raise _invalid("Cannot create a view with the options of a collection")
         compile_pipeline(options.get("pipeline", []), Scope(variables={"NOW": None}, scripts=ctx.scripts))
-    if "timeseries" in options and "timeField" not in options["timeseries"]:
-        raise CommandError(
-            ErrorCode.IDL_FAILED_TO_PARSE,
-            "BSON field 'create.timeseries.timeField' is missing but a required field",
-        )
 
 
 def _invalid(message: str) -> CommandError:

@@ -24,6 +24,8 @@ from fakeserver.commands.writing import Batch, numbered, refuse_retryable_multi
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields
+from fakeserver.profile import WIRE_70
+from fakeserver.storage import time_series
 from fakeserver.storage.engine import Query
 from fakeserver.storage.scanning import is_lookup
 from mongowire.codes import ErrorCode
@@ -106,6 +108,12 @@ def apply(ctx: CommandContext, ns: Namespace, statement: Mapping[str, Any], acce
     collection = ctx.catalog.get(ns)
     if collection is not None and collection.is_view:
         ctx.catalog.ensure(ns)
+    if (
+        collection is not None
+        and collection.kind == "timeseries"
+        and ctx.node.profile.max_wire_version < WIRE_70
+    ):
+        time_series.check_delete(collection.options["timeseries"], statement)
     wanted = statement["q"]
     if _PLAIN_STATEMENT.issuperset(statement) and is_lookup(wanted):
         query = Query(wanted, limit=statement["limit"], collation=collation_of(statement, collection))

@@ -23,6 +23,7 @@ from fakeserver.commands.context import check_uuid, namespace
 from fakeserver.commands.writing import Batch, numbered, prepare
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields
+from fakeserver.storage import time_series
 
 if TYPE_CHECKING:
     from fakeserver.commands.context import CommandContext
@@ -75,7 +76,9 @@ def insert_one(batch: Batch, index: int, ns: Namespace, document: Document) -> D
     def write(accept: Accept) -> Document:
         prepared = prepare(ctx, document, keep_times=batch.keep_times)
         # After the document's own checks: one that is refused does not make the collection.
-        ctx.ensure(ns)
+        collection, _made = ctx.ensure(ns)
+        if collection.kind == "timeseries":
+            prepared = time_series.arranged(prepared, collection.options["timeseries"])
         ctx.catalog.engine.insert(ns, prepared, accept=accept)
         return {"n": 1}
 

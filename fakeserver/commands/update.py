@@ -27,6 +27,7 @@ from fakeserver.commands.writing import Batch, check_id, numbered, refuse_retrya
 from fakeserver.errors import CommandError, WriteError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields
+from fakeserver.storage import time_series
 from fakeserver.storage.engine import Query, Update, UpdateResult
 from fakeserver.storage.match_operators import is_operators
 from fakeserver.storage.pipeline_stages import check_stage_name
@@ -161,6 +162,8 @@ def apply(
     upsert = bool(statement.get("upsert", False))
     if collection is not None and collection.is_view:
         ctx.ensure(ns)
+    if collection is not None and collection.kind == "timeseries":
+        time_series.check_update(collection.options["timeseries"], statement)
     change = statement["u"]
     replaces = isinstance(change, dict) and not is_operators(change)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from bson import Int64
 
 from fakeserver.errors import CommandError, WriteError
+from fakeserver.storage import time_series
 from fakeserver.storage.collation import complete
 from fakeserver.storage.engine import Capped, IndexSpec, Namespace
 from fakeserver.storage.index_keys import is_id_key
@@ -36,7 +37,6 @@ _MAX_NAME_BYTES: Final = 255
 _SYSTEM_NAMES: Final = frozenset(
     {"system.js", "system.views", "system.profile", "system.users", "system.roles"}
 )
-_BUCKET_SPAN: Final = {"seconds": 3600, "minutes": 86_400, "hours": 2_592_000}
 
 
 @dataclass(slots=True, eq=False)
@@ -104,7 +104,7 @@ class Collection:
     def describe(self) -> Document:
         """Return the collection as `listCollections` shows it."""
         info: Document = {"readOnly": self.is_view}
-        if self.uuid is not None:
+        if self.uuid is not None and self.kind != "timeseries":
             info["uuid"] = self.uuid
         described = {
             "name": self.ns.collection,
@@ -341,10 +341,7 @@ def _completed(options: Mapping[str, Any]) -> dict[str, Any]:
         if collation is not None:
             shown["collation"] = collation
     if "timeseries" in shown:
-        spec = shown["timeseries"]
-        granularity = spec.get("granularity", "seconds")
-        span = spec.get("bucketMaxSpanSeconds", _BUCKET_SPAN[granularity])
-        shown["timeseries"] = {**spec, "granularity": granularity, "bucketMaxSpanSeconds": span}
+        shown["timeseries"] = time_series.completed(shown["timeseries"])
     if "clusteredIndex" in shown:
         spec = shown["clusteredIndex"]
         if not isinstance(spec, dict):

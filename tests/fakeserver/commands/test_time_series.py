@@ -1,0 +1,157 @@
+"""Time series: options and their changes, the order of a measurement's fields, refused writes."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pytest
+from data_commands import Server
+
+from fakeserver.errors import CommandError
+from fakeserver.profile import Profile
+
+NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+SPEC: dict[str, Any] = {"timeField": "t", "metaField": "m"}
+
+
+def series(release: str = "8.2", **spec: Any) -> Server:
+    """Return a server with a time series of two measurements."""
+    server = Server()
+    server.node.profile = Profile.named(release)
+    server.run({"create": "c", "timeseries": {**SPEC, **spec}})
+    rows = [{"_id": 1, "x": 1, "m": {"s": 1}, "t": NOW}, {"_id": 2, "x": 2, "t": NOW}]
+    server.run({"insert": "c", "documents": rows})
+    return server
+
+
+def options(server: Server) -> dict[str, Any]:
+    """Return the time series as it is listed."""
+    (listed,) = server.run({"listCollections": 1})["cursor"]["firstBatch"]
+    return dict(listed)
+
+
+def refusal(server: Server, command: dict[str, Any]) -> int:
+    """Return the code that a command fails with, 0 for none."""
+    try:
+        reply = server.run(command)
+    except CommandError as error:
+        return int(error.code)
+    return int(reply["writeErrors"][0]["code"]) if "writeErrors" in reply else 0
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"capped": True, "size": 4096},
+        {"validator": {"x": 1}},
+        {"viewOn": "d"},
+        {"timeseries": {"timeField": "a.b"}},
+        {"timeseries": {"timeField": "t", "metaField": "t"}},
+        {"timeseries": {"timeField": "t", "metaField": "_id"}},
+        {"timeseries": {**SPEC, "granularity": "minutes", "bucketMaxSpanSeconds": 3600}},
+        {"timeseries": {**SPEC, "granularity": "minutes", "bucketRoundingSeconds": 3600}},
+        {"timeseries": {**SPEC, "bucketMaxSpanSeconds": 60}},
+        {"timeseries": {**SPEC, "bucketMaxSpanSeconds": 60, "bucketRoundingSeconds": 30}},
+    ],
+    ids=str,
+)
+def test_options_that_no_time_series_has_are_refused(other: dict[str, Any]) -> None:
+    assert refusal(Server(), {"create": "c", "timeseries": SPEC, **other}) == 72
+
+
+@pytest.mark.parametrize(
+    ("spec", "shown"),
+    [
+        ({}, {**SPEC, "granularity": "seconds", "bucketMaxSpanSeconds": 3600}),
+        ({"granularity": "minutes"}, {**SPEC, "granularity": "minutes", "bucketMaxSpanSeconds": 86_400}),
+        (
+            {"bucketMaxSpanSeconds": 60, "bucketRoundingSeconds": 60},
+            {**SPEC, "bucketRoundingSeconds": 60, "bucketMaxSpanSeconds": 60},
+        ),
+    ],
+)
+def test_the_span_of_buckets_follows_the_granularity(spec: dict[str, Any], shown: dict[str, Any]) -> None:
+    described = options(series(**spec))
+    assert list(described["options"]["timeseries"].items()) == list(shown.items())
+    assert described["info"] == {"readOnly": False}, "without the uuid of its buckets"
+
+
+@pytest.mark.parametrize(
+    ("begun", "change", "code"),
+    [
+        ({}, {"granularity": "hours"}, 0),
+        ({}, {"granularity": "seconds"}, 0),
+        ({"granularity": "hours"}, {"granularity": "minutes"}, 72),
+        ({"granularity": "minutes"}, {"granularity": "seconds"}, 72),
+        ({}, {"granularity": "minutes", "bucketRoundingSeconds": 60}, 72),
+        ({}, {"bucketMaxSpanSeconds": 7200}, 72),
+        ({}, {"bucketMaxSpanSeconds": 7200, "bucketRoundingSeconds": 60}, 72),
+        ({}, {"bucketMaxSpanSeconds": 7200, "bucketRoundingSeconds": 7200}, 0),
+        ({}, {"bucketMaxSpanSeconds": 60, "bucketRoundingSeconds": 60}, 72),
+    ],
+    ids=str,
+)
+def test_buckets_only_grow(begun: dict[str, Any], change: dict[str, Any], code: int) -> None:
+    server = series(**begun)
+    before = options(server)["options"]["timeseries"]
+    assert refusal(server, {"collMod": "c", "timeseries": change}) == code
+    after = options(server)["options"]["timeseries"]
+    assert after["bucketMaxSpanSeconds"] >= before["bucketMaxSpanSeconds"]
+    assert (after == before) == (code != 0 or change == {"granularity": "seconds"})
+
+
+def test_a_collection_that_is_no_time_series_has_no_buckets_to_change() -> None:
+    server = Server()
+    server.run({"create": "d"})
+    assert refusal(server, {"collMod": "d", "timeseries": {"granularity": "hours"}}) == 72
+
+
+def test_a_measurement_has_its_time_and_its_metadata_first() -> None:
+    rows = series().run({"find": "c"})["cursor"]["firstBatch"]
+    assert [list(row) for row in rows] == [["t", "m", "_id", "x"], ["t", "_id", "x"]]
+
+
+@pytest.mark.parametrize(
+    ("statement", "code"),
+    [
+        ({"q": {"m.s": 1}, "u": {"$set": {"m.s": 2}}, "multi": True}, 0),
+        ({"q": {"m.s": 1}, "u": {"$rename": {"m.s": "m.z"}}, "multi": True}, 0),
+        ({"q": {}, "u": {"$set": {"m": 2}}}, 72),
+        ({"q": {}, "u": {"$set": {"m": 2}}, "multi": True, "upsert": True}, 72),
+        ({"q": {}, "u": {"$set": {"x": 2}}, "multi": True}, 72),
+        ({"q": {}, "u": {"$rename": {"m.s": "x"}}, "multi": True}, 72),
+        ({"q": {"x": 1}, "u": {"$set": {"m": 2}}, "multi": True}, 72),
+        ({"q": {"$or": [{"m": 1}, {"x": 1}]}, "u": {"$set": {"m": 2}}, "multi": True}, 72),
+        ({"q": {"$expr": True}, "u": {"$set": {"m": 2}}, "multi": True}, 72),
+        ({"q": {}, "u": [{"$set": {"m": 2}}], "multi": True}, 72),
+    ],
+    ids=str,
+)
+def test_an_update_is_about_metadata_alone(statement: dict[str, Any], code: int) -> None:
+    assert refusal(series(), {"update": "c", "updates": [statement]}) == code
+
+
+def test_measurements_without_metadata_are_never_updated() -> None:
+    server = Server()
+    server.run({"create": "c", "timeseries": {"timeField": "t"}})
+    statement = {"q": {}, "u": {"$set": {"m": 2}}, "multi": True}
+    assert refusal(server, {"update": "c", "updates": [statement]}) == 72
+    command = {"findAndModify": "c", "query": {}, "update": {"$set": {"m": 2}}}
+    assert refusal(server, command) == 72
+
+
+@pytest.mark.parametrize(
+    ("release", "statement", "code"),
+    [
+        ("7.0", {"q": {"x": 1}, "limit": 1}, 0),
+        ("6.0", {"q": {"m.s": 1}, "limit": 0}, 0),
+        ("6.0", {"q": {"m.s": 1}, "limit": 1}, 20),
+        ("6.0", {"q": {"x": 1}, "limit": 0}, 72),
+    ],
+    ids=str,
+)
+def test_measurements_are_deleted_one_by_one_since_7_0(
+    release: str, statement: dict[str, Any], code: int
+) -> None:
+    assert refusal(series(release), {"delete": "c", "deletes": [statement]}) == code
