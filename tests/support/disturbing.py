@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pymongo import AsyncMongoClient
-from pymongo.errors import DuplicateKeyError, PyMongoError
+from pymongo import AsyncMongoClient, InsertOne, ReturnDocument, UpdateOne
+from pymongo.errors import ClientBulkWriteException, DuplicateKeyError, PyMongoError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -31,17 +31,23 @@ _OPTIONS: dict[str, Any] = {
 
 @dataclass
 class Application:
-    """One client. `acknowledged` are the numbers of its writes that the deployment promised to keep."""
+    """One client. `acknowledged` are the numbers of its writes that the deployment promised to keep.
+
+    It writes in four ways in turn: it inserts a document, appends its number to one, appends and asks for the
+    document in return, and does both with the bulkWrite command.
+    """
 
     number: int
     acknowledged: list[int] = field(default_factory=list)
     failed: Counter[str] = field(default_factory=Counter)
     applied_twice: list[int] = field(default_factory=list)
+    misinformed: list[int] = field(default_factory=list)
+    """Writes whose answer was not what they did."""
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when its first write is acknowledged."""
 
     async def work(self, uri: str, stop: asyncio.Event) -> None:
-        """Write until told to stop; the even writes are inserts, the odd ones append to a document."""
+        """Write until told to stop."""
         async with AsyncMongoClient[Any](uri, **_OPTIONS) as client:
             operation = 0
             while not stop.is_set():
@@ -51,28 +57,84 @@ class Application:
                     self.applied_twice.append(operation)
                 except PyMongoError as error:
                     self.failed[type(error).__name__] += 1
+                    if isinstance(error, ClientBulkWriteException) and error.write_errors:
+                        self.applied_twice.append(operation)
                 else:
                     self.acknowledged.append(operation)
                     self.begun.set()
                 operation += 1
 
     async def _write(self, client: AsyncMongoClient[Any], operation: int) -> None:
-        if operation % 2 == 0:
-            await client.chaos.inserted.insert_one({"_id": f"{self.number}/{operation}"})
-        else:
-            target = {"_id": f"{self.number}/{operation // _PUSHES_PER_DOCUMENT}"}
-            await client.chaos.appended.update_one(target, {"$push": {"done": operation}}, upsert=True)
+        write, _ = self._kind(operation)
+        await write(self, client, operation)
+
+    @staticmethod
+    def _kind(operation: int) -> tuple[_Write, tuple[str, ...]]:
+        """Return how an operation writes, and to which collections."""
+        return _WRITES[operation % len(_WRITES)]
+
+    async def _insert(self, client: AsyncMongoClient[Any], operation: int) -> None:
+        await client.chaos.inserted.insert_one(self._document(operation))
+
+    async def _append(self, client: AsyncMongoClient[Any], operation: int) -> None:
+        await client.chaos.appended.update_one(*self._appending(operation), upsert=True)
+
+    async def _append_and_find(self, client: AsyncMongoClient[Any], operation: int) -> None:
+        found = await client.chaos.appended.find_one_and_update(
+            *self._appending(operation),
+            projection={"done": {"$slice": -3}, "times": {"$size": "$done"}},
+            sort={"_id": -1},
+            upsert=True,
+            return_document=ReturnDocument.AFTER,
+        )
+        if found is None or found["done"][-1] != operation:
+            self.misinformed.append(operation)
+
+    async def _bulk_write(self, client: AsyncMongoClient[Any], operation: int) -> None:
+        target, change = self._appending(operation)
+        result = await client.bulk_write(
+            [
+                InsertOne(self._document(operation), namespace="chaos.inserted"),
+                UpdateOne(target, change, upsert=True, namespace="chaos.appended"),
+            ],
+            ordered=False,
+            verbose_results=operation % 8 > len(_WRITES),  # each second time, or errors only
+        )
+        if (result.inserted_count, result.upserted_count + result.modified_count) != (1, 1):
+            self.misinformed.append(operation)
+
+    def _document(self, operation: int) -> dict[str, Any]:
+        return {"_id": f"{self.number}/{operation}"}
+
+    def _appending(self, operation: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        target = {"_id": f"{self.number}/{operation // _PUSHES_PER_DOCUMENT}"}
+        return target, {"$push": {"done": operation}}
 
     async def check(self, client: AsyncMongoClient[Any]) -> None:
-        """Assert that no acknowledged write is missing, and that none was applied twice."""
+        """Assert that no acknowledged write is missing, that none was applied twice, and all were told so."""
         own = {"_id": {"$regex": f"^{self.number}/"}}
-        inserted = [each["_id"] async for each in client.chaos.inserted.find(own)]
-        applied = Counter(int(_id.partition("/")[2]) for _id in inserted)
+        applied: Counter[tuple[str, int]] = Counter()
+        async for each in client.chaos.inserted.find(own):
+            applied["inserted", int(each["_id"].partition("/")[2])] += 1
         async for each in client.chaos.appended.find(own):
-            applied.update(each["done"])
-        missing = [operation for operation in self.acknowledged if not applied[operation]]
-        twice = [operation for operation, times in applied.items() if times > 1] + self.applied_twice
-        assert (missing, twice) == ([], []), f"client {self.number}"
+            applied.update(("appended", operation) for operation in each["done"])
+        acknowledged = [
+            (collection, operation)
+            for operation in self.acknowledged
+            for collection in self._kind(operation)[1]
+        ]
+        missing = [write for write in acknowledged if not applied[write]]
+        twice = [operation for (_, operation), times in applied.items() if times > 1] + self.applied_twice
+        assert (missing, twice, self.misinformed) == ([], [], []), f"client {self.number}"
+
+
+_Write: TypeAlias = "Callable[[Application, AsyncMongoClient[Any], int], Awaitable[None]]"
+_WRITES: tuple[tuple[_Write, tuple[str, ...]], ...] = (
+    (Application._insert, ("inserted",)),
+    (Application._append, ("appended",)),
+    (Application._append_and_find, ("appended",)),
+    (Application._bulk_write, ("inserted", "appended")),
+)
 
 
 class Disturber:
