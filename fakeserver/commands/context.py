@@ -47,8 +47,8 @@ class StatementLog(Protocol):
         """Return what is recorded of a statement that was applied, or None if it was not yet."""
         ...
 
-    def record(self, statement: int, result: Mapping[str, Any]) -> None:
-        """Remember what a statement that was applied did (`op`, `_id`) and answered (`result`, `image`)."""
+    def record(self, statement: int, written: Mapping[str, Any]) -> None:
+        """Remember what a statement has written (`op`, `_id`), and the document that it returns (`image`)."""
         ...
 
     def before_write(self, statement: int) -> None:

@@ -1,10 +1,12 @@
 """The findAndModify command: a change or removal of one document, which it returns.
 
-Behaviour: Options that exclude each other are refused with 9, then a wrong UUID (361); the change runs as one
-statement of update or delete, and its error is the command's, without `writeErrors`. A retry is answered from
-the record of the first run. A server compares the retry with what the oplog says of that run, not with its
-request, so a retry that asks for another kind of write is refused: 40606 (not a removal), 40608 (not an
-upsert), 40611 and 40612 (another image), 217 (no image was left, as another command wrote the statement).
+Behaviour: Options that exclude each other are refused with 9, then a wrong UUID (361), then `fields` that are
+no projection; the change runs as one statement of update or delete, and its error is the command's, without
+`writeErrors`. `fields` are applied once the document is written: where that fails, the command does, and the
+write stays. A retry is answered from the record of the write, with the whole image, whatever `fields` says. A
+server compares the retry with what the oplog says of that write, not with its request, so a retry that asks
+for another kind of write is refused: 40606 (not a removal), 40608 (not an upsert), 40611 and 40612 (another
+image), 217 (no image was left, as another command wrote the statement).
 
 Versions: `hint` since 4.4; `let` since 5.0; `collectionUUID` and `encryptionInformation` since 6.0;
 `sampleId` since 7.0; `bypassEmptyTsReplacement` since 8.2. Until 4.4 unknown fields are refused with 51177.
@@ -29,7 +31,6 @@ from fakeserver.idl.fields import Field, Fields
 from fakeserver.storage.printing import show_document
 from fakeserver.storage.projecting import compile_projection
 from fakeserver.storage.scope import Scope
-from fakeserver.storage.values import copy_value
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from fakeserver.commands.context import CommandContext
     from fakeserver.storage.engine import Accept, Document, Namespace
+    from fakeserver.storage.projecting import Project
 
 table = CommandTable()
 
@@ -78,16 +80,18 @@ def find_and_modify(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     batch.validated = not request.get("bypassDocumentValidation", False)
     batch.first_id = int(request.get("stmtId", 0))
     batch.image = _image(request)
+    project = _projection(ctx, ns, request)
 
     def write(accept: Accept) -> Document:
         run = _remove if request.get("remove", False) else _update
         return run(ctx, ns, request, accept)
 
-    # A copy, because a retry is answered with what is recorded here.
-    reply: Reply = dict(batch.attempt(0, ns, write, partial(_replay, request)))
+    done = batch.attempt(0, ns, write, partial(_replay, request))
+    image = done["value"]
     if batch.retried:
-        reply["retriedStmtId"] = batch.retried[0]
-    return reply
+        return {**done, "retriedStmtId": batch.retried[0]}
+    # Behind the statement, which is done and recorded by now: what fails here is no reason to write again.
+    return {**done, "value": image if image is None or project is None else project(image)}
 
 
 def _replay(request: Mapping[str, Any], recorded: Mapping[str, Any]) -> Document:
@@ -96,21 +100,20 @@ def _replay(request: Mapping[str, Any], recorded: Mapping[str, Any]) -> Document
     Raises `CommandError` 40606, 40608, 40611 or 40612 where it was another one than the request states, 217
     where it left no image of the document: only a findAndModify does.
     """
-    op, result = recorded["op"], recorded["result"]
-    image = _image(request)
+    op, image = recorded["op"], _image(request)
     _check_replay(request, op, image, recorded["image"])
+    last_error = _last_error(op, recorded["_id"])
     # An upsert has no document of before, so the answer needs no image, whatever command inserted it.
     if op == "i" and image == "before":
-        last_error = {"n": 1, "updatedExisting": False, "upserted": recorded["_id"]}
         return {"lastErrorObject": last_error, "value": None}
-    if "lastErrorObject" not in result or image != recorded["image"]:
+    if image != recorded["image"]:
         raise CommandError(
             ErrorCode.INCOMPLETE_TRANSACTION_HISTORY,
             f"Retrying a findAndModify operation with session id {show_document(request['lsid'])} and txn"
             f" number {request['txnNumber']} after it has been executed but the {_IMAGES[image]} is no longer"
             " available",
         )
-    return dict(result)
+    return {"lastErrorObject": last_error, "value": recorded["document"]}
 
 
 def _check_replay(request: Mapping[str, Any], op: str, image: str, stored: str) -> None:
@@ -168,33 +171,36 @@ def _statement(request: Mapping[str, Any]) -> dict[str, Any]:
 
 def _remove(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], accept: Accept) -> Document:
     removed = delete.apply(ctx, ns, {**_statement(request), "limit": 1}, accept)
-    last_error = {"n": len(removed)}
-    return {"lastErrorObject": last_error, "value": _shown(ctx, ns, request, removed[0] if removed else None)}
+    if not removed:
+        return {"lastErrorObject": {"n": 0}, "value": None}
+    return {"lastErrorObject": _last_error("d"), "value": removed[0]}
 
 
 def _update(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], accept: Accept) -> Document:
     statement = {**_statement(request), "u": request["update"]}
     keep_times = request.get("bypassEmptyTsReplacement", False)
     result = update.apply(ctx, ns, statement, accept, keep_times=keep_times)
-    last_error: Document = {"n": 1 if result.images else 0, "updatedExisting": result.matched > 0}
-    if result.upserted:
-        last_error["upserted"] = result.upserted_id
-    image = None
-    if result.images:
-        (changed,) = result.images
-        image = changed.after if request.get("new", False) else changed.before
-    return {"lastErrorObject": last_error, "value": _shown(ctx, ns, request, image)}
+    if not result.images:
+        return {"lastErrorObject": {"n": 0, "updatedExisting": False}, "value": None}
+    (changed,) = result.images
+    last_error = _last_error("i" if result.upserted else "u", result.upserted_id)
+    return {"lastErrorObject": last_error, "value": changed.after if request.get("new") else changed.before}
 
 
-def _shown(
-    ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], image: Document | None
-) -> Document | None:
+def _last_error(op: str, upserted_id: Any = None) -> Document:
+    """Return `lastErrorObject` for a document that was inserted, updated or deleted."""
+    if op == "d":
+        return {"n": 1}
+    inserted = {"upserted": upserted_id} if op == "i" else {}
+    return {"n": 1, "updatedExisting": op == "u", **inserted}
+
+
+def _projection(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any]) -> Project | None:
+    """Return the projection that `fields` is. Raises `CommandError`, before anything is written."""
     fields = request.get("fields")
-    if image is None or not fields:
-        return copy_value(image)  # type: ignore[no-any-return]
+    if not fields:
+        return None
     query = query_of(ctx, request, ctx.catalog.get(ns))
     variables = {**(query.let or {}), "NOW": query.now}
-    project = compile_projection(
-        fields, Scope(variables=variables, scripts=query.scripts), query=request.get("query") or {}
-    )
-    return copy_value(project(image))  # type: ignore[no-any-return]
+    scope = Scope(variables=variables, scripts=query.scripts)
+    return compile_projection(fields, scope, query=request.get("query") or {})

@@ -1,9 +1,11 @@
 """Functions that the commands which write share: the statements of a batch, and the documents in them.
 
 Retryable Writes, server side: a statement that was executed answers with its record and does nothing. A
-server does not look whether the retry is the same statement; it answers by what the oplog says was done. A
-command that has to wait in the middle runs again from the start, so what its statements came to is kept with
-the command, errors too, and none runs twice.
+server does not look whether the retry is the same statement; it answers by what the oplog says was done. So
+the record is made with the entry in the oplog, not at the end of the statement, let alone of the command:
+whatever fails behind the write, and however often the command is sent, it is written once. A command that
+has to wait in the middle runs again from the start, so what its statements came to is kept with the command,
+errors too, and none runs twice.
 
 Before a document is inserted, a server puts a missing `_id` in front, moves another there, and sets empty
 timestamps of the top level, but for `_id` itself, to the present time. What is refused there is an error of
@@ -66,11 +68,16 @@ def _counted(_recorded: Mapping[str, Any]) -> Document:
     return {"n": 1}
 
 
-def _operation(change: Changed) -> Document:
-    """Return the operation of a statement as in the oplog: `i`, `u` or `d`, and the `_id` of its document."""
+def _record(change: Changed, image: str) -> Document:
+    """Return what is known of a statement that was executed.
+
+    As in the oplog: `op` is `i`, `u` or `d`, beside the `_id` of its document; and `document`, which is its
+    `image` of `before` or `after`, where the statement returns one.
+    """
     kept = change.before if change.after is None else change.after
     op = "i" if change.before is None else "d" if change.after is None else "u"
-    return {"op": op, "_id": None if kept is None else kept.get("_id")}
+    record = {"op": op, "_id": None if kept is None else kept.get("_id"), "image": image}
+    return {**record, "document": getattr(change, image)} if image else record
 
 
 class Batch:
@@ -87,13 +94,11 @@ class Batch:
     keep_times: bool = False
     """Empty timestamps are stored as they are."""
     image: str = ""
-    """The image of a document that the command returns, `before` or `after`; recorded with the result."""
+    """The image of a document that the command returns, `before` or `after`; recorded with the write."""
     _running: int = 0
     """The number of the statement that runs."""
     _ns: Namespace = _NOWHERE
     """The collection that it writes to."""
-    _change: Changed | None = None
-    """Its first change, where a retry may ask for it."""
 
     def __init__(self, ctx: CommandContext) -> None:
         self.ctx = ctx
@@ -129,8 +134,8 @@ class Batch:
     def run(self, index: int, ns: Namespace, write: Write, replay: Replay = _counted) -> Document | None:
         """Run a statement and return its result, recorded or new; None if it failed, which is entered.
 
-        `write` takes the function that the engine calls before each change, and returns the result to record;
-        `replay` makes a result of what is recorded.
+        `write` takes the function that the engine calls before each change, and returns the result; `replay`
+        makes a result of what is recorded.
         """
         try:
             return self.attempt(index, ns, write, replay)
@@ -162,9 +167,6 @@ class Batch:
             # Not the error itself, whose frames hold the command.
             ctx.statement_done(number, error.copy())
             raise
-        # What changed nothing is not in the oplog, so a server has no record of it and runs a retry anew.
-        if statements is not None and ctx.changes and self._change is not None:
-            statements.record(number, {**_operation(self._change), "image": self.image, "result": result})
         ctx.statement_done(number, result)
         return result
 
@@ -195,10 +197,12 @@ class Batch:
         # keep the reply.
         if ctx.statements is not None and not ctx.changes:
             ctx.statements.before_write(self._running)
-            self._change = change
         ctx.changes += 1
         if target is not None:
             ctx.applied(ns, change, target)
+        # What changed nothing is not in the oplog, so a server has no record of it and runs a retry anew.
+        if ctx.statements is not None:
+            ctx.statements.record(self._running, _record(change, self.image))
 
     def number(self, index: int) -> int:
         """Return the number by which a retry names the statement at `index`."""

@@ -15,8 +15,8 @@ one before it is done with the last:
                        217, for the records would have to be invented
     a higher number    the records are dropped, an open transaction is aborted
 
-A record is made when its statement is applied, not when its command ends: a command that fails at its third
-statement has two that must not be applied again.
+A record is made with the write of its statement, not when its command ends: a command that fails at its third
+statement has two that must not be applied again, and so has one that fails at its reply.
 
 A real server writes the records to `config.transactions` and the oplog, so that they outlive a primary. Here
 all members of a deployment share one catalog of sessions (docs/adr/0008), which has the same effect.
@@ -120,7 +120,7 @@ class Session:
     use: Use = Use.RETRYABLE_WRITE
     """The meaning of that number."""
     statements: dict[int, Mapping[str, Any]] = field(default_factory=dict)
-    """The results of that number's applied statements, by statement id."""
+    """The records of that number's applied statements, by statement id."""
     transaction: Transaction | None = None
     """The transaction of that number, also after its end."""
     user: str = ""
@@ -183,12 +183,12 @@ class RetryableWrite:
         self._hook = hook
 
     def executed(self, statement: int) -> Mapping[str, Any] | None:
-        """Return the recorded result of an applied statement, or None."""
+        """Return the record of an applied statement, or None."""
         return self._statements.get(statement)
 
-    def record(self, statement: int, result: Mapping[str, Any]) -> None:
-        """Remember the result of a statement that was applied."""
-        self._statements[statement] = result
+    def record(self, statement: int, written: Mapping[str, Any]) -> None:
+        """Remember what a statement has written."""
+        self._statements[statement] = written
 
     def before_write(self, statement: int) -> None:
         """Run the hook. Raises what it raises."""

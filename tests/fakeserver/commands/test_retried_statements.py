@@ -60,6 +60,57 @@ def test_a_retried_find_and_modify_returns_the_recorded_document() -> None:
     assert server.documents("c", {"_id": 1}) == [{"_id": 1, "x": 2}]
 
 
+FAILING = {"x": {"$divide": [1, {"$subtract": ["$_id", "$_id"]}]}}
+"""A projection that is one, and fails on every document."""
+
+
+@pytest.mark.parametrize(
+    ("change", "image"),
+    [
+        ({"query": {"_id": 1}, "update": {"$inc": {"x": 1}}}, {"_id": 1, "x": 1}),
+        ({"query": {"_id": 1}, "update": {"$inc": {"x": 1}}, "new": True}, {"_id": 1, "x": 2}),
+        (
+            {"query": {"_id": 9}, "update": {"$inc": {"x": 1}}, "upsert": True, "new": True},
+            {"_id": 9, "x": 1},
+        ),
+        ({"query": {}, "sort": {"x": -1}, "remove": True}, {"_id": 2, "x": 2}),
+    ],
+)
+def test_a_find_and_modify_whose_projection_fails_has_written_once(
+    change: dict[str, Any], image: dict[str, Any]
+) -> None:
+    server, session = holding_two()
+    before = server.changes("c")
+    command = {"findAndModify": "c", **change, "fields": FAILING}
+    with pytest.raises(CommandError, match="divide by zero"):
+        server.run(command, retry=(session, 1))
+    for _ in range(2):
+        again = server.run(command, retry=(session, 1))
+        assert (again["value"], again["retriedStmtId"]) == (image, 0)
+    assert server.changes("c") == before + 1
+
+
+def test_a_retry_returns_the_whole_image_whatever_the_projection() -> None:
+    server, session = holding_two()
+    command = {
+        "findAndModify": "c",
+        "query": {"_id": 1},
+        "update": {"$inc": {"x": 1}},
+        "fields": {"x": 1, "_id": 0},
+    }
+    assert server.run(command, retry=(session, 1))["value"] == {"x": 1}
+    assert server.run(command, retry=(session, 1))["value"] == {"_id": 1, "x": 1}
+
+
+def test_a_projection_that_is_none_is_refused_before_anything_is_written() -> None:
+    server, session = holding_two()
+    before = server.changes("c")
+    command = {"findAndModify": "c", "query": {"_id": 1}, "update": {"$inc": {"x": 1}}}
+    with pytest.raises(CommandError):
+        server.run({**command, "fields": {"x": {"$nonsense": 1}}}, retry=(session, 1))
+    assert (server.changes("c"), session.statements) == (before, {})
+
+
 def test_statements_that_were_not_reached_run_on_the_retry() -> None:
     server, session = holding_two()
     server.run({"insert": "c", "documents": [{"_id": 5}], "stmtId": 0}, retry=(session, 1))
