@@ -52,6 +52,10 @@ def _stages(ask: Ask, source: Resource, pipeline: Any) -> Iterator[Need]:
 # The stages that begin a pipeline.
 
 
+def _data_distribution(_ask: Ask, _source: Resource, _argument: Any) -> Iterator[Need]:
+    yield CLUSTER, ("shardedDataDistribution",)
+
+
 def _change_stream(_ask: Ask, source: Resource, _argument: Any) -> Iterator[Need]:
     """Ask for all databases where the whole cluster is watched: from `admin`, without a collection."""
     whole = source.db == "admin" and not source.collection
@@ -82,6 +86,7 @@ _OPEN_STARTS: Final[Mapping[str, Callable[[Ask, Resource, Any], Iterator[Need]]]
     "$listSessions": _sessions,
     "$listLocalSessions": _sessions,
     "$documents": _nothing,
+    "$shardedDataDistribution": _data_distribution,
 }
 """The stages that read no documents of the collection, and need what depends on their argument."""
 

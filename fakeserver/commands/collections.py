@@ -26,6 +26,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.access.privileges import Resource
+from fakeserver.commands import local_collections
 from fakeserver.commands.context import check_uuid, namespace
 from fakeserver.commands.cursors import first_batch
 from fakeserver.errors import CommandError
@@ -264,6 +265,8 @@ def list_collections(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Return the collections and views of a database."""
     collections = ctx.catalog.collections(ctx.db)
     described = [each.describe() for each in collections]
+    if ctx.db == "local":
+        described += local_collections.described(ctx)
     # A server keeps the definitions of views in a collection, which it makes with the first view.
     if any(each.is_view for each in collections):
         described.append(

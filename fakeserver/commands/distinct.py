@@ -25,7 +25,7 @@ from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields
 from fakeserver.storage.collation import complete, fold_of
-from fakeserver.storage.index_keys import is_ordered
+from fakeserver.storage.index_keys import is_ordered, sign_of
 from fakeserver.storage.paths import read, split
 from fakeserver.storage.sizes import MAX_USER_BYTES, fit_one_reply
 from fakeserver.storage.values import MISSING, order
@@ -78,7 +78,10 @@ def distinct(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     for value in found:
         different.setdefault(order(value, fold), value)
     # An index scan returns its keys in order; a collection scan returns values as they are found.
-    keys = list(different) if scanned is None else sorted(different)
+    keys = list(different)
+    if scanned is not None and collection is not None:
+        down = sign_of(collection.indexes[scanned].key[request["key"]]) < 0
+        keys = sorted(different, reverse=down)
     reply: Reply = {"values": [different[key] for key in keys]}
     # Encoding a reply costs more than finding it: only what may be too large is measured.
     if view or not fit_one_reply(len(keys), ctx.catalog.engine.stats(source).size + _ROOM_AROUND):

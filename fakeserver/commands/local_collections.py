@@ -7,10 +7,11 @@ cursor over the oplog goes on with the operations that come later.
 
 from __future__ import annotations
 
+import uuid
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
-from bson import Timestamp
+from bson import Binary, Timestamp
 
 from fakeserver.commands import journal_collection
 from fakeserver.commands.cursors import first_batch
@@ -48,6 +49,38 @@ def documents_of(
     if ns == OPLOG:
         return _operations(ctx, _BEGINNING)
     return [configuration(ctx)] if ns == _CONFIGURATION else None
+
+
+def described(ctx: CommandContext) -> list[Document]:
+    """Return what `listCollections` shows of the collections of `local` that a member has unstored."""
+    if not ctx.node.is_replica_set_member or ctx.node.shard is None:
+        return []
+    capped = {"capped": True, "size": ctx.node.oplog.capacity_bytes}
+    return [
+        {
+            "name": ns.collection,
+            "type": "collection",
+            "options": options,
+            "info": {"readOnly": False, "uuid": Binary.from_uuid(uuid.uuid5(uuid.NAMESPACE_DNS, str(ns)))},
+            "idIndex": {"v": 2, "key": {"_id": 1}, "name": "_id_"},
+        }
+        for ns, options in ((OPLOG, capped), (_CONFIGURATION, {}))
+    ]
+
+
+def oplog_stats(ctx: CommandContext, ns: Namespace, unit: int) -> Document | None:
+    """Return what sets the statistics of the oplog apart, None for another collection."""
+    if ns != OPLOG or not ctx.node.is_replica_set_member:
+        return None
+    stats = ctx.node.oplog.stats
+    return {
+        "size": stats.size // unit,
+        "count": stats.count,
+        "avgObjSize": stats.size // max(stats.count, 1),
+        "capped": True,
+        "max": -1,
+        "maxSize": ctx.node.oplog.capacity_bytes // unit,
+    }
 
 
 def _operations(ctx: CommandContext, since: Timestamp) -> list[Document]:

@@ -1,10 +1,10 @@
 """The stages that begin a pipeline with documents which are in no collection.
 
 `$documents`, `$collStats`, `$indexStats`, `$currentOp`, `$listSessions`, `$listLocalSessions`,
-`$planCacheStats`, `$listSearchIndexes`. The tables at the end say which of them run on a database instead of
-a collection, which take only the local read concern, and which are outside API version 1. Not modelled:
-latencies, uses of indexes and cached plans, which are all zero or empty; the sessions of other servers,
-because all servers know of all sessions.
+`$planCacheStats`, `$listSearchIndexes`, `$shardedDataDistribution`. The tables at the end say which of them
+run on a database instead of a collection, which take only the local read concern, and which are outside API
+version 1. Not modelled: latencies and cached plans, which are all zero or empty; the sessions of other
+servers, because all servers know of all sessions.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from fakeserver.commands.context import CommandContext
     from fakeserver.storage.engine import Document, Namespace
 
+_NO_ROUTER: Final = 6_789_101
 SEARCH_UNAVAILABLE: Final = 31082
 _STORAGE_STATS: Final = Fields.of(
     Field("scale", "int", minimum=1),
@@ -63,6 +64,9 @@ def _collection_stats(ctx: CommandContext, ns: Namespace, argument: Any) -> list
             ErrorCode.COMMAND_NOT_SUPPORTED_ON_VIEW, f"Namespace {ns} is a view, not a collection"
         )
     found: Document = {"ns": str(ns), "host": ctx.node.address, "localTime": ctx.utc()}
+    config = ctx.node.cluster.config if ctx.node.is_mongos else None
+    if config is not None:
+        found["shard"] = config.home_of(ns.db).name
     if "latencyStats" in argument:
         idle = {"latency": Int64(0), "ops": Int64(0), "queryableEncryptionLatencyMicros": Int64(0)}
         names = ("reads", "writes", "commands", "transactions")
@@ -133,6 +137,32 @@ def _plan_cache_stats(_ctx: CommandContext, _ns: Namespace, argument: Any) -> li
     return []
 
 
+def _data_distribution(ctx: CommandContext, ns: Namespace, _argument: Any) -> list[Document]:
+    """Return where the documents of sharded collections are: all on the shard of their database."""
+    config = ctx.node.cluster.config if ctx.node.is_mongos else None
+    if config is None:
+        raise CommandError(_NO_ROUTER, "The $shardedDataDistribution stage can only be run on router")
+    if ns.db != "admin":
+        raise CommandError(
+            ErrorCode.INVALID_NAMESPACE,
+            "$shardedDataDistribution must be run against the 'admin' database with {aggregate: 1}",
+        )
+    found: list[Document] = []
+    for collection in ctx.catalog:
+        if config.key_of(collection.ns) is None:
+            continue
+        stats = ctx.catalog.engine.stats(collection.ns)
+        here = {
+            "shardName": config.home_of(collection.ns.db).name,
+            "numOrphanedDocs": Int64(0),
+            "numOwnedDocuments": Int64(stats.count),
+            "ownedSizeBytes": Int64(stats.size),
+            "orphanedSizeBytes": Int64(0),
+        }
+        found.append({"ns": str(collection.ns), "shards": [here]})
+    return found
+
+
 def _search_indexes(_ctx: CommandContext, _ns: Namespace, _argument: Any) -> list[Document]:
     """Refuse: search indexes need a service beside the server. Raises `CommandError` 31082."""
     raise search_unavailable()
@@ -159,6 +189,7 @@ SOURCES: Final[dict[str, Callable[[CommandContext, Namespace, Any], list[Documen
     "$currentOp": _current_operation,
     "$planCacheStats": _plan_cache_stats,
     "$listSearchIndexes": _search_indexes,
+    "$shardedDataDistribution": _data_distribution,
 }
 FIRST_ONLY: Final = frozenset(SOURCES) | {"$changeStream", "$geoNear"}
 """The stages that can only be the first; a change stream is a cursor of its own kind."""
@@ -179,5 +210,7 @@ def is_stable(name: str, argument: Any) -> bool:
     return name not in _UNSTABLE
 
 
-ON_DATABASE: Final = frozenset({"$documents", "$listLocalSessions", "$currentOp", "$changeStream"})
+ON_DATABASE: Final = frozenset(
+    {"$documents", "$listLocalSessions", "$currentOp", "$changeStream", "$shardedDataDistribution"}
+)
 """The sources that are not of a collection."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import Int64
 
+from fakeserver.commands import local_collections
 from fakeserver.commands.context import namespace
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
@@ -44,7 +45,15 @@ def collection_stats(ctx: CommandContext, ns: Namespace, *, scale: float = 1) ->
     collection, stats = ctx.catalog.get(ns), ctx.catalog.engine.stats(ns)
     unit = int(scale)
     if collection is None:
-        empty = {"size": 0, "count": 0, "numOrphanDocs": 0, "storageSize": 0, "totalSize": 0, "nindexes": 0}
+        empty: Document = {
+            "size": 0,
+            "count": 0,
+            "numOrphanDocs": 0,
+            "storageSize": 0,
+            "totalSize": 0,
+            "nindexes": 0,
+        }
+        empty |= local_collections.oplog_stats(ctx, ns, unit) or {}
         return {**empty, "totalIndexSize": 0, "indexDetails": {}, "indexSizes": {}, "scaleFactor": unit}
     sizes = {name: storage_bytes(stats.count) // unit for name in collection.indexes}
     storage = storage_bytes(stats.size)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import bson
 from bson import Int64, Timestamp
 
+from fakeserver.storage.engine import Stats
 from fakeserver.waiting.bell import Bell
 from mongowire.framing import elements_of
 
@@ -145,6 +146,16 @@ class Oplog:
         if self.grown.listeners:
             self.grown.ring()
         return optime
+
+    @property
+    def stats(self) -> Stats:
+        """The number of operations that are kept, and the bytes of their documents."""
+        return Stats(len(self._entries), self._capacity_bytes - self._left)
+
+    @property
+    def capacity_bytes(self) -> int:
+        """The bytes of documents that are kept at most."""
+        return self._capacity_bytes
 
     def forget(self) -> None:
         """Drop all operations, and enter one without changes: the data are others now, and time goes on."""

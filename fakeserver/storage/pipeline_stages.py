@@ -129,7 +129,7 @@ def _compile_stage(stage: Mapping[str, Any], scope: Scope) -> PipelineStage:
 
 UNSUPPORTED_STAGES: Final = frozenset({
     "$listClusterCatalog", "$listSampledQueries", "$querySettings", "$queryStats", "$rankFusion", "$score",
-    "$scoreFusion", "$search", "$searchMeta", "$shardedDataDistribution", "$vectorSearch",
+    "$scoreFusion", "$search", "$searchMeta", "$vectorSearch",
 })  # fmt: skip
 """Stages that a server has and we have not; see docs/STORAGE.md."""
 

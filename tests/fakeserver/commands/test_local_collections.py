@@ -163,3 +163,32 @@ DOCUMENTS = st.dictionaries(st.sampled_from("xyz"), VALUES, max_size=3)
 @given(DOCUMENTS, DOCUMENTS)
 def test_a_difference_turns_one_document_into_the_other(before: Document, after: Document) -> None:
     assert applied(before, difference(before, after)) == after
+
+
+def test_the_oplog_is_listed_and_has_a_size_as_shells_ask_for_it() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        await change(talker)
+        listed = await talker.ok({"listCollections": 1, "$db": "local"})
+        names = {each["name"]: each for each in listed["cursor"]["firstBatch"]}
+        assert {"oplog.rs", "system.replset"} <= set(names)
+        assert names["oplog.rs"]["options"]["capped"] is True
+        stage = {"$collStats": {"storageStats": {"scale": 1024}}}
+        ran = await talker.ok({"aggregate": "oplog.rs", "pipeline": [stage], "cursor": {}, "$db": "local"})
+        (told,) = ran["cursor"]["firstBatch"]
+        direct = await talker.ok({"collStats": "oplog.rs", "$db": "local"})
+        assert direct["count"] == told["storageStats"]["count"] >= 4
+        assert direct["maxSize"] // 1024 == told["storageStats"]["maxSize"] > told["storageStats"]["size"]
+        assert direct["capped"] is True
+
+    play(scenario, REPLICA_SET)
+
+
+def test_a_standalone_has_no_oplog_to_list() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        listed = await talker.ok({"listCollections": 1, "$db": "local"})
+        assert listed["cursor"]["firstBatch"] == []
+        assert "maxSize" not in await talker.ok({"collStats": "oplog.rs", "$db": "local"})
+
+    play(scenario, STANDALONE)

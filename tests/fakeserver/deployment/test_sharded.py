@@ -377,3 +377,37 @@ def test_a_load_balanced_cluster_has_a_connection_string_for_one_mongos_and_one_
 def test_a_sharded_cluster_that_cannot_be_is_refused(facts: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ClusterSpec.sharded(**facts)
+
+
+def test_a_mongos_tells_where_the_documents_of_sharded_collections_are() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        await _insert(talker, 1, 2)
+        await talker.ok({"insert": "other", "documents": [{}], "$db": "db"})
+        await talker.ok({"shardCollection": "db.c", "key": {"_id": "hashed"}, "$db": "admin"})
+        stage: dict[str, Any] = {"$shardedDataDistribution": {}}
+        ask = {"aggregate": 1, "pipeline": [stage], "cursor": {}}
+        (found,) = (await talker.ok({**ask, "$db": "admin"}))["cursor"]["firstBatch"]
+        (here,) = found["shards"]
+        assert (found["ns"], here["numOwnedDocuments"], here["numOrphanedDocs"]) == ("db.c", 2, 0)
+        assert (await talker.fails({**ask, "$db": "db"}))["code"] == 73
+        statistics = {
+            "aggregate": "c",
+            "pipeline": [{"$collStats": {"count": {}}}],
+            "cursor": {},
+            "$db": "db",
+        }
+        (told,) = (await talker.ok(statistics))["cursor"]["firstBatch"]
+        assert told["shard"] == here["shardName"]
+
+    play(scenario, SHARDED)
+
+
+def test_a_data_node_does_not_know_how_documents_are_distributed() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        stage: dict[str, Any] = {"$shardedDataDistribution": {}}
+        reply = await talker.fails({"aggregate": 1, "pipeline": [stage], "cursor": {}, "$db": "admin"})
+        assert reply["code"] == 6_789_101
+
+    play(scenario, ClusterSpec.replica_set(1))

@@ -303,6 +303,13 @@ def test_distinct_values_come_in_the_order_of_the_plan() -> None:
     assert server.run({"distinct": "c", "key": "_id", "query": {"a": {"$gt": 0}}})["values"] == [2, 3, 1]
 
 
+@pytest.mark.parametrize(("direction", "expected"), [(1, [0, 1, 2, 3]), (-1, [3, 2, 1, 0])])
+def test_distinct_values_come_in_the_direction_of_their_index(direction: int, expected: list[int]) -> None:
+    documents: list[dict[str, Any]] = [{"a": 3}, {"a": 1}, {"a": [2, 0]}]
+    server = holding(*documents, indexes=(("a", {"a": direction, "b": 1}, {}),))
+    assert server.run({"distinct": "c", "key": "a"})["values"] == expected
+
+
 def test_an_index_with_a_collation_orders_by_it_and_serves_queries_that_have_it() -> None:
     english = {"locale": "en", "strength": 2}
     documents = [{"_id": 1, "a": "b"}, {"_id": 2, "a": "A"}, {"_id": 3, "a": "a"}]
