@@ -133,7 +133,7 @@ class Node:
         self.parameters = process.parameters
         self.parameters.changed = self._parameters_changed
         self.parameters.was_set = lambda *setting: self.record(ParameterSet(*setting))
-        self.log.level = self.parameters["logLevel"]
+        self.log.listen(self.parameters["logComponentVerbosity"])
         self.fail_points = process.fail_points
         self.fail_points.toggled = self.pipeline.recompile
         self.fail_points.was_set = lambda *setting: self.record(FailPointSet(*setting))
@@ -158,7 +158,7 @@ class Node:
         self.pipeline.recompile()
         self.admission.reconfigure(names, self.clock.now())
         self.cursors.timeout = self.parameters["cursorTimeoutMillis"] / 1000
-        self.log.level = self.parameters["logLevel"]
+        self.log.listen(self.parameters["logComponentVerbosity"])
         if names & {ttl.SLEEP, ttl.ENABLED}:
             self.cluster.ttl.parameters_changed(self, names)
         if self.shards is not None and names & OF_SHARDS:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import json_util
 
+from fakeserver.settings import log_components
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -44,8 +46,14 @@ class ServerLog:
         self._lines: deque[tuple[float, Mapping[str, Any]]] = deque(maxlen=_CAPACITY)
         """The instant of each line, in seconds since the Unix epoch, and its other fields."""
         self.level = level
+        self._levels: Mapping[str, int] = {}
         """The verbosity (`logLevel`): 0 for what an operator wants to see, 1 to 5 for debugging."""
         self.total = 0
+
+    def listen(self, verbosity: Mapping[str, Any]) -> None:
+        """Take the verbosity of each component, as `logComponentVerbosity` has it."""
+        self.level = verbosity["verbosity"]
+        self._levels = log_components.levels(verbosity)
 
     def write(
         self,
@@ -62,7 +70,7 @@ class ServerLog:
 
         One of `level` 1 to 5 is for debugging, and has the severity of its level.
         """
-        if level > self.level:
+        if level and level > self._levels.get(component, self.level):
             return
         fields: dict[str, Any] = {"s": f"D{level}" if level else severity, "c": component, "id": number}
         fields |= {"svc": "S", "ctx": context, "msg": message}

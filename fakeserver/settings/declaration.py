@@ -30,8 +30,8 @@ class Parameter:
 
     `minimum` and `maximum` are bounds that a value may have, `above` one that it may not. `struct` is the
     declaration of a document's fields under the name that its complaints give it; `refuses` returns what is
-    wrong with a value besides. `alias_of` names the parameter that this one is an older name of. A mongos
-    has those that are `on_mongos`.
+    wrong with a value besides, and `merge` what a value makes of the one before. `alias_of` names the
+    parameter that this one is an older name of. A mongos has those that are `on_mongos`.
     """
 
     name: str
@@ -45,6 +45,7 @@ class Parameter:
     choices: tuple[str, ...] = ()
     struct: tuple[str, Fields] | None = None
     refuses: Callable[[Any], str | None] | None = None
+    merge: Callable[[Any, Any], Any] | None = None
     alias_of: str | None = None
     since: int = 0
     on_mongos: bool = True

@@ -10,6 +10,7 @@ from fakeserver.admission import parameters as admission
 from fakeserver.admission import ticket_sizes
 from fakeserver.errors import CommandError
 from fakeserver.profile import WIRE_50
+from fakeserver.settings import log_components
 from fakeserver.settings.declaration import Parameter
 from mongowire.codes import ErrorCode
 from mongowire.header import MAX_MESSAGE_SIZE
@@ -50,6 +51,7 @@ TABLE: Final[Mapping[str, Parameter]] = MappingProxyType(
             Parameter("internalQueryExecYieldPeriodMS", "int", 10, minimum=0),
             Parameter("localLogicalSessionTimeoutMinutes", "int", 30, at_runtime=False, minimum=1),
             Parameter("logLevel", "int", 0, minimum=0, maximum=5),
+            Parameter(log_components.NAME, "document", log_components.default(), merge=log_components.merged),
             Parameter("maxTransactionLockRequestTimeoutMillis", "int", 5, on_mongos=False),
             Parameter("preAuthMaximumMessageSizeBytes", "int", 16_384, minimum=16, maximum=MAX_MESSAGE_SIZE),
             Parameter("enableLocalhostAuthBypass", "bool", default=True, at_runtime=False),
@@ -132,8 +134,18 @@ class ServerParameters:
 
     def _update(self, parsed: Mapping[str, Any]) -> None:
         self._values.update(parsed)
+        self._agree_on_log_level(parsed)
         self.yield_period = self._values["internalQueryExecYieldPeriodMS"] / 1000
         self.requires_api_version = self._values["requireApiVersion"]
+
+    def _agree_on_log_level(self, parsed: Mapping[str, Any]) -> None:
+        """Keep the two names of the log's default verbosity at one value."""
+        values = self._values
+        if log_components.NAME in parsed:
+            values[log_components.LEVEL] = values[log_components.NAME]["verbosity"]
+        elif log_components.LEVEL in parsed:
+            level = values[log_components.LEVEL]
+            values[log_components.NAME] = {**values[log_components.NAME], "verbosity": level}
 
     def __getitem__(self, name: str) -> Any:
         """Return a value, the default of one that the release does not have."""
@@ -207,4 +219,7 @@ class ServerParameters:
         if not (parameter.at_startup if at_startup else parameter.at_runtime):
             when = "startup" if at_startup else "runtime"
             raise CommandError(ErrorCode.ILLEGAL_OPERATION, f"not allowed to change [{name}] at {when}")
-        return parameter.alias_of or name, parameter.parse(value)
+        parsed = parameter.parse(value)
+        if parameter.merge is not None:
+            parsed = parameter.merge(self._values[name], parsed)
+        return parameter.alias_of or name, parsed

@@ -168,6 +168,7 @@ OTHERS: Final[Mapping[str, str]] = {
     "featureCompatibilityVersion": "read only; `setFeatureCompatibilityVersion` sets it",
     "internalQueryExecYieldPeriodMS": "a command that works for longer gives way to others",
     "localLogicalSessionTimeoutMinutes": "lifetime of an idle session",
+    "logComponentVerbosity": "verbosity of the log by component; sets logLevel too",
     "logLevel": "verbosity of the log",
     "maxTransactionLockRequestTimeoutMillis": "wait for a lock within a transaction",
     "preAuthMaximumMessageSizeBytes": "longest message before authentication",

@@ -19,6 +19,7 @@ from fakeserver.deployment.server_log import ServerLog
 if TYPE_CHECKING:
     from fakeserver.deployment.node import Node
 
+ACCEPTED = 22943
 Line = dict[str, Any]
 
 
@@ -239,3 +240,43 @@ def test_what_no_document_holds_is_written_as_text() -> None:
 @pytest.mark.parametrize("kind", COUNTED)
 def test_what_is_counted_is_not_logged_as_it_comes(kind: type) -> None:
     assert kind not in LOGGED
+
+
+def test_each_component_of_the_log_has_a_verbosity_that_it_inherits() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        node = deployment.cluster.nodes[0]
+        name = "logComponentVerbosity"
+
+        async def accepted_lines(change: dict[str, Any]) -> int:
+            await talker.ok({"setParameter": 1, **change, "$db": "admin"})
+            before = len(logged(node, ACCEPTED))
+            await (await deployment.connect()).ok({"ping": 1, "$db": "db"})
+            return len(logged(node, ACCEPTED)) - before
+
+        assert await accepted_lines({name: {"verbosity": 0}}) == 0
+        assert await accepted_lines({name: {"query": {"verbosity": 2}}}) == 0
+        assert await accepted_lines({name: {"network": {"verbosity": 1}}}) == 1
+        assert await accepted_lines({name: {"network": {"verbosity": -1}}}) == 0
+        assert await accepted_lines({"logLevel": 1}) == 1
+        assert await accepted_lines({name: {"network": 0}}) == 0
+        told = await talker.ok({"getParameter": 1, name: 1, "logLevel": 1, "$db": "admin"})
+        assert (told[name]["verbosity"], told["logLevel"]) == (1, 1)
+        assert told[name]["network"] == {
+            "verbosity": 0,
+            **{part: {"verbosity": -1} for part in ("asio", "bridge", "connectionPool")},
+        }
+
+    play(scenario, STANDALONE)
+
+
+@pytest.mark.parametrize(
+    "change", [{"nonsense": {"verbosity": 1}}, {"query": {"verbosity": "high"}}, {"query": {"verbosity": 9}}]
+)
+def test_what_is_no_component_or_no_verbosity_is_refused(change: dict[str, Any]) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        command = {"setParameter": 1, "logComponentVerbosity": change, "$db": "admin"}
+        assert (await talker.fails(command))["code"] == 2
+
+    play(scenario, STANDALONE)
