@@ -20,6 +20,7 @@ from fakeserver.control import web
 from fakeserver.control.control import Control
 from fakeserver.deployment.cluster import Cluster, Shared
 from fakeserver.deployment.config_server import ConfigServer
+from fakeserver.deployment.doors import Door
 from fakeserver.deployment.establishment import Gate
 from fakeserver.deployment.flow_monitor import FlowMonitor
 from fakeserver.deployment.journal import Journal
@@ -34,6 +35,7 @@ from fakeserver.network.balancer import LoadBalancer
 from fakeserver.network.connection import Connection
 from fakeserver.network.fault_injector import FaultInjector
 from fakeserver.network.fault_registry import FaultRegistry
+from fakeserver.network.proxy_layer import ProxyLayer
 from fakeserver.profile import Profile
 from fakeserver.request.pipeline import MONGOD, MONGOS, Pipeline
 from fakeserver.rules.book import RuleBook
@@ -176,20 +178,31 @@ def new_process(node: Node) -> Process:
     )
 
 
-def protocols(node: Node, balanced: bool) -> Callable[[], asyncio.Protocol]:  # noqa: FBT001 - a callable's argument
-    """Return the maker of the protocol of a connection, `balanced` for one that a load balancer hands over.
+def protocols(node: Node, door: Door) -> Callable[[], asyncio.Protocol]:
+    """Return the maker of the protocol of a connection that comes by `door`.
 
     Raises `OSError` for files of TLS that cannot be used.
     """
+    make = _guarded(node, door)
+    if door is not Door.PROXY:
+        return make
+
+    def refused(peer: str, reason: str) -> None:
+        node.gate.refuse_header(peer, reason)  # each process has a gate of its own
+
+    return lambda: ProxyLayer(make(), refused)
+
+
+def _guarded(node: Node, door: Door) -> Callable[[], asyncio.Protocol]:
     faults = node.cluster.faults
     tls = node.cluster.spec.tls
     if tls is None or tls.mode == "disabled":
-        return faults.guarded(lambda: Connection(node, balanced=balanced))
+        return faults.guarded(lambda: Connection(node, door))
     from fakeserver.network.tls import behind_tls  # noqa: PLC0415 - most deployments speak no TLS
 
     context = tls.context()
     node.tls_contexts.append(context)
-    return faults.guarded(lambda: Connection(node, balanced=balanced), behind_tls(tls, context))
+    return faults.guarded(lambda: Connection(node, door), behind_tls(tls, context))
 
 
 def log_bug(request: RequestContext, bug: Exception) -> None:

@@ -68,6 +68,16 @@ class Profile:
         return self.max_wire_version >= WIRE_90
 
     @property
+    def has_priority_port(self) -> bool:
+        """A port for operators stands beside the main one (since 9.0)."""
+        return self.max_wire_version >= WIRE_90
+
+    @property
+    def has_proxy_port(self) -> bool:
+        """A mongod has a port for load balancers that speak the PROXY protocol (since 8.1)."""
+        return self.max_wire_version >= WIRE_82
+
+    @property
     def makes_collections_in_transactions(self) -> bool:
         """A transaction may hold what makes a collection or an index (since 4.4)."""
         return self.max_wire_version >= WIRE_44

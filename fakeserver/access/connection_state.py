@@ -29,6 +29,10 @@ class ConnectionState:
         """Whom the client's certificate was made out to, as RFC 2253 writes it."""
         self.balanced = False
         """Whether it came through a load balancer."""
+        self.has_priority = False
+        """Whether it came through the port for operators, where no limit applies."""
+        self.limit_exempt = False
+        """Whether the limit of open connections does not apply to it."""
         self.greeted = False
         """Whether it has said hello."""
         self.hang_up = False

@@ -41,7 +41,8 @@ from fakeserver.admission import ticket_sizes
 from fakeserver.admission.execution_control import ExecutionControl, ExecutionParameters
 from fakeserver.admission.exemptions import AddressRanges, ApplicationNames
 from fakeserver.admission.flow_control import FlowControl, FlowControlParameters
-from fakeserver.admission.rate_limiter import RateLimiter
+from fakeserver.admission.pacing import EGRESS, Pacing
+from fakeserver.admission.rate_limiter import NEWEST_STATS, RateLimiter
 from fakeserver.admission.service_model import ServiceModel, ServiceParameters
 from fakeserver.admission.throughput_probing import ProbingParameters, TicketCounts
 from fakeserver.admission.tickets import TicketHolder
@@ -83,6 +84,7 @@ class AdmissionControl:
         """Sizes of ticket pools that were set at runtime keep the algorithm from changing them."""
         self.execution = ExecutionControl(self._execution_parameters(), cores=cores, now=now)
         self.flow = FlowControl(flow_parameters(parameters))
+        self.pacing = Pacing(parameters, now)
         self.replenish_flow: Callable[[float], float] = lambda _now: math.inf
         """Begins the periods of flow control whose time has come; returns the instant of the next one."""
         self.on_queued: Callable[[], None] = _nothing
@@ -119,6 +121,7 @@ class AdmissionControl:
         self._sizes_hold = ticket_sizes.hold(names, own, held=self._sizes_hold)
         self.execution.reconfigure(self._execution_parameters(), now)
         self.flow.parameters = flow_parameters(own)
+        self.pacing.reconfigure(own, now)
         self.service.parameters = service_parameters(own)
         self.ingress.resize(own["ingressAdmissionControllerTicketPoolSize"], now)
         self._read_switches()
@@ -129,10 +132,15 @@ class AdmissionControl:
         self.execution.catch_up(now)
         self.replenish_flow(now)
 
+    @property
+    def limiters(self) -> tuple[RateLimiter, ...]:
+        """The rate limiters."""
+        return self.requests, self.establishment, *self.pacing.limiters
+
     def fill(self, now: float) -> None:
         """Fill the buckets of the rate limiters."""
-        self.requests.fill(now)
-        self.establishment.fill(now)
+        for limiter in self.limiters:
+            limiter.fill(now)
 
     def override_flow(self, tickets: Any, now: float) -> None:
         """Give writers so many tickets a second from the next period on, or as many as the lag allows again.
@@ -171,6 +179,8 @@ class AdmissionControl:
         self._exempt_names = ApplicationNames(tuple(names["appNames"] if names else ()))
         self.has_exemptions = bool(self._exempt_names.prefixes or self._exempt_addresses)
         """Whether `exempts` can be true of any connection."""
+        self.paces_replies = self._profile.hints_backoff
+        """Whether replies that refuse a request are paced, and counted."""
         self.admits_freely = self.requests.is_unbounded and not self.has_exemptions
         """Whether the limiter of requests admits everybody, and no exemption has to be counted."""
         self.refusal = refusal = _refusal(self._profile, own)
@@ -215,20 +225,33 @@ class AdmissionControl:
     # What is shown.
 
     def request_stats(self, now: float) -> dict[str, Any]:
-        """Return `network.ingressRequestRateLimiter`."""
+        """Return the limiters of `network`: that of requests, and that of the replies which refuse them."""
         stats = self.requests.stats(now)
         if self._profile.hints_backoff:
-            return dict(stats)
-        return {name: stats[name] for name in _OLDER_REQUEST_STATS}
+            return {REQUEST_LIMITER: dict(stats), EGRESS: dict(self.pacing.egress.stats(now))}
+        return {REQUEST_LIMITER: {name: stats[name] for name in _OLDER_REQUEST_STATS}}
+
+    def _limiter_stats(self, limiter: RateLimiter, now: float) -> dict[str, Any]:
+        newer = self._profile.hints_backoff
+        return {
+            name: value for name, value in limiter.stats(now).items() if newer or name not in NEWEST_STATS
+        }
 
     def queues(self, now: float, *, mongos: bool) -> dict[str, Any]:
         """Return `queues`; a mongos has no storage engine to keep. Who asks has it catch up before."""
-        shown = {} if mongos else {"execution": self.execution.stats()}
-        return {
-            **shown,
+        shown: dict[str, Any] = {} if mongos else {"execution": self.execution.stats()}
+        shown |= {
             "ingress": self.ingress.stats(),
-            "ingressSessionEstablishment": dict(self.establishment.stats(now)),
+            "ingressSessionEstablishment": self._limiter_stats(self.establishment, now),
         }
+        if self._profile.hints_backoff and not mongos:
+            shown["writeThrottler"] = self.pacing.write_stats(now)
+        return shown
+
+    def flow_stats(self, now: float) -> dict[str, Any]:
+        """Return `flowControl`."""
+        shown = self.flow.stats()
+        return shown | ({"rateLimiter": self.pacing.flow_stats(now)} if self._profile.hints_backoff else {})
 
 
 def _nothing() -> None:

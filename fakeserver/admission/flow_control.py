@@ -152,6 +152,8 @@ class FlowControl:
     def __init__(self, parameters: FlowControlParameters) -> None:
         self.parameters = parameters
         self.limit = MAX_TICKETS
+        self.granted = MAX_TICKETS
+        """Locks of this period: those of `limit` or of `override`."""
         """Locks that writers may take in this period. A server and a new primary begin unthrottled."""
         self.left: float = MAX_TICKETS
         """Locks of this period that nobody has taken. What is left over is lost with the period."""
@@ -181,9 +183,13 @@ class FlowControl:
         if self.left < 1:
             return False
         self.left -= 1
+        self.count()
+        return True
+
+    def count(self) -> None:
+        """Count a lock that a writer takes."""
         self.locks_used += 1
         self.locks_total += 1
-        return True
 
     def waited(self, seconds: float) -> None:
         """Take note of how long a writer waited for its ticket."""
@@ -191,12 +197,12 @@ class FlowControl:
 
     def release_all(self) -> None:
         """Throttle nobody: flow control is off, or this member takes no writes."""
-        self.limit, self.left = MAX_TICKETS, MAX_TICKETS
+        self.limit = self.left = self.granted = MAX_TICKETS
         self.is_lagged = False
 
     def grant(self, locks: int) -> None:
         """Fill up for a period with so many locks; what earlier samples taught is left as it was."""
-        self.left = locks
+        self.left = self.granted = locks
         self.locks_used = 0
 
     def next_period(self, sample: LagSample, *, seconds: float) -> None:
@@ -214,7 +220,7 @@ class FlowControl:
         else:
             own = self.parameters
             self.limit = min(int((self.limit + own.ticket_adder) * own.ticket_multiplier), MAX_TICKETS)
-        self.left = self.limit
+        self.left = self.granted = self.limit
         self.locks_used = 0
 
     def _throttled(self, sample: LagSample) -> int:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _MOST_CONNECTIONS: Final = 1_000_000
+MOST_WRITES: Final = 1_000_000_000
+"""The documents a second from which on the write throttler holds nobody back."""
 _MANY_SAMPLES: Final = 1_000_000
 _POOLS: Final = 2
 
@@ -69,6 +71,14 @@ _ESTABLISHMENT: Final = (
         since=WIRE_70,
     ),
 )
+
+_EGRESS: Final = (
+    Parameter("egressResponseRateLimiterRatePerSec", "int", INT32_MAX, minimum=1, since=WIRE_90),
+    Parameter(
+        "egressResponseRateLimiterBurstCapacitySecs", "double", sys.float_info.max, above=0, since=WIRE_90
+    ),
+)
+"""The pace of replies that refuse a request."""
 
 _MOST_BACKOFF: Final = 10_000
 _RETRIES: Final = (
@@ -169,7 +179,19 @@ _FLOW: Final = (
     Parameter("flowControlTicketAdderConstant", "int", 1000, minimum=0),
     Parameter("flowControlTicketMultiplierConstant", "double", 1.05, minimum=0),
     Parameter("flowControlWarnThresholdSeconds", "int", 10, minimum=0),
+    Parameter("flowControlUseRateLimiter", "bool", default=False, since=WIRE_90),
+    Parameter("flowControlRateLimiterBurstCapacitySecs", "double", 0.5, above=0, since=WIRE_90),
+    Parameter("flowControlRateLimiterMaxQueueDepth", "long", 1_000_000, minimum=1, since=WIRE_90),
 )
+
+_WRITES: Final = (
+    Parameter("writeThrottlerEnabled", "bool", default=False, since=WIRE_90),
+    Parameter("writeThrottlerTargetRatePerSec", "int", MOST_WRITES, minimum=1, since=WIRE_90),
+    Parameter("writeThrottlerBurstCapacitySecs", "double", 0.5, above=0, since=WIRE_90),
+    Parameter("writeThrottlerMaxQueueDepth", "long", 1_000_000, minimum=1, since=WIRE_90),
+    Parameter("writeThrottlerMaxCostPerOp", "int", 0, minimum=0, since=WIRE_90),
+)
+"""The rate of documents that writers write."""
 
 
 def _no_weights(weights: dict[str, Any]) -> str | None:
@@ -219,10 +241,11 @@ def check_together(values: Mapping[str, Any]) -> None:
 TABLE: Final = (
     *_REQUEST_RATE,
     *_ESTABLISHMENT,
+    *_EGRESS,
     *_RETRIES,
     *_ABANDONED,
     *(
         replace(each, on_mongos=False)
-        for each in (*_INGRESS, *_PRIORITY, *_EXECUTION, *_PROBING, *_FLOW, *_SERVICE)
+        for each in (*_INGRESS, *_PRIORITY, *_EXECUTION, *_PROBING, *_FLOW, *_WRITES, *_SERVICE)
     ),
 )

@@ -18,6 +18,7 @@ REJECTED: Final = "rejected"
 REQUEST_RATE: Final = "requestRateLimiter"
 CONNECTION_RATE: Final = "connectionRateLimiter"
 INGRESS_TICKETS: Final = "ingressTickets"
+WRITE_RATE: Final = "writeThrottler"
 FLOW_CONTROL: Final = "flowControl"
 EXECUTION_TICKETS: Final = "executionTickets"
 
@@ -33,10 +34,16 @@ class Progress:
     priority: Priority | None = None
     """The urgency of the request, once somebody has decided it; a rule may decide it."""
 
+    egress: Reserved | None = None
+    """The token on credit for the reply that refuses it."""
+
     reservation: Reserved | None = None
     """The token on credit, from the rate limiter until it has matured."""
     queued_since: float | None = None
     """The beginning of the wait for that token."""
+    rate_admissions: int = 0
+    """Whether there was such a wait."""
+    rate_queued: float = 0.0
 
     ingress_since: float | None = None
     """The instant of the ingress ticket, where there was no wait for it."""
@@ -44,6 +51,15 @@ class Progress:
     ingress_admissions: int = 0
     ingress_queued: float = 0.0
 
+    write_reservation: Reserved | None = None
+    """The tokens on credit of the write throttler."""
+    write_cost: int = 0
+    """The tokens that it has taken of it."""
+    write_admissions: int = 0
+    write_queued: float = 0.0
+
+    flow_reservation: Reserved | None = None
+    """The token on credit of flow control, where that is a rate."""
     throttled_since: float | None = None
     """The instant from which flow control holds the request back."""
     flow_acquired: int = 0
@@ -65,6 +81,8 @@ class Progress:
         """The mechanism that it waits for, "" for none."""
         if self.queued_since is not None:
             return REQUEST_RATE
+        if self.write_reservation is not None:
+            return WRITE_RATE
         for name, ticket in (
             (INGRESS_TICKETS, self.ingress_ticket),
             (EXECUTION_TICKETS, self.execution_ticket),

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 MOST_TOKENS: Final = float(2**63 - 1)
 """The balance that `serverStatus` shows for a bucket without bounds."""
+NEWEST_STATS: Final = frozenset({"totalTimeQueuedMicros", "tokensAcquired", "currentQueueDepth"})
 _HANG_SECONDS: Final = 3600.0
 _MILLISECOND: Final = 1000
 _ROUNDING: Final = 1e-6
@@ -62,6 +63,7 @@ class Reserved:
 
     since: float
     ready_at: float
+    tokens: float = 1
 
 
 Verdict: TypeAlias = Immediate | Reserved
@@ -95,6 +97,10 @@ class RateLimiter:
         """Waits that ended, however they did."""
         self.interrupted_in_queue = 0
         """Waits that ended early, and after they had begun."""
+        self.time_queued = 0.0
+        """Seconds of all waits that ended with an admission."""
+        self._more_tokens = 0.0
+        """Tokens of those admitted, beyond one each."""
         self.average_time_queued = MovingAverage()
         """Seconds from reservation to admission; an immediate admission counts as 0 once somebody waited."""
         self._bucket = TokenBucket(rate=rate, burst=rate * burst_seconds, now=now)
@@ -138,23 +144,27 @@ class RateLimiter:
         self.rejected += 1
         return REJECTED
 
-    def acquire(self, now: float) -> Verdict:
-        """Admit, at once or on credit; reject where as many wait already as may."""
+    def acquire(self, now: float, tokens: float = 1) -> Verdict:
+        """Admit, at once or on credit; reject where as many wait already as may.
+
+        Only a limiter with a queue takes other numbers of tokens than one.
+        """
         if self.queued >= self.max_queue_depth:
             return self.try_acquire(now)
         self.attempted += 1
-        ready_at = self._borrow(now)
+        ready_at = self._borrow(now, tokens)
         if ready_at <= now:
             self._succeed(0.0)
+            self._more_tokens += tokens - 1
             return ADMITTED
         self.added_to_queue += 1
-        return Reserved(now, ready_at)
+        return Reserved(now, ready_at, tokens)
 
-    def _borrow(self, now: float) -> float:
+    def _borrow(self, now: float, tokens: float) -> float:
         """Return the instant at which the token has accrued, whole milliseconds from now."""
         if self.hangs:
             return now + _HANG_SECONDS
-        matures = self._bucket.borrow(now)
+        matures = self._bucket.borrow(now, tokens)
         if matures is None:
             # The burst is below one token. A server reads "cannot be satisfied" as a wait of 0.
             return now
@@ -163,13 +173,18 @@ class RateLimiter:
     def mature(self, reservation: Reserved) -> None:
         """End a wait that came to its end: the request is admitted."""
         self.removed_from_queue += 1
+        self._more_tokens += reservation.tokens - 1
         self._succeed(reservation.ready_at - reservation.since)
 
-    def interrupt(self) -> None:
+    def interrupt(self, tokens: float = 1) -> None:
         """End a wait early, for whatever reason: the token goes back."""
         self.removed_from_queue += 1
         self.interrupted_in_queue += 1
-        self._bucket.give_back()
+        self._bucket.give_back(tokens)
+
+    def settle(self, unused: float) -> None:
+        """Take back tokens that were not used in the end; below zero, take those that were used beyond."""
+        self._bucket.give_back(unused)
 
     def drop(self) -> None:
         """End a wait that never began: the request failed on its way to it. The token goes back."""
@@ -184,6 +199,7 @@ class RateLimiter:
 
     def _succeed(self, waited: float) -> None:
         self.successful += 1
+        self.time_queued += waited
         # Until somebody waits the average stays absent from `serverStatus`, or at 0, which more zeros leave.
         if waited or self.average_time_queued.value != 0.0:
             self.average_time_queued.add(waited)
@@ -193,7 +209,7 @@ class RateLimiter:
         return min(self._bucket.available(now), MOST_TOKENS)
 
     def stats(self, now: float) -> Mapping[str, Any]:
-        """Return its section of `serverStatus`."""
+        """Return its section of `serverStatus`; before 9.0 without `NEWEST_STATS`."""
         shown: dict[str, Any] = {
             "addedToQueue": Int64(self.added_to_queue),
             "removedFromQueue": Int64(self.removed_from_queue),
@@ -205,5 +221,8 @@ class RateLimiter:
         }
         if self.average_time_queued.value is not None:
             shown["averageTimeQueuedMicros"] = self.average_time_queued.value * 1e6
+        shown["totalTimeQueuedMicros"] = Int64(round(self.time_queued * 1e6))
+        shown["tokensAcquired"] = float(self.successful + self._more_tokens)
+        shown["currentQueueDepth"] = Int64(self.queued)
         shown["totalAvailableTokens"] = float(self.available(now))
         return shown

@@ -23,6 +23,8 @@ class RetryParameters:
     max_backoff: float = 10.0
     capacity: float = 1000
     return_rate: float = 0.1
+    counts_when_sent: bool = False
+    """Since 9.0 retries and backoffs are counted when the retry is sent, before that when it is decided."""
 
 
 @dataclass(slots=True)
@@ -40,6 +42,10 @@ class ShardOperation:
     avoided: list[str] = field(default_factory=list)
     """The servers that said they were overloaded."""
     over: bool = False
+    backoff: float | None = None
+    """The seconds of backoff before the next attempt, None where no overload has asked for it."""
+    was_counted: bool = False
+    """Whether it is counted among those that were retried."""
 
 
 class ShardClient:
@@ -79,11 +85,12 @@ class ShardClient:
         target: str,
         hint: float | None = None,
         jitter: float = 1.0,
+        backoff: float | None = None,
     ) -> float | None:
         """Return the seconds until the operation is tried again, None to give it up.
 
         `target` is the server that refused it, `hint` its `baseBackoffMS` in seconds, `jitter` a number from
-        0 to 1 that scales the delay.
+        0 to 1 that scales the delay; `backoff` takes the place of the delay after an overload.
         """
         # Paid before the other conditions are looked at: an overload costs a token even if no retry follows.
         affords = self._afford(operation, overloaded=overloaded)
@@ -91,16 +98,34 @@ class ShardClient:
             operation.over = True
             return None
         operation.retries += 1
+        operation.backoff = None
         if overloaded:
             operation.overloads += 1
             operation.hint = hint
             if target not in operation.avoided:
                 operation.avoided.append(target)
         delay = self._delay(operation, jitter)
+        if backoff is not None and operation.overloads:
+            delay = backoff
         if overloaded:
-            self._retries += 1
-            self._backoff_ms += round(delay * _WHOLE)
+            operation.backoff = delay
+            if not self.parameters.counts_when_sent:
+                self._count(operation)
         return delay
+
+    def sent_again(self, operation: ShardOperation) -> None:
+        """Take note that the backoff of an operation is over: its next attempt is sent."""
+        self._count(operation)
+
+    def _count(self, operation: ShardOperation) -> None:
+        if operation.backoff is None:
+            return
+        self._retries += 1
+        self._backoff_ms += round(operation.backoff * _WHOLE)
+        operation.backoff = None
+        if not operation.was_counted and self.parameters.counts_when_sent:
+            operation.was_counted = True
+            self._overloaded_operations += 1
 
     def _afford(self, operation: ShardOperation, *, overloaded: bool) -> bool:
         """Pay for a retry from the budget; an operation that met no overload need not, and gives back."""
@@ -111,7 +136,9 @@ class ShardClient:
             self.balance = min(self.balance + returned, max(self.parameters.capacity, self.balance))
             return True
         self._overloads += 1
-        self._overloaded_operations += operation.overloads == 0 and not operation.was_overloaded
+        if not self.parameters.counts_when_sent:
+            # The older count: of each first overload, retried or not.
+            self._overloaded_operations += operation.overloads == 0 and not operation.was_overloaded
         operation.was_overloaded = True
         if self.balance < 1:
             return False

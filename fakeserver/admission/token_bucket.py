@@ -44,23 +44,23 @@ class TokenBucket:
         self._zero = now - (self.balance(now) - 1) / self._rate
         return True
 
-    def borrow(self, now: float) -> float | None:
-        """Take one token, on credit where there is none; return when it has accrued.
+    def borrow(self, now: float, tokens: float = 1) -> float | None:
+        """Take a token, or several, on credit where there is none; return when they have accrued.
 
         Returns None, and takes nothing, where a whole token never accrues: the burst is below one.
         """
         if self._burst < 1:
             return None
-        self._zero = now - (self.balance(now) - 1) / self._rate
+        self._zero = now - (self.balance(now) - tokens) / self._rate
         return max(self._zero, now)
 
     def fill(self, now: float) -> None:
         """Hold as many tokens as it may."""
         self._zero = now - self._burst / self._rate
 
-    def give_back(self) -> None:
-        """Put back a token that was taken or borrowed."""
-        self._zero -= 1 / self._rate
+    def give_back(self, tokens: float = 1) -> None:
+        """Put back a token, or several, taken or borrowed; below zero, take those that were used too much."""
+        self._zero -= tokens / self._rate
 
     def reconfigure(self, now: float, *, rate: float, burst: float) -> None:
         """Change rate and burst. What it held stays, up to the new burst; a debt is forgiven."""

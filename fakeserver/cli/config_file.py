@@ -79,6 +79,8 @@ _KEYS: Final[Mapping[str, Any]] = {
         "bindIp": _text("--bind_ip"),
         "bindIpAll": _flag("--bind_ip_all"),
         "ipv6": _flag("--ipv6"),
+        "proxyPort": _count("--proxyPort"),
+        "priorityPort": _count("--priorityPort"),
         "maxIncomingConnections": _count("--maxConns"),
         "unixDomainSocket": {
             "enabled": _flag("--nounixsocket", when=False),

@@ -36,6 +36,7 @@ def spec_of(options: argparse.Namespace, environment: Mapping[str, str]) -> Clus
     members, mongos, shards = _counts(options, topology)
     host, bind_ip = _addresses(options)
     balancer = options.loadBalancerPort
+    count = mongos or members
     return ClusterSpec(
         topology=topology,
         members=_with_arbiters(members, options.arbiters),
@@ -47,7 +48,9 @@ def spec_of(options: argparse.Namespace, environment: Mapping[str, str]) -> Clus
         profile=options.profile,
         parameters=_parameters(options),
         seed=options.seed,
-        ports=tuple(range(options.port, options.port + (mongos or members))) if options.port else (),
+        ports=_ports(options.port or None, count),
+        priority_ports=_ports(options.priorityPort, count),
+        proxy_ports=_ports(options.proxyPort, count),
         balancer_ports=(balancer, balancer + 1) if balancer else (),
         compressors=_compressors(options.networkMessageCompressors),
         auth=options.auth or options.keyFile is not None,
@@ -75,7 +78,9 @@ def scenario_of(options: argparse.Namespace) -> Scenario:
             spec,
             host=host,
             bind_ip=bind_ip,
-            ports=tuple(range(options.port, options.port + count)) if options.port else (),
+            ports=_ports(options.port or None, count),
+            priority_ports=_ports(options.priorityPort, count) or spec.priority_ports,
+            proxy_ports=_ports(options.proxyPort, count) or spec.proxy_ports,
             parameters={**spec.parameters, **_parameters(options)},
             seed=options.seed or spec.seed,
             journal_file=options.journalFile or spec.journal_file,
@@ -83,6 +88,13 @@ def scenario_of(options: argparse.Namespace) -> Scenario:
             users=(*map(_user, options.user), *spec.users),
         )
     )
+
+
+def _ports(first: int | None, count: int) -> tuple[int, ...]:
+    """Return the ports of as many servers: those from the first on, free ones for 0, none for None."""
+    if first is None:
+        return ()
+    return tuple(range(first, first + count)) if first else (0,) * count
 
 
 def _tls(options: argparse.Namespace) -> TlsSpec | None:

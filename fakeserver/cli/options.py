@@ -137,6 +137,10 @@ def _add_deployment(add: Callable[..., Any]) -> None:
         metavar="PORT",
         help="port of the load balancer of the first mongos; the balancer of all mongos gets the next one",
     )
+    side = "; the other servers get the next ones"
+    add("--priorityPort", type=int, metavar="PORT", help=f"port of the first server without limits{side}")
+    proxy = f"port of the first server for connections with a PROXY header{side}"
+    add("--proxyPort", type=int, metavar="PORT", help=proxy)
     add("--profile", choices=list(PROFILES), default="8.2", help="MongoDB release to imitate")
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import Int64
 
 from fakeserver.admission.invocations import pool_of
-from fakeserver.profile import WIRE_80
+from fakeserver.profile import WIRE_50, WIRE_80
 from fakeserver.request.operations import running
 from mongowire.messages import EXHAUST_ALLOWED
 
@@ -33,17 +33,26 @@ def connections(node: Node) -> dict[str, Any]:
     streams = [request for request in greeting if request.flags & EXHAUST_ALLOWED]
     established = len(node.connections) - node.admission.establishment.queued
     gate = node.gate.stats()
+    states = [connection.state for connection in node.connections.values()]
+    exempt = {"limitExempt": sum(state.limit_exempt for state in states)} if node.gate.may_exempt else {}
+    newer = (
+        {"priority": sum(state.has_priority for state in states)} if node.profile.has_priority_port else {}
+    )
     return {
         "current": established,
-        "available": max(node.parameters["maxIncomingConnections"] - len(node.connections), 0),
+        # Below zero where connections are open to which the limit does not apply.
+        "available": node.parameters["maxIncomingConnections"] - len(node.connections),
         "totalCreated": node.counters.connections,
         "rejected": gate.pop("rejected"),
         "active": len(waiting) - len(greeting) + 1,
         **gate,
         "threaded": established,
+        **exempt,
         "exhaustIsMaster": Int64(sum(request.name != "hello" for request in streams)),
         "exhaustHello": Int64(sum(request.name == "hello" for request in streams)),
         "awaitingTopologyChanges": Int64(len(greeting)),
+        "loadBalanced": sum(state.balanced for state in states),
+        **newer,
     }
 
 
@@ -115,8 +124,13 @@ def network(ctx: CommandContext) -> dict[str, Any]:
     """Return `network`: what travelled, and how many requests the rate limiter let in."""
     node = ctx.node
     shown = node.counters.network()
+    if node.profile.max_wire_version >= WIRE_50:
+        # Every client has a thread of its own, which works or waits for its next request.
+        threads = len(node.connections) - node.admission.establishment.queued
+        clients = dict.fromkeys(("threadsRunning", "clientsInTotal", "clientsRunning"), threads)
+        shown["serviceExecutors"] = {"passthrough": {**clients, "clientsWaitingForData": 0}}
     if node.profile.knows_overload:
-        shown["ingressRequestRateLimiter"] = node.admission.request_stats(ctx.now)
+        shown |= node.admission.request_stats(ctx.now)
     return shown
 
 
@@ -125,7 +139,7 @@ def admission(ctx: CommandContext) -> dict[str, Any]:
     node = ctx.node
     control = node.admission
     control.catch_up(ctx.now)
-    shown: dict[str, Any] = {} if node.is_mongos else {"flowControl": control.flow.stats()}
+    shown: dict[str, Any] = {} if node.is_mongos else {"flowControl": control.flow_stats(ctx.now)}
     if node.profile.max_wire_version >= WIRE_80:
         return shown | {"queues": control.queues(ctx.now, mongos=node.is_mongos)}
     if not node.is_mongos:

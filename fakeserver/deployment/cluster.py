@@ -10,6 +10,7 @@ from urllib.parse import quote
 from fakeserver.access.scram import SHA_1
 from fakeserver.access.users import UserStore
 from fakeserver.deployment.default_concerns import DefaultConcerns
+from fakeserver.deployment.doors import sides_of
 from fakeserver.deployment.events import ServerChanged
 from fakeserver.deployment.flow_monitor import FlowMonitors
 from fakeserver.deployment.node import Node
@@ -169,6 +170,8 @@ class Cluster:
             for nodes in (self.routers, *self._members):
                 for number, node in enumerate(nodes):
                     port = spec.ports[number] if spec.ports and node in self.nodes else 0
+                    if node in self.nodes:
+                        node.doors.sides = sides_of(spec, number)
                     described = MemberSpec() if node.is_mongos else spec.member_specs[number]
                     await self._open(number, node, port, described)
             for number, balancer in enumerate(self.balancers):
@@ -204,10 +207,6 @@ class Cluster:
             role = Role.PRIMARY
         address = join_address(spec.host, port)
         node.member = Member(number, address, object_id(self.clock, node.rng), role, spec=described)
-        secure = spec.tls is not None and spec.tls.mode != "disabled"
-        attr = {"port": port, "ssl": "on" if secure else "off"}
-        node.log.write("NETWORK", 23015, "Listening on", context="listener", attr={"address": spec.host})
-        node.log.write("NETWORK", 23016, "Waiting for connections", context="listener", attr=attr)
 
     async def stop(self) -> None:
         """Close every listener and connection, and cancel every task. Stopping twice is allowed."""

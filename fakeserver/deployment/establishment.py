@@ -14,13 +14,15 @@ from bson import Int64
 from fakeserver.admission.exemptions import AddressRanges
 from fakeserver.admission.progress import CONNECTION_RATE
 from fakeserver.admission.rate_limiter import ADMITTED, REJECTED
+from fakeserver.deployment.doors import Door
 from fakeserver.deployment.events import ConnectionQueued
 from fakeserver.settings.failpoints import REJECT_CONNECTIONS
 from fakeserver.waiting.pause import Await, Pause
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from fakeserver.access.connection_state import ConnectionState
     from fakeserver.admission.rate_limiter import RateLimiter, Reserved, Verdict
     from fakeserver.deployment.server import Server
 
@@ -47,17 +49,40 @@ class Gate:
     def _limiter(self) -> RateLimiter:
         return self._node.admission.establishment
 
-    def has_room(self, peer: str) -> bool:
-        """Say whether one more connection may be open; those from the override's addresses always may."""
-        parameters, fail_points = self._node.parameters, self._node.fail_points
+    def has_room(self, connection: ConnectionState) -> bool:
+        """Say whether one more connection may be open.
+
+        Those from the override's addresses always may, and those that come by the port for priority.
+        """
+        peer, fail_points = connection.peer, self._node.fail_points
+        if connection.has_priority:
+            connection.limit_exempt = True
+            return True
+        exempt = self._overrides
+        connection.limit_exempt = bool(exempt) and peer in AddressRanges.of(exempt)
         if fail_points.active and fail_points.is_on(REJECT_CONNECTIONS):
             return self._refuse(peer)
         # The new connection is in the table already, so the limit itself is still within the limit.
-        if len(self._node.connections) <= parameters["maxIncomingConnections"]:
-            return True
-        if peer in AddressRanges.of(parameters["maxIncomingConnectionsOverride"]["ranges"]):
+        limit = self._node.parameters["maxIncomingConnections"]
+        if len(self._node.connections) <= limit or connection.limit_exempt:
             return True
         return self._refuse(peer)
+
+    @property
+    def _overrides(self) -> Sequence[str]:
+        ranges: Sequence[str] = self._node.parameters["maxIncomingConnectionsOverride"]["ranges"]
+        return ranges
+
+    def refuse_header(self, peer: str, reason: str) -> None:
+        """Take note of a connection that did not say, on the port for proxies, whose it is."""
+        self._node.log.write(
+            "NETWORK",
+            6067900,
+            "Error while parsing proxy protocol header",
+            context="listener",
+            severity="W",
+            attr={"remote": peer, "error": reason},
+        )
 
     def _refuse(self, peer: str) -> bool:
         self._refused += 1
@@ -87,12 +112,12 @@ class Gate:
             attr={"connectionCount": len(self._node.connections)},
         )
 
-    def ask(self, peer: str, now: float) -> Verdict:
+    def ask(self, connection: ConnectionState, now: float) -> Verdict:
         """Admit a connection, at once or later, or reject it."""
         admission = self._node.admission
         if not admission.limits_connections:
             return ADMITTED
-        if admission.bypasses_establishment(peer):
+        if connection.has_priority or admission.bypasses_establishment(connection.peer):
             admission.establishment.exempt()
             return ADMITTED
         return admission.establishment.acquire(now)
@@ -117,6 +142,11 @@ class Gate:
         """End the wait of a connection that was closed."""
         self._limiter.interrupt()
         self._left += client_left
+
+    @property
+    def may_exempt(self) -> bool:
+        """Whether some connections need no room, now or from the start."""
+        return bool(self._overrides) or Door.PRIORITY in self._node.doors.sides
 
     def stats(self) -> dict[str, Any]:
         """Return the counters of `serverStatus.connections` about queued and rejected connections."""
@@ -146,17 +176,17 @@ class Establishment:
         self._on_established = on_established
         self._pause: Pause | None = None
 
-    def begin(self, peer: str, connection: int) -> str | None:
+    def begin(self, connection: ConnectionState) -> str | None:
         """Establish the connection, or begin to wait; return the reason for which it is to be closed."""
         # The limit on open connections comes first: a connection above it takes no token.
-        if not self._gate.has_room(peer):
+        if not self._gate.has_room(connection):
             return "there are too many open connections"
-        verdict = self._gate.ask(peer, self._node.clock.now())
+        verdict = self._gate.ask(connection, self._node.clock.now())
         if verdict is REJECTED:
             return "too many connections are being established"
         if verdict is not ADMITTED:
             self.waits = True
-            self._gate.record_wait(connection)
+            self._gate.record_wait(connection.id)
             self._wait(verdict)
         return None
 

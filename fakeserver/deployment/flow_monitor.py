@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from fakeserver.admission.flow_control import FlowSamples, LagSample
+from fakeserver.deployment.server_log import CAPACITY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +34,7 @@ class FlowMonitor:
         self._sustainer: OpTime | None = None
         """The last operation of the majority in the last period; a server calls its member the sustainer."""
         self._stuck = 0.0
-        """The seconds for which the majority has been behind and has not moved."""
+        """The seconds for which the majority has been behind and has not moved, since the last warning."""
 
     @property
     def _next_at(self) -> float:
@@ -100,14 +101,18 @@ class FlowMonitor:
         return seen
 
     def _warn(self, seconds: float, *, moved: bool) -> None:
-        """Warn, once, of a majority that does not move at all."""
+        """Warn of a majority that does not move, each time that the threshold passes; one of 0 is silent."""
         flow = self._node.admission.flow
-        before = self._stuck
-        self._stuck = 0.0 if moved or not flow.is_lagged else before + seconds
-        if before < flow.parameters.warn_threshold <= self._stuck:
+        threshold = flow.parameters.warn_threshold
+        self._stuck = 0.0 if moved or not flow.is_lagged else self._stuck + seconds
+        if not 0 < threshold <= self._stuck:
+            return
+        times, self._stuck = divmod(self._stuck, threshold)
+        # A clock that jumps a day ahead brings no more lines than the log keeps.
+        for _ in range(min(int(times), CAPACITY)):
             self._node.log.write(
                 "REPL",
-                22223,
+                22225,
                 "Flow control is engaged and the sustainer point is not moving. Please check the health of"
                 " all secondaries.",
                 severity="W",

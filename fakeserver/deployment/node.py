@@ -9,6 +9,7 @@ from fakeserver.access.session import is_local
 from fakeserver.admission import warnings
 from fakeserver.deployment import ttl
 from fakeserver.deployment.counters import Counters
+from fakeserver.deployment.doors import Door, Doors
 from fakeserver.deployment.events import FailPointSet, ParameterSet, ServerChanged
 from fakeserver.deployment.hello import topology_version
 from fakeserver.deployment.log_lines import COUNTED, LOGGED, lines_of
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from fakeserver.sessions.transactions import Transactions
     from fakeserver.storage.catalog import Catalog
     from fakeserver.storage.oplog import ClusterTime, Oplog, OpTime
-    from mongowire.ports import Clock, Listener, Rng
+    from mongowire.ports import Clock, Rng
 
 _MAX_REQUEST_ID: Final = (1 << 31) - 1
 
@@ -111,7 +112,7 @@ class Node:
         self.member: Member
         self._news = Bell()
         self.last_operation_id = 0
-        self._listener: Listener | None = None
+        self.doors = Doors(self)
 
     def __repr__(self) -> str:
         return f"<Node {self.name}>"
@@ -258,7 +259,7 @@ class Node:
         if name == STOP_REPL_PRODUCER:
             self._hold_if_stopped()
         elif name == HANG_IN_RATE_LIMITER:
-            for limiter in (self.admission.requests, self.admission.establishment):
+            for limiter in self.admission.limiters:
                 limiter.hangs = on
         elif name == FRACTIONAL_RATE_OVERRIDE:
             self.admission.override_rate((data or {}).get("rate") if on else None, self.clock.now())
@@ -276,16 +277,11 @@ class Node:
 
     async def listen(self, host: str, port: int) -> tuple[str, int]:
         """Begin to accept; return the address. Raises `OSError`."""
-        network, refused = self.cluster.network, self.gate.refuse_for_want_of_files
-        self._listener = await network.listen(host, port, self.protocols(), refused=refused)
-        return self._listener.address
+        return await self.doors.open(host, port)
 
-    def protocols(self, *, balanced: bool = False) -> Callable[[], asyncio.Protocol]:
-        """Return the maker of the protocol of a connection, `balanced` for one that a balancer hands over.
-
-        Raises `OSError` for files of TLS that cannot be used.
-        """
-        return self._parts.protocols(self, balanced)
+    def protocols(self, door: Door = Door.MAIN) -> Callable[[], asyncio.Protocol]:
+        """Return the maker of the protocol of a connection. Raises `OSError` for unusable files of TLS."""
+        return self._parts.protocols(self, door)
 
     @property
     def topology_changed(self) -> Bell:
@@ -321,8 +317,7 @@ class Node:
         """Stop accepting, and reset every connection."""
         self.halt()
         self.tally.flush()
-        if self._listener is not None:
-            await self._listener.aclose()
+        await self.doors.close()
 
     # Outages, lag and freezes.
 
@@ -403,14 +398,17 @@ class Node:
 
     # Open connections.
 
-    def admit(self, connection: OpenConnection, peer: str) -> ConnectionState:
+    def admit(self, connection: OpenConnection, peer: str, door: Door = Door.MAIN) -> ConnectionState:
         """Enter a new connection, and return its state."""
         self._next_connection_id += 1
         self.counters.connections += 1
         self.connections[self._next_connection_id] = connection
         state = ConnectionState(self._next_connection_id, peer, self.clock.now())
+        state.balanced, state.has_priority = door is Door.BALANCED, door is Door.PRIORITY
         attr = {"remote": peer, "connectionId": state.id, "connectionCount": len(self.connections)}
-        self.log.write("NETWORK", 22943, "Connection accepted", context="listener", level=1, attr=attr)
+        attr |= {"isPriority": True} if state.has_priority else {}
+        level = 0 if state.has_priority else 1
+        self.log.write("NETWORK", 22943, "Connection accepted", context="listener", level=level, attr=attr)
         return state
 
     def forget(self, connection: OpenConnection) -> None:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fakeserver.admission.controls import AdmissionControl
+    from fakeserver.deployment.doors import Door
     from fakeserver.deployment.establishment import Gate
     from fakeserver.deployment.flow_monitor import FlowMonitor
     from fakeserver.deployment.profiling import Profiling
@@ -56,8 +57,8 @@ class Parts:
     profiler: Profiler
     new_process: Callable[[Any], Process]
     """Return the parts of a new process of a `Node`."""
-    protocols: Callable[[Any, bool], Callable[[], asyncio.Protocol]]
-    """Return the maker of the protocol of a connection to a `Node`; True: a load balancer hands it over."""
+    protocols: Callable[[Any, Door], Callable[[], asyncio.Protocol]]
+    """Return the maker of the protocol of a connection to a `Node`, by the way on which it comes."""
 
 
 @dataclass(frozen=True, slots=True)

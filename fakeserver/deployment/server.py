@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from fakeserver.access.connection_state import ConnectionState
     from fakeserver.admission.controls import AdmissionControl
     from fakeserver.deployment.counters import Counters
+    from fakeserver.deployment.doors import Doors
     from fakeserver.deployment.events import Event
     from fakeserver.deployment.replication import Member, ReplicaSet, Role
     from fakeserver.deployment.server_log import ServerLog
     from fakeserver.deployment.spec import ClusterSpec
     from fakeserver.errors import CommandError
+    from fakeserver.profile import Profile
     from fakeserver.request.pipeline import Pipeline
     from fakeserver.settings.failpoints import FailPointRegistry
     from fakeserver.settings.server_parameters import ServerParameters
@@ -119,6 +121,8 @@ class Server(Protocol):
     fail_points: FailPointRegistry
     admission: AdmissionControl
     pipeline: Pipeline
+    doors: Doors
+    profile: Profile
 
     @property
     def cluster(self) -> Deployment: ...

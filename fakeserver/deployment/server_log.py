@@ -19,7 +19,7 @@ from fakeserver.settings import log_components
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-_CAPACITY: Final = 1024
+CAPACITY: Final = 1024
 _LONGEST: Final = 10 * 1024
 """The characters of the values in `attr`."""
 _SCALAR: Final = 8
@@ -43,7 +43,7 @@ class ServerLog:
         self._utc = utc
         self._sink = sink
         self._node = node
-        self._lines: deque[tuple[float, Mapping[str, Any]]] = deque(maxlen=_CAPACITY)
+        self._lines: deque[tuple[float, Mapping[str, Any]]] = deque(maxlen=CAPACITY)
         """The instant of each line, in seconds since the Unix epoch, and its other fields."""
         self.level = level
         self._levels: Mapping[str, int] = {}

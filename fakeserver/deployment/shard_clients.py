@@ -10,7 +10,6 @@ from fakeserver.admission.shard_retries import RetryParameters, ShardClient
 
 if TYPE_CHECKING:
     from fakeserver.deployment.server import Named, Server
-    from fakeserver.settings.server_parameters import ServerParameters
 
 PARAMETERS: Final = frozenset(
     {
@@ -25,14 +24,16 @@ _FIXED: Final = "NetworkInterfaceTL-Sharding-Fixed"
 """The application name with which it ends transactions."""
 
 
-def retry_parameters(own: ServerParameters) -> RetryParameters:
+def retry_parameters(node: Server) -> RetryParameters:
     """Return the retry parameters of a mongos."""
+    own = node.parameters
     return RetryParameters(
         max_attempts=own["defaultClientMaxRetryAttempts"],
         base_backoff=own["defaultClientBaseBackoffMillis"] / 1000,
         max_backoff=own["defaultClientMaxBackoffMillis"] / 1000,
         capacity=own["shardRetryTokenBucketCapacity"],
         return_rate=own["shardRetryTokenReturnRate"],
+        counts_when_sent=node.profile.hints_backoff,
     )
 
 
@@ -48,7 +49,7 @@ class Shards:
         """Return the client of a shard."""
         client = self._clients.get(shard.name)
         if client is None:
-            client = self._clients[shard.name] = ShardClient(retry_parameters(self._node.parameters))
+            client = self._clients[shard.name] = ShardClient(retry_parameters(self._node))
         return client
 
     def forget(self) -> None:
@@ -58,7 +59,7 @@ class Shards:
     def reconfigure(self) -> None:
         """Take changed parameters into account."""
         for client in self._clients.values():
-            client.reconfigure(retry_parameters(self._node.parameters))
+            client.reconfigure(retry_parameters(self._node))
 
     def connection(self, target: Named, command: str) -> ConnectionState:
         """Return the state of the mongos's connection for a command, as a member of a shard has it."""

@@ -146,6 +146,10 @@ class ClusterSpec:
     A sharded cluster has `mongos` routers on `ports`, over `shards` replica sets of `members` each, on free
     ports. A load-balanced one has two balancers besides, on `balancer_ports`: one in front of the first
     mongos, and one in front of all.
+
+    `priority_ports` and `proxy_ports` are further ports of the servers that clients connect to, 0 for a free
+    one: of the first (mongod's `priorityPort`, 9.0) no limit of connections or requests holds, and on the
+    second (`proxyPort` of a mongod, since 8.1) each connection begins with a header of the PROXY protocol.
     """
 
     topology: Topology = Topology.SINGLE
@@ -160,6 +164,8 @@ class ClusterSpec:
     seed: int = 0
     ports: tuple[int, ...] = ()
     balancer_ports: tuple[int, ...] = ()
+    priority_ports: tuple[int, ...] = ()
+    proxy_ports: tuple[int, ...] = ()
     compressors: tuple[str, ...] | None = None
     election_delay: float = 0.01
     journal_records: int = JOURNAL_RECORDS
@@ -218,9 +224,25 @@ class ClusterSpec:
         balancers = self.balancers
         if self.balancer_ports and len(self.balancer_ports) != balancers:
             raise ValueError(f"balancer_ports must name one port for each of the {balancers} load balancers")
-        ports = (*self.ports, *self.balancer_ports)
+        self._check_sides(servers)
+        ports = (*self.ports, *self.balancer_ports, *self.priority_ports, *self.proxy_ports)
         if any(not 0 <= port <= _MAX_PORT for port in ports):
             raise ValueError(f"ports must be from 0 to {_MAX_PORT}, not {ports}")
+
+    def _check_sides(self, servers: int) -> None:
+        profile = Profile.named(self.profile)
+        for name, ports, known in (
+            ("priority_ports", self.priority_ports, profile.has_priority_port),
+            ("proxy_ports", self.proxy_ports, profile.has_proxy_port and not self.is_sharded),
+        ):
+            if ports and len(ports) != servers:
+                raise ValueError(f"{name} must name one port for each of the {servers} servers")
+            if ports and not known:
+                kind = "a mongos" if self.is_sharded and name == "proxy_ports" else f"release {self.profile}"
+                raise ValueError(f"{name}: {kind} has no such port")
+        named = [port for port in (*self.ports, *self.priority_ports, *self.proxy_ports) if port]
+        if len(named) != len(set(named)):
+            raise ValueError("ports, priority_ports and proxy_ports must differ")
 
     @classmethod
     def standalone(cls, **facts: Any) -> ClusterSpec:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from fakeserver.deployment.doors import Door
 from fakeserver.deployment.spec import join_address
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ class Router(Protocol):
 
     stopped: bool
 
-    def protocols(self, *, balanced: bool = False) -> Callable[[], asyncio.Protocol]:
-        """Return the maker of the protocol of a connection, `balanced` for one that a balancer hands over."""
+    def protocols(self, door: Door = Door.MAIN) -> Callable[[], asyncio.Protocol]:
+        """Return the maker of the protocol of a connection that comes by a door."""
 
 
 class LoadBalancer:
@@ -44,7 +45,7 @@ class LoadBalancer:
     async def listen(self, port: int) -> None:
         """Begin to accept. Raises `OSError`."""
         spec = self._spec
-        self._makers = tuple(router.protocols(balanced=True) for router in self.routers)
+        self._makers = tuple(router.protocols(Door.BALANCED) for router in self.routers)
         self._listener = await self._network.listen(spec.bind_ip or spec.host, port, self._accept)
         self.address = join_address(spec.host, self._listener.address[1])
 

@@ -37,6 +37,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from fakeserver.admission.rate_limiter import ADMITTED, REJECTED
+from fakeserver.deployment.doors import Door
 from fakeserver.deployment.establishment import Establishment
 from fakeserver.deployment.events import ConnectionAccepted, ConnectionClosed
 from fakeserver.errors import CommandError
@@ -71,9 +72,9 @@ _new: Final = tuple.__new__
 class Connection(asyncio.Protocol):
     """The protocol of one accepted connection."""
 
-    def __init__(self, node: Node, *, balanced: bool = False) -> None:
+    def __init__(self, node: Node, door: Door = Door.MAIN) -> None:
         self.node = node
-        self._balanced = balanced
+        self._door = door
         self.wire = WireConnection(patient=True)
         self.transport: asyncio.Transport
         self.state: ConnectionState
@@ -113,18 +114,17 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)  # uvloop's are no subclass of asyncio's
         clock = self.node.clock
-        # The running loop's time, as the clock says, without a look for the loop.
-        self._time = asyncio.get_running_loop().time if clock.is_real else clock.now
+        self._time = asyncio.get_running_loop().time if clock.is_real else clock.now  # the same, and quicker
         peer = transport.get_extra_info("peername")
-        self.state = self.node.admit(self, f"{peer[0]}:{peer[1]}" if peer else "anonymous")
+        self.state = self.node.admit(self, f"{peer[0]}:{peer[1]}" if peer else "anonymous", self._door)
         self._greeting = Greeting(self.wire, self.node, self.state)
-        self.state.balanced = self._balanced or self.node.fail_points.is_on(FROM_LOAD_BALANCER_PORT)
+        self.state.balanced |= self.node.fail_points.is_on(FROM_LOAD_BALANCER_PORT)
         self.node.record(ConnectionAccepted(self.state.id, self.state.peer))
         if self.node.refuses:
             # The socket was accepted before the listener closed; asyncio reports it only now.
             self.abort("the server stops")
             return
-        if (refusal := self._establishment.begin(self.state.peer, self.state.id)) is not None:
+        if (refusal := self._establishment.begin(self.state)) is not None:
             self.close(refusal)
 
     @property

@@ -11,7 +11,7 @@ from fakeserver.deployment.journal import COMMAND_FINISHED
 from fakeserver.deployment.journal_search import COLLECTION
 from fakeserver.errors import CommandError, expired
 from fakeserver.request.response import Response
-from fakeserver.settings.failpoints import Target
+from fakeserver.settings.failpoint_targets import Target
 from mongowire.messages import OpCode
 
 if TYPE_CHECKING:
@@ -224,6 +224,7 @@ class RequestContext:
             connection.app_name,
             connection.thread_name,
             connection.internal_client or node is not self.node,
+            connection.has_priority and node is self.node,
         )
 
     def record_wait(self) -> None:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from bson import Int64
 
@@ -13,6 +13,11 @@ from fakeserver.profile import WIRE_80
 
 if TYPE_CHECKING:
     from fakeserver.request.context import RequestContext
+
+_RATE_QUEUE: Final = "ingress_request"
+"""The queue of the request rate limiter, which only 9.0 has."""
+_WRITE_QUEUE: Final = "writeThrottle"
+"""The queue of the write throttler, likewise."""
 
 
 def of_running(request: RequestContext, now: float) -> dict[str, Any]:
@@ -42,14 +47,17 @@ def of_finished(request: RequestContext) -> dict[str, Any]:
 def seconds_queued(request: RequestContext) -> float:
     """Return the seconds that a request has waited to be admitted."""
     progress = request.admission
-    return progress.ingress_queued + progress.execution_queued + progress.flow_queued
+    before = progress.rate_queued + progress.ingress_queued + progress.write_queued
+    return before + progress.execution_queued + progress.flow_queued
 
 
 def _current_queue(request: RequestContext) -> tuple[str, float]:
     """Return the queue in which a request stands, and the instant of its arrival there; "" outside of any."""
     progress = request.admission
     if progress.queued_since is not None:
-        return "ingress", progress.queued_since
+        return _RATE_QUEUE, progress.queued_since
+    if progress.write_reservation is not None:
+        return _WRITE_QUEUE, progress.write_reservation.since
     for name, ticket in (
         ("ingress", progress.ingress_ticket),
         ("execution", progress.execution_ticket),
@@ -65,6 +73,10 @@ def _queues(request: RequestContext, waits: dict[str, float]) -> dict[str, Any]:
         "ingress": (progress.ingress_admissions, progress.ingress_queued),
         "execution": (progress.execution_admissions, progress.execution_queued),
     }
+    if progress.rate_admissions or progress.queued_since is not None:
+        counted[_RATE_QUEUE] = (progress.rate_admissions, progress.rate_queued)
+    if progress.write_admissions or progress.write_reservation is not None:
+        counted[_WRITE_QUEUE] = (progress.write_admissions, progress.write_queued)
     return {
         name: {
             "admissions": admissions,

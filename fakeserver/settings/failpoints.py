@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from fakeserver.errors import CommandError
 from fakeserver.idl.fields import type_name
 from fakeserver.settings.failpoint_modes import Mode, Setting, number_of, parse_mode
+from fakeserver.settings.failpoint_targets import NO_COMMANDS, ONLY_GET_MORE, Names, Target
 from fakeserver.settings.failpoint_uses import FailPointUses
 from fakeserver.waiting.bell import Bell
 from mongowire.codes import ErrorCode
@@ -62,6 +63,7 @@ HANG_IN_RATE_LIMITER: Final = "hangInRateLimiter"
 FRACTIONAL_RATE_OVERRIDE: Final = "ingressRequestRateLimiterFractionalRateOverride"
 FLOW_CONTROL_TICKET_OVERRIDE: Final = "flowControlTicketOverride"
 RETURN_MAX_BACKOFF_DELAY: Final = "returnMaxBackoffDelay"
+SET_BACKOFF_DELAY: Final = "setBackoffDelayForTesting"
 FAIL_IN_RUN_COMMAND: Final = "failWithErrorCodeInRunCommand"
 FAIL_AFTER_SESSION_CHECK_OUT: Final = "failWithErrorCodeAfterSessionCheckOut"
 WAIT_IN_HELLO: Final = ("shardWaitInHello", "routerWaitInHello", "waitInHello")
@@ -88,6 +90,7 @@ NAMES: Final = (
     FRACTIONAL_RATE_OVERRIDE,
     FLOW_CONTROL_TICKET_OVERRIDE,
     RETURN_MAX_BACKOFF_DELAY,
+    SET_BACKOFF_DELAY,
     FAIL_IN_RUN_COMMAND,
     FAIL_AFTER_SESSION_CHECK_OUT,
     *WAIT_IN_HELLO,
@@ -159,40 +162,6 @@ class FailPoint:
     def document(self) -> dict[str, Any]:
         """As `getParameter` shows it."""
         return {"mode": int(self.mode), "data": dict(self.data), "timesEntered": self.times_entered}
-
-
-class Names(NamedTuple):
-    """The commands that a fail point is about: those listed, or all but those listed."""
-
-    listed: frozenset[str]
-    all_but: bool
-
-    @classmethod
-    def of(cls, data: Mapping[str, Any]) -> Names:
-        """Read `failCommands`, or `failAllCommands` and `failCommandsExcept`."""
-        all_but = bool(data.get("failAllCommands"))
-        listed = data.get("failCommandsExcept" if all_but else "failCommands")
-        names = listed if isinstance(listed, list) else ()
-        return cls(frozenset(name for name in names if isinstance(name, str)), all_but)
-
-    def cover(self, names: tuple[str, ...]) -> bool:
-        """Return whether a command of these names is one of them."""
-        # `configureFailPoint` never is, or a point for all commands could not be switched off.
-        return self.listed.isdisjoint(names) is self.all_but and "configureFailPoint" not in names
-
-
-NO_COMMANDS: Final[Names] = Names(frozenset(), all_but=False)
-_GET_MORE: Final = Names(frozenset({"getMore"}), all_but=False)
-
-
-class Target(NamedTuple):
-    """A command as the filters of a fail point see it: its names, and its client."""
-
-    names: tuple[str, ...]
-    namespace: str
-    app_name: str = ""
-    thread_name: str = ""
-    internal_client: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,7 +309,7 @@ class FailPointRegistry:
     def get_more_failure(self, target: Target) -> CommandError | None:
         """Decide whether a getMore fails after it took its cursor, which is then destroyed."""
         point = self.active.get(FAIL_GET_MORE)
-        if point is None or not _GET_MORE.cover(target.names) or not _admits(point.data, target):
+        if point is None or not ONLY_GET_MORE.cover(target.names) or not _admits(point.data, target):
             return None
         if not self._fires(point):
             return None
@@ -361,6 +330,13 @@ class FailPointRegistry:
         point = self.active.get(name)
         code = 0 if point is None else _error_code(point.data)
         return code if point is not None and code and self._fires(point) else None
+
+    def backoff(self) -> float | None:
+        """Return the seconds of each backoff of a mongos, None where no fail point says so."""
+        point = self.active.get(SET_BACKOFF_DELAY)
+        if point is None or not self._fires(point):
+            return None
+        return max(number_of(point.data.get("backoffDelayMs")) or 0.0, 0.0) / 1000
 
     def hello_delay(self, name: str, *, internal: bool) -> float | None:
         """Return the seconds that a hello waits; `inf` until the fail point is configured anew."""
@@ -413,8 +389,7 @@ def _admits(data: Mapping[str, Any], target: Target) -> bool:
     for key, actual in filters:
         if isinstance(data.get(key), str) and data[key] != actual:
             return False
-    if data.get("priorityPortOnly"):
-        # There is no priority port that the connection could have come by.
+    if data.get("priorityPortOnly") and not target.has_priority:
         return False
     return not target.internal_client or bool(data.get("failInternalCommands"))
 

@@ -23,6 +23,7 @@ from fakeserver.stages.parsing import ApiVersion, Lookup, Parse, ValidateBody
 from fakeserver.stages.rate_limit import RateLimitQueue, RequestRateLimit
 from fakeserver.stages.replying import ClusterTimeGossip, ErrorLabels, LargeReplies, SlowQueries
 from fakeserver.stages.routing import RewriteStateChanges, Routing
+from fakeserver.stages.write_throttler import WriteRateLimit
 
 if TYPE_CHECKING:
     from fakeserver.request.pipeline import Stage
@@ -52,6 +53,7 @@ def mongod_stages(*, auth: bool) -> tuple[Stage, ...]:
         RateLimitQueue(),
         IngressTickets(),
         IngressExemption(),
+        WriteRateLimit(),
         ReadConcernCheck(),
         WriteConcernCheck(),
         TimeLeft(),

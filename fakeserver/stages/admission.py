@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Final
 from fakeserver.admission import invocations
 from fakeserver.admission.invocations import BY_TERM, MAY_BE_EXEMPT, MAY_WRITE, RELEASING, TERM
 from fakeserver.admission.progress import EXECUTION_TICKETS, INGRESS_TICKETS, REJECTED
+from fakeserver.admission.rate_limiter import REJECTED as NO_TOKEN
+from fakeserver.admission.rate_limiter import Reserved
 from fakeserver.admission.tickets import Overflow, Priority
 from fakeserver.errors import CommandError, expired
 from fakeserver.request.pipeline import PASS, Action, Outcome, Stage, Step
@@ -206,6 +208,8 @@ class WriteThrottle(Stage):
             return self.enter
         admission, whole = node.admission, self.enter
         flow = admission.flow
+        if admission.pacing.limits_flow:
+            return whole
 
         def enter(request: RequestContext, now: float) -> Action:
             progress = request.admission
@@ -232,6 +236,8 @@ class WriteThrottle(Stage):
         if (progress.priority or _decide_priority(request, admission)) is Priority.EXEMPT:
             return PASS
         replenished_until = admission.replenish_flow(now)
+        if admission.pacing.limits_flow or progress.flow_reservation is not None:
+            return self._by_rate(request, admission, now)
         flow, since = admission.flow, progress.throttled_since
         if flow.try_acquire():
             progress.flow_acquired += 1
@@ -247,6 +253,41 @@ class WriteThrottle(Stage):
             progress.flow_waits += 1
             progress.throttled_since = now
         return Await(admission.changed, _until(request, replenished_until))
+
+    def _by_rate(self, request: RequestContext, admission: AdmissionControl, now: float) -> Action:
+        """Wait for a token, of as many a second as there would be tickets. Raises `CommandError` 449, 50."""
+        progress, pacing = request.admission, admission.pacing
+        pacing.allow(admission.flow.granted, now)
+        reservation = progress.flow_reservation
+        if reservation is None:
+            verdict = pacing.flow.acquire(now)
+            if verdict is NO_TOKEN:
+                raise CommandError(
+                    ErrorCode.RATE_LIMIT_EXCEEDED, f"Rate limiter '{pacing.flow.name}' rate exceeded"
+                )
+            admission.flow.count()
+            if not isinstance(verdict, Reserved):
+                progress.flow_acquired += 1
+                return PASS
+            reservation = progress.flow_reservation = verdict
+            progress.flow_waits += 1
+            progress.throttled_since = now
+        if now < reservation.ready_at and pacing.limits_flow:
+            if _is_late(request, now):
+                raise expired()
+            return Await(admission.changed, _until(request, reservation.ready_at))
+        pacing.flow.mature(reservation)
+        admission.flow.waited(now - reservation.since)
+        progress.flow_queued += now - reservation.since
+        progress.flow_acquired += 1
+        progress.flow_reservation = progress.throttled_since = None
+        return PASS
+
+    def leave(self, request: RequestContext, outcome: Outcome, now: float) -> None:  # noqa: ARG002 - a stage's signature
+        progress = request.admission
+        if progress.flow_reservation is not None:
+            progress.flow_reservation = None
+            (progress.control or request.node.admission).pacing.flow.interrupt()
 
 
 class HandshakeExemption(Stage):

@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fakeserver.admission.progress import REJECTED, REQUEST_RATE
-from fakeserver.admission.rate_limiter import ADMITTED
+from fakeserver.admission.rate_limiter import ADMITTED, Reserved
 from fakeserver.admission.rate_limiter import REJECTED as NO_TOKEN
+from fakeserver.deployment.doors import Door
 from fakeserver.errors import CommandError, expired
 from fakeserver.request.pipeline import PASS, RESPOND, Action, Outcome, Stage, Step
 from fakeserver.settings.failpoints import FAIL_INGRESS_REQUEST_RATE_LIMITING
@@ -40,6 +41,8 @@ class RequestRateLimit(Stage):
     def enter(self, request: RequestContext, now: float) -> Action:
         node = request.node
         admission = node.admission
+        if request.admission.egress is not None:
+            return _paced(request, now)
         if not admission.limits_requests:
             return PASS
         if _is_exempt(node, admission, request.connection):
@@ -48,13 +51,13 @@ class RequestRateLimit(Stage):
             if node.fail_points.is_on(FAIL_INGRESS_REQUEST_RATE_LIMITING):
                 # Without a look at the bucket: its counters do not move, as on a server.
                 request.record_hit(FAIL_INGRESS_REQUEST_RATE_LIMITING, "error")
-                return _refuse(request)
+                return _refuse(request, now)
         elif admission.admits_freely:
             admission.requests.admit_freely()
             return PASS
         verdict = admission.requests.acquire(now)
         if verdict is NO_TOKEN:
-            return _refuse(request)
+            return _refuse(request, now)
         if verdict is not ADMITTED:
             # On credit: whatever is wrong with the request is found before it waits for its token.
             request.admission.reservation = verdict
@@ -68,10 +71,11 @@ class RequestRateLimit(Stage):
 
     def screen(self, node: Node) -> Screen | None:
         admission = node.admission
-        if not admission.limits_requests or node.fail_points.active:
+        paces, egress = admission.paces_replies, admission.pacing.egress
+        if not admission.limits_requests or node.fail_points.active or (paces and not egress.is_unbounded):
             return None
         limiter, freely = admission.requests, admission.admits_freely
-        may_be_exempt = admission.has_exemptions or node.auth
+        may_be_exempt = admission.has_exemptions or node.auth or Door.PRIORITY in node.doors.sides
 
         def decide(connection: ConnectionState, now: float) -> Verdict:
             if may_be_exempt and _is_exempt(node, admission, connection):
@@ -79,12 +83,18 @@ class RequestRateLimit(Stage):
             if freely:
                 limiter.admit_freely()
                 return ADMITTED
-            return limiter.acquire(now)
+            verdict = limiter.acquire(now)
+            if paces and verdict is NO_TOKEN and not connection.internal_client:
+                egress.admit_freely()
+            return verdict
 
         return decide
 
     def leave(self, request: RequestContext, outcome: Outcome, now: float) -> None:  # noqa: ARG002 - a stage's signature
         progress = request.admission
+        if progress.egress is not None:
+            progress.egress = None
+            request.node.admission.pacing.egress.interrupt()
         reservation = progress.reservation
         if reservation is None:
             return
@@ -103,14 +113,36 @@ def _is_exempt(node: Node, admission: AdmissionControl, connection: ConnectionSt
     """Say whether a connection's requests need no token, and count this one if so."""
     # Strangers are exempt: they must be able to authenticate under overload, and could use up the tokens
     # of those who have. Monitors of drivers never authenticate, so heartbeats go on.
-    exempt = admission.has_exemptions and admission.exempts(connection)
+    exempt = connection.has_priority or (admission.has_exemptions and admission.exempts(connection))
     if exempt or (node.auth and not connection.identity.is_known(node.users, bypass=False)):
         admission.requests.exempt()
         return True
     return False
 
 
-def _refuse(request: RequestContext) -> Action:
+def _refuse(request: RequestContext, now: float) -> Action:
+    """Refuse a request for want of a token, in the pace that is set for such replies."""
+    admission, silent = request.node.admission, bool(request.flags & MORE_TO_COME)
+    if admission.paces_replies and not silent and not request.connection.internal_client:
+        verdict = admission.pacing.egress.acquire(now)
+        if isinstance(verdict, Reserved):
+            request.admission.egress = verdict
+            return Await(until=verdict.ready_at)
+    return _refused(request)
+
+
+def _paced(request: RequestContext, now: float) -> Action:
+    """Send a refusal when its time has come."""
+    reservation, egress = request.admission.egress, request.node.admission.pacing.egress
+    assert reservation is not None
+    if now < reservation.ready_at:
+        return Await(until=reservation.ready_at)
+    request.admission.egress = None
+    egress.mature(reservation)
+    return _refused(request)
+
+
+def _refused(request: RequestContext) -> Action:
     admission = request.node.admission
     request.response.failure = admission.refusal
     request.response.encoded = admission.rejection
@@ -149,7 +181,8 @@ class RateLimitQueue(Stage):
             ready_at, deadline = reservation.ready_at, request.deadline
             return Await(admission.changed, ready_at if deadline is None else min(ready_at, deadline))
         if progress.queued_since is not None:
-            progress.ingress_queued += now - progress.queued_since
+            progress.rate_admissions += 1
+            progress.rate_queued += now - progress.queued_since
         progress.reservation = progress.queued_since = None
         return PASS
 

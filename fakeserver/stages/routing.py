@@ -98,7 +98,9 @@ def _send(request: RequestContext, shard: Shard, call: ShardCall, now: float) ->
     while True:
         if call.retry_at is not None and now < call.retry_at:
             return Await(until=_until(request, call.retry_at))
-        call.retry_at = None
+        if call.retry_at is not None:
+            call.client.sent_again(call.operation)
+            call.retry_at = None
         if call.target is None:
             target = _target(request, shard, call)
             if target is None:
@@ -229,6 +231,7 @@ def _after(request: RequestContext, call: ShardCall, refusal: Refusal) -> float:
         target=target.name,
         hint=refusal.hint,
         jitter=1.0 if exact else node.backoff_rng.random(),
+        backoff=node.fail_points.backoff(),
     )
     if delay is None:
         raise refusal.error

@@ -10,6 +10,7 @@ from bson import Binary, Int64
 
 import fakeserver
 from fakeserver import ClusterSpec
+from fakeserver.deployment.doors import Door
 from harness.sim import run_virtual
 from mongowire.connection import Envelope, Message, Signal, WireConnection
 from mongowire.messages import DocumentSequence, OpMsg
@@ -151,9 +152,9 @@ class Deployment:
     def secondary(self) -> Node:
         return next(node for node in self.cluster.nodes if not node.is_primary)
 
-    async def connect(self, node: Node | None = None) -> Talker:
-        """Open a connection to `node`, the first one where none is named."""
-        host, _, port = (node or self.cluster.nodes[0]).address.rpartition(":")
+    async def connect(self, node: Node | None = None, door: Door = Door.MAIN) -> Talker:
+        """Open a connection to a port of `node`, the first one where none is named."""
+        host, _, port = (node or self.cluster.nodes[0]).doors.addresses[door].rpartition(":")
         stream = await self.world.network.connect(host, int(port), deadline=self.world.clock.now() + 10)
         talker = Talker(stream)
         self.talkers.append(talker)

@@ -80,7 +80,7 @@ def test_every_metric_of_the_table_is_on_the_server() -> None:
         assert not missing
 
     enabled = {f"{PREFIX}RateLimiterEnabled": True, "ingressRequestRateLimiterEnabled": True}
-    play(scenario, ClusterSpec.replica_set(profile="9.0", parameters=enabled))
+    play(scenario, ClusterSpec.replica_set(1, profile="9.0", priority_ports=(0,), parameters=enabled))
 
 
 def _has(document: Any, path: list[str]) -> bool:

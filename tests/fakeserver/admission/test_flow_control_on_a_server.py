@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from bson import Int64
 from talking import Deployment, Talker, lsid, play
 
@@ -123,13 +124,16 @@ def test_flow_control_that_is_switched_off_holds_nobody_back() -> None:
     play(scenario, _SPEC)
 
 
-def test_a_lag_that_lasts_is_warned_of_once() -> None:
+@pytest.mark.parametrize(("threshold", "warnings"), [(10, 2), (4, 6), (0, 0)])
+def test_a_lag_that_lasts_is_warned_of_each_time_that_the_threshold_passes(
+    threshold: int, warnings: int
+) -> None:
     async def scenario(deployment: Deployment) -> None:
         talker = await deployment.connect()
+        await talker.ok({"setParameter": 1, "flowControlWarnThresholdSeconds": threshold})
         await _fall_behind(deployment, talker, 30)
         log = await talker.ok({"getLog": "global"})
-        warnings = [line for line in log["log"] if "sustainer point is not moving" in line]
-        assert len(warnings) == 1
+        assert sum("sustainer point is not moving" in line for line in log["log"]) == warnings
 
     play(scenario, _SPEC)
 

@@ -126,6 +126,26 @@ def test_the_budget_of_retries_runs_out_and_is_earned_again() -> None:
     play(scenario, _SPEC)
 
 
+def test_a_deadline_that_ends_in_a_backoff_leaves_the_retry_unsent_and_uncounted() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker, primary = await _begin(deployment)
+        await deployment.configure("setBackoffDelayForTesting", "alwaysOn", backoffDelayMs=10_000)
+        await deployment.fail_command("alwaysOn", "find", node=primary, **_OVERLOADED)
+        await talker.send({**_FIND, "maxTimeMS": 3000})
+        await deployment.sleep(1.0)
+        shown = (await (await deployment.connect()).ok({"currentOp": 1}))["inprog"]
+        assert any("find" in each["command"] for each in shown)
+        failed = await talker.reply()
+        assert failed is not None
+        assert failed["code"] == 50
+        stats = await _stats(talker)
+        assert {name for name, value in stats.items() if value} == {
+            *("numOperationsAttempted", "numOverloadErrorsReceived", "retryBudgetTokenBucketBalance")
+        }
+
+    play(scenario, _SPEC)
+
+
 def test_a_deadline_cuts_the_backoff_short() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker, primary = await _begin(deployment)

@@ -25,7 +25,12 @@ def _counts(limiter: RateLimiter) -> dict[str, int]:
 def test_without_a_queue_a_request_is_admitted_or_rejected_at_once() -> None:
     limiter = _limiter()
     assert [limiter.acquire(0.0) for _ in range(3)] == [ADMITTED, REJECTED, REJECTED]
-    assert _counts(limiter) == {"attemptedAdmissions": 3, "successfulAdmissions": 1, "rejectedAdmissions": 2}
+    assert _counts(limiter) == {
+        "attemptedAdmissions": 3,
+        "successfulAdmissions": 1,
+        "rejectedAdmissions": 2,
+        "tokensAcquired": 1,
+    }
 
 
 def test_with_a_queue_requests_are_admitted_on_credit_one_after_the_other() -> None:
@@ -40,7 +45,13 @@ def test_who_waits_has_attempted_and_has_not_succeeded_yet() -> None:
     assert limiter.acquire(0.0) is ADMITTED
     reservation = limiter.acquire(0.0)
     assert isinstance(reservation, Reserved)
-    assert _counts(limiter) == {"attemptedAdmissions": 2, "successfulAdmissions": 1, "addedToQueue": 1}
+    assert _counts(limiter) == {
+        "attemptedAdmissions": 2,
+        "successfulAdmissions": 1,
+        "addedToQueue": 1,
+        "tokensAcquired": 1,
+        "currentQueueDepth": 1,
+    }
     limiter.mature(reservation)
     assert _counts(limiter) == {
         "attemptedAdmissions": 2,
@@ -48,7 +59,28 @@ def test_who_waits_has_attempted_and_has_not_succeeded_yet() -> None:
         "addedToQueue": 1,
         "removedFromQueue": 1,
         "averageTimeQueuedMicros": 200_000,
+        "totalTimeQueuedMicros": 1_000_000,
+        "tokensAcquired": 2,
     }
+
+
+def test_who_takes_many_tokens_makes_the_next_one_wait_for_them() -> None:
+    limiter = _limiter(max_queue_depth=2)
+    assert limiter.acquire(0.0, 3) == Reserved(0.0, 2.0, 3)
+    assert limiter.acquire(0.0) == Reserved(0.0, 3.0)
+    limiter.mature(Reserved(0.0, 2.0, 3))
+    assert _counts(limiter)["tokensAcquired"] == 3
+    limiter.interrupt()
+    assert limiter.acquire(2.0, 2) == Reserved(2.0, 4.0, 2)
+
+
+def test_tokens_that_were_not_used_in_the_end_go_back() -> None:
+    limiter = _limiter(max_queue_depth=2, burst_seconds=10.0)
+    assert limiter.acquire(0.0, 10) is ADMITTED
+    limiter.settle(4)
+    assert limiter.available(0.0) == 4
+    limiter.settle(-2)
+    assert limiter.available(0.0) == 2
 
 
 def test_a_wait_that_was_interrupted_gives_its_token_to_the_next() -> None:

@@ -369,8 +369,8 @@ def test_a_request_that_waits_is_shown_in_its_queue_and_can_be_killed() -> None:
         await deployment.sleep(0.5)
         (operation,) = [op for op in (await monitor.ok({"currentOp": 1}))["inprog"] if op.get("currentQueue")]
         queue = operation["currentQueue"]
-        assert queue == {"name": "ingress", "timeQueuedMicros": pytest.approx(500_000, rel=0.01)}
-        assert operation["queues"]["ingress"]["totalTimeQueuedMicros"] == queue["timeQueuedMicros"]
+        assert queue == {"name": "ingress_request", "timeQueuedMicros": pytest.approx(500_000, rel=0.01)}
+        assert operation["queues"]["ingress_request"]["totalTimeQueuedMicros"] == queue["timeQueuedMicros"]
         await monitor.ok({"killOp": 1, "op": operation["opid"]})
         reply = await talker.reply()
         assert reply is not None

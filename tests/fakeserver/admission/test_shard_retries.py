@@ -58,13 +58,17 @@ def test_a_full_bucket_takes_no_more_and_a_smaller_one_loses_what_does_not_fit()
     assert client.balance == 3
 
 
-def test_everything_is_counted() -> None:
-    client = _client()
+@pytest.mark.parametrize("counts_when_sent", [False, True])
+def test_everything_is_counted(*, counts_when_sent: bool) -> None:
+    client = _client(counts_when_sent=counts_when_sent)
     recovered = client.begin()
     client.failed(recovered, overloaded=True, retryable=True, target="a")
+    client.sent_again(recovered)
     client.retargeted()
     client.ended(recovered, overloaded=False, failed=False)
-    _overloads(client, 4)
+    refused = client.begin()
+    while client.failed(refused, overloaded=True, retryable=True, target="a") is not None:
+        client.sent_again(refused)
     assert client.stats() == {
         "numOperationsAttempted": 2,
         "numOperationsRetriedAtLeastOnceDueToOverload": 2,
@@ -75,3 +79,30 @@ def test_everything_is_counted() -> None:
         "totalBackoffTimeMillis": 200 + 200 + 400 + 800,
         "retryBudgetTokenBucketBalance": 996.0,
     }
+
+
+@pytest.mark.parametrize(("counts_when_sent", "counted"), [(True, (0, 0, 0)), (False, (1, 1, 200))])
+def test_a_retry_that_was_never_sent_is_none_since_9_0(
+    counted: tuple[int, int, int], *, counts_when_sent: bool
+) -> None:
+    client = _client(counts_when_sent=counts_when_sent)
+    given_up = client.begin()
+    assert client.failed(given_up, overloaded=True, retryable=True, target="a") == 0.2
+    client.ended(given_up, overloaded=False, failed=True)
+    assert _counted(client) == counted
+    assert client.stats()["numOverloadErrorsReceived"] == 1
+
+
+@pytest.mark.parametrize(("counts_when_sent", "operations"), [(True, 0), (False, 1)])
+def test_an_operation_that_may_not_be_retried_was_retried_only_before_9_0(
+    operations: int, *, counts_when_sent: bool
+) -> None:
+    client = _client(max_attempts=0, counts_when_sent=counts_when_sent)
+    _overloads(client, 1)
+    assert _counted(client) == (0, operations, 0)
+
+
+def _counted(client: ShardClient) -> tuple[int, int, int]:
+    stats = client.stats()
+    names = ("numRetriesDueToOverloadAttempted", "numOperationsRetriedAtLeastOnceDueToOverload")
+    return stats[names[0]], stats[names[1]], stats["totalBackoffTimeMillis"]

@@ -7,7 +7,8 @@ import pytest
 from bson import Decimal128, Int64
 
 from fakeserver.errors import CommandError
-from fakeserver.settings.failpoints import FailPointRegistry, Target
+from fakeserver.settings.failpoint_targets import Target
+from fakeserver.settings.failpoints import FailPointRegistry
 from mongowire.system import SeededRng
 
 _INSERT = Target(("insert",), "db.c", "app", "conn1")
