@@ -1,7 +1,8 @@
-"""The model of a fleet: cost per client, and speed beside SimPy on the same model.
+"""The model of a fleet: cost per client, and speed of each engine beside SimPy on the same model.
 
 `python -m benchmarks.fleet` simulates the article's scenario (120 s, of which the server is stopped for 30)
-with `--clients N` clients in SimPy, too, and then with 10^3 to 10^6 clients, each in a process of its own.
+with `--clients N` clients by each engine and in SimPy, in one process and one after the other, and then with
+10^3 to 10^6 clients, each in a process of its own. `--most 1` leaves these out.
 `--most 10000000` goes on to 10^7, which takes 1 GB, and `--plot FILE` draws the cost per client.
 """
 
@@ -22,10 +23,12 @@ from typing import TYPE_CHECKING, Any
 from harness.report.plots import svg
 from harness.sim.fleet import simulate
 from harness.sim.fleet.scenario import Closed, Exponential, Fixed, Outage, Scenario, Servers, Service
+from harness.sim.virtual_fleet.playing import play
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
+    from harness.sim.fleet.outcome import Outcome
     from harness.sim.fleet.scenario import Strategy
 
 _SECONDS, _STOP, _RESUME = 120.0, 30.0, 60.0
@@ -94,7 +97,7 @@ class SimpyModel:
 
         self.env = simpy.Environment()
         self.scenario = article(clients, Exponential())
-        self.concurrency = self.backlog = self.attempts = 0
+        self.concurrency = self.peak = self.backlog = self.attempts = 0
         self.given_up: set[Any] = set()
         self.resumed = self.env.timeout(_RESUME)
         self.dice = random.Random(0)  # noqa: S311 - a model's dice
@@ -139,6 +142,7 @@ class SimpyModel:
                     return
                 self.backlog += 1
         self.concurrency += 1
+        self.peak = max(self.peak, self.concurrency)
         began = self.env.now
         while self.env.now - began <= self.delay():
             yield self.env.timeout(self.scenario.servers.service.recompute)
@@ -148,23 +152,45 @@ class SimpyModel:
         answer.succeed()
 
 
-def beside_simpy(clients: int) -> dict[str, float] | None:
-    """Run the same scenario in SimPy and compiled; attempts a second of CPU, None without SimPy."""
-    if not find_spec("simpy"):
-        return None
-    ours = measure(clients, "exponential")
-    began = time.process_time()
+def beside_simpy(clients: int) -> Iterator[dict[str, Any]]:
+    """Yield attempts a second of CPU of one scenario by each engine, in this process, one after the other.
+
+    Without SimPy its row is missing. `times_plain` says how often as fast as plain Python an engine is.
+    """
+    scenario = article(clients, Exponential())
+    simulate(article(10, Exponential()), engine="compiled")  # loads it
+    engines: dict[str, Callable[[], tuple[float, float]]] = {
+        "plain": lambda: _played(simulate(scenario, engine="plain")),
+        "compiled": lambda: _played(simulate(scenario, engine="compiled")),
+        "virtual": lambda: _played(play(scenario)),
+    }
+    if find_spec("simpy"):
+        engines["simpy"] = lambda: _by_simpy(clients)
+    plain = 0.0
+    for engine, run in engines.items():
+        began = time.process_time()
+        attempts, peak = run()
+        cpu = time.process_time() - began
+        plain = plain or attempts / cpu
+        yield {
+            "engine": engine,
+            "clients": clients,
+            "attempts": attempts,
+            "cpu_s": cpu,
+            "attempts_per_s": attempts / cpu,
+            "times_plain": attempts / cpu / plain,
+            "peak_concurrency": peak,
+        }
+
+
+def _played(outcome: Outcome) -> tuple[float, float]:
+    return outcome.total("started"), outcome.peak_concurrency
+
+
+def _by_simpy(clients: int) -> tuple[float, float]:
     model = SimpyModel(clients)
     model.env.run(_SECONDS)
-    theirs = time.process_time() - began
-    return {
-        "clients": clients,
-        "simpy_attempts": model.attempts,
-        "simpy_cpu_s": theirs,
-        "our_attempts": ours["attempts"],
-        "our_cpu_s": ours["cpu_s"],
-        "times_faster": (ours["attempts"] / ours["cpu_s"]) / (model.attempts / theirs),
-    }
+    return model.attempts, model.peak
 
 
 def plot(path: str, costs: Sequence[dict[str, Any]]) -> None:
@@ -198,10 +224,10 @@ def main() -> None:
     if options.one:
         print(json.dumps(measure(options.one, options.strategy)))
         return
-    comparison = beside_simpy(options.clients)
-    print(
-        json.dumps(comparison) if comparison else "SimPy is not installed: no comparison (pip install simpy)"
-    )
+    for row in beside_simpy(options.clients):
+        print(json.dumps(row), flush=True)
+    if not find_spec("simpy"):
+        print("SimPy is not installed: it is not compared (pip install simpy)")
     costs = []
     for clients in (10**power for power in range(3, 1 + int(math.log10(options.most) + 0.5))):
         for strategy in _STRATEGIES:

@@ -80,6 +80,8 @@ class ServiceModel:
     def __init__(self, parameters: ServiceParameters) -> None:
         self.parameters = parameters
         self.concurrency = 0
+        self.peak = 0
+        """The most commands that were at work at a time so far."""
         self._free_at: list[float] = []
 
     def __repr__(self) -> str:
@@ -91,6 +93,7 @@ class ServiceModel:
         `finish` is due when it is, or earlier.
         """
         self.concurrency += 1
+        self.peak = max(self.peak, self.concurrency)
         own = self.parameters
         weight = own.weight(command)
         if own.recompute and not own.workers:

@@ -54,6 +54,7 @@ def _server(node: Node) -> Document:
         "island": member.island,
         "cutOff": node.outages.is_cut_off,
         "limits": _limits(node),
+        "serviceTime": _service_time(node),
         "failPoints": list(node.fail_points.active),
     }
     return shown | {name: value for name, value in facts.items() if value}
@@ -69,6 +70,12 @@ def _limits(node: Node) -> Document:
     own = node.parameters
     on = {name: own[rate] for name, (switch, rate) in LIMITS.items() if own[switch]}
     return {name: rate for name, rate in on.items() if rate < INT32_MAX}
+
+
+def _service_time(node: Node) -> Document:
+    """Return the commands that take a service time now, and the most at a time so far; none without them."""
+    service = node.admission.service
+    return {"atWork": service.concurrency, "peak": service.peak} if service.peak else {}
 
 
 VERBS: Final = (

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, TypeAlias
+
 from hypothesis import strategies as st
 
+from harness.sim.article.parameters import ArticleParameters
+from harness.sim.fleet import simulate
 from harness.sim.fleet.scenario import (
     Arrivals,
     Backpressure,
@@ -23,6 +29,21 @@ from harness.sim.fleet.scenario import (
     Spike,
     Strategy,
 )
+from harness.sim.virtual_fleet.playing import play
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from harness.sim.fleet.outcome import Outcome
+
+SMALL = ArticleParameters(clients=40, limit=1, k=0.7, mean_gap=2, steady=4, stopped=5, resumed=6)
+"""The article's scenario for 40 clients, five times as busy."""
+
+Tier: TypeAlias = "Callable[[Scenario], Outcome]"
+
+TIERS: dict[str, Tier] = {"plain": partial(simulate, engine="plain"), "virtual": play}
+if find_spec("numba"):
+    TIERS["compiled"] = partial(simulate, engine="compiled")
 
 
 def article(clients: int, strategy: Strategy, *, seconds: float = 100.0, seed: int = 0) -> Scenario:

@@ -163,7 +163,11 @@ LEVEL_AT: Final = 53
 HAS_RINGS: Final = 54
 """1 where clients may go, so that there are counters of those who have gone, by tick."""
 BOUNDS_AT: Final = 55
-MEMBERS_AT: Final = 56
+AT_WORK: Final = 56
+"""Requests at work, at all members."""
+PEAK: Final = 57
+"""The most of them at a time in the present window."""
+MEMBERS_AT: Final = 58
 
 # --- members and gates: numbers ---
 
@@ -276,7 +280,7 @@ GONE: Final = 6
 FAILED: Final = 7
 TURNED_AWAY: Final = 8
 COMPLETED: Final = 9
-LEVELS: Final = 5
+LEVELS: Final = 6
 
 FINE: Final = 64
 """Parts that an octave of the latencies has."""

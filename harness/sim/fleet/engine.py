@@ -120,5 +120,7 @@ def close_window(w: World) -> None:
             reals[level + 3] += max(held, 0.0)
     for bucket in range(numbers[c.BUCKETS]):
         reals[level + 4] += reals[numbers[c.RETRY_TOKENS_AT] + bucket] / numbers[c.BUCKETS]
+    reals[level + 5] = numbers[c.PEAK]
+    numbers[c.PEAK] = numbers[c.AT_WORK]
     numbers[c.LEVEL_AT] += c.LEVELS
     numbers[c.WINDOW_AT] += c.COUNTED

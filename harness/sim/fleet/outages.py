@@ -100,6 +100,7 @@ def empty(w: World, member: int) -> None:
     """Forget all that a member was about."""
     numbers, slots = w.numbers, w.slots
     own = at(member)
+    numbers[c.AT_WORK] -= numbers[own + c.CONCURRENCY]
     numbers[own + c.CONCURRENCY] = 0
     numbers[own + c.BACKLOG_GONE] = 0
     for queue in (own + c.TICKET_QUEUE, own + c.BACKLOG_QUEUE):

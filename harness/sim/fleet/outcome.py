@@ -34,12 +34,14 @@ whose client had gone before they were `completed`, which a server's work is, wh
 `turned_away` found no idle client.
 """
 
-LEVELS: Final = ("concurrency", "delay", "queue", "tokens", "retry_tokens")
-"""The columns that show how things stood at the end of a window, summed over the members.
+LEVELS: Final = ("concurrency", "delay", "queue", "tokens", "retry_tokens", "peak_concurrency")
+"""The columns that show how things stood, summed over the members.
 
-`concurrency` counts requests at work, `delay` is the longest service time now, in seconds, `queue` counts
-requests that wait before their work, `tokens` are those of the request limiters, and `retry_tokens` is the
-mean of the drivers' buckets.
+All but the last are samples at the end of a window: `concurrency` counts requests at work (with workers also
+those that wait for one), `delay` is the longest service time now, in seconds, `queue` counts requests that
+wait before their work, `tokens` are those of the request limiters, and `retry_tokens` is the mean of the
+drivers' buckets. `peak_concurrency` is the most requests at work at any instant of the window: it is counted
+at every arrival and departure.
 """
 
 COLUMNS: Final = ("time", *COUNTS, *LEVELS)
@@ -68,6 +70,11 @@ class Outcome:
     def total(self, name: str) -> float:
         """Return the sum of a column of `COUNTS`."""
         return sum(self.columns[name])
+
+    @property
+    def peak_concurrency(self) -> float:
+        """Return the most requests that were at work at a time."""
+        return max(self.columns["peak_concurrency"])
 
     @property
     def attempts_per_success(self) -> float:

@@ -153,6 +153,8 @@ def begin(w: World, member: int, client: int) -> None:
     numbers, slots = w.numbers, w.slots
     own = at(member)
     numbers[own + c.CONCURRENCY] += 1
+    numbers[c.AT_WORK] += 1
+    numbers[c.PEAK] = max(numbers[c.PEAK], numbers[c.AT_WORK])
     now = numbers[c.NOW]
     if numbers[c.SERVICE] == c.LOOKS:
         if client == c.NOBODY:
@@ -225,6 +227,7 @@ def finish(w: World, member: int) -> None:
     """End the work on a request; a ticket may be free."""
     own = at(member)
     w.numbers[own + c.CONCURRENCY] -= 1
+    w.numbers[c.AT_WORK] -= 1
     if w.numbers[c.TICKETS]:
         hand_out(w, member)
 

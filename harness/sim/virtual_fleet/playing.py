@@ -81,7 +81,7 @@ class _Play:
         for window in range(1, numbers[c.WINDOWS] + 1):
             end = min(window * numbers[c.WINDOW], self._plan.ticks)
             await self._agenda.reach(end - 1, WINDOW)
-            self._record.close_window(self._server.levels(), self._retry_tokens())
+            self._record.close_window(self._server.levels(), self._retry_tokens(), self._server.reset_peak())
             if self._on_progress is not None:
                 self._on_progress(end * self._scenario.tick)
         for task in tasks:

@@ -46,13 +46,13 @@ class Record:
         """Return the ticks nearest to a wait, at least one."""
         return ticks(self.world, max(seconds, 0.0))
 
-    def close_window(self, levels: tuple[float, float, float, float], retry_tokens: float) -> None:
-        """End a window: with the server's levels, and the mean of the drivers' buckets."""
+    def close_window(self, levels: tuple[float, float, float, float], retry_tokens: float, peak: int) -> None:
+        """End a window: with the server's levels and peak, and the mean of the drivers' buckets."""
         numbers, reals = self.world.numbers, self.world.reals
         at_work, service, waiting, tokens = levels
         delay = min(math.ceil(service - _SLACK), self.ticks) * self.tick
         reals[numbers[c.LEVEL_AT] : numbers[c.LEVEL_AT] + c.LEVELS] = [
-            *(at_work, delay, waiting, tokens, retry_tokens)
+            *(at_work, delay, waiting, tokens, retry_tokens, peak)
         ]
         numbers[c.LEVEL_AT] += c.LEVELS
         numbers[c.WINDOW_AT] += c.COUNTED

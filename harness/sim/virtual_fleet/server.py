@@ -1,8 +1,14 @@
-"""The server of the virtual tier: the fake's own admission and service times, a task for each request."""
+"""The server of the virtual tier: the fake's own admission and service times, for each request at work.
+
+Requests that began a whole number of looks apart are looked at in the same ticks. They are a round: a task
+looks at the oldest of it and, only if that is done, at the next. One that came later cannot be done before
+it, so a server that is buried under requests costs a look at one of each round, not at all of them.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Final
@@ -38,7 +44,9 @@ class Request:
     answer: asyncio.Future[Answer] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     gone: bool = False
     begun: int = 0
-    work: asyncio.Task[None] | None = None
+    number: int = 0
+    """Its place among those that are looked at in one tick."""
+    at_work: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,6 +84,9 @@ class Server:
         self._kept = 0
         """How many in the backlog have gone."""
         self._paused_until = 0
+        self._rounds: dict[int, deque[Request]] = {}
+        """The requests at work, the oldest first, by the tick of a period at which they are looked at."""
+        self._peak = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -105,11 +116,11 @@ class Server:
             else:
                 self._kept += 1
         elif notices == "at once":
-            self._stop_work(request)
+            request.at_work = False
             self._service.finish()
         elif notices == "at a check":
-            self._stop_work(request)
-            self._spawn(request, self._leave(request))
+            request.at_work = False
+            self._spawn(self._leave(request))
 
     # Outages.
 
@@ -142,20 +153,37 @@ class Server:
             if not request.gone:
                 request.answer.set_result(Answer.REJECTED)
             return
-        request.begun = self._agenda.now
-        due = self._service.begin(_COMMAND, request.begun)
-        self._spawn(request, self._work(request, int(due), self._agenda.number()))
+        request.begun, request.number, request.at_work = self._agenda.now, self._agenda.number(), True
+        due = int(self._service.begin(_COMMAND, request.begun))
+        self._peak = max(self._peak, self._service.concurrency)
+        phase = due % self._period
+        if phase in self._rounds:
+            self._rounds[phase].append(request)
+        else:
+            self._rounds[phase] = deque([request])
+            self._spawn(self._look_round(phase, due))
 
-    async def _work(self, request: Request, due: int, number: int) -> None:
-        """Look at a request now and then, until it is done."""
-        while True:
-            await self._agenda.reach(due, LOOK, number)
-            again = due + round(self._service.parameters.recompute)
-            if not self.is_paused:
-                again = int(self._service.look(_COMMAND, request.begun, due))
-            if again == due:
-                break
-            due = again
+    @property
+    def _period(self) -> int:
+        return round(self._service.parameters.recompute)
+
+    async def _look_round(self, phase: int, due: int) -> None:
+        """Look at the requests of a round now and then, until none is left."""
+        waiting = self._rounds[phase]
+        while waiting:
+            request = waiting[0]
+            if request.at_work:
+                await self._agenda.reach(due, LOOK, request.number)
+            if request.at_work and (self.is_paused or self._service.look(_COMMAND, request.begun, due) > due):
+                due += self._period
+                continue
+            waiting.popleft()
+            if request.at_work:
+                self._finish(request)
+        del self._rounds[phase]
+
+    def _finish(self, request: Request) -> None:
+        request.at_work = False
         self._complete()
         if not request.gone:
             request.answer.set_result(Answer.OK)
@@ -173,16 +201,17 @@ class Server:
         self._record.note(c.NO_CLIENT, c.COMPLETED)
         self._service.finish()
 
-    def _spawn(self, request: Request, work: Coroutine[None, None, None]) -> None:
-        request.work = task = asyncio.create_task(work)
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _stop_work(self, request: Request) -> None:
-        assert request.work is not None
-        request.work.cancel()
-
     # How things stand.
+
+    def reset_peak(self) -> int:
+        """Return the most requests at work at a time since the last call, and begin anew."""
+        peak, self._peak = self._peak, self._service.concurrency
+        return peak
 
     def levels(self) -> tuple[float, float, float, float]:
         """Return the requests at work, the ticks that one takes now, those that wait, and the tokens."""

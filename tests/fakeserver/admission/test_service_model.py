@@ -103,3 +103,16 @@ def test_workers_and_a_time_that_is_fixed_are_not_looked_at_again() -> None:
         due = model.begin("find", 0.0)
         assert due == pytest.approx(0.1)
         assert model.look("find", 0.0, due) == due
+
+
+def test_the_most_commands_at_a_time_are_counted_as_they_begin() -> None:
+    model = ServiceModel(ServiceParameters(base=0.1))
+    for _ in range(3):
+        model.begin("find", 0.0)
+    model.finish()
+    model.begin("find", 0.05)
+    assert (model.concurrency, model.peak) == (3, 3)
+    model.begin("find", 0.05)
+    for _ in range(4):
+        model.finish()
+    assert (model.concurrency, model.peak) == (0, 4)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from talking import Deployment, play
 
@@ -78,6 +80,21 @@ def test_commands_take_the_time_that_is_asked_for() -> None:
             times.append(clock.now() - began)
         assert times[0] >= 0.25
         assert times[1] < 0.1
+
+    play(scenario)
+
+
+def test_the_state_shows_the_commands_at_work_and_the_most_at_a_time() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        control = deployment.cluster.control
+        talkers = [await deployment.connect() for _ in range(3)]
+        assert "serviceTime" not in control.state()["servers"][0]
+        control.service_time("1s")
+        asked = [asyncio.create_task(talker.ok(FIND)) for talker in talkers]
+        await deployment.sleep(0.5)
+        assert control.state()["servers"][0]["serviceTime"] == {"atWork": 3, "peak": 3}
+        await asyncio.gather(*asked)
+        assert control.state()["servers"][0]["serviceTime"] == {"atWork": 0, "peak": 3}
 
     play(scenario)
 

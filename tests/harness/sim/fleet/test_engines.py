@@ -95,6 +95,8 @@ def test_what_a_server_works_on_is_what_it_counts(scenario: Scenario) -> None:
         assert numbers[own + c.TICKET_QUEUE + c.LENGTH] >= waits
         if scenario.servers.tickets:
             assert numbers[own + c.CONCURRENCY] <= scenario.servers.tickets
+    members = range(c.MEMBERS_AT, c.MEMBERS_AT + scenario.servers.members * c.MEMBER, c.MEMBER)
+    assert numbers[c.AT_WORK] == sum(numbers[own + c.CONCURRENCY] for own in members)
     assert all(slot >= -1 for slot in slots)
 
 

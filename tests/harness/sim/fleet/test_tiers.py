@@ -7,15 +7,14 @@ service times. So what is compared here is also the model's arithmetic with thos
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 import pytest
-from fleets import article, scenarios_of_all_tiers
+from fleets import SMALL, TIERS, article, scenarios_of_all_tiers
 from hypothesis import example, given, settings
 
-from harness.sim.article.parameters import ArticleParameters, Strategy
+from fakeserver.admission.service_model import ServiceModel
+from harness.sim.article.parameters import Strategy
 from harness.sim.article.scenario import scenario_of
 from harness.sim.fleet import simulate
 from harness.sim.fleet.scenario import (
@@ -32,20 +31,6 @@ from harness.sim.fleet.scenario import (
 )
 from harness.sim.virtual_fleet.playing import play
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from harness.sim.fleet.outcome import Outcome
-
-SMALL = ArticleParameters(clients=40, limit=1, k=0.7, mean_gap=2, steady=4, stopped=5, resumed=6)
-"""The article's scenario for 40 clients, five times as busy."""
-
-Tier: TypeAlias = "Callable[[Scenario], Outcome]"
-
-TIERS: dict[str, Tier] = {"plain": partial(simulate, engine="plain"), "virtual": play}
-if find_spec("numba"):
-    TIERS["compiled"] = partial(simulate, engine="compiled")
-
 
 def test_coroutines_over_the_real_objects_take_the_course_of_the_columns() -> None:
     outcome = play(scenario_of(SMALL, Strategy.FIXED, backlog=5))
@@ -53,6 +38,24 @@ def test_coroutines_over_the_real_objects_take_the_course_of_the_columns() -> No
     assert outcome.total("timed_out") > 0
     assert outcome.total("abandoned") > 0
     assert outcome.total("completed") > outcome.total("ok") > 0
+
+
+def test_a_server_that_is_buried_costs_a_look_at_one_request_of_each_round_and_not_at_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = 0
+    real = ServiceModel.look
+
+    def look(self: ServiceModel, command: str, began: float, now: float) -> float:
+        nonlocal looks
+        looks += 1
+        return real(self, command, began, now)
+
+    monkeypatch.setattr(ServiceModel, "look", look)
+    outcome = play(scenario_of(SMALL, Strategy.FIXED, backlog=5))
+    periods = SMALL.seconds / SMALL.recompute
+    assert outcome.columns["concurrency"][-1] > 50, "it is buried"
+    assert looks < outcome.total("completed") + 30 * periods
 
 
 @pytest.mark.slow
