@@ -1,18 +1,17 @@
-"""The article's scenario live and as a model, side by side: goodput before the outage, and the recovery.
+"""The article's scenario live and as a model, side by side: goodput before the outage, recovery and peak.
 
     python -m benchmarks.article_live --repeats 5
 
 Each repeat plays the same scenario with another seed: live with PyMongo and with the reference driver, each
 for about a minute, and with the model, whose clients roll the same dice. It prints a line for each run, and
-how far the means are apart.
+of each tier the median with the least and the most.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
 from dataclasses import replace
-from statistics import fmean
+from statistics import median_low
 from typing import TYPE_CHECKING, Final
 
 from harness.sim.article.live import LIVE, run_live
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from harness.sim.article.live_server import Stop
     from harness.sim.fleet.outcome import Outcome
 
-SHARE: Final = 0.9
-"""The share of the operations that the outage piled up, after which clients have caught up."""
 WARM_UP_SECONDS: Final = 2.0
 WINDOW_SECONDS: Final = 0.05
 STRATEGIES: Final = (Strategy.EXPONENTIAL, Strategy.FIXED)
@@ -40,46 +37,49 @@ def model(own: ArticleParameters, strategy: Strategy) -> Outcome:
     return simulate(replace(scenario_of(own, strategy, backlog=DRIVER_BACKLOG), window=WINDOW_SECONDS))
 
 
-def figures(own: ArticleParameters, outcome: Outcome) -> tuple[float, float]:
-    """Return the successes a second before the outage, and the seconds after it until they are back."""
-    goodput = outcome.goodput(WARM_UP_SECONDS, own.stops_at)
-    return goodput, outcome.caught_up_after(own.resumes_at, SHARE)
+FIGURES: Final = {
+    "successes a second before": "{:.1f}",
+    "seconds until recovered": "{:.2f}",
+    "seconds until caught up": "{:.2f}",
+    "most requests at a time": "{:.0f}",
+}
+"""What is measured of a run, and how it is printed."""
 
 
-def compare(strategy: Strategy, repeats: int, stop_with: Stop) -> None:
-    """Print the runs of a strategy, and how far live and model are apart."""
-    found: dict[str, list[tuple[float, float]]] = {tier: [] for tier in (*DRIVERS, "model")}
+def figures(own: ArticleParameters, outcome: Outcome) -> tuple[float, ...]:
+    """Return what is measured of a run, in the order of `FIGURES`."""
+    before = outcome.goodput(WARM_UP_SECONDS, own.stops_at)
+    return (
+        before,
+        outcome.recovery_time(own.resumes_at, before=before),
+        outcome.caught_up_after(own.resumes_at),
+        outcome.peak_concurrency,
+    )
+
+
+def compare(strategy: Strategy, repeats: int, stop_with: Stop, drivers: Sequence[Driver]) -> None:
+    """Print the runs of a strategy, and of each tier the median with the least and the most."""
+    found: dict[str, list[tuple[float, ...]]] = {tier: [] for tier in ("model", *drivers)}
     for seed in range(repeats):
         own = replace(LIVE, seed=seed)
         found["model"].append(figures(own, model(own, strategy)))
-        for driver in DRIVERS:
+        for driver in drivers:
             live = run_live(own, strategy, driver=driver, stop_with=stop_with, window=WINDOW_SECONDS)
             found[driver].append(figures(own, live))
         for tier, runs in found.items():
-            goodput, recovery = runs[-1]
-            print(
-                f"{strategy} seed {seed} {tier:9}: {goodput:5.1f}/s, back after {recovery:.2f} s", flush=True
+            print(f"{strategy} seed {seed} {tier:9}: {_said(runs[-1])}", flush=True)
+    for tier, runs in found.items():
+        for name, form, values in zip(FIGURES, FIGURES.values(), zip(*runs, strict=True), strict=True):
+            middle, least, most = (
+                form.format(value) for value in (median_low(values), min(values), max(values))
             )
-    for driver in DRIVERS:
-        names = ("successes a second", "seconds until they are back")
-        for name, live_mean, modelled in zip(
-            names, _means(found[driver]), _means(found["model"]), strict=True
-        ):
-            print(
-                f"{strategy} {driver}: {name}: live {live_mean:.2f}, model {modelled:.2f}: "
-                f"{_apart(live_mean, modelled)}",
-                flush=True,
-            )
+            print(f"{strategy} {tier}: {name}: {middle} ({least} to {most})", flush=True)
 
 
-def _apart(live: float, modelled: float) -> str:
-    if math.isfinite(live + modelled):
-        return f"{abs(modelled / live - 1):.1%} apart"
-    return "alike" if live == modelled else "never in one of them"
-
-
-def _means(runs: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    return fmean(goodput for goodput, _ in runs), fmean(recovery for _, recovery in runs)
+def _said(run: Sequence[float]) -> str:
+    return ", ".join(
+        f"{form.format(value)} {name}" for (name, form), value in zip(FIGURES.items(), run, strict=True)
+    )
 
 
 def main() -> None:
@@ -90,9 +90,10 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5, help="runs of each kind (default 5)")
     parser.add_argument("--stop-with", choices=["signal", "pause"], default="signal")
     parser.add_argument("--strategy", choices=STRATEGIES, action="append", help="only this one")
+    parser.add_argument("--driver", choices=DRIVERS, action="append", help="only this one")
     options = parser.parse_args()
     for strategy in options.strategy or STRATEGIES:
-        compare(Strategy(strategy), options.repeats, options.stop_with)
+        compare(Strategy(strategy), options.repeats, options.stop_with, options.driver or DRIVERS)
 
 
 if __name__ == "__main__":

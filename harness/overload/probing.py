@@ -151,6 +151,6 @@ class _Client:
 
 
 def settled(points: Sequence[Point], since: float) -> tuple[float, float]:
-    """Return the mean tickets and the mean throughput from an instant on."""
+    """Return the mean tickets, of the looks at them, and the mean throughput from an instant on."""
     late = [point for point in points if point.at > since]
     return sum(each.tickets for each in late) / len(late), sum(each.throughput for each in late) / len(late)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import sys
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -36,6 +37,7 @@ ABANDONED: Final[Mapping[str, Abandoned]] = {
 """The values of the server's parameter, and what the model calls them."""
 MOST_CLIENTS: Final = 10_000_000
 MOST_LIVE_CLIENTS: Final = 2_000
+MOST_REPEATS: Final = 1_000
 _AROUND: Final = (3.0, 10.0)
 """Seconds before the server stops, and after it runs again, in which its prints are shown unasked."""
 
@@ -103,6 +105,15 @@ def _article_options(command: Any) -> Any:
     default="never",
     show_default=True,
     help="When the server notices that a client has gone; as its parameter abandonedRequests.",
+)
+@click.option(
+    "--repeats",
+    type=Count(1, MOST_REPEATS),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Run each so often, with the seeds from --seed on. The table has medians, and the least and the most"
+    " behind; prints and lines of pictures are of the first.",
 )
 @click.option(
     "--live",
@@ -224,7 +235,8 @@ def _run(
     engine: Engine | Literal["virtual"] = options["engine"]
     abandoned, driver = options["abandoned"], options["driver"]
     backlog = DRIVER_BACKLOG if options["live"] else BACKLOG
-    for strategy in strategies:
+    every = [replace(parameters, seed=parameters.seed + number) for number in range(options["repeats"])]
+    for strategy, parameters in product(strategies, every):  # noqa: PLR1704 - each has its seed
         with _progress(f"{strategy}, model", parameters) as heard, bad_input(ImportError, ValueError):
             yield run_model(
                 parameters,
@@ -265,9 +277,10 @@ def _progress(label: str, parameters: ArticleParameters) -> Iterator[Callable[[f
 
 def _print(trials: Sequence[Trial], *, verbose: bool) -> None:
     from harness.sim.article.prints import client_lines, server_lines, table  # noqa: PLC0415 - see _run
+    from harness.sim.article.trial import repeats  # noqa: PLC0415 - see _run
 
     before, after = _AROUND
-    for trial in trials:
+    for trial, *_ in repeats(trials):
         own = trial.parameters
         spans = [(own.stops_at - before, own.stops_at), (own.resumes_at, own.resumes_at + after)]
         click.echo(f"{trial.tier_and_strategy}\n\n  clients")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from harness.sim.article.pictures import TITLES, pictures
 from harness.sim.article.prints import HEADINGS, cells, client_lines
 from harness.sim.article.scenario import DESCRIPTIONS
+from harness.sim.article.trial import repeats
 from harness.sim.fleet.outcome import COLUMNS, MISSING
 from mongowire.whole_file import beside, write_whole
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from harness.sim.article.trial import Trial
 
-NAMES: Final = ("strategy", "tier", *COLUMNS)
+NAMES: Final = ("strategy", "tier", "seed", *COLUMNS)
 """The columns of the files: whose row it is, then those of an outcome."""
 
 
@@ -72,7 +73,8 @@ def write_page(path: Path, trials: Sequence[Trial]) -> None:
 def _rows(trials: Sequence[Trial]) -> Iterator[tuple[object, ...]]:
     for trial in trials:
         for row in trial.outcome.rows():
-            yield (str(trial.strategy), trial.tier, *(float(row[name]) for name in COLUMNS))
+            seed = trial.parameters.seed
+            yield (str(trial.strategy), trial.tier, seed, *(float(row[name]) for name in COLUMNS))
 
 
 _HEAD: Final = """\
@@ -92,16 +94,19 @@ svg { max-width: 100%; height: auto } .prints { display: flex; flex-wrap: wrap; 
 
 def _page(trials: Sequence[Trial]) -> Iterator[str]:
     own = trials[0].parameters
+    seeds = list(dict.fromkeys(trial.parameters.seed for trial in trials))
     yield _HEAD
     yield (
         f"<p>{own.clients} clients, a request every {own.mean_gap:g} s each, given up after "
         f"{own.timeout:g} s. The server stops at {own.stops_at:g} s and runs again at "
-        f"{own.resumes_at:g} s. Seed {own.seed}.</p>"
+        f"{own.resumes_at:g} s. Seed {own.seed}"
+        + (f" to {seeds[-1]}: medians, with the least and the most" if len(seeds) > 1 else "")
+        + ".</p>"
     )
     yield "<table>"
     yield f"<tr>{''.join(f'<th>{heading}</th>' for heading in HEADINGS)}</tr>"
-    for trial in trials:
-        yield f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells(trial))}</tr>"
+    for group in repeats(trials):
+        yield f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells(group))}</tr>"
     yield "</table>\n<ul>"
     for strategy in dict.fromkeys(trial.strategy for trial in trials):
         yield f"<li><b>{strategy}</b>: {DESCRIPTIONS[strategy]}</li>"
@@ -110,7 +115,7 @@ def _page(trials: Sequence[Trial]) -> Iterator[str]:
         # What stands before the element is for a file of its own.
         yield f"<h2>{TITLES[name]}</h2>\n{drawn[drawn.index('<svg') :]}"
     yield "<h2>What the clients print</h2>\n<div class=prints>"
-    for trial in trials:
+    for trial, *_ in repeats(trials):
         lines = "\n".join(client_lines(trial))
         yield f"<div><h3>{escape(trial.tier_and_strategy)}</h3><pre>{lines}</pre></div>"
     yield "</div>\n</html>"

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from driver import AsyncClient, DriverError
 from harness.sim.article.live_clients import OF_THE_APPLICATION, Attempt, ReferenceClients
 from harness.sim.article.live_server import LiveServer, Stop, server_parameters
 from harness.sim.article.measuring import Measuring
@@ -16,7 +15,7 @@ from harness.sim.virtual_fleet.dice import ClientDice
 from mongowire.system import SystemClock
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from harness.sim.article.live_clients import Asking, Driver
     from harness.sim.fleet.outcome import Outcome
@@ -42,8 +41,8 @@ every 2.1 seconds: real drivers need a moment to connect again, and a server tha
 recover.
 """
 
-_SAMPLES: Final = 0.5
-"""The share of a window after which the server is asked how things stand."""
+_LOOK_SECONDS: Final = 0.25
+"""Between two looks at the server, of windows that are not longer."""
 
 
 def run_live(
@@ -70,6 +69,12 @@ def run_live(
 
 def _ignore(_: float) -> None:
     """Show no progress."""
+
+
+async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def asking(driver: Driver, uri: str, parameters: ArticleParameters, strategy: Strategy) -> Asking:
@@ -104,13 +109,13 @@ class _Scenario:
             clients = asking(self.driver, server.uri, self.own, self.strategy)
             self._began = self._clock.now()
             tasks = [asyncio.create_task(self._client(clients, number)) for number in range(self.own.clients)]
-            tasks.append(asyncio.create_task(self._sample(server.uri)))
+            tasks.append(asyncio.create_task(self._watch(server)))
             try:
                 await self._outage(server)
+                await _cancel(tasks)
+                await self._look(server)
             finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
+                await _cancel(tasks)
                 await clients.aclose()
         return self._measuring.outcome(self.own)
 
@@ -169,20 +174,17 @@ class _Scenario:
 
     # The server.
 
-    async def _sample(self, uri: str) -> None:
-        """Ask the server, once a window, how many requests are at work."""
-        millis = max(round(self.window * 1000), 1)
-        options = {"directConnection": True, "serverSelectionTimeoutMS": millis, "socketTimeoutMS": millis}
-        async with AsyncClient(uri, options=options) as client:
-            number = 0
-            while True:
-                await self._sleep_until((number + _SAMPLES) * self.window)
-                number += 1
-                if self.own.stops_at <= self._now < self.own.resumes_at:
-                    continue
-                try:
-                    status = await client.database("admin").command({"serverStatus": 1})
-                except DriverError:
-                    continue
-                concurrency = status["queues"]["execution"]["read"]["out"]
-                self._measuring.level(self._now, concurrency, self.own.service_delay(concurrency))
+    async def _watch(self, server: LiveServer) -> None:
+        """Look at the server in the middle of each window, unless it is stopped."""
+        every = max(self.window, _LOOK_SECONDS)
+        at = every / 2
+        while True:
+            await self._sleep_until(at)
+            if not self.own.stops_at <= self._now < self.own.resumes_at:
+                await self._look(server)
+            at = max(at + every, self._now)
+
+    async def _look(self, server: LiveServer) -> None:
+        """Ask the server how many requests are at work, and the most so far. Raises `OSError`."""
+        concurrency, peak = await server.work()
+        self._measuring.level(self._now, concurrency, self.own.service_delay(concurrency), peak)

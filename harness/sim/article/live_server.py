@@ -115,14 +115,23 @@ class LiveServer:
         """Let it go on. Raises `OSError`."""
         await self._tell(signal.SIGCONT, "resume")
 
+    async def work(self) -> tuple[int, int]:
+        """Return the requests at work, and the most at a time so far. Raises `OSError`.
+
+        They are the server's own count, at every arrival and departure.
+        """
+        state = await asyncio.to_thread(self._perform, "state")
+        served = state["servers"][0].get("serviceTime", {"atWork": 0, "peak": 0})
+        return served["atWork"], served["peak"]
+
     async def _tell(self, number: signal.Signals, verb: str) -> None:
         if self._stop_with == "signal":
             os.kill(self._process.pid, number)
             return
-        await asyncio.to_thread(self._perform, verb)
+        await asyncio.to_thread(self._perform, verb, node="primary")
 
-    def _perform(self, verb: str) -> None:
+    def _perform(self, verb: str, **arguments: str) -> dict[str, Any]:
         try:
-            connect(_ID, registry=Registry(Path(self._home.name))).perform(verb, {"node": "primary"})
+            return connect(_ID, registry=Registry(Path(self._home.name))).perform(verb, arguments)
         except ControlError as error:
             raise ConnectionError(f"the fake server of the live run: {error}") from error

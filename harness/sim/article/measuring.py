@@ -36,6 +36,8 @@ class Measuring:
     latencies: Counter[float] = field(default_factory=Counter)
     latency_sum: float = 0.0
     events: int = 0
+    peak: int = 0
+    """The most requests that have been at work at a time, as far as the server was asked."""
 
     def __post_init__(self) -> None:
         windows = max(round(self.seconds / self.window), 1)
@@ -72,12 +74,21 @@ class Measuring:
         """Take note of an operation that ended without success."""
         self._count("failed", at)
 
-    def level(self, at: float, concurrency: int, delay: float) -> None:
-        """Take note of how things stand at the server."""
+    def level(self, at: float, concurrency: int, delay: float, peak: int) -> None:
+        """Take note of how things stand at the server, and of the most requests at work at a time so far.
+
+        A peak that has grown was in this window or since the one before it that was asked in; in a window in
+        which it has not grown, the requests of now are the most that is known. The largest of all windows is
+        what the server counted at every arrival and departure, if it is asked at the end.
+        """
         number = int(at / self.window)
         if number < len(self.columns["time"]):
             self.columns["concurrency"][number] = concurrency
             self.columns["delay"][number] = delay
+        number = min(number, len(self.columns["time"]) - 1)
+        most = peak if peak > self.peak else min(concurrency, self.peak)
+        self.peak = max(peak, self.peak)
+        self.columns["peak_concurrency"][number] = max(self.columns["peak_concurrency"][number], most)
 
     def outcome(self, parameters: ArticleParameters) -> Outcome:
         """Return the windows and latencies. A live run has no trace: no two are alike."""

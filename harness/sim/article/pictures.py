@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from statistics import median_low
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.report import plots
 from harness.sim.article.intervals import ARTICLE_CURVES, DRAWN_ATTEMPTS, intervals
+from harness.sim.article.trial import repeats
 from mongowire.system import SeededRng
 
 if TYPE_CHECKING:
@@ -17,8 +19,8 @@ if TYPE_CHECKING:
 TITLES: Final[Mapping[str, str]] = {
     "article-intervals": "Delay of exponential backoff by attempt: two sets of parameters, five clients each",
     "article-rates": "Answers, timeouts and errors per second",
-    "article-concurrency": "Requests at the server at a time",
-    "article-latency": "Time that the server takes for a request",
+    "article-concurrency": "Most requests at the server at a time, in each second",
+    "article-latency": "Longest time that the server takes for a request, in each second",
     "article-attempts": "Attempts per success",
 }
 """The pictures by the names of their files."""
@@ -30,14 +32,19 @@ _MOST_DELAY: Final = 1000.0
 
 
 def pictures(trials: Sequence[Trial]) -> Iterator[tuple[str, str]]:
-    """Yield the name and the SVG of every picture. Raises `MissingPlotsError` without the extra `plots`."""
+    """Yield the name and the SVG of every picture. Raises `MissingPlotsError` without the extra `plots`.
+
+    Of trials that differ in their seeds the first is drawn, with the recoveries of all.
+    """
+    groups = repeats(trials)
+    trials = [group[0] for group in groups]
     yield "article-intervals", plots.svg(_intervals, columns=2, size=_WIDE)
     columns = min(len(trials), 2)
     rows = math.ceil(len(trials) / columns)
     yield (
         "article-rates",
         plots.svg(
-            lambda axes: _rates(axes, trials),
+            lambda axes: _rates(axes, groups),
             rows=rows,
             columns=columns,
             size=(_WIDE[0], max(rows * _PANEL_HEIGHT, _WIDE[1] - 0.6)),
@@ -68,15 +75,17 @@ def _intervals(axes: Any) -> None:
     logarithmic.legend(fontsize=7, loc="lower right")
 
 
-def _rates(axes: Any, trials: Sequence[Trial]) -> None:
+def _rates(axes: Any, groups: Sequence[Sequence[Trial]]) -> None:
+    trials = [group[0] for group in groups]
     panels = list(axes.flat) if hasattr(axes, "flat") else [axes]
     names = _names(trials)
     has_errors = any(any(trial.outcome.columns["errors"]) for trial in trials)
     # Of errors there may be a hundred times as many, of which a limiter makes little: they are cut off.
     most = max(max(trial.outcome.columns[name]) for trial in trials for name in ("ok", "timed_out"))
-    for panel, trial, name_of_trial in zip(panels, trials, names, strict=False):
+    for panel, group, trial, name_of_trial in zip(panels, groups, trials, names, strict=False):
         columns = trial.outcome.columns
         _shade(panel, trial)
+        _mark_recovery(panel, group)
         for name, label, colour in (
             ("timed_out", "timed out", "#d55e00"),
             ("errors", "errors", "#8c8c8c"),
@@ -94,14 +103,26 @@ def _rates(axes: Any, trials: Sequence[Trial]) -> None:
     panels[0].legend(fontsize=7)
 
 
+def _mark_recovery(panel: Any, group: Sequence[Trial]) -> None:
+    """Mark when the service had recovered: the median, and from the least to the most."""
+    resumed = group[0].parameters.resumes_at
+    found = [trial.measures().recovery for trial in group]
+    middle, least, most = median_low(found), min(found), max(found)
+    if math.isinf(middle):
+        return
+    most = min(most, group[0].parameters.seconds - resumed)
+    panel.axvspan(resumed + least, resumed + most, color="#009e73", alpha=0.15, linewidth=0)
+    panel.axvline(resumed + middle, color="#009e73", linestyle="--", linewidth=1, label="recovered")
+
+
 def _concurrency(axes: Any, trials: Sequence[Trial]) -> None:
-    _over_time(axes, trials, [trial.outcome.columns["concurrency"] for trial in trials])
+    _over_time(axes, trials, [trial.outcome.columns["peak_concurrency"] for trial in trials])
     axes.set_yscale("symlog", linthresh=1)
-    axes.set_ylabel("requests at a time")
+    axes.set_ylabel("most requests at a time")
 
 
 def _latency(axes: Any, trials: Sequence[Trial]) -> None:
-    drawn = [[min(delay, _MOST_DELAY) for delay in trial.last_delays()] for trial in trials]
+    drawn = [[min(delay, _MOST_DELAY) for delay in trial.longest_delays()] for trial in trials]
     _over_time(axes, trials, drawn)
     axes.set_yscale("log")
     axes.set_ylabel("seconds")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from statistics import median_low
 from typing import TYPE_CHECKING, Final
 
+from harness.sim.article.trial import repeats
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from harness.sim.article.trial import Trial
 
@@ -62,8 +65,8 @@ def duration(seconds: float) -> str:
 
 
 def table(trials: Sequence[Trial]) -> list[str]:
-    """Return the comparison of trials as aligned lines, a row for each."""
-    rows = [HEADINGS, *(cells(trial) for trial in trials)]
+    """Return the comparison of trials as aligned lines, a row for each strategy and tier."""
+    rows = [HEADINGS, *map(cells, repeats(trials))]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
@@ -82,26 +85,48 @@ _WORDS: Final = 2
 """The first columns, which are words; numbers are aligned at their end."""
 
 
-def cells(trial: Trial) -> tuple[str, ...]:
-    """Return the row of a trial in the table, as texts in the order of `HEADINGS`."""
-    measures = trial.measures()
-    recovery = "does not recover" if measures.recovery is None else f"{measures.recovery:.0f} s"
-    caught_up = "never" if measures.caught_up is None else f"{measures.caught_up:.0f} s"
-    if measures.before == 0:
+def cells(trials: Sequence[Trial]) -> tuple[str, ...]:
+    """Return the row of trials that differ in their seeds, as texts in the order of `HEADINGS`.
+
+    They are medians; of recovery, catching up and peak concurrency the least and the most stand behind.
+    """
+    measures = [trial.measures() for trial in trials]
+    recovery = _spread([each.recovery for each in measures], _recovery)
+    caught_up = _spread([each.caught_up for each in measures], _caught_up)
+    before = median_low([each.before for each in measures])
+    if before == 0:
         recovery = caught_up = "-"  # there was nothing to come back to
+    attempts = median_low([each.attempts_per_success for each in measures])
     return (
-        trial.strategy,
-        trial.tier,
-        f"{measures.before:.1f}",
-        f"{measures.stopped:.1f}",
-        f"{measures.after:.1f}",
-        "-" if math.isinf(measures.attempts_per_success) else f"{measures.attempts_per_success:.2f}",
+        trials[0].strategy,
+        trials[0].tier,
+        f"{before:.1f}",
+        f"{median_low([each.stopped for each in measures]):.1f}",
+        f"{median_low([each.after for each in measures]):.1f}",
+        "-" if math.isinf(attempts) else f"{attempts:.2f}",
         recovery,
         caught_up,
-        f"{measures.peak_concurrency:.0f}",
-        _latency(measures.median),
-        _latency(measures.percentile_99),
+        _spread([each.peak_concurrency for each in measures], "{:.0f}".format),
+        _latency(median_low([each.median for each in measures])),
+        _latency(median_low([each.percentile_99 for each in measures])),
     )
+
+
+def _spread(values: Sequence[float], text: Callable[[float], str]) -> str:
+    """Return the median of values and, where there are several, the least and the most."""
+    middle = text(median_low(values))
+    least, most = text(min(values)), text(max(values))
+    return middle if least == most else f"{middle} ({least} to {most})"
+
+
+def _recovery(seconds: float) -> str:
+    if math.isinf(seconds):
+        return "does not recover"
+    return f"{seconds:.0f} s" if seconds else "< 1 s"  # it is right to a window
+
+
+def _caught_up(seconds: float) -> str:
+    return "never" if math.isinf(seconds) else f"{seconds:.0f} s"
 
 
 def _latency(seconds: float) -> str:

@@ -46,6 +46,12 @@ at every arrival and departure.
 
 COLUMNS: Final = ("time", *COUNTS, *LEVELS)
 
+RECOVERED_SHARE: Final = 0.9
+"""A service has recovered when its goodput has this share of what it was before."""
+
+ENOUGH_SUCCESSES: Final = 100
+"""What has to follow a recovery: so many that chance changes their number by no more than a tenth."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
@@ -106,28 +112,39 @@ class Outcome:
         rates = [rate for begin, rate in self._rates() if begin >= start and begin + self.window <= end]
         return sum(rates) / len(rates) if rates else 0.0
 
-    def recovery_time(self, after: float, share: float = 0.9, *, windows: int = 3) -> float:
-        """Return how long after an instant the goodput was back, in seconds; infinite if it never was.
+    def recovery_time(
+        self, after: float, share: float = RECOVERED_SHARE, *, before: float | None = None
+    ) -> float:
+        """Return how long after an instant the service had recovered, in seconds; infinite if it did not.
 
-        Back means `share` of the mean goodput before the first outage (before `after` if there was none), in
-        so many windows in a row.
+        From its recovery on goodput, averaged until whatever later instant, is at least `share` of what it
+        was `before` (by default the mean before the first outage, before `after` if there was none). So it is
+        the instant at which successes lag furthest behind that share, and no single window decides. With
+        fewer than `ENOUGH_SUCCESSES` after it there is no telling, and it is no recovery.
+
+        It is right to a window. Chance adds to that: where goodput is back from one instant to the next at
+        `rate` a second, and the share is 0.9, half of the runs are at most `20 / rate` seconds late and nine
+        in ten `200 / rate` (the maximum of a random walk that drifts down).
         """
-        steady = self.goodput(0.0, self.outage[0] if self.outage else after)
-        good = 0
-        for begin, rate in self._rates():
-            if begin < after:
+        if before is None:
+            before = self.goodput(0.0, self.outage[0] if self.outage else after)
+        lag = furthest = recovered = since = 0.0
+        ends = (0.0, *self.columns["time"])
+        for (begin, end), succeeded in zip(pairwise(ends), self.columns["ok"], strict=True):
+            if begin < after - self.window / 2:
                 continue
-            good = good + 1 if rate >= share * steady else 0
-            if good == windows:
-                return max(begin - (windows - 1) * self.window - after, 0.0)
-        return float("inf")
+            lag += share * before * (end - begin) - succeeded
+            since += succeeded
+            if lag > furthest:
+                furthest, recovered, since = lag, end - after, 0.0
+        return recovered if since >= ENOUGH_SUCCESSES else float("inf")
 
     def caught_up_after(self, instant: float, share: float = 0.9) -> float:
         """Return how long after an instant clients had caught up, in seconds; infinite if they never did.
 
         Under way are the operations that have begun and not ended, those between two attempts among them. An
         outage piles them up; clients have caught up when a `share` has gone of those that were there at the
-        instant on top of the mean before the first outage. It is right to half a window.
+        instant on top of the mean before the first outage. It is at most a window too long.
         """
         stops = self.outage[0] if self.outage else instant
         times = self.columns["time"]

@@ -83,7 +83,7 @@ def test_windows_count_what_ended_in_them_and_nothing_beyond_the_end() -> None:
     measuring.ended(Attempt.OK, 2.5)
     measuring.succeeded(0.2, 2.5)
     measuring.ended(Attempt.OK, 3.1)
-    measuring.level(2.5, 7, 0.4)
+    measuring.level(2.5, 7, 0.4, peak=9)
     outcome = measuring.outcome(SMALL)
     shown = {name: tuple(outcome.columns[name]) for name in ("time", "ok", "timed_out", "errors", "rejected")}
     assert shown == {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,14 +23,20 @@ OWN = ArticleParameters(steady=10, stopped=5, resumed=10)
 SECONDS = 25
 
 
-def trial(strategy: Strategy = Strategy.FIXED, tier: str = "model", after: float = 100) -> Trial:
-    """Return a trial of 25 seconds that answers 100 requests a second, none for five, and `after` then."""
+def trial(
+    strategy: Strategy = Strategy.FIXED, tier: str = "model", after: float = 100, seed: int = 0, back: int = 0
+) -> Trial:
+    """Return a trial of 25 seconds that answers 100 requests a second, none for five, and `after` then.
+
+    It is `back` so many seconds later.
+    """
     columns: dict[str, Sequence[float]] = {name: [0.0] * SECONDS for name in COLUMNS}
     columns["time"] = [float(second + 1) for second in range(SECONDS)]
-    columns["ok"] = [100.0] * 10 + [0.0] * 5 + [after] * 10
+    columns["ok"] = [100.0] * 10 + [0.0] * (5 + back) + [after] * (10 - back)
     columns["timed_out"] = [0.0] * 10 + [50.0] * 5 + [0.0] * 10
     columns["started"] = [100.0] * SECONDS
     columns["concurrency"] = [10.0] * 15 + [1040.0] * 10
+    columns["peak_concurrency"] = [12.0] * 15 + [1351.0] * 10
     columns["delay"] = [0.1] * 15 + [2.671] * 10
     outcome = Outcome(
         columns=columns,
@@ -41,7 +48,7 @@ def trial(strategy: Strategy = Strategy.FIXED, tier: str = "model", after: float
         events=0,
         outage=(10, 15),
     )
-    return Trial(parameters=OWN, strategy=strategy, tier=tier, outcome=outcome)
+    return Trial(parameters=replace(OWN, seed=seed), strategy=strategy, tier=tier, outcome=outcome)
 
 
 def test_clients_print_their_rates_every_five_seconds() -> None:
@@ -74,9 +81,17 @@ def test_the_table_has_the_goodput_before_during_and_after_and_the_time_to_recov
     heading, first, second = table([back, lost])
     assert re.split(r"\s{2,}", heading) == list(HEADINGS)
     assert re.split(r"\s{2,}", first) == [
-        *("exponential", "model", "100.0", "0.0", "100.0", "1.25", "0 s", "1 s", "1040", "100 ms", "500 ms")
+        *("exponential", "model", "100.0", "0.0", "100.0", "1.25", "< 1 s", "1 s", "1351", "100 ms", "500 ms")
     ]
     assert re.split(r"\s{2,}", second)[4:7] == ["0.0", "2.50", "does not recover"]
+
+
+def test_repeats_are_one_row_of_medians_with_the_least_and_the_most() -> None:
+    repeated = [trial(seed=seed, back=back) for seed, back in enumerate((1, 4, 2))]
+    _, row = table(repeated)
+    assert re.split(r"\s{2,}", row)[6:9] == ["2 s (1 s to 4 s)", "1 s", "1351"]
+    _, row = table([*repeated, trial(seed=3, after=0), trial(seed=4, after=0)])
+    assert re.split(r"\s{2,}", row)[6] == "4 s (1 s to does not recover)"
 
 
 def test_files_have_a_row_for_each_second_of_each_trial(tmp_path: Path) -> None:

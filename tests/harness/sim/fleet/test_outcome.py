@@ -37,8 +37,3 @@ def test_an_operation_that_failed_is_not_waited_for() -> None:
     failed = [0.0] * 6 + [20.0] + [0.0] * 3
     found = outcome(offered=[10.0] * 10, ok=[8, 10, 10, 10, 0, 0, 10, 10, 10, 10], failed=failed)
     assert found.caught_up_after(6.0) == 1.0
-
-
-def test_goodput_is_back_when_three_windows_in_a_row_are_good() -> None:
-    assert outcome(ok=[10, 10, 10, 10, 0, 0, 2, 9, 9, 9]).recovery_time(6.0) == 1.0
-    assert outcome(ok=[10, 10, 10, 10, 0, 0, 9, 9, 2, 9]).recovery_time(6.0) == math.inf

@@ -90,13 +90,6 @@ def _made(ok: list[float]) -> Outcome:
     )
 
 
-def test_a_service_is_back_when_it_has_been_for_three_windows() -> None:
-    outcome = _made([10, 10, 0, 0, 9, 1, 9, 9, 10])
-    assert outcome.goodput(0, 2) == 10
-    assert outcome.recovery_time(4) == 2
-    assert _made([10, 10, 0, 0, 9, 9]).recovery_time(4) == float("inf")
-
-
 def test_a_percentile_is_the_latency_that_a_share_did_not_exceed() -> None:
     outcome = _made([100.0])
     assert [outcome.percentile(share) for share in (0.5, 0.9, 0.95, 1.0)] == [0.1, 0.1, 0.5, 2.0]
