@@ -238,12 +238,11 @@ class AdmissionControl:
         }
 
     def queues(self, now: float, *, mongos: bool) -> dict[str, Any]:
-        """Return `queues`; a mongos has no storage engine to keep. Who asks has it catch up before."""
-        shown: dict[str, Any] = {} if mongos else {"execution": self.execution.stats()}
-        shown |= {
-            "ingress": self.ingress.stats(),
-            "ingressSessionEstablishment": self._limiter_stats(self.establishment, now),
-        }
+        """Return `queues`; tickets are those of a data node. Who asks has it catch up before."""
+        shown: dict[str, Any] = {}
+        if not mongos:
+            shown |= {"execution": self.execution.stats(), "ingress": self.ingress.stats()}
+        shown["ingressSessionEstablishment"] = self._limiter_stats(self.establishment, now)
         if self._profile.hints_backoff and not mongos:
             shown["writeThrottler"] = self.pacing.write_stats(now)
         return shown

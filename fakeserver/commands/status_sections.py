@@ -83,7 +83,9 @@ def process(node: Node) -> dict[str, Any]:
 
 
 def locks(ctx: CommandContext) -> dict[str, Any]:
-    """Return `globalLock`: whoever waits for a lock waits for a transaction."""
+    """Return `globalLock`, which a mongod has: whoever waits for a lock waits for a transaction."""
+    if ctx.node.is_mongos:
+        return {}
     # A hello that waits for a change of the topology holds no lock.
     waiting = [request for _, request in running(ctx.node) if not request.spec.handshake]
     writers = sum(

@@ -21,6 +21,10 @@ _ONE_READER = {
     "executionControlConcurrencyAdjustmentAlgorithm": "fixedConcurrentTransactions",
     "executionControlConcurrentReadTransactions": 1,
 }
+OF_DATA_NODES = frozenset(
+    {"flowControl", "globalLock", "opcountersRepl", "repl", "storageEngine", "transactions"}
+)
+"""Sections of serverStatus that a router has nothing for."""
 
 
 async def _operation(monitor: Talker, name: str) -> dict[str, Any]:
@@ -165,3 +169,21 @@ def test_slowms_decides_and_those_who_were_asked_to_wait_are_left_out() -> None:
 
 def _version(node: Node) -> dict[str, Any]:
     return node.topology_version()
+
+
+@pytest.mark.parametrize("profile", ["7.0", "8.2", "9.0"])
+def test_what_belongs_to_a_data_node_is_not_shown_by_a_mongos(profile: str) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        mongos = await (await deployment.connect()).ok({"serverStatus": 1})
+        primary = deployment.cluster.shards[0].primary
+        assert primary is not None
+        data_node = await (await deployment.connect(primary)).ok({"serverStatus": 1})
+        assert not OF_DATA_NODES & set(mongos)
+        assert set(data_node) >= OF_DATA_NODES
+        assert not {"execution", "ingress"} & set(mongos.get("queues", {}))
+        if profile != "7.0":
+            assert {"execution", "ingress", *mongos["queues"]} <= set(data_node["queues"])
+        assert "ttl" in data_node["metrics"]
+        assert "ttl" not in mongos["metrics"]
+
+    play(scenario, ClusterSpec.sharded(members=1, profile=profile))
