@@ -13,7 +13,7 @@ from harness.authoring.mutants.survey import functions_of
 
 FOLDER = Path(__file__).parent
 MUTANTS = load_mutants(FOLDER)
-ID = re.compile(r"(CMAP|RW|CB)-\d+")
+ID = re.compile(r"(CMAP|RW|CB|SAC|RI)-\d+")
 RULES = {rule.id for specification in specifications() for rule in specification.rules}
 
 NAMED = (

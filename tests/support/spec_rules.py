@@ -1,4 +1,4 @@
-"""The rules of three specifications, the functions that obey them, and the tests that would notice if not.
+"""The rules of five documents, the functions that obey them, and the tests that would notice if not.
 
 docs/conformance.yml has each rule in our own words, those whose sentence has no keyword apart, and names the
 function, class or chapter that obeys it. A test holds the rules of its mark `@pytest.mark.spec("CMAP-17")`; a
@@ -71,7 +71,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Specification:
-    """What one text asks, in its order."""
+    """What one text asks, in its order; its edition is "" if it has none."""
 
     prefix: str
     title: str
@@ -96,7 +96,7 @@ def _specification(prefix: str, data: Mapping[str, Any]) -> Specification:
         data.get(key) or {} for key in ("obeyed by", "not applicable", "open", "not visible")
     )
     rules = []
-    for section, sentences in chain(data["sections"].items(), data["without keyword"].items()):
+    for section, sentences in chain(data.get("sections", {}).items(), data["without keyword"].items()):
         for key, text in sentences.items():
             number, _, keywords = key.partition(" ")
             rule = Rule(
@@ -110,7 +110,7 @@ def _specification(prefix: str, data: Mapping[str, Any]) -> Specification:
                 unseen.get(number),
             )
             rules.append(rule)
-    return Specification(prefix, data["title"], str(data["edition"]), tuple(rules))
+    return Specification(prefix, data["title"], str(data.get("edition", "")), tuple(rules))
 
 
 def _sites(named: str | Sequence[str]) -> tuple[Site, ...]:
@@ -200,7 +200,7 @@ def _table(specification: Specification) -> str:
         counts.append(f"{waiting} open")
     return "\n".join(
         [
-            f"## {specification.title}, {specification.edition}",
+            f"## {', '.join(filter(None, (specification.title, specification.edition)))}",
             "",
             f"{len(rules)} rules: {', '.join(counts)}.",
             "",

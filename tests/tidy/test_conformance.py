@@ -1,4 +1,4 @@
-"""Every rule of the three specifications has a function that exists, a test and a scenario, or a reason."""
+"""Every rule of the five documents has a function that exists, a test and a scenario, or a reason."""
 
 from __future__ import annotations
 

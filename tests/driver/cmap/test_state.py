@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from driver.cmap.effects import Effect
 
 
-@pytest.mark.spec("CMAP-37", "CMAP-40", "CMAP-66")
+@pytest.mark.spec("CMAP-37", "CMAP-40", "CMAP-66", "CMAP-165")
 def test_a_pool_starts_paused_and_says_so_to_who_checks_out() -> None:
     pool = Driven()
     pool.ask(1)
@@ -39,7 +39,7 @@ def test_a_pool_starts_paused_and_says_so_to_who_checks_out() -> None:
     assert pool.reasons("connectionCheckOutFailedEvent") == ["connectionError"]
 
 
-@pytest.mark.spec("CMAP-33", "CMAP-49", "CMAP-61", "CMAP-108", "CMAP-110", "CMAP-113", "CMAP-159")
+@pytest.mark.spec("CMAP-33", "CMAP-49", "CMAP-61", "CMAP-108", "CMAP-110", "CMAP-113", "CMAP-159", "CMAP-169")
 def test_a_checkout_of_a_new_connection_is_started_created_ready_and_checked_out() -> None:
     pool = Driven().ready()
     pool.ask(1)
@@ -55,6 +55,7 @@ def test_a_checkout_of_a_new_connection_is_started_created_ready_and_checked_out
     assert [event.duration for event in pool.details[-2:]] == [2.0, 2.0]
 
 
+@pytest.mark.spec("CMAP-163")
 def test_the_repr_is_a_snapshot_of_the_counts() -> None:
     pool = Driven(PoolOptions(max_size=1)).ready()
     pool.lend(1)
@@ -63,6 +64,7 @@ def test_the_repr_is_a_snapshot_of_the_counts() -> None:
     assert (pool.state.in_use, pool.state.waiting) == (1, (2,))
 
 
+@pytest.mark.spec("CMAP-166")
 def test_the_created_event_reports_options_that_are_not_the_defaults() -> None:
     pool = Driven(PoolOptions(max_size=50, min_size=5, max_idle=0.1))
     pool.do(pool.state.create())
@@ -119,7 +121,7 @@ def test_who_waits_for_max_connecting_takes_a_connection_that_is_returned() -> N
     assert pool.granted[4] == number
 
 
-@pytest.mark.spec("CMAP-29")
+@pytest.mark.spec("CMAP-29", "CMAP-165")
 def test_a_waiter_leaves_at_its_deadline_and_not_before() -> None:
     pool = Driven(PoolOptions(max_size=1)).ready()
     pool.lend(1)
@@ -156,7 +158,7 @@ def test_clearing_a_paused_pool_says_nothing_and_still_makes_connections_stale()
     assert pool.state.generations.current == 1
 
 
-@pytest.mark.spec("CMAP-76", "CMAP-78", "CMAP-154", "CMAP-155")
+@pytest.mark.spec("CMAP-76", "CMAP-78", "CMAP-154", "CMAP-155", "CMAP-168")
 def test_a_stale_connection_is_closed_when_it_comes_back() -> None:
     pool = Driven().ready()
     number = pool.lend(1)
@@ -199,7 +201,7 @@ def test_the_next_deadline_is_of_whoever_still_waits_and_gives_up_first() -> Non
     assert pool.state.next_deadline(4.0) == inf
 
 
-@pytest.mark.spec("CMAP-60", "CMAP-101", "CMAP-154")
+@pytest.mark.spec("CMAP-60", "CMAP-101", "CMAP-154", "CMAP-168")
 def test_an_idle_connection_is_closed_at_its_time_and_before_it_is_lent() -> None:
     pool = Driven(PoolOptions(max_idle=10.0)).ready()
     pool.give_back(pool.lend(1))
@@ -218,13 +220,14 @@ def test_an_idle_connection_is_closed_at_its_time_however_the_sum_is_rounded() -
     assert pool.reasons("connectionClosedEvent") == ["idle"]
 
 
-@pytest.mark.spec("CMAP-76", "CMAP-154")
+@pytest.mark.spec("CMAP-76", "CMAP-154", "CMAP-168")
 def test_a_broken_connection_is_closed_on_check_in() -> None:
     pool = Driven().ready()
     pool.give_back(pool.lend(1), errored=True)
     assert pool.reasons("connectionClosedEvent") == ["error"]
 
 
+@pytest.mark.spec("CMAP-164")
 def test_a_failure_to_establish_reaches_the_waiter_it_was_for() -> None:
     pool = Driven().ready()
     pool.ask(1)
@@ -245,7 +248,7 @@ def test_a_connection_that_became_stale_while_it_was_established_is_never_lent()
     assert pool.reasons("connectionClosedEvent") == ["stale"]
 
 
-@pytest.mark.spec("CMAP-85", "CMAP-90", "CMAP-161")
+@pytest.mark.spec("CMAP-85", "CMAP-90", "CMAP-161", "CMAP-167")
 def test_an_interrupting_clear_cuts_off_what_is_in_use_and_abandons_what_is_pending() -> None:
     pool = Driven().ready()
     pool.lend(1)
@@ -353,7 +356,7 @@ def test_who_waits_is_not_kept_waiting_by_a_failure_to_populate() -> None:
     assert pool.lend(1) == 2
 
 
-@pytest.mark.spec("CMAP-35", "CMAP-42", "CMAP-43", "CMAP-76")
+@pytest.mark.spec("CMAP-35", "CMAP-42", "CMAP-43", "CMAP-76", "CMAP-168")
 def test_closing_closes_available_connections_before_it_says_so() -> None:
     pool = Driven().ready()
     pool.lend(1)
@@ -365,7 +368,7 @@ def test_closing_closes_available_connections_before_it_says_so() -> None:
     assert pool.reasons("connectionClosedEvent") == ["poolClosed", "poolClosed"]
 
 
-@pytest.mark.spec("CMAP-44", "CMAP-66")
+@pytest.mark.spec("CMAP-44", "CMAP-66", "CMAP-165")
 def test_nothing_can_be_checked_out_of_a_closed_pool() -> None:
     pool = Driven().ready()
     pool.do(pool.state.close(0.0))
@@ -433,7 +436,7 @@ def test_what_arrives_for_a_forgotten_connection_is_ignored() -> None:
 SERVICES = [ObjectId(f"{n:024x}") for n in (1, 2)]
 
 
-@pytest.mark.spec("CMAP-77", "CMAP-91", "CMAP-93", "CMAP-94", "CMAP-95")
+@pytest.mark.spec("CMAP-77", "CMAP-91", "CMAP-93", "CMAP-94", "CMAP-95", "CMAP-167")
 def test_behind_a_load_balancer_a_clear_touches_one_service_and_pauses_nothing() -> None:
     pool = Driven(PoolOptions(load_balanced=True)).ready()
     for waiter, service in enumerate(SERVICES, 1):

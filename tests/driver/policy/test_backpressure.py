@@ -75,7 +75,7 @@ def test_an_overload_error_without_the_retryable_label_is_not_retried(operation:
     assert attempts(operation, answer=NOT_RETRYABLE_OVERLOAD)[0] == 1
 
 
-@pytest.mark.spec("CB-29")
+@pytest.mark.spec("CB-29", "CB-41")
 @pytest.mark.parametrize("operation", ["update", "find", "ping"])
 def test_an_error_that_is_retryable_but_no_overload_is_not_for_this_policy(operation: str) -> None:
     assert attempts(operation, answer=error(8, "try again", Label.RETRYABLE))[0] == 1

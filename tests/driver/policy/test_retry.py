@@ -64,6 +64,7 @@ def test_an_error_that_is_not_retryable_is_never_retried() -> None:
     assert decide(OLD, RetryState(), FATAL) == GiveUp("the error is not retryable")
 
 
+@pytest.mark.spec("RW-65")
 def test_without_a_deadline_one_retry_is_made_and_at_once() -> None:
     decision = decide(OLD, RetryState.initial(timed=False), NETWORK)
     assert isinstance(decision, RetryAt)
@@ -71,6 +72,7 @@ def test_without_a_deadline_one_retry_is_made_and_at_once() -> None:
     assert retried(OLD, [NETWORK, NETWORK]) == "1 retries have been made"
 
 
+@pytest.mark.spec("RW-65")
 def test_with_a_deadline_retries_go_on_until_it_has_passed() -> None:
     assert retried(OLD, [NETWORK] * 50, deadline=101.0) == [0.0] * 50
     assert decide(OLD, RetryState(allowed=inf), NETWORK, deadline=100.0) == GiveUp(
@@ -78,7 +80,7 @@ def test_with_a_deadline_retries_go_on_until_it_has_passed() -> None:
     )
 
 
-@pytest.mark.spec("CB-2", "CB-13")
+@pytest.mark.spec("CB-2", "CB-13", "CB-42")
 @pytest.mark.parametrize(
     ("policy", "backoffs"),
     [(OLD, [0.1, 0.2, 0.4, 0.8, 1.6]), (NEW, [0.2, 0.4])],
@@ -104,7 +106,7 @@ def test_the_backoff_never_exceeds_ten_seconds() -> None:
     assert [Backoff().before(retry, 1.0) for retry in (50, 5000)] == [10.0, 10.0]
 
 
-@pytest.mark.spec("CB-28", "CB-36")
+@pytest.mark.spec("CB-28", "CB-36", "CB-43")
 def test_an_overload_after_another_error_raises_the_limit_and_counts_that_attempt() -> None:
     assert retried(OLD, [NETWORK, *[OVERLOAD] * 4]) == pytest.approx([0.0, 0.2, 0.4, 0.8, 1.6])
     assert retried(OLD, [NETWORK, *[OVERLOAD] * 5]) == "5 retries have been made"
@@ -116,7 +118,7 @@ def test_once_an_overload_was_seen_the_maximum_holds_for_other_errors_too() -> N
     assert retried(OLD, [OVERLOAD, *[NETWORK] * 5]) == "5 retries have been made"
 
 
-@pytest.mark.spec("CB-13")
+@pytest.mark.spec("CB-13", "CB-43")
 def test_an_overload_ends_the_unlimited_retries_of_a_deadline() -> None:
     assert retried(OLD, [OVERLOAD] * 6, deadline=1000.0) == "5 retries have been made"
 

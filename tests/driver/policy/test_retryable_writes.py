@@ -97,7 +97,7 @@ UNSUPPORTED: dict[str, Callable[[Collection], Awaitable[Any]]] = {
 }
 
 
-@pytest.mark.spec("RW-24", "RW-26", "RW-33", "RW-35", "RW-36", "RW-40", "RW-44", "RW-51")
+@pytest.mark.spec("RW-24", "RW-26", "RW-33", "RW-35", "RW-36", "RW-40", "RW-44", "RW-51", "RW-64")
 @pytest.mark.parametrize("method", SUPPORTED)
 def test_supported_writes_carry_a_transaction_id_and_are_retried_once(method: str) -> None:
     async def scenario(stage: Stage) -> None:
@@ -458,7 +458,7 @@ def test_a_session_that_met_a_network_error_is_dirty_and_never_used_again() -> N
     assert lsids[0] == lsids[1] != lsids[2]
 
 
-@pytest.mark.spec("RW-44")
+@pytest.mark.spec("RW-44", "RW-65")
 def test_with_a_timeout_retries_go_on_until_it_has_passed() -> None:
     async def fails(stage: Stage) -> None:
         stage.primary.will("insert", *[error(SHUTDOWN, "going", RETRYABLE)] * 30)

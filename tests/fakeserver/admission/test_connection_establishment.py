@@ -38,6 +38,7 @@ async def _storm(deployment: Deployment, count: int) -> list[float | None]:
     return await asyncio.gather(*(one() for _ in range(count)))
 
 
+@pytest.mark.spec("SAC-37", "SAC-41", "SAC-42")
 def test_connections_beyond_the_rate_are_closed_without_a_word() -> None:
     async def scenario(deployment: Deployment) -> None:
         answers = await _storm(deployment, 5)
@@ -48,6 +49,7 @@ def test_connections_beyond_the_rate_are_closed_without_a_word() -> None:
     play(scenario, _spec(burst=2.0))
 
 
+@pytest.mark.spec("SAC-38")
 def test_with_a_queue_connections_are_established_one_after_the_other() -> None:
     async def scenario(deployment: Deployment) -> None:
         answers = await _storm(deployment, 4)
@@ -56,6 +58,7 @@ def test_with_a_queue_connections_are_established_one_after_the_other() -> None:
     play(scenario, _spec(depth=2))
 
 
+@pytest.mark.spec("SAC-39", "SAC-46")
 def test_a_storm_is_established_queued_and_rejected_to_the_last_connection() -> None:
     async def scenario(deployment: Deployment) -> None:
         answers = await _storm(deployment, 2000)
@@ -98,6 +101,7 @@ def test_a_storm_over_tcp_loses_no_connection_in_the_counters() -> None:
     play_live(scenario, _spec(rate=200, burst=0.5, depth=20))
 
 
+@pytest.mark.spec("SAC-38", "SAC-45", "SAC-48")
 def test_a_client_that_leaves_while_it_waits_gives_its_token_back() -> None:
     async def scenario(deployment: Deployment) -> None:
         await deployment.connect()
@@ -117,6 +121,7 @@ def test_a_client_that_leaves_while_it_waits_gives_its_token_back() -> None:
     play(scenario, _spec(depth=5))
 
 
+@pytest.mark.spec("SAC-43")
 def test_who_waits_is_not_read_from_and_counts_as_open_and_not_as_current() -> None:
     async def scenario(deployment: Deployment) -> None:
         first, second = await deployment.connect(), await deployment.connect()
@@ -133,6 +138,7 @@ def test_who_waits_is_not_read_from_and_counts_as_open_and_not_as_current() -> N
     play(scenario, _spec(depth=5))
 
 
+@pytest.mark.spec("SAC-44")
 @pytest.mark.parametrize(("ranges", "served"), [(["127.0.0.0/8"], 4), (["10.0.0.0/8"], 1)])
 def test_addresses_that_bypass_the_limiter_are_let_in_and_counted_apart(
     ranges: list[str], served: int
@@ -161,6 +167,7 @@ def test_a_limiter_that_is_switched_off_lets_those_in_who_wait() -> None:
     play(scenario, _spec(depth=5))
 
 
+@pytest.mark.spec("SAC-45")
 def test_a_server_that_stops_ends_the_wait() -> None:
     async def scenario(deployment: Deployment) -> None:
         await deployment.connect()
@@ -188,6 +195,7 @@ def test_no_more_connections_are_open_than_may_be() -> None:
     play(scenario, ClusterSpec.standalone(parameters={"maxIncomingConnections": 5}))
 
 
+@pytest.mark.spec("SAC-47")
 def test_the_times_of_handshakes_are_averaged() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker = await deployment.connect()

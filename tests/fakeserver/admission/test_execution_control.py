@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from fakeserver.admission.execution_control import ExecutionControl, ExecutionParameters
 from fakeserver.admission.throughput_probing import ProbingParameters, TicketCounts
 from fakeserver.admission.ticket_sizes import FIXED
@@ -29,6 +31,19 @@ def test_probes_keep_their_interval() -> None:
     assert sizes == [4, 4, 5, 5, 4]
 
 
+@pytest.mark.spec("SAC-17")
+def test_throughput_is_what_both_pools_got_back_in_the_interval() -> None:
+    control = _control(interval=0.5)
+    for _ in range(3):
+        control.release("read", control.acquire("read", 0.1), 0.2)
+    for _ in range(2):
+        control.release("write", control.acquire("write", 0.1), 0.2)
+    held = control.acquire("read", 0.3)
+    control.catch_up(0.5)
+    assert control.probing.stable_throughput == 5 / 0.5
+    control.release("read", held, 0.6)
+
+
 def test_fixed_pools_are_never_probed() -> None:
     control = _control(algorithm=FIXED, fixed=TicketCounts(3, 5))
     for now in (1.0, 2.0, 3.0):
@@ -43,6 +58,7 @@ def test_switching_to_fixed_applies_its_sizes_at_once() -> None:
     assert (control.read.size, control.write.size) == (7, 9)
 
 
+@pytest.mark.spec("SAC-9")
 def test_a_ticket_goes_back_to_the_pool_that_it_came_from() -> None:
     control = _control()
     read, write = control.acquire("read", 0.0), control.acquire("write", 0.0)

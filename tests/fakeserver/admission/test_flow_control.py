@@ -46,6 +46,7 @@ def test_it_never_allows_more_than_the_maximum() -> None:
     assert flow.limit == MAX_TICKETS
 
 
+@pytest.mark.spec("SAC-28")
 def test_writers_take_what_is_left_and_then_wait_for_the_next_period() -> None:
     flow = _flow()
     flow.next_period(_sample(500.0), seconds=1.0)

@@ -86,6 +86,7 @@ def test_writers_are_free_again_when_the_majority_has_caught_up() -> None:
     play(scenario, _SPEC)
 
 
+@pytest.mark.spec("SAC-3")
 def test_readers_and_commits_are_never_held_back() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker, reader = await deployment.connect(), await deployment.connect()
@@ -100,6 +101,28 @@ def test_readers_and_commits_are_never_held_back() -> None:
         assert deployment.world.clock.now() - began < 0.2
 
     play(scenario, _SPEC)
+
+
+@pytest.mark.spec("SAC-2")
+def test_a_writer_that_flow_control_holds_back_holds_no_ticket_of_the_engine() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        await deployment.configure("flowControlTicketOverride", "alwaysOn", numTickets=1)
+        await _writes_in(deployment, talker, 1.5)
+        await talker.send(_insert(1))
+        await deployment.sleep(0.01)
+        admission = deployment.primary.admission
+        assert await _is_held_back(deployment)
+        assert admission.execution.write.out == 0
+        assert admission.ingress.out == 1
+
+    play(scenario, ClusterSpec.replica_set(1, parameters={**_PARAMETERS, "serviceTimeBaseMillis": 100}))
+
+
+async def _is_held_back(deployment: Deployment) -> bool:
+    """Return whether an operation waits for flow control."""
+    operations = (await (await deployment.connect()).ok({"currentOp": 1}))["inprog"]
+    return any(operation.get("waitingForFlowControl") for operation in operations)
 
 
 def test_a_deadline_ends_the_wait_of_a_writer() -> None:

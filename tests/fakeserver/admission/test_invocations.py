@@ -54,6 +54,7 @@ def test_map_reduce_with_an_output_needs_a_primary(
     assert needs_primary(kind, next(iter(command)), command) is bound
 
 
+@pytest.mark.spec("SAC-62", "SAC-66")
 @pytest.mark.parametrize(
     ("kind", "command", "subject"),
     [
@@ -76,6 +77,7 @@ def test_who_needs_an_ingress_ticket(kind: str, command: dict[str, Any], *, subj
     assert is_subject(kind, next(iter(command)), command) is subject
 
 
+@pytest.mark.spec("SAC-66")
 def test_what_has_a_term_is_a_members() -> None:
     assert is_replication("find", {"find": "oplog.rs", "term": 1})
     assert not is_replication("insert", {"insert": "c", "term": 1})
@@ -100,6 +102,7 @@ OFTEN = 4
 """How often a command comes until its path is surely worked out."""
 
 
+@pytest.mark.spec("SAC-26")
 def test_replications_find_passes_where_nobody_gets_a_ticket() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker = await deployment.connect()
@@ -114,6 +117,7 @@ def test_replications_find_passes_where_nobody_gets_a_ticket() -> None:
     play(scenario, ClusterSpec.replica_set(1, parameters={"ingressAdmissionControllerTicketPoolSize": 0}))
 
 
+@pytest.mark.spec("SAC-29")
 def test_replications_find_counts_as_exempt_where_there_are_tickets() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker = await deployment.connect()
@@ -128,6 +132,7 @@ def test_replications_find_counts_as_exempt_where_there_are_tickets() -> None:
     play(scenario, ClusterSpec.replica_set(1))
 
 
+@pytest.mark.spec("SAC-29")
 def test_a_hello_counts_as_exempt_in_execution_control() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker = await deployment.connect()

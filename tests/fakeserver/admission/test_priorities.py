@@ -36,6 +36,7 @@ def test_a_parameter_exempts_commands_and_applications(exempt: dict[str, Any]) -
     play(scenario, ClusterSpec.standalone(parameters=_NO_TICKETS))
 
 
+@pytest.mark.spec("SAC-25", "SAC-31")
 def test_a_priority_holds_for_those_it_is_given_to_and_as_long_as_its_scope() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker, node = await deployment.connect(), deployment.cluster.nodes[0]
@@ -47,6 +48,7 @@ def test_a_priority_holds_for_those_it_is_given_to_and_as_long_as_its_scope() ->
     play(scenario, ClusterSpec.standalone(parameters=_NO_TICKETS))
 
 
+@pytest.mark.spec("SAC-27")
 def test_an_exempt_writer_is_not_held_back_by_flow_control() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker, node = await deployment.connect(), deployment.primary
@@ -58,6 +60,7 @@ def test_an_exempt_writer_is_not_held_back_by_flow_control() -> None:
     play(scenario, ClusterSpec.replica_set(1))
 
 
+@pytest.mark.spec("SAC-29")
 def test_a_commit_needs_no_ticket_since_it_frees_what_others_wait_for() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker, node = await deployment.connect(), deployment.primary

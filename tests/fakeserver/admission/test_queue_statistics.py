@@ -171,6 +171,7 @@ def _version(node: Node) -> dict[str, Any]:
     return node.topology_version()
 
 
+@pytest.mark.spec("SAC-61")
 @pytest.mark.parametrize("profile", ["7.0", "8.2", "9.0"])
 def test_what_belongs_to_a_data_node_is_not_shown_by_a_mongos(profile: str) -> None:
     async def scenario(deployment: Deployment) -> None:

@@ -22,6 +22,7 @@ def _counts(limiter: RateLimiter) -> dict[str, int]:
     return {name: int(value) for name, value in stats.items() if value and name != "totalAvailableTokens"}
 
 
+@pytest.mark.spec("SAC-33")
 def test_without_a_queue_a_request_is_admitted_or_rejected_at_once() -> None:
     limiter = _limiter()
     assert [limiter.acquire(0.0) for _ in range(3)] == [ADMITTED, REJECTED, REJECTED]
@@ -33,6 +34,7 @@ def test_without_a_queue_a_request_is_admitted_or_rejected_at_once() -> None:
     }
 
 
+@pytest.mark.spec("SAC-34", "SAC-36")
 def test_with_a_queue_requests_are_admitted_on_credit_one_after_the_other() -> None:
     limiter = _limiter(max_queue_depth=2)
     verdicts = [limiter.acquire(0.0) for _ in range(4)]
@@ -83,6 +85,7 @@ def test_tokens_that_were_not_used_in_the_end_go_back() -> None:
     assert limiter.available(0.0) == 2
 
 
+@pytest.mark.spec("SAC-35")
 def test_a_wait_that_was_interrupted_gives_its_token_to_the_next() -> None:
     limiter = _limiter(max_queue_depth=5)
     limiter.acquire(0.0)
@@ -111,6 +114,7 @@ def test_a_limiter_switched_off_exempts_those_who_wait() -> None:
     assert _counts(limiter)["exemptedAdmissions"] == 1
 
 
+@pytest.mark.spec("SAC-59")
 def test_an_exemption_is_no_attempt() -> None:
     limiter = _limiter()
     limiter.exempt()

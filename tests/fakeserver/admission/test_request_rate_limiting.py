@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -64,6 +65,7 @@ async def _stats(monitor: Talker) -> dict[str, Any]:
     return stats
 
 
+@pytest.mark.spec("SAC-49", "SAC-51", "SAC-55")
 def test_a_burst_of_k_tokens_admits_exactly_k_of_n_requests_whatever_they_are() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker = await deployment.connect()
@@ -83,6 +85,7 @@ def test_a_burst_of_k_tokens_admits_exactly_k_of_n_requests_whatever_they_are() 
     play(scenario, _limited(burst=5.0))
 
 
+@pytest.mark.spec("SAC-52", "SAC-55")
 def test_a_token_accrues_with_time() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker = await deployment.connect()
@@ -95,6 +98,7 @@ def test_a_token_accrues_with_time() -> None:
     play(scenario, _limited())
 
 
+@pytest.mark.spec("SAC-50")
 @pytest.mark.parametrize(
     ("profile", "more", "reply"),
     [
@@ -170,6 +174,7 @@ def test_a_release_before_the_limiter_has_neither_it_nor_its_parameters() -> Non
     play(scenario, ClusterSpec.standalone(profile="7.0"))
 
 
+@pytest.mark.spec("SAC-51")
 def test_a_rejected_insert_changes_no_data_and_no_command_counter() -> None:
     async def scenario(deployment: Deployment) -> None:
         monitor = await _monitor(deployment)
@@ -183,6 +188,7 @@ def test_a_rejected_insert_changes_no_data_and_no_command_counter() -> None:
     play(scenario, _limited())
 
 
+@pytest.mark.spec("SAC-59")
 def test_the_counters_tell_admitted_rejected_and_exempt_requests_apart() -> None:
     async def scenario(deployment: Deployment) -> None:
         monitor = await _monitor(deployment)
@@ -201,6 +207,7 @@ def test_the_counters_tell_admitted_rejected_and_exempt_requests_apart() -> None
     play(scenario, _limited(burst=2.0))
 
 
+@pytest.mark.spec("SAC-57")
 def test_an_unauthenticated_client_never_spends_a_token() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker = await deployment.connect()
@@ -213,6 +220,7 @@ def test_an_unauthenticated_client_never_spends_a_token() -> None:
     play(scenario, _limited(auth=True, users=(UserSpec("alice", "secret"),)))
 
 
+@pytest.mark.spec("SAC-56")
 def test_an_address_in_the_exempt_ranges_is_never_rejected_and_the_list_may_change_at_runtime() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker = await deployment.connect()
@@ -299,6 +307,7 @@ def test_a_rejection_has_a_checksum_if_the_request_has_one(checksum: bool) -> No
     play(scenario, _limited())
 
 
+@pytest.mark.spec("SAC-49")
 def test_a_mongos_limits_requests_too() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker = await deployment.connect()
@@ -306,6 +315,27 @@ def test_a_mongos_limits_requests_too() -> None:
         assert (await talker.fails(_PING))["code"] == 462
 
     play(scenario, _limited(ClusterSpec.sharded))
+
+
+@pytest.mark.spec("SAC-58")
+def test_what_a_server_does_by_itself_spends_no_token() -> None:
+    """Replication, the TTL monitor and the deletion of what has expired come by no connection."""
+
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        made = {"createIndexes": "c", "indexes": [{"key": {"at": 1}, "name": "at", "expireAfterSeconds": 1}]}
+        await talker.ok({**made, "$db": "db"})
+        past = datetime(2001, 1, 1, tzinfo=UTC)
+        document = {"_id": 1, "at": past}
+        write = {"insert": "c", "documents": [document], "writeConcern": {"w": 3}, "$db": "db"}
+        await deployment.sleep(1.0)
+        await talker.ok(write)
+        spent = [node.admission.requests.attempted for node in deployment.cluster.nodes]
+        await deployment.sleep(10.0)
+        assert deployment.primary.counters.ttl_deleted == 1
+        assert [node.admission.requests.attempted for node in deployment.cluster.nodes] == spent == [2, 0, 0]
+
+    play(scenario, _limited(ClusterSpec.replica_set, more={"ttlMonitorSleepSecs": 2}))
 
 
 # The queue.
@@ -405,6 +435,7 @@ def test_a_client_that_is_missed_while_it_waits_gives_its_token_back() -> None:
     play(scenario, _queueing())
 
 
+@pytest.mark.spec("SAC-54")
 def test_a_limiter_that_is_switched_off_lets_those_go_who_wait() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker = await deployment.connect()

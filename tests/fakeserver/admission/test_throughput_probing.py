@@ -22,6 +22,7 @@ def _seen(throughput: int, peak: TicketCounts | None = None) -> Observation:
     return Observation(finished=throughput, seconds=1.0, peak=peak or TicketCounts(0, 0))
 
 
+@pytest.mark.spec("SAC-10", "SAC-12", "SAC-15")
 @pytest.mark.parametrize(
     ("cores", "parameters", "tickets"),
     [
@@ -37,6 +38,7 @@ def test_it_begins_with(cores: int, parameters: dict[str, float], tickets: Ticke
     assert probing.tickets == tickets
 
 
+@pytest.mark.spec("SAC-14", "SAC-18")
 def test_from_stable_it_probes_up_when_a_pool_was_exhausted() -> None:
     probing = _probing(initial_concurrency=40)
     assert probing.probe(_seen(100, TicketCounts(20, 3))) == TicketCounts(22, 22)
@@ -44,18 +46,21 @@ def test_from_stable_it_probes_up_when_a_pool_was_exhausted() -> None:
     assert probing.stable_throughput == 100
 
 
+@pytest.mark.spec("SAC-19")
 def test_from_stable_it_probes_down_when_none_was_exhausted() -> None:
     probing = _probing(initial_concurrency=40)
     assert probing.probe(_seen(100, TicketCounts(19, 19))) == TicketCounts(18, 18)
     assert probing.state is ProbingState.DOWN
 
 
+@pytest.mark.spec("SAC-11", "SAC-20")
 def test_at_the_minimum_and_not_exhausted_it_stays() -> None:
     probing = _probing(initial_concurrency=8)
     assert probing.probe(_seen(100, TicketCounts(3, 3))) == TicketCounts(4, 4)
     assert probing.state is ProbingState.STABLE
 
 
+@pytest.mark.spec("SAC-11", "SAC-16", "SAC-24")
 @pytest.mark.parametrize(
     ("concurrency", "tickets"),
     [
@@ -71,6 +76,7 @@ def test_exhausted_pools_grow_until_both_together_are_at_the_maximum(
     assert probing.probe(_seen(100, probing.tickets)) == tickets
 
 
+@pytest.mark.spec("SAC-22", "SAC-23")
 @pytest.mark.parametrize(
     ("peak", "throughput", "stable", "tickets"),
     [
@@ -103,6 +109,7 @@ def test_a_step_that_is_too_small_for_whole_tickets_is_one_ticket() -> None:
     assert probing.probe(_seen(100, TicketCounts(5, 5))) == TicketCounts(6, 6)
 
 
+@pytest.mark.spec("SAC-13", "SAC-21")
 def test_what_it_changed_is_counted() -> None:
     probing = _probing(initial_concurrency=100, moving_average_weight=1.0)
     for throughput, peak in (

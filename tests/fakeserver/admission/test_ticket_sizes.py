@@ -45,6 +45,7 @@ def _spec(profile: str, **parameters: Any) -> ClusterSpec:
     return ClusterSpec.standalone(profile=profile, parameters=parameters)
 
 
+@pytest.mark.spec("SAC-8")
 @pytest.mark.parametrize("profile", ["7.0", "8.0", "8.2", "9.0"])
 @pytest.mark.parametrize(
     ("pools", "sizes"), [(["Read"], (7, 128)), (["Write"], (128, 7)), (["Read", "Write"], (7, 7))]
@@ -123,6 +124,7 @@ def test_a_pool_that_was_given_a_size_at_start_can_be_resized_at_runtime() -> No
     play(scenario, _spec("8.2", **{_size("Read"): 7}))
 
 
+@pytest.mark.spec("SAC-8")
 def test_the_newest_release_takes_a_size_at_runtime_with_a_warning_for_each_pool() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker = await deployment.connect()
@@ -169,6 +171,7 @@ def test_a_reset_of_the_deployment_gives_the_sizes_back() -> None:
     play(scenario, _spec("9.0"))
 
 
+@pytest.mark.spec("SAC-7")
 def test_a_release_without_probing_has_the_sizes_that_are_set() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker = await deployment.connect()

@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from fakeserver.admission.tickets import Overflow, Priority, Ticket, TicketHolder
 
 
+@pytest.mark.spec("SAC-28")
 def test_tickets_are_handed_out_until_none_is_left_and_then_waited_for() -> None:
     holder = TicketHolder(2)
     tickets = [holder.acquire(0.0) for _ in range(3)]
@@ -38,6 +39,7 @@ def test_an_empty_pool_blocks_all_but_the_exempt() -> None:
     assert holder.acquire(0.0, Priority.EXEMPT).started == 0.0
 
 
+@pytest.mark.spec("SAC-30")
 def test_an_exempt_operation_takes_no_ticket_and_is_counted_apart() -> None:
     holder = TicketHolder(1)
     exempt = holder.acquire(0.0, Priority.EXEMPT)

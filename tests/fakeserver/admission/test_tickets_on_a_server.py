@@ -76,6 +76,7 @@ def test_the_model_is_switched_on_and_off_at_runtime() -> None:
     play(scenario, ClusterSpec.standalone())
 
 
+@pytest.mark.spec("SAC-60", "SAC-68", "SAC-69")
 def test_as_many_commands_run_at_once_as_there_are_ingress_tickets() -> None:
     async def scenario(deployment: Deployment) -> None:
         answers = await _together(deployment, *[_FIND] * 5, {"ping": 1})
@@ -85,6 +86,39 @@ def test_as_many_commands_run_at_once_as_there_are_ingress_tickets() -> None:
         ]
 
     play(scenario, _spec(ingressAdmissionControllerTicketPoolSize=2))
+
+
+@pytest.mark.spec("SAC-67")
+@pytest.mark.parametrize(
+    "command",
+    [
+        {"aggregate": "c", "pipeline": [{"$out": "other"}], "cursor": {}, "$db": "db"},
+        {
+            "aggregate": "c",
+            "pipeline": [{"$lookup": {"from": "c", "pipeline": [{"$match": {}}], "as": "all"}}],
+            "cursor": {},
+            "$db": "db",
+        },
+        {
+            "bulkWrite": 1,
+            "ops": [{"insert": 0, "document": {"x": 2}}, {"delete": 0, "filter": {"x": 2}}],
+            "nsInfo": [{"ns": "db.c"}],
+        },
+        {"insert": "c", "documents": [{"x": 3}, {"x": 4}], "$db": "db"},
+    ],
+    ids=["$out", "$lookup", "bulkWrite", "insert"],
+)
+def test_what_a_command_does_within_itself_takes_no_second_ticket(command: dict[str, Any]) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        await talker.ok(_INSERT)
+        node = deployment.cluster.nodes[0]
+        admitted = node.admission.ingress.finished
+        await talker.ok(command)
+        assert node.admission.ingress.finished == admitted + 1
+        assert node.admission.ingress.peak == 1
+
+    play(scenario, ClusterSpec.standalone(parameters={"ingressAdmissionControllerTicketPoolSize": 1}))
 
 
 def test_a_full_ingress_queue_overflows() -> None:
@@ -115,6 +149,7 @@ def test_a_full_ingress_queue_overflows() -> None:
     )
 
 
+@pytest.mark.spec("SAC-64")
 def test_no_tickets_block_whoever_needs_one_until_the_pool_grows() -> None:
     async def scenario(deployment: Deployment) -> None:
         node = deployment.cluster.nodes[0]
@@ -130,6 +165,7 @@ def test_no_tickets_block_whoever_needs_one_until_the_pool_grows() -> None:
     play(scenario, _spec(ingressAdmissionControllerTicketPoolSize=0))
 
 
+@pytest.mark.spec("SAC-65")
 def test_ingress_admission_that_is_switched_off_asks_nobody() -> None:
     async def scenario(deployment: Deployment) -> None:
         assert await _together(deployment, _FIND, _FIND) == [(0.1, None), (0.1, None)]
@@ -141,6 +177,7 @@ def test_ingress_admission_that_is_switched_off_asks_nobody() -> None:
     )
 
 
+@pytest.mark.spec("SAC-1", "SAC-4", "SAC-6")
 @pytest.mark.parametrize("pool", ["Read", "Write"])
 def test_the_engine_runs_as_many_at_once_as_the_pool_has_tickets(pool: str) -> None:
     async def scenario(deployment: Deployment) -> None:
@@ -293,6 +330,7 @@ def test_a_tailing_client_holds_its_ingress_ticket_and_none_of_the_engine() -> N
     play(scenario, ClusterSpec.standalone())
 
 
+@pytest.mark.spec("SAC-5")
 def test_commands_through_a_mongos_take_the_tickets_of_the_shard() -> None:
     async def scenario(deployment: Deployment) -> None:
         assert await _together(deployment, _FIND, _FIND) == [(0.1, None), (0.2, None)]
@@ -314,6 +352,7 @@ def test_commands_through_a_mongos_take_the_tickets_of_the_shard() -> None:
     )
 
 
+@pytest.mark.spec("SAC-7")
 def test_probing_finds_more_tickets_where_more_get_more_done() -> None:
     async def scenario(deployment: Deployment) -> None:
         async def busy() -> None:

@@ -34,6 +34,7 @@ def _bucket(rate: Fraction, burst: Fraction) -> TokenBucket:
     return TokenBucket(rate=rate, burst=burst, now=Fraction(0))  # type: ignore[arg-type]
 
 
+@pytest.mark.spec("SAC-32")
 @given(rate=_RATES, burst=_BURSTS, gaps=_GAPS)
 def test_no_window_admits_more_than_the_burst_and_what_accrues_in_it(
     rate: Fraction, burst: Fraction, gaps: list[Fraction]
@@ -60,6 +61,7 @@ def test_a_saturating_load_gets_all_but_one_of_the_tokens_of_a_window(
         assert burst + rate * window - 1 <= admitted <= burst + rate * window
 
 
+@pytest.mark.spec("SAC-36")
 @given(rate=_RATES, burst=_BURSTS, count=st.integers(1, 60))
 def test_borrowed_tokens_mature_one_after_the_other_at_the_rate(
     rate: Fraction, burst: Fraction, count: int
@@ -89,6 +91,7 @@ def test_what_is_given_back_is_there_again(rate: Fraction, burst: Fraction, take
     assert bucket.balance(now) == burst  # type: ignore[arg-type]
 
 
+@pytest.mark.spec("SAC-32")
 def test_a_bucket_begins_full_and_never_holds_more_than_its_burst() -> None:
     bucket = TokenBucket(rate=10.0, burst=5.0, now=100.0)
     assert bucket.available(100.0) == pytest.approx(5)

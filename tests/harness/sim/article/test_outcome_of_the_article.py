@@ -32,23 +32,27 @@ def rate(trial: Trial, column: str, start: int, end: int) -> float:
     return sum(trial.outcome.columns[column][start:end]) / (end - start)
 
 
+@pytest.mark.spec("RI-17")
 def test_with_the_fixed_interval_the_service_does_not_come_back() -> None:
     measures = run(Strategy.FIXED).measures()
     assert measures.recovery == math.inf
     assert measures.after == 0
 
 
+@pytest.mark.spec("RI-18")
 def test_with_exponential_backoff_it_does() -> None:
     measures = run(Strategy.EXPONENTIAL).measures()
     assert measures.recovery <= 2
     assert measures.after == pytest.approx(measures.before, rel=0.2)
 
 
+@pytest.mark.spec("RI-9", "RI-14")
 @pytest.mark.parametrize("strategy", [Strategy.FIXED, Strategy.EXPONENTIAL])
 def test_a_hundred_requests_a_second_are_answered_before(strategy: Strategy) -> None:
     assert run(strategy).measures().before == pytest.approx(99, rel=0.06)
 
 
+@pytest.mark.spec("RI-1", "RI-10", "RI-11", "RI-15")
 def test_timeouts_rise_to_those_of_all_clients_with_the_fixed_interval() -> None:
     fixed = run(Strategy.FIXED)
     rising = [rate(fixed, "timed_out", start, start + 5) for start in (20, 25, 30, 35)]

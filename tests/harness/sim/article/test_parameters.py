@@ -16,11 +16,13 @@ PRINTED = [(1040, "2.671s"), (1599, "16.459s"), (1925, "47.524s"), (2231, "2m8.5
 """What the article's server prints once it runs again, to the millisecond."""
 
 
+@pytest.mark.spec("RI-8", "RI-16")
 @pytest.mark.parametrize(("concurrency", "last_delay"), PRINTED)
 def test_the_server_takes_as_long_as_the_article_prints(concurrency: int, last_delay: str) -> None:
     assert duration(ArticleParameters().service_delay(concurrency)) == last_delay
 
 
+@pytest.mark.spec("RI-7")
 def test_the_server_is_not_slowed_down_up_to_its_limit() -> None:
     own = ArticleParameters()
     assert [own.service_delay(n) for n in (0, 1, 30)] == [0.1, 0.1, 0.1]
@@ -28,6 +30,7 @@ def test_the_server_is_not_slowed_down_up_to_its_limit() -> None:
     assert own.service_delay(10**9) == math.inf
 
 
+@pytest.mark.spec("RI-2", "RI-3", "RI-4", "RI-5")
 def test_the_first_delay_is_the_minimum_and_each_is_the_factor_times_the_last() -> None:
     own = ArticleParameters(minimum_delay=0.1, factor=2, maximum_delay=1, jitter=0.1)
     assert own.backoff(1, 42.0, lambda: 3.0) == 0.1
@@ -44,6 +47,7 @@ def test_the_programs_first_delay_grows_from_the_gap_and_its_jitter_is_in_second
     assert own.backoff(2, 1000.0, lambda: 0.0) == 300
 
 
+@pytest.mark.spec("RI-6")
 @pytest.mark.parametrize("label", ARTICLE_CURVES)
 def test_a_curve_rises_by_the_factor_to_the_longest_delay(label: str) -> None:
     own = ARTICLE_CURVES[label]

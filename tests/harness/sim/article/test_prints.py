@@ -51,6 +51,7 @@ def trial(
     return Trial(parameters=replace(OWN, seed=seed), strategy=strategy, tier=tier, outcome=outcome)
 
 
+@pytest.mark.spec("RI-13")
 def test_clients_print_their_rates_every_five_seconds() -> None:
     lines = list(client_lines(trial()))
     assert lines[0] == "   5.0 s  OK: 100.00 req/sec, errors: 0.00 req/sec, timedout: 0.00 req/sec"
@@ -58,6 +59,7 @@ def test_clients_print_their_rates_every_five_seconds() -> None:
     assert len(lines) == 5
 
 
+@pytest.mark.spec("RI-11", "RI-12")
 def test_the_server_prints_every_second_but_those_in_which_it_is_stopped() -> None:
     lines = list(server_lines(trial(), [(9, 17)]))
     assert lines == [
