@@ -175,6 +175,8 @@ class Establishment:
         self._gate = gate
         self._on_established = on_established
         self._pause: Pause | None = None
+        self._thread = ""
+        """Whose wait it is, for the log."""
 
     def begin(self, connection: ConnectionState) -> str | None:
         """Establish the connection, or begin to wait; return the reason for which it is to be closed."""
@@ -185,7 +187,7 @@ class Establishment:
         if verdict is REJECTED:
             return "too many connections are being established"
         if verdict is not ADMITTED:
-            self.waits = True
+            self.waits, self._thread = True, connection.thread_name
             self._gate.record_wait(connection.id)
             self._wait(verdict)
         return None
@@ -196,6 +198,9 @@ class Establishment:
             self.waits = False
             self._pause.cancel()
             self._gate.leave(client_left=client_left)
+            if client_left:
+                message = "Interrupted operation as its client disconnected"
+                self._node.log.write("-", 20883, message, context=self._thread)
 
     def _wait(self, reservation: Reserved) -> None:
         def ask_again() -> None:

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from fakeserver.admission.rate_limiter import Reserved
     from fakeserver.admission.shard_retries import ShardClient, ShardOperation
     from fakeserver.deployment.node import Node
+    from fakeserver.errors import CommandError
     from fakeserver.settings.failpoints import CommandFault
 
 
@@ -31,6 +32,8 @@ class ShardCall:
         """The instant at which that fail point lets it go."""
         self.reservation: Reserved | None = None
         """Its token on credit at the member's rate limiter."""
+        self.gave_up_by: CommandError | None = None
+        """The error after which the mongos has given it up."""
         self.queued = False
         """It waits for that token, so a withdrawal is counted as an interruption."""
 

@@ -29,13 +29,14 @@ from fakeserver.deployment.journal_search import COLLECTION
 from fakeserver.deployment.replication import Role
 from fakeserver.errors import CommandError, expired
 from fakeserver.request.labels import carries_backoff_hint, is_retriable
-from fakeserver.request.pipeline import PASS, Action, Outcome, Stage, Step
+from fakeserver.request.pipeline import PASS, RESPOND, Action, Outcome, Stage, Step
 from fakeserver.request.shard_call import ShardCall
 from fakeserver.settings.failpoints import (
     FAIL_COMMAND,
     FAIL_INGRESS_REQUEST_RATE_LIMITING,
     RETURN_MAX_BACKOFF_DELAY,
 )
+from fakeserver.stages.batch_refusals import reply_of
 from fakeserver.waiting.pause import Await
 from mongowire.codes import Category, ErrorCode, Label, is_in
 
@@ -86,7 +87,7 @@ class Routing(Stage):
             return
         request.routing.shard_call = None
         call.withdraw()
-        failure = request.response.failure
+        failure = request.response.failure or call.gave_up_by
         # The budget of retries grows with each operation that succeeds; an abandoned one has not.
         overloaded = failure is not None and _is_overload(request, failure.code)
         failed = failure is not None or outcome is Outcome.ABANDONED
@@ -114,7 +115,20 @@ def _send(request: RequestContext, shard: Shard, call: ShardCall, now: float) ->
         outcome = refusal or _stay(request, call, now)
         if not isinstance(outcome, Refusal):
             return outcome
-        call.retry_at = now + _after(request, call, outcome)
+        delay = _after(request, call, outcome)
+        if delay is None:
+            return _report(request, call, outcome.error)
+        call.retry_at = now + delay
+
+
+def _report(request: RequestContext, call: ShardCall, error: CommandError) -> Action:
+    """Answer with the error that remains: a batch of writes in its reply. Raises `CommandError`."""
+    call.gave_up_by = error
+    body = reply_of(request, error) if _is_overload(request, error.code) else None
+    if body is None:
+        raise error
+    request.response.body = body
+    return RESPOND
 
 
 def _target(request: RequestContext, shard: Shard, call: ShardCall) -> Node | None:
@@ -217,14 +231,14 @@ class Refusal(NamedTuple):
         return cls(CommandError(error.code, error.message, extra=extra), labels, hint)
 
 
-def _after(request: RequestContext, call: ShardCall, refusal: Refusal) -> float:
-    """Return the backoff before the next attempt, in seconds. Raises the `CommandError` after the last."""
+def _after(request: RequestContext, call: ShardCall, refusal: Refusal) -> float | None:
+    """Return the backoff before the next attempt, in seconds, None after the last one."""
     node, target, code = request.node, call.target, refusal.error.code
     assert target is not None
     call.withdraw()
     call.refused_by = target
     exact = node.fail_points.is_on(RETURN_MAX_BACKOFF_DELAY)
-    delay = call.client.failed(
+    return call.client.failed(
         call.operation,
         overloaded=Label.SYSTEM_OVERLOADED in refusal.labels or _is_overload(request, code),
         retryable=_is_retryable(request, refusal),
@@ -233,9 +247,6 @@ def _after(request: RequestContext, call: ShardCall, refusal: Refusal) -> float:
         jitter=1.0 if exact else node.backoff_rng.random(),
         backoff=node.fail_points.backoff(),
     )
-    if delay is None:
-        raise refusal.error
-    return delay
 
 
 def _is_overload(request: RequestContext, code: int) -> bool:

@@ -154,7 +154,9 @@ class Deployment:
 
     async def connect(self, node: Node | None = None, door: Door = Door.MAIN) -> Talker:
         """Open a connection to a port of `node`, the first one where none is named."""
-        host, _, port = (node or self.cluster.nodes[0]).doors.addresses[door].rpartition(":")
+        server = node or self.cluster.nodes[0]
+        address = server.address if door is Door.MAIN else server.doors.addresses[door]
+        host, _, port = address.rpartition(":")
         stream = await self.world.network.connect(host, int(port), deadline=self.world.clock.now() + 10)
         talker = Talker(stream)
         self.talkers.append(talker)

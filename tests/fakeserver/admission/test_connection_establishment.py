@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -114,6 +115,8 @@ def test_a_client_that_leaves_while_it_waits_gives_its_token_back() -> None:
         stats = node.gate.stats()
         assert stats["queuedForEstablishment"] == 0
         assert stats["establishmentRateLimit"]["interruptedDueToClientDisconnect"] == 1
+        told = [line for line in map(json.loads, node.log.lines) if line["id"] == 20883]
+        assert [line["ctx"] for line in told] == ["conn2"]
         waited = (await _storm(deployment, 1))[0]
         assert waited is not None
         assert waited < 1.0

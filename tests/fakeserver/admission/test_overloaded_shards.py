@@ -45,15 +45,12 @@ async def _stats(talker: Talker) -> dict[str, Any]:
     return stats
 
 
-@pytest.mark.parametrize("command", [_FIND, _INSERT])
-def test_a_shards_limiter_stands_in_front_of_its_mongos_and_its_462_reaches_the_client(
-    command: dict[str, Any],
-) -> None:
+def test_a_shards_limiter_stands_in_front_of_its_mongos_and_its_462_reaches_the_client() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker, primary = await _begin(deployment)
         primary.parameters.set(_ALL_REFUSED)
         began = deployment.world.clock.now()
-        refused = await talker.fails(command)
+        refused = await talker.fails(_FIND)
         assert (refused["code"], refused["errorLabels"]) == (462, ["SystemOverloadedError"])
         assert "baseBackoffMS" not in refused
         # Three retries, 0.2, 0.4 and 0.8 s after one another.
@@ -69,6 +66,75 @@ def test_a_shards_limiter_stands_in_front_of_its_mongos_and_its_462_reaches_the_
             "totalBackoffTimeMillis": 1400,
             "retryBudgetTokenBucketBalance": 996.0,
         }
+
+    play(scenario, _SPEC)
+
+
+_CHANGE = {"q": {}, "u": {"$inc": {"x": 1}}}
+_ALL = {"q": {}, "limit": 0}
+_BULK = {
+    "bulkWrite": 1,
+    "ops": [
+        {"insert": 0, "document": {"x": 1}},
+        {"update": 0, "filter": {}, "updateMods": {"$inc": {"x": 1}}},
+    ],
+    "nsInfo": [{"ns": "db.c"}],
+}
+
+
+def _codes(reply: dict[str, Any]) -> list[tuple[int, int]]:
+    return [(error["index"], error["code"]) for error in reply["writeErrors"]]
+
+
+@pytest.mark.parametrize(
+    ("command", "failed"),
+    [
+        (_INSERT, [0]),
+        ({**_INSERT, "documents": [{}, {}]}, [0]),
+        ({**_INSERT, "documents": [{}, {}], "ordered": False}, [0, 1]),
+        ({"update": "c", "updates": [_CHANGE], "$db": "db"}, [0]),
+        ({"update": "c", "updates": [{**_CHANGE, "multi": True}], "$db": "db"}, [0]),
+        ({"delete": "c", "deletes": [_ALL, _ALL], "ordered": False, "$db": "db"}, [0, 1]),
+    ],
+)
+def test_a_batch_that_a_shard_refuses_is_told_in_its_reply_without_labels(
+    command: dict[str, Any], failed: list[int]
+) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker, primary = await _begin(deployment, defaultClientMaxRetryAttempts=0)
+        primary.parameters.set(_ALL_REFUSED)
+        reply = await talker.ok(command)
+        assert _codes(reply) == [(index, 462) for index in failed]
+        assert (reply["n"], "errorLabels" in reply) == (0, False)
+        stats = await _stats(talker)
+        assert (stats["numOverloadErrorsReceived"], stats["numRetriesDueToOverloadAttempted"]) == (1, 0)
+
+    play(scenario, _SPEC)
+
+
+@pytest.mark.parametrize(("ordered", "failed"), [(True, [0]), (False, [0, 1])])
+def test_a_bulk_write_that_a_shard_refuses_is_told_write_by_write(
+    *, ordered: bool, failed: list[int]
+) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker, primary = await _begin(deployment, defaultClientMaxRetryAttempts=0)
+        primary.parameters.set(_ALL_REFUSED)
+        reply = await talker.ok({**_BULK, "ordered": ordered})
+        results = reply["cursor"]["firstBatch"]
+        assert [(each["ok"], each["idx"], each["code"]) for each in results] == [(0, i, 462) for i in failed]
+        assert (reply["nErrors"], reply["nInserted"], "errorLabels" in reply) == (len(failed), 0, False)
+
+    play(scenario, _SPEC)
+
+
+def test_a_statement_of_a_transaction_that_a_shard_refuses_fails_as_a_command() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker, primary = await _begin(deployment, defaultClientMaxRetryAttempts=0)
+        primary.parameters.set(_ALL_REFUSED)
+        facts = {"lsid": lsid(), "txnNumber": Int64(1), "autocommit": False, "startTransaction": True}
+        refused = await talker.fails({**_INSERT, **facts})
+        assert refused["code"] == 462
+        assert refused["errorLabels"] == ["TransientTransactionError", "SystemOverloadedError"]
 
     play(scenario, _SPEC)
 
@@ -216,7 +282,7 @@ def test_a_write_that_is_not_retryable_is_tried_again_only_if_the_shard_says_so(
         talker, primary = await _begin(deployment)
         silent = {**_OVERLOADED, "errorLabels": ["SystemOverloadedError"]}
         await deployment.fail_command({"times": 1}, "insert", node=primary, **silent)
-        assert (await talker.fails(_INSERT))["code"] == 462
+        assert _codes(await talker.ok(_INSERT)) == [(0, 462)]
         await deployment.fail_command({"times": 1}, "insert", node=primary, **silent)
         await talker.ok({**_INSERT, "lsid": lsid(), "txnNumber": Int64(1)})
 
