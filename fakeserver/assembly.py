@@ -23,6 +23,7 @@ from fakeserver.deployment.config_server import ConfigServer
 from fakeserver.deployment.doors import Door
 from fakeserver.deployment.establishment import Gate
 from fakeserver.deployment.flow_monitor import FlowMonitor
+from fakeserver.deployment.history import History
 from fakeserver.deployment.journal import Journal
 from fakeserver.deployment.journal_file import JournalFile
 from fakeserver.deployment.node import Node
@@ -91,10 +92,9 @@ def assemble(
         profile=Profile.named(spec.profile),
         turns=Turns(clock),
         journal=_journal(spec, clock),
-        oplog=oplog,
-        sessions=SessionCatalog(),
-        catalog=catalog,
-        transactions=Transactions(catalog, oplog, in_shard=spec.is_sharded),
+        history=History(
+            catalog, oplog, SessionCatalog(), Transactions(catalog, oplog, in_shard=spec.is_sharded)
+        ),
         rules=RuleBook(rng.spawn("rules"), clock.now()),
         faults=FaultInjector(FaultRegistry(rng.spawn("faults"))),
     )

@@ -84,6 +84,7 @@ RULES: Final[dict[str, Rule]] = {
         )
     },
     "fsyncUnlock": on_cluster("unlock"),
+    "replSetGetRBID": on_cluster("internal"),
     "replSetReconfig": on_cluster("replSetConfigure"),
     **dict.fromkeys(
         ("replSetFreeze", "replSetMaintenance", "replSetStepDown", "replSetStepUp"),

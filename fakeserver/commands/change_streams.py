@@ -87,7 +87,7 @@ class MemberSource:
 
     def visible(self) -> OpTime:
         """Return the last operation that a majority and this member have."""
-        return min(self.node.cluster.majority(), self.node.applied)
+        return min(self.node.majority, self.node.applied)
 
 
 def open_stream(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], size: int | None) -> Reply:

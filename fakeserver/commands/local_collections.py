@@ -1,6 +1,6 @@
-"""The collections of `local` that are not stored: the oplog, the configuration of the set, and the journal.
+"""The collections of `local` that are not stored: oplog, configuration, what was rolled back, the journal.
 
-A member of a replica set has the first two, every server the journal. Documents are made when find or
+A member of a replica set has the first three, every server the journal. Documents are made when find or
 aggregate reads them; those of the oplog end at the last operation that this member has applied. A tailable
 cursor over the oplog goes on with the operations that come later.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections import deque
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from bson import Binary, Timestamp
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from fakeserver.storage.engine import Document
 
 OPLOG: Final = Namespace("local", "oplog.rs")
+ROLLED_BACK: Final = Namespace("local", "pushbackd.rollback")
 _CONFIGURATION: Final = Namespace("local", "system.replset")
 _BEGINNING: Final = Timestamp(0, 0)
 
@@ -48,6 +50,8 @@ def documents_of(
         return None
     if ns == OPLOG:
         return _operations(ctx, _BEGINNING)
+    if ns == ROLLED_BACK:
+        return _rolled_back(ctx)
     return [configuration(ctx)] if ns == _CONFIGURATION else None
 
 
@@ -81,6 +85,28 @@ def oplog_stats(ctx: CommandContext, ns: Namespace, unit: int) -> Document | Non
         "max": -1,
         "maxSize": ctx.node.oplog.capacity_bytes // unit,
     }
+
+
+def _rolled_back(ctx: CommandContext) -> list[Document]:
+    """Return the operations that this member has rolled back, the oldest first.
+
+    `entry` is what its oplog had, `documents` what was taken away, as a server's files have it: inserted and
+    updated documents as they were, deleted ones, which are there again, as None.
+    """
+    return [
+        {
+            "_id": {"rbid": rollback.number, "operation": number},
+            "rolledBackAt": datetime.fromtimestamp(rollback.utc, UTC),
+            "commonPoint": rollback.common.document,
+            "entry": copy_value(document_of(entry)),
+            "documents": [
+                {"ns": str(written.ns), "document": copy_value(written.change.after)}
+                for written in entry.changes
+            ],
+        }
+        for rollback in ctx.node.position.rollbacks
+        for number, entry in enumerate(rollback.entries)
+    ]
 
 
 def _operations(ctx: CommandContext, since: Timestamp) -> list[Document]:

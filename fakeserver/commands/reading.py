@@ -123,4 +123,4 @@ def snapshot_time(ctx: CommandContext, request: Mapping[str, Any]) -> Timestamp 
     if concern.get("level") != "snapshot" or "autocommit" in request:
         return None
     time: Timestamp | None = concern.get("atClusterTime")
-    return time if time is not None else ctx.node.oplog.last.timestamp
+    return time if time is not None else ctx.node.committed().optime.timestamp

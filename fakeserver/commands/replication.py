@@ -11,8 +11,7 @@ Versions: The same in every release.
 
 Not modelled: `replSetInitiate`, `replSetSyncFrom` and other commands of repair. Heartbeats: a member knows at
 once who is reachable, and `replSetGetStatus` leaves out its heartbeats, elections and sync sources.
-Maintenance mode is on or off; a server counts how often it was turned on. A change of primary rolls nothing
-back (docs/adr/0009).
+Maintenance mode is on or off; a server counts how often it was turned on.
 """
 
 from __future__ import annotations
@@ -37,6 +36,8 @@ if TYPE_CHECKING:
 table = CommandTable()
 
 _CATCH_UP_SECONDS: Final = 10
+_ELECTION_TIMEOUT_MILLIS: Final = 10_000
+"""A server's default."""
 _DEFAULT_STEP_DOWN_SECONDS: Final = 60
 _NOT_REACHED: Final = "(not reachable/healthy)"
 
@@ -69,12 +70,12 @@ def repl_set_get_status(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
             ErrorCode.INVALID_REPLICA_SET_CONFIG,
             "Our replica set config is invalid or we are not a member of it",
         )
-    replica_set, majority = shard.replica_set, shard.majority()
+    replica_set, majority = shard.replica_set, node.majority
     return {
         "set": replica_set.name,
         "date": datetime.fromtimestamp(node.clock.utc(), UTC),
         "myState": int(node.role),
-        "term": Int64(replica_set.term),
+        "term": Int64(node.member.term),
         "heartbeatIntervalMillis": Int64(2000),
         "majorityVoteCount": replica_set.majority,
         "writeMajorityCount": replica_set.write_majority,
@@ -107,12 +108,19 @@ def _member_status(ctx: CommandContext, other: Node) -> dict[str, Any]:
         status["optime"] = other.applied.document
         status["optimeDate"] = datetime.fromtimestamp(other.applied.seconds, UTC)
     status["configVersion"] = replica_set.version
-    status["configTerm"] = replica_set.term
+    status["configTerm"] = ctx.node.member.term
     if other.is_primary:
         status["electionTime"] = other.applied.timestamp
     if other is ctx.node:
         status["self"] = True
     return status
+
+
+@table.command("replSetGetRBID", kind="internal", admin_only=True, home="mongod")
+def repl_set_get_rbid(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
+    """Return a number that grows with each rollback of this member."""
+    shard_of(ctx)
+    return {"rbid": ctx.node.position.rolled_back + 1}
 
 
 @table.command("replSetGetConfig", kind="internal", admin_only=True, home="mongod")
@@ -123,7 +131,7 @@ def repl_set_get_config(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
 
 def configuration(ctx: CommandContext) -> Reply:
     """Return the configuration of the set. Raises `CommandError` 76, or 94 before there is one."""
-    replica_set = _set_of(ctx)
+    replica_set, timeout = _set_of(ctx), ctx.node.cluster.spec.election_timeout
     members = [
         {
             "_id": member.id,
@@ -141,14 +149,14 @@ def configuration(ctx: CommandContext) -> Reply:
     return {
         "_id": replica_set.name,
         "version": replica_set.version,
-        "term": replica_set.term,
+        "term": ctx.node.member.term,
         "members": members,
         "protocolVersion": Int64(1),
         "writeConcernMajorityJournalDefault": True,
         "settings": {
             "chainingAllowed": True,
             "heartbeatIntervalMillis": 2000,
-            "electionTimeoutMillis": 10_000,
+            "electionTimeoutMillis": _ELECTION_TIMEOUT_MILLIS if timeout is None else int(timeout * 1000),
             "getLastErrorModes": {},
             "replicaSetId": replica_set.id,
         },

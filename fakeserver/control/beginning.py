@@ -108,6 +108,7 @@ class _Set:
         for node in self.members:
             if node.role is Role.RECOVERING:
                 shard.replica_set.maintain(node.member, on=False)
+        shard.abandon_histories()
         if settle:
             shard.settle()
         if self.primary is not None and shard.primary is not self.primary:

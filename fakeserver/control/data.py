@@ -47,6 +47,8 @@ def take(cluster: Cluster) -> Snapshot:
 def restore(cluster: Cluster, snapshot: Snapshot) -> None:
     """Bring a snapshot back; whatever works with the present data is interrupted first."""
     interrupt(cluster)
+    for shard in cluster.shards:
+        shard.abandon_histories()
     cluster.transactions.abort_all()
     cluster.catalog.restore(snapshot.contents)
     if cluster.config is not None and snapshot.metadata is not None:

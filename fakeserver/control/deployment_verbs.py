@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fakeserver.control.arguments import Argument, Kind
 from fakeserver.control.errors import ControlError
 from fakeserver.control.verbs import Applies, Verb
+from fakeserver.deployment.rollback import isolate
 from fakeserver.deployment.spec import MemberSpec
 
 if TYPE_CHECKING:
@@ -118,6 +119,14 @@ def _elect(subject: Subject, *, node: str) -> Document:
     if not target.is_primary:
         subject.cluster.elect(target)
     return {"node": target.name}
+
+
+def _roll_back(subject: Subject, *, node: str, seconds: float) -> Document:
+    target = subject.node(node)
+    if target.shard is None:
+        raise ControlError(f"{target.name} is no member of a replica set: it has nothing to roll back")
+    isolate(target.shard, target, seconds)
+    return {"node": target.name, "seconds": seconds}
 
 
 # Members.
@@ -240,6 +249,18 @@ VERBS: Final = (
         "Make a member the primary of a new term.",
         applies=Applies.SETS,
         undone_by="elect",
+    ),
+    Verb(
+        "rollBack",
+        "node roll-back",
+        (
+            PRIMARY,
+            Argument("seconds", Kind.DURATION, "time for which what it writes reaches no other member", 1.0),
+        ),
+        _roll_back,
+        "Leave the primary with its clients alone; what it writes then is rolled back.",
+        applies=Applies.REPLICA_SET,
+        undone_by="heal",
     ),
     Verb(
         "addMember",

@@ -94,6 +94,14 @@ class ServerMethods(ABC):
         """
         return self.perform("elect", {"node": node})
 
+    def roll_back(self, node: str = "primary", seconds: float | str = 1.0) -> Outcome:
+        """Leave the primary with its clients alone; what it writes then is rolled back. `heal` undoes it.
+
+        node: the server, by its name, address or role
+        seconds: time for which what it writes reaches no other member
+        """
+        return self.perform("rollBack", {"node": node, "seconds": seconds})
+
     def add_member(
         self,
         priority: float | None = None,

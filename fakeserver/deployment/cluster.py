@@ -13,13 +13,13 @@ from fakeserver.deployment.default_concerns import DefaultConcerns
 from fakeserver.deployment.doors import sides_of
 from fakeserver.deployment.events import ServerChanged
 from fakeserver.deployment.flow_monitor import FlowMonitors
+from fakeserver.deployment.history import Owner
 from fakeserver.deployment.node import Node
 from fakeserver.deployment.replication import Member, ReplicaSet, Role
-from fakeserver.deployment.shard import Shard, shard_name
-from fakeserver.deployment.spec import MemberSpec, Topology, join_address
+from fakeserver.deployment.shard import Shard
+from fakeserver.deployment.spec import MemberSpec, Topology, join_address, shard_name
 from fakeserver.deployment.ttl import TtlMonitor
 from fakeserver.settings.failpoint_uses import FailPointUses
-from fakeserver.storage.oplog import ClusterTime
 from fakeserver.waiting.bell import Bell
 from mongowire.compression import available
 from mongowire.ids import object_id
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fakeserver.control.rule_methods import LocalMethods
     from fakeserver.control.served import Served
     from fakeserver.deployment.config_server import ConfigServer
+    from fakeserver.deployment.history import History
     from fakeserver.deployment.journal import Journal
     from fakeserver.deployment.spec import ClusterSpec
     from fakeserver.network.balancer import LoadBalancer
@@ -37,9 +38,7 @@ if TYPE_CHECKING:
     from fakeserver.profile import Profile
     from fakeserver.rules.book import RuleBook
     from fakeserver.sessions.session import SessionCatalog
-    from fakeserver.sessions.transactions import Transactions
-    from fakeserver.storage.catalog import Catalog
-    from fakeserver.storage.oplog import Oplog, OpTime
+    from fakeserver.storage.oplog import OpTime
     from fakeserver.waiting.turns import Turns
     from mongowire.ports import Clock, Network, Rng
 
@@ -61,10 +60,7 @@ class Shared:
     profile: Profile
     turns: Turns
     journal: Journal
-    oplog: Oplog
-    sessions: SessionCatalog
-    catalog: Catalog
-    transactions: Transactions
+    history: History
     rules: RuleBook
     faults: FaultInjector
 
@@ -85,7 +81,7 @@ class Makers(Protocol):
         """Serve the verbs over HTTP, and the live page."""
 
 
-class Cluster:
+class Cluster(Owner):
     """A running `ClusterSpec`; `fakeserver.start` makes one."""
 
     def __init__(
@@ -104,9 +100,6 @@ class Cluster:
         self.default_concerns = DefaultConcerns()
         self.config: ConfigServer[Shard] | None = None
         """The metadata of a sharded cluster."""
-        self.ttl = TtlMonitor(self)
-        """The monitor that deletes documents that have expired."""
-        self.catalog.expiry_changed = self.ttl.refresh
         self.fail_point_uses = FailPointUses()
         """The settings of its servers' fail points, and whether they were met."""
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -120,7 +113,7 @@ class Cluster:
             makers.node(self, f"mongos{number}", is_mongos=True) for number in range(spec.mongos)
         )
         """The mongos of a sharded cluster."""
-        self._members = [[makers.node(self, name) for name in names] for names in _member_names(spec)]
+        self._members = [[makers.node(self, name) for name in names] for names in spec.member_names]
         self.servers = (*self.routers, *(node for nodes in self._members for node in nodes))
         """Every server, the members of shards too."""
         self.nodes = self.routers or self.servers
@@ -142,21 +135,32 @@ class Cluster:
         self.rng = shared.rng
         self.profile = shared.profile
         self.journal = shared.journal
-        self.oplog = shared.oplog
         self._flow_monitors = FlowMonitors(self)
-        self.oplog.on_append = self._flow_monitors.catch_up
-        self.oplog.on_appended = self._flow_monitors.written
-        self.cluster_time = ClusterTime(self.oplog)
-        self.sessions = shared.sessions
-        self.sessions.on_reaped = self._forget_cursors
+        shared.history.lend(self)
+        self.ttl = TtlMonitor(self)
+        """The monitor that deletes documents that have expired."""
+        self._listen()
         self.replication = Bell()
         """Rings when a member's position or the primary changes."""
-        self.catalog = shared.catalog
-        self.transactions = shared.transactions
         self.rules = shared.rules
         """The rules that requests of every server meet."""
         self.faults = shared.faults
         """The faults of bytes, in front of connections."""
+
+    def _listen(self) -> None:
+        self.oplog.on_append = self._flow_monitors.catch_up
+        self.oplog.on_appended = self._flow_monitors.written
+        self.sessions.on_reaped = self._forget_cursors
+        self.catalog.expiry_changed = self.ttl.refresh
+
+    def go_on_in(self, history: History) -> None:
+        """Make a history that has begun in the present one the deployment's own."""
+        old = self.history
+        old.oplog.on_appended = old.catalog.expiry_changed = _nothing
+        history.lend(self)
+        self._listen()
+        # Whoever waits for writes waits for those of the new history.
+        old.oplog.grown.ring()
 
     def __repr__(self) -> str:
         return f"<Cluster {self.spec.topology} of {len(self.nodes)}>"
@@ -302,6 +306,8 @@ class Cluster:
     @property
     def primary(self) -> Node | None:
         """The server that takes writes, if there is one now; of several mongos the first."""
+        if self.spec.is_replica_set and self.shards:
+            return self.shards[0].primary
         return next((node for node in self.nodes if node.is_primary), None)
 
     def majority(self) -> OpTime:
@@ -435,15 +441,5 @@ class Cluster:
         return node
 
 
-def _nothing() -> None:
+def _nothing(*_facts: object) -> None:
     """Do nothing."""
-
-
-def _member_names(spec: ClusterSpec) -> list[list[str]]:
-    """Return the names of the servers by set; a standalone is alone in the first."""
-    if not spec.is_sharded:
-        return [[f"node{number}" for number in range(len(spec.member_specs))]]
-    return [
-        [f"{shard_name(shard)}/node{number}" for number in range(len(spec.member_specs))]
-        for shard in range(spec.shards)
-    ]

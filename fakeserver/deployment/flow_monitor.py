@@ -78,7 +78,7 @@ class FlowMonitor:
             self._samples.clear()
             self._sustainer = None
             return None
-        sustainer = shard.majority()
+        sustainer = shard.majority(node.history)
         last, before, samples = self._node.oplog.last, self._sustainer, self._samples
         # None is unknown, which flow control answers with half of the tickets that were used; 0 is a majority
         # that does not move. Samples are kept for some operations only, so equality is asked for itself.

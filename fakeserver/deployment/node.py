@@ -12,6 +12,7 @@ from fakeserver.deployment.counters import Counters
 from fakeserver.deployment.doors import Door, Doors
 from fakeserver.deployment.events import FailPointSet, ParameterSet, ServerChanged
 from fakeserver.deployment.hello import topology_version
+from fakeserver.deployment.history import Owner, Point
 from fakeserver.deployment.log_lines import COUNTED, LOGGED, lines_of
 from fakeserver.deployment.log_tally import LogTally
 from fakeserver.deployment.outages import Outages
@@ -41,25 +42,22 @@ if TYPE_CHECKING:
     from fakeserver.deployment.cluster import Cluster
     from fakeserver.deployment.events import Event
     from fakeserver.deployment.hello import MemberFacts
+    from fakeserver.deployment.history import History
     from fakeserver.deployment.journal import Journal
     from fakeserver.deployment.parts import Parts
-    from fakeserver.deployment.position import TimeOfMember
     from fakeserver.deployment.replication import Member
     from fakeserver.deployment.server import OpenConnection
     from fakeserver.deployment.server_log import ServerLog
     from fakeserver.deployment.shard import Shard
     from fakeserver.idl.command_table import CommandSpec
     from fakeserver.profile import Profile
-    from fakeserver.sessions.session import SessionCatalog
-    from fakeserver.sessions.transactions import Transactions
-    from fakeserver.storage.catalog import Catalog
-    from fakeserver.storage.oplog import ClusterTime, Oplog, OpTime
+    from fakeserver.storage.oplog import OpTime
     from mongowire.ports import Clock, Rng
 
 _MAX_REQUEST_ID: Final = (1 << 31) - 1
 
 
-class Node:
+class Node(Owner):
     """A server: its own parameters, fail points, counters and connections; the rest is the deployment's."""
 
     def __init__(
@@ -78,11 +76,7 @@ class Node:
         self.profile: Profile = cluster.profile
         self.clock: Clock = cluster.clock
         self.journal: Journal = cluster.journal
-        self.oplog: Oplog = cluster.oplog
-        self.cluster_time: ClusterTime | TimeOfMember = cluster.cluster_time
-        self.sessions: SessionCatalog = cluster.sessions
-        self.catalog: Catalog = cluster.catalog
-        self.transactions: Transactions = cluster.transactions
+        cluster.history.lend(self)
         self.auth = cluster.spec.auth
         self.javascript = cluster.spec.javascript
         """It runs scripts (mongod's `security.javascriptEnabled`)."""
@@ -205,16 +199,22 @@ class Node:
         behind = self.position.applied
         return self.oplog.last if behind is None or self.is_primary else behind
 
-    def committed_catalog(self) -> Catalog:
-        """Return the data that a majority has, as far as this member has come (`Read Concern: majority`)."""
-        if self.shard is None:
-            return self.catalog
-        # The forks of members that lag are the only earlier data there are, and the majority's last operation
-        # is always the last one of some member.
-        point = self.shard.majority()
-        if self.applied <= point:
-            return self.catalog
-        return next(other.catalog for other in self.shard.nodes if other.applied == point)
+    def committed(self) -> Point:
+        """Return what a majority has, as far as this member has come (`Read Concern: majority`)."""
+        return Point(self.applied, self.catalog) if self.shard is None else self.shard.committed(self)
+
+    @property
+    def majority(self) -> OpTime:
+        """The last operation that a majority has, of the history that it has come along itself."""
+        return self.cluster.majority() if self.shard is None else self.shard.majority(self.history)
+
+    def follow(self, history: History) -> None:
+        """Go on in another history, which has all operations that this member has."""
+        behind = self.catalog
+        history.lend(self)
+        if self.position.applied is not None:
+            self.catalog = behind
+        self.position.move()
 
     @property
     def writes_to(self) -> Shard | None:

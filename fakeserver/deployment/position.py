@@ -1,7 +1,8 @@
 """The position of a member in the oplog, and its data as they were at its last operation.
 
-A deployment has one store. A member that falls behind keeps a fork of it, which costs nothing until the
-collections in it are written to; one that has caught up shows the store itself and costs nothing at all.
+A history has one store (`deployment.history`), and nearly always a deployment has one history. A member that
+falls behind keeps a fork of it, which costs nothing until the collections in it are written to; one that has
+caught up shows the store itself and costs nothing at all.
 
 A real secondary applies the oplog entry by entry. Here nothing is applied: a member that follows at a
 distance takes a fork whenever the store has changed, and shows it when the delay has passed. So the fork, not
@@ -11,6 +12,7 @@ the entry, is the unit of its progress, and the number of forks in the time of o
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.storage.oplog import gossip_of
@@ -18,10 +20,13 @@ from fakeserver.storage.oplog import gossip_of
 if TYPE_CHECKING:
     from bson import Timestamp
 
+    from fakeserver.deployment.history import Rollback
     from fakeserver.deployment.server import Server
     from fakeserver.storage.catalog import Catalog
     from fakeserver.storage.oplog import ClusterTime, OpTime
 
+_ROLLBACKS: Final = 100
+"""So many of its rollbacks a member remembers."""
 _COPIES: Final = 20
 """A member that lags takes no more copies than this in the time of its lag, or one a second."""
 
@@ -29,8 +34,8 @@ _COPIES: Final = 20
 class Position:
     """The position of one member: up to date, held at an operation, or following at a distance.
 
-    It is held for as long as there is a reason, and a reason outweighs a delay. A primary is never behind:
-    whoever is elected catches up with all that was ever acknowledged, so nothing is rolled back.
+    It is held for as long as there is a reason, and a reason outweighs a delay. A primary is never behind: by
+    its election it catches up with its history, or begins one with what it has.
     """
 
     def __init__(self, node: Server) -> None:
@@ -38,6 +43,12 @@ class Position:
         """The last operation that the member has, None while it has all."""
         self.delay = 0.0
         """The seconds by which it follows."""
+        self.rollbacks: deque[Rollback] = deque(maxlen=_ROLLBACKS)
+        """What it has rolled back, the newest last."""
+        self.rolled_back = 0
+        """The number of its rollbacks (`rbid`)."""
+        self.returns = False
+        """It is about to roll back."""
         self._node = node
         self._reasons: set[str] = set()
         """The reasons for which it applies nothing."""
@@ -72,13 +83,26 @@ class Position:
         if delay:
             self.lag(delay)
 
+    def go_back(self, optime: OpTime, catalog: Catalog, reason: str) -> None:
+        """Show the data as of an earlier operation, and apply nothing until `reason` is released."""
+        self._reasons.add(reason)
+        self._stop_following()
+        self._show(optime, catalog)
+
+    def move(self) -> None:
+        """Go on in another history, which has all operations that the member has."""
+        self._stop_following()
+        node = self._node
+        self._show(self.applied, node.history.catalog if self.applied is None else node.catalog)
+        self.refresh()
+
     def refresh(self) -> None:
         """Bring the position in line with the reasons, the delay and the member's role after a change."""
         behind = bool(self._reasons or self.delay) and not self._node.is_primary
         if not behind:
             self._stop_following()
             if self.applied is not None:
-                self._show(None, self._node.cluster.catalog)
+                self._show(None, self._node.history.catalog)
             return
         if self.applied is None:
             self._show(self._node.oplog.last, self._fork())
@@ -119,10 +143,10 @@ class Position:
             self._following = None
 
     def _fork(self) -> Catalog:
-        return self._node.cluster.catalog.fork()
+        return self._node.history.catalog.copy()
 
     def _show(self, optime: OpTime | None, catalog: Catalog) -> None:
-        node, shared = self._node, self._node.cluster.cluster_time
+        node, shared = self._node, self._node.history.cluster_time
         node.cluster.catch_up()
         self.applied = optime
         node.catalog = catalog

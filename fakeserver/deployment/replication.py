@@ -9,11 +9,12 @@ follows:
     term         one more at each election; with `electionId`, greater than all before it, clients tell an old
                  primary from a new one
     majority     of the votes, not of the members. Without one a member is not elected, and a primary steps
-                 down: at once, where a real one takes ten seconds to notice. So there is never a second
-                 primary, no acknowledged write can be lost, and nothing is ever rolled back (docs/adr/0009)
+                 down: at once, or, as a server does, when it has not heard of a majority for a while. Until
+                 then there may be a primary of an earlier term beside that of the set (docs/adr/0019)
     candidate    one of those that have come farthest, for a real voter refuses a candidate that is behind it;
                  of these the one of the highest priority. A member that comes back or catches up with a
-                 higher priority than the primary's takes over (priority takeover)
+                 higher priority than the primary's takes over (priority takeover). One that has operations
+                 which the set has not is no candidate before it has rolled them back
     frozen       after a step-down or `replSetFreeze` a member seeks no election until an instant
 
 Every change increments all members' `topologyVersion` counters, and rings the bell for which awaitable hellos
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 _ELECTION_ID_PREFIX: Final = bytes.fromhex("7fffffff")
 _NEVER: Final = float("-inf")
+ALONE: Final = -1
+"""The island of a primary whose writes reach nobody for a while (`deployment.rollback`)."""
 
 
 class Role(IntEnum):
@@ -49,6 +52,8 @@ class Role(IntEnum):
     ARBITER = 7
     DOWN = 8
     """The state in which others see a member that they do not reach; no member sees itself so."""
+    ROLLBACK = 9
+    """It goes back to the last operation that it has in common with the primary."""
     REMOVED = 10
 
 
@@ -72,6 +77,10 @@ class Member:
     """Its process runs and is not paused."""
     island: int = 0
     """The part of the network that it is in; members of one island reach one another."""
+    term: int = 0
+    """The newest term that it has heard of; of a primary, its own."""
+    diverged: bool = False
+    """It has operations that the set has given up, and has to roll them back."""
 
     def reaches(self, other: Member) -> bool:
         """Say whether both run, with a network between them."""
@@ -94,6 +103,7 @@ class ReplicaSet:
         self.version = 1
         self.term = 0
         self.primary: Member | None = None
+        """The primary of the newest term."""
         self.changed = Bell()
         """Rings when a member's hello has changed."""
         self._have(members)
@@ -110,10 +120,15 @@ class ReplicaSet:
         self.write_majority = min(self.majority, sum(member.spec.votes for member in data_bearing))
         """The number of voting members that must have a write before it is a majority's."""
 
+    def primary_seen_by(self, member: Member) -> Member | None:
+        """Return the primary that a member reaches, itself perhaps: of two, that of the newer term."""
+        seen = [each for each in (self.primary, *self.deposed) if each is not None and each.reaches(member)]
+        return seen[0] if seen else None
+
     @property
-    def election_id(self) -> ObjectId:
-        """The current term's election, greater than all before it (`SDAM: electionId`)."""
-        return ObjectId(_ELECTION_ID_PREFIX + self.term.to_bytes(8, "big"))
+    def deposed(self) -> list[Member]:
+        """The primaries of earlier terms, who have not heard yet that there is a newer one."""
+        return [each for each in self.members if each.role is Role.PRIMARY and each is not self.primary]
 
     def has_majority(self, member: Member) -> bool:
         """Say whether a member and those within its reach have enough votes to elect a primary."""
@@ -123,23 +138,32 @@ class ReplicaSet:
     # Elections.
 
     def elect(self, member: Member) -> None:
-        """Make `member` the primary of a new term; another primary steps down first."""
-        if self.primary is not None:
+        """Make `member` the primary of a new term; another primary that it reaches steps down first."""
+        if self.primary is not None and (self.primary is member or self.primary.reaches(member)):
             self.step_down()
         self.term += 1
         self.primary = member
         member.role = Role.PRIMARY
         member.frozen_until = _NEVER  # an election that a test forces ends a freeze
+        self.spread_term()
         self.announce()
 
-    def step_down(self, *, frozen_until: float = _NEVER) -> Member:
-        """Make the primary a secondary, which seeks no election until `frozen_until`.
+    def spread_term(self) -> None:
+        """Have those who reach the primary hear of its term."""
+        for member in self.members:
+            if self.primary is not None and (member is self.primary or self.primary.reaches(member)):
+                member.term = self.term
+
+    def step_down(self, member: Member | None = None, *, frozen_until: float = _NEVER) -> Member:
+        """Make the primary, or one of an earlier term, a secondary, until `frozen_until` no candidate.
 
         Raises `ValueError` if there is no primary.
         """
-        if self.primary is None:
+        member = self.primary if member is None else member
+        if member is None:
             raise ValueError("the set has no primary")
-        member, self.primary = self.primary, None
+        if member is self.primary:
+            self.primary = None
         member.role = Role.SECONDARY
         member.frozen_until = frozen_until
         self.announce()
@@ -148,6 +172,11 @@ class ReplicaSet:
     def maintain(self, member: Member, *, on: bool) -> None:
         """Move a secondary to RECOVERING (`replSetMaintenance`), or back."""
         member.role = Role.RECOVERING if on else Role.SECONDARY
+        self.announce()
+
+    def roll_back(self, member: Member, *, on: bool) -> None:
+        """Move a secondary that has diverged to ROLLBACK, or back."""
+        member.role = Role.ROLLBACK if on else Role.SECONDARY
         self.announce()
 
     def candidate(
@@ -168,7 +197,8 @@ class ReplicaSet:
     def _able(self, above: float) -> Iterator[Member]:
         """Iterate over the secondaries that would be elected if they were not frozen."""
         for member in self.members:
-            if member.role is Role.SECONDARY and member.spec.rank > above and self.has_majority(member):
+            able = member.role is Role.SECONDARY and member.spec.rank > above and not member.diverged
+            if able and self.has_majority(member):
                 yield member
 
     # The configuration.
@@ -190,6 +220,10 @@ class ReplicaSet:
         self._have(members)
         self.version = self.version + 1 if version is None else version
         self.announce()
+
+    def election_of(self, member: Member) -> ObjectId:
+        """Return the election of a primary, greater than all before it (`SDAM: electionId`)."""
+        return ObjectId(_ELECTION_ID_PREFIX + member.term.to_bytes(8, "big"))
 
     def announce(self) -> None:
         """Increment every member's `topologyVersion`, and wake the hellos that await a change."""

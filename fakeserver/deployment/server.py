@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fakeserver.deployment.counters import Counters
     from fakeserver.deployment.doors import Doors
     from fakeserver.deployment.events import Event
+    from fakeserver.deployment.history import History
     from fakeserver.deployment.replication import Member, ReplicaSet, Role
     from fakeserver.deployment.server_log import ServerLog
     from fakeserver.deployment.spec import ClusterSpec
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from fakeserver.settings.failpoints import FailPointRegistry
     from fakeserver.settings.server_parameters import ServerParameters
     from fakeserver.storage.catalog import Catalog
-    from fakeserver.storage.oplog import ClusterTime, Oplog, OpTime
+    from fakeserver.storage.oplog import Oplog, OpTime
     from fakeserver.waiting.bell import Bell
     from mongowire.ports import Clock, Rng
 
@@ -62,8 +63,8 @@ class OwnSet(Protocol):
     def nodes(self) -> Sequence[object]:
         """The servers that are members now."""
 
-    def majority(self) -> OpTime:
-        """Return the last operation that a majority of the members with a vote has."""
+    def majority(self, history: History | None = None) -> OpTime:
+        """Return the last operation of a history that a majority of the members with a vote has."""
 
     def step_down(self, *, seconds: float) -> object:
         """Make the primary a secondary that seeks no election for `seconds`."""
@@ -76,8 +77,6 @@ class Deployment(Protocol):
     """The deployment, as far as the parts of a server know it."""
 
     spec: ClusterSpec
-    catalog: Catalog
-    cluster_time: ClusterTime
     replication: Bell
 
     @property
@@ -111,6 +110,8 @@ class Server(Protocol):
     catalog: Catalog
     cluster_time: Any
     """The deployment's cluster time, or that of a member that is behind."""
+    history: History
+    """The history whose operations it has."""
     started_at: float
     ready: bool
     """It answers requests."""

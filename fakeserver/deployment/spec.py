@@ -137,7 +137,10 @@ class ClusterSpec:
     `members` is the number of members of a set, or a `MemberSpec` for each. `host` is the name that they
     advertise and, without a `bind_ip`, listen on; `ports` are their ports in order (empty: free ones).
     `parameters` are server parameters as at start-up, for every member. `election_delay` is the time, in
-    seconds, for which a set is without a primary after a step-down or an outage.
+    seconds, for which a set is without a primary after a step-down or an outage. `election_timeout` is that
+    for which a primary of a replica set goes on without a majority, a server's `electionTimeoutMillis`: what
+    it writes meanwhile is rolled back when it returns, and an election loses what no member in reach has.
+    None, the default, has it step down at once, and nothing is lost.
     `journal_records` is the number of records that the journal keeps: the newest; `journal_bytes` those of
     requests and replies beside them. `journal_file` is a file that gets every record as a line of JSON.
     `auth` switches access control on; `users` exist from the start, with or without it. `tls` is a `TlsSpec`.
@@ -168,6 +171,7 @@ class ClusterSpec:
     proxy_ports: tuple[int, ...] = ()
     compressors: tuple[str, ...] | None = None
     election_delay: float = 0.01
+    election_timeout: float | None = None
     journal_records: int = JOURNAL_RECORDS
     journal_bytes: int = JOURNAL_BYTES
     journal_file: str | None = None
@@ -185,6 +189,11 @@ class ClusterSpec:
             raise ValueError("set_name must not be empty")
         if self.election_delay < 0:
             raise ValueError("election_delay is a number of seconds and cannot be negative")
+        if self.election_timeout is not None:
+            if self.election_timeout < 0:
+                raise ValueError("election_timeout is a number of seconds and cannot be negative")
+            if not self.is_replica_set:
+                raise ValueError(f"election_timeout is for a replica set, this is {self.topology}")
         if self.journal_records < 1:
             raise ValueError(f"journal_records must be 1 or more, not {self.journal_records}")
         if self.journal_bytes < 0:
@@ -286,6 +295,14 @@ class ClusterSpec:
         return tuple(self.members)
 
     @property
+    def member_names(self) -> list[list[str]]:
+        """The names of the servers by set; a standalone is alone in the first."""
+        names = [f"node{number}" for number in range(len(self.member_specs))]
+        if not self.is_sharded:
+            return [names]
+        return [[f"{shard_name(shard)}/{name}" for name in names] for shard in range(self.shards)]
+
+    @property
     def is_replica_set(self) -> bool:
         return self.topology is Topology.REPLICA_SET
 
@@ -298,6 +315,11 @@ class ClusterSpec:
     def balancers(self) -> int:
         """The number of load balancers: one in front of the first mongos, one in front of all."""
         return 2 if self.topology is Topology.LOAD_BALANCED else 0
+
+
+def shard_name(number: int) -> str:
+    """Return the name of a shard of a sharded cluster, which is that of its replica set."""
+    return f"shard{number + 1:02}"
 
 
 def join_address(host: str, port: int) -> str:

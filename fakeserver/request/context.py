@@ -237,7 +237,9 @@ class RequestContext:
 
     def record_abandonment(self) -> None:
         """Enter that it was given up while it waited; hellos that await a change end in no other way."""
-        if self.command is None or self.spec.handshake:
+        command, spec = self.command, cast("CommandSpec | None", self.spec)
+        # One that waits ahead of the table of commands, as a slow server's do, has been looked up by nobody.
+        if command is None or (spec is not None and spec.handshake):
             return
         waited = round(self.node.clock.now() - self.arrived, 6)
         request_id = self.envelope.request_id

@@ -19,7 +19,8 @@ A record is made with the write of its statement, not when its command ends: a c
 statement has two that must not be applied again, and so has one that fails at its reply.
 
 A real server writes the records to `config.transactions` and the oplog, so that they outlive a primary. Here
-all members of a deployment share one catalog of sessions (docs/adr/0008), which has the same effect.
+all members of a deployment share one catalog of sessions (docs/adr/0008), which has the same effect. Where an
+election goes back to an earlier operation, the records go back with it (`SessionCatalog.until`).
 
 A session is forgotten after 30 minutes without use. `endSessions` forgets at once only those that have no
 number: a retry may still arrive after the client has ended its session. Sessions are reaped when a new one is
@@ -30,7 +31,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from fakeserver.sessions.transactions import Transaction
+    from fakeserver.storage.oplog import Oplog, OpTime
 
 TIMEOUT_MINUTES: Final = 30
 """`localLogicalSessionTimeoutMinutes`, which hello announces as `logicalSessionTimeoutMinutes`."""
@@ -121,6 +123,8 @@ class Session:
     """The meaning of that number."""
     statements: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     """The records of that number's applied statements, by statement id."""
+    written: dict[int, OpTime] = field(default_factory=dict)
+    """The operations that those statements wrote, by statement id."""
     transaction: Transaction | None = None
     """The transaction of that number, also after its end."""
     user: str = ""
@@ -147,13 +151,29 @@ class Session:
             if self.transaction is not None:
                 # The client has given it up without a word; its claims must not block others any longer.
                 self.transaction.table.abort(self.transaction)
-            self.txn_number, self.use, self.statements, self.transaction = txn_number, use, {}, None
+            self.txn_number, self.use, self.transaction = txn_number, use, None
+            self.statements, self.written = {}, {}
         elif use is Use.RETRYABLE_WRITE and self.use is Use.TRANSACTION:
             # The reverse, a transaction under the number of a retryable write, fails in `Transactions`.
             raise CommandError(
                 ErrorCode.INCOMPLETE_TRANSACTION_HISTORY,
                 "Cannot retry a retryable write that has been converted into a transaction",
             )
+
+    def until(self, optime: OpTime) -> Session:
+        """Return the session as a member knows it that has the operations up to `optime`.
+
+        The number whose writes are all later never began there.
+        """
+        past = replace(self, statements={}, written={}, transaction=None)
+        transaction = self.transaction
+        if transaction is not None and transaction.committed_at is not None:
+            past.transaction = transaction if transaction.committed_at <= optime else None
+        past.written = {number: at for number, at in self.written.items() if at <= optime}
+        past.statements = {number: self.statements[number] for number in past.written}
+        if self.txn_number >= 0 and past.transaction is None and not past.statements:
+            past.txn_number, past.use = self.txn_number - 1, Use.RETRYABLE_WRITE
+        return past
 
     def _too_old(self, txn_number: int, use: Use) -> CommandError:
         active = f"because a newer {self.use}"
@@ -178,17 +198,19 @@ def numbers(txn_number: int) -> str:
 class RetryableWrite:
     """The statements of one transaction number (a `StatementLog`); `hook` runs before each is written."""
 
-    def __init__(self, session: Session, hook: Callable[[int], None]) -> None:
-        self._statements = session.statements
+    def __init__(self, session: Session, hook: Callable[[int], None], oplog: Oplog) -> None:
+        self._statements, self._written = session.statements, session.written
         self._hook = hook
+        self._oplog = oplog
 
     def executed(self, statement: int) -> Mapping[str, Any] | None:
         """Return the record of an applied statement, or None."""
         return self._statements.get(statement)
 
     def record(self, statement: int, written: Mapping[str, Any]) -> None:
-        """Remember what a statement has written."""
+        """Remember what a statement has written, with its operation, which is the last one."""
         self._statements[statement] = written
+        self._written[statement] = self._oplog.last
 
     def before_write(self, statement: int) -> None:
         """Run the hook. Raises what it raises."""
@@ -238,6 +260,13 @@ class SessionCatalog:
     def ids_of(self, wanted: Callable[[Session], bool]) -> list[bytes]:
         """Return the ids of the sessions for which `wanted` is true."""
         return [session.id for session in self._sessions.values() if wanted(session)]
+
+    def until(self, optime: OpTime) -> SessionCatalog:
+        """Return the sessions as a member knows them that has the operations up to `optime`."""
+        past = SessionCatalog(capacity=self._capacity, on_reaped=self.on_reaped)
+        past._sessions = {key: session.until(optime) for key, session in self._sessions.items()}
+        past._reap_at = self._reap_at
+        return past
 
     def clear(self) -> None:
         """Forget all sessions. No transaction may be open."""

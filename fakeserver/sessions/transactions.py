@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from fakeserver.sessions.session import Session
     from fakeserver.storage.catalog import Catalog, Workspace
     from fakeserver.storage.engine import Changed, Namespace
-    from fakeserver.storage.oplog import Oplog, Written
+    from fakeserver.storage.oplog import Oplog, OpTime, Written
 
 LIFETIME: Final = 60.0
 """Seconds after which a transaction that does not end is aborted, by default."""
@@ -75,6 +75,8 @@ class Transaction:
     expires: float = math.inf
     """The instant at which it is aborted, if it has not ended."""
     state: State = State.IN_PROGRESS
+    committed_at: OpTime | None = None
+    """The last operation when it was committed: its own, if it wrote anything."""
     changes: list[Written] = field(default_factory=list)
     """Its writes, in order, as the commit will put them into the oplog."""
     held: dict[tuple[Namespace, Hashable], None] = field(default_factory=dict)
@@ -128,6 +130,13 @@ class Transactions:
         self.started = self.committed = self.aborted = 0
         self._oplog = oplog
         self._in_shard = in_shard
+
+    def anew(self, catalog: Catalog, oplog: Oplog) -> Transactions:
+        """Return the transactions of a history that begins: none is open, for only their primary had them."""
+        anew = Transactions(catalog, oplog, in_shard=self._in_shard)
+        anew.started, anew.committed = self.started, self.committed
+        anew.aborted = self.aborted + len(self.open)
+        return anew
 
     # The state machine.
 
@@ -221,6 +230,7 @@ class Transactions:
                 transaction.changes, session_id=transaction.session_id, txn_number=transaction.number
             )
         self.committed += 1
+        transaction.committed_at = self._oplog.last
         self._end(transaction, State.COMMITTED)
 
     def abort(self, transaction: Transaction) -> None:

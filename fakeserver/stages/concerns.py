@@ -28,6 +28,7 @@ from fakeserver.waiting.pause import Await
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
+    from fakeserver.deployment.history import History
     from fakeserver.deployment.node import Node
     from fakeserver.deployment.shard import Shard
     from fakeserver.idl.command_table import CommandSpec
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 _SNAPSHOT_READS: Final = frozenset({"find", "aggregate", "distinct"})
 _DEFAULTED: Final = frozenset({"find", "aggregate", "count", "distinct"})
 """The reads that take the deployment's default read concern."""
+_ASK_OTHERS: Final = frozenset({"linearizable", "majority", "snapshot"})
+"""The levels that return what a majority has, or wait for it."""
 _IN_TRANSACTION: Final = frozenset({"local", "majority", "snapshot"})
 
 
@@ -70,8 +73,8 @@ class ReadConcernCheck(Stage):
         else:
             _check_support(request, level)
         _check_server(request, concern, level)
-        # A member that has everything has each time that can be asked for; only "linearizable" asks others.
-        if request.node.position.applied is None and level != "linearizable":
+        # A member that has everything has each time that can be asked for; some levels ask others too.
+        if request.node.position.applied is None and level not in _ASK_OTHERS:
             return PASS
         return _wait_for_times(request, concern, level, now)
 
@@ -92,13 +95,18 @@ def _bring_default(request: RequestContext, command: dict[str, Any]) -> None:
 def _wait_for_times(request: RequestContext, concern: dict[str, Any], level: str, now: float) -> Action:
     """Wait until this member has come as far as the read asks for (`Causal Consistency`)."""
     # A time ahead of all operations is met by the last of them: a server appends a no-op to get there.
-    node, last = request.node, request.node.oplog.last
-    reached = node.applied
+    node, reached = request.node, request.node.applied
+    newest = node.oplog.last.timestamp
     times = [concern[name] for name in TIMES if name in concern]
     # "Linearizable" proves that the member is still primary: a majority has all that it has.
     if level == "linearizable" and node.shard is not None:
-        times, reached = [last.timestamp], node.shard.majority()
-    if all(reached.timestamp >= min(time, last.timestamp) for time in times):
+        times, reached = [newest], node.majority
+    elif times and level in _ASK_OTHERS and node.shard is not None and not request.has_autocommit:
+        reached = min(reached, node.majority)
+        # One that reaches no majority gets no further: a no-op of its own would not be a majority's.
+        if not node.shard.replica_set.has_majority(node.member):
+            newest = max(times)
+    if all(reached.timestamp >= min(time, newest) for time in times):
         return PASS
     if request.deadline is not None and now >= request.deadline:
         raise expired()
@@ -294,7 +302,7 @@ def _wait(request: RequestContext, acknowledgement: Acknowledgement, now: float)
         # At once, and also where the write has reached all members: the concern itself is wrong.
         _fail(request, concern, ErrorCode(unmet.code), unmet.message)
         return PASS
-    if _is_met(concern, shard, optime):
+    if _is_met(concern, shard, optime, node.history):
         return PASS
     # Another primary may go on without these writes, so nobody may count on the members that have them.
     if node.role is not Role.PRIMARY or shard.primary is None:
@@ -313,10 +321,10 @@ def _wait(request: RequestContext, acknowledgement: Acknowledgement, now: float)
     return Await(node.cluster.replication, acknowledgement.until)
 
 
-def _is_met(concern: WriteConcern, shard: Shard, optime: OpTime) -> bool:
+def _is_met(concern: WriteConcern, shard: Shard, optime: OpTime, history: History) -> bool:
     if isinstance(concern.w, int):
-        return shard.replicated(optime) >= concern.w
-    return shard.majority() >= optime
+        return shard.replicated(optime, history) >= concern.w
+    return shard.majority(history) >= optime
 
 
 def unmet_for_good(concern: WriteConcern, shard: Shard) -> CommandError | None:

@@ -51,6 +51,10 @@ _WITH_A_STATE: Final = frozenset({"txnNumber", "autocommit", "startTransaction",
 """The fields of retryable writes, of transactions, and of reads of earlier data."""
 
 
+_COMMITTED: Final = frozenset({"majority", "snapshot"})
+"""The read concerns that show what a majority has; a transaction proves by its commit that it has."""
+
+
 class Execute(Stage):
     """Calls the handler.
 
@@ -108,28 +112,28 @@ class Execute(Stage):
         if spec is None or spec.name in _EXCLUSIVE or special:
             return self.enter
         name = spec.name
-        handler, oplog, transactions = spec.handler, node.oplog, node.transactions
+        handler = spec.handler
         count = node.counters.counter(name)
 
         def enter(request: RequestContext, now: float) -> Action:
             execution = request.execution
             command: Any = request.command
-            execution.before = oplog.last
+            execution.before = node.oplog.last
             count(command)
             session_id, client = request.session_id, request.connection
             context = execution.context = CommandContext(
                 node, client, request.db, now, node.catalog, node.cursors, request, session_id
             )
             try:
-                if transactions.open:
-                    transactions.expire(now)
+                if node.transactions.open:
+                    node.transactions.expire(now)
                 request.response.body = handler(context, command)
             except Park as park:
                 return park.action
             except CommandError as failure:
                 request.response.failure = failure.without_frames()
                 node.counters.count_failure(name)
-            execution.after = oplog.last
+            execution.after = node.oplog.last
             return PASS
 
         return enter
@@ -277,9 +281,9 @@ def _as_of(request: RequestContext) -> Catalog:
     concern = command.get("readConcern") or {}
     at = concern.get("atClusterTime")
     if at is None:
-        majority = concern.get("level") == "majority" and not request.has_autocommit
-        return node.committed_catalog() if majority else node.catalog
-    return as_of(node.cluster.catalog, node.oplog, at, Namespace(request.db, str(first_argument(command))))
+        committed = concern.get("level") in _COMMITTED and not request.has_autocommit
+        return node.committed().catalog if committed else node.catalog
+    return as_of(node.history.catalog, node.oplog, at, Namespace(request.db, str(first_argument(command))))
 
 
 def _statements(request: RequestContext, txn_number: int, now: float) -> StatementLog | None:
@@ -293,7 +297,7 @@ def _statements(request: RequestContext, txn_number: int, now: float) -> Stateme
     def hook(_statement: int) -> None:
         _before_transactional_write(request, session)
 
-    return RetryableWrite(session, hook)
+    return RetryableWrite(session, hook, request.node.oplog)
 
 
 def _before_transactional_write(request: RequestContext, session: Session) -> None:

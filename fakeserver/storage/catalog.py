@@ -5,7 +5,7 @@ A deployment has one catalog, as it has one oplog: what the primary does, all me
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from bson import Int64
@@ -186,6 +186,18 @@ class Catalog:
     def fork(self, claim_name: Callable[[Namespace], None] | None = None) -> Workspace:
         """Return a catalog that holds the same, and changes alone; it claims the names that it gives."""
         return Workspace(self.engine.fork(), self._make_uuid, dict(self._collections), claim_name)
+
+    def copy(self) -> Catalog:
+        """Return a catalog that holds the same, and changes alone, the options of its collections too.
+
+        A fork shares these with its origin: a transaction asks whether they are still the same.
+        """
+        copy = Catalog(self.engine.fork(), self._make_uuid)
+        copy._collections = {
+            ns: replace(each, options=dict(each.options), indexes=dict(each.indexes))
+            for ns, each in self._collections.items()
+        }
+        return copy
 
     def snapshot(self) -> Snapshot:
         """Return what the catalog holds now. It costs a copy of each collection that is written to later."""

@@ -157,6 +157,17 @@ class Oplog:
         """The bytes of documents that are kept at most."""
         return self._capacity_bytes
 
+    def until(self, optime: OpTime) -> Oplog:
+        """Return an oplog with the operations up to `optime`, for a set that goes another way from there.
+
+        What it enters is later than all that this one has: clients carry times from one to the other.
+        """
+        branch = Oplog(self._utc, capacity=self._capacity, capacity_bytes=self._capacity_bytes)
+        branch._entries.extend(entry for entry in self._entries if entry.optime <= optime)
+        branch._left -= sum(written.change.size for entry in branch._entries for written in entry.changes)
+        branch.term, branch.last, branch.forgotten = self.term, self.last, self.forgotten
+        return branch
+
     def forget(self) -> None:
         """Drop all operations, and enter one without changes: the data are others now, and time goes on."""
         self._entries.clear()

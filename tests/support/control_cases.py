@@ -71,6 +71,7 @@ CASES: Final = (
     Case("freeze", {"node": "node1", "seconds": "5s"}, seen=lambda s: s["node1"]["frozen"] > 4),
     Case("stepDown", {"seconds": "5s"}, result={"node": "node0"}, seen=role("node0", "SECONDARY")),
     Case("elect", {"node": "node2"}, seen=role("node2", "PRIMARY")),
+    Case("rollBack", {"seconds": "1m"}, result={"node": "node0"}, seen=lambda s: s["node0"]["island"]),
     Case("addMember", {"priority": 0}, result={"node": "node3"}, seen=role("node3", "SECONDARY")),
     Case("removeMember", {"node": "node2"}, seen=role("node2", "REMOVED")),
     Case("partition", {"groups": [["node2"]], "reset": True}, seen=lambda s: s["node2"]["island"]),
@@ -136,6 +137,7 @@ WRONGS: Final = (
     Wrong("resume", {"node": "node1"}, "node1 is not paused"),
     Wrong("stepDown", {"node": "node1"}, "node1 is SECONDARY, and only a PRIMARY steps down"),
     Wrong("elect", {"node": "node1"}, "node1 does not reach a majority of its set", after=(PAUSED,)),
+    Wrong("rollBack", {"node": "node1"}, "node1 is SECONDARY, and only the PRIMARY of a set can be left"),
     Wrong("addMember", {"votes": 2}, "votes must be 0 or 1, not 2"),
     Wrong(
         "removeMember",

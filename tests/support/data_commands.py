@@ -12,6 +12,7 @@ import bson
 from fakeserver.commands.context import CommandContext
 from fakeserver.commands.default_table import default_table
 from fakeserver.deployment.counters import Counters
+from fakeserver.deployment.history import Point
 from fakeserver.profile import Profile
 from fakeserver.request.context import Execution
 from fakeserver.sessions.cursors import CursorStore
@@ -98,8 +99,12 @@ class Member:
     def applied(self) -> OpTime:
         return self.held_at or self.oplog.last
 
+    @property
     def majority(self) -> OpTime:
         return self.oplog.last
+
+    def committed(self) -> Point:
+        return Point(self.applied, self.catalog)
 
 
 @dataclass
@@ -147,7 +152,7 @@ class Server:
             owner, number = retry
             if number > owner.txn_number:
                 owner.txn_number, owner.statements = number, {}
-            statements = RetryableWrite(owner, self._hook)
+            statements = RetryableWrite(owner, self._hook, self.oplog)
         return CommandContext(
             node=cast("Any", self.node),
             connection=cast("Any", None),

@@ -367,6 +367,7 @@ NEEDED: Final[dict[str, tuple[Shape, ...]]] = {
     ),
     "replSetFreeze": _on_cluster("replSetFreeze", "replSetStateChange"),
     "replSetGetConfig": _on_cluster("replSetGetConfig"),
+    "replSetGetRBID": _on_cluster("replSetGetRBID", "internal"),
     "replSetGetStatus": _on_cluster("replSetGetStatus"),
     "replSetMaintenance": _on_cluster("replSetMaintenance", "replSetStateChange"),
     "replSetReconfig": (Shape({"replSetReconfig": {}}, "replSetConfigure@cluster"),),

@@ -13,7 +13,6 @@ from fakeserver.control.errors import unknown
 from fakeserver.control.scenario import settings
 from fakeserver.control.scenario.forms import filled, mapping, sequence
 from fakeserver.control.verbs import snake
-from fakeserver.deployment.shard import shard_name
 from fakeserver.deployment.spec import ClusterSpec, MemberSpec, Topology, UserSpec, topology_name
 from fakeserver.deployment.tls_spec import TlsSpec
 from fakeserver.errors import CommandError
@@ -52,10 +51,7 @@ def spec_of(root: Marked, report: Report, *, seed: int) -> ClusterSpec:
 def server_names(spec: ClusterSpec) -> tuple[str, ...]:
     """Return the names of the servers that a deployment starts with."""
     routers = tuple(f"mongos{number}" for number in range(spec.mongos))
-    members = [f"node{number}" for number in range(len(spec.member_specs))]
-    if not spec.is_sharded:
-        return tuple(members)
-    return (*routers, *(f"{shard_name(each)}/{name}" for each in range(spec.shards) for name in members))
+    return (*routers, *(name for names in spec.member_names for name in names))
 
 
 def _facts(deployment: Marked, report: Report) -> dict[str, Any]:

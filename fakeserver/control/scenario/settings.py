@@ -35,6 +35,9 @@ DEPLOYMENT: Final = (
     Argument("setName", Kind.TEXT, "name of the replica set", "rs0"),
     Argument("profile", Kind.TEXT, "MongoDB release to imitate", DEFAULT_PROFILE, known=tuple(PROFILES)),
     Argument("electionDelay", Kind.DURATION, "time without a primary after a step-down or an outage", 0.01),
+    Argument(
+        "electionTimeout", Kind.DURATION, "time for which a primary without a majority goes on as one", None
+    ),
     Argument("auth", Kind.FLAG, "access control", False),  # noqa: FBT003 - a default
     Argument("javascript", Kind.FLAG, "server-side JavaScript", True),  # noqa: FBT003 - a default
     Argument("compressors", Kind.NAMES, "compressors to offer", None),

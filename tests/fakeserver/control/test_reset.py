@@ -239,6 +239,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "freeze": {"node": "node2"},
     "stepDown": {},
     "elect": {"node": "node2"},
+    "rollBack": {"seconds": 0},
     "addMember": {},
     "removeMember": {"node": "node1"},
     "partition": {"groups": [["node0"], ["node1", "clients"]], "reset": True},

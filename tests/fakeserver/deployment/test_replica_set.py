@@ -31,7 +31,7 @@ def test_each_election_has_a_greater_id() -> None:
     ids = []
     for member in [*members, *members]:
         replica_set.elect(member)
-        ids.append(replica_set.election_id)
+        ids.append(replica_set.election_of(member))
     assert ids == sorted(ids)
     assert len(set(ids)) == 6
 

@@ -6,10 +6,15 @@ from hypothesis import strategies as st
 
 from fakeserver.errors import CommandError
 from fakeserver.sessions.session import RetryableWrite, Session, SessionCatalog, Use
+from fakeserver.storage.oplog import Oplog
 
 _ID = bytes.fromhex("00112233445566778899aabbccddeeff")
 _PRINTED = "00112233-4455-6677-8899-aabbccddeeff - 47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU= -  - "
 _MINUTE = 60.0
+
+
+def _oplog() -> Oplog:
+    return Oplog(lambda: 1000.0)
 
 
 def _session() -> Session:
@@ -92,15 +97,15 @@ def test_a_transaction_goes_on_under_its_number() -> None:
 def test_a_recorded_statement_is_found_again_by_the_next_attempt() -> None:
     session = _session()
     session.begin(1, Use.RETRYABLE_WRITE)
-    RetryableWrite(session, lambda _: None).record(3, {"n": 1})
-    again = RetryableWrite(session, lambda _: None)
+    RetryableWrite(session, lambda _: None, _oplog()).record(3, {"n": 1})
+    again = RetryableWrite(session, lambda _: None, _oplog())
     assert again.executed(3) == {"n": 1}
     assert again.executed(4) is None
 
 
 def test_the_hook_runs_before_a_statement_is_written() -> None:
     hooked: list[int] = []
-    RetryableWrite(_session(), hooked.append).before_write(7)
+    RetryableWrite(_session(), hooked.append, _oplog()).before_write(7)
     assert hooked == [7]
 
 
@@ -173,7 +178,7 @@ def test_the_active_number_only_grows_and_never_repeats_a_statement(numbers: lis
             assert number < highest
             continue
         assert session.txn_number == number >= highest
-        log = RetryableWrite(session, lambda _: None)
+        log = RetryableWrite(session, lambda _: None, _oplog())
         if log.executed(0) is None:
             applied.append(number)
             log.record(0, {})
