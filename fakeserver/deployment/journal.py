@@ -17,6 +17,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from fakeserver.bystanders import aside
 from fakeserver.deployment.events import BY_NAME, KIND_OF, CommandFinished, Event, to_document
 from fakeserver.deployment.record import Details, Exchange, Origin, Record
 from fakeserver.deployment.spec import JOURNAL_BYTES, JOURNAL_RECORDS
@@ -109,7 +110,8 @@ class Journal:
 
     def _announce(self) -> None:
         if self.sink is not None:
-            self.sink.write(self.since(self._seq - 1)[0])
+            with aside("the sink of the journal"):
+                self.sink.write(self.since(self._seq - 1)[0])
         if self.changed.listeners:
             self.changed.ring()
 

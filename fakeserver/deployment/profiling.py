@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from fakeserver.errors import CommandError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -30,5 +32,8 @@ class Profiling:
         if not level:
             return False
         if self.matches is not None:
-            return self.matches(entry)
+            try:
+                return self.matches(entry)
+            except CommandError:
+                return False  # as on a server: a filter that fails on an entry does not match it
         return level == _ALL or (entry["millis"] >= self.slow_ms and draw() < self.sample_rate)

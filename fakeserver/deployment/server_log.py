@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import json_util
 
+from fakeserver.bystanders import aside
 from fakeserver.settings import log_components
 
 if TYPE_CHECKING:
@@ -72,9 +73,21 @@ class ServerLog:
         """
         if level and level > self._levels.get(component, self.level):
             return
-        fields: dict[str, Any] = {"s": f"D{level}" if level else severity, "c": component, "id": number}
+        with aside("the log"):
+            self._write(component, number, message, context, f"D{level}" if level else severity, attr or {})
+
+    def _write(
+        self,
+        component: str,
+        number: int,
+        message: str,
+        context: str,
+        severity: str,
+        attr: Mapping[str, Any],
+    ) -> None:
+        fields: dict[str, Any] = {"s": severity, "c": component, "id": number}
         fields |= {"svc": "S", "ctx": context, "msg": message}
-        shown, truncated = _cut(attr or {})
+        shown, truncated = _cut(attr)
         if self._node:
             shown["node"] = self._node
         fields |= ({"attr": shown} if shown else {}) | ({"truncated": truncated} if truncated else {})

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Literal, cast
 
+from fakeserver.bystanders import aside
 from fakeserver.network.connection import Connection
 from fakeserver.network.fault_accept import FirstLayer
 from fakeserver.network.transport import ProtocolAbove, TransportAbove
@@ -114,14 +115,16 @@ class _Recorded(ProtocolAbove):
     def data_received(self, data: bytes) -> None:
         record, node = self._record, self._node
         role = "mongos" if node.is_mongos else node.role.name.lower()
-        for envelope in _messages(self._requests, data):
-            record.enter(Received(record.number(), record.clock.now(), self._number, envelope, role))
+        with aside("the record of the wire"):
+            for envelope in _messages(self._requests, data):
+                record.enter(Received(record.number(), record.clock.now(), self._number, envelope, role))
         super().data_received(data)
 
     def sent(self, data: bytes) -> None:
         record = self._record
-        for envelope in _messages(self._replies, data):
-            record.enter(Sent(record.number(), record.clock.now(), self._number, envelope))
+        with aside("the record of the wire"):
+            for envelope in _messages(self._replies, data):
+                record.enter(Sent(record.number(), record.clock.now(), self._number, envelope))
 
     def closed(self, by: Literal["client", "server"]) -> None:
         if not self._closed:

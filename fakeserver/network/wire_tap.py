@@ -6,11 +6,13 @@ encrypted it cannot read, and leaves out.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from bson import json_util
 from bson.errors import BSONError
 
+from fakeserver.bystanders import aside
 from fakeserver.deployment.events import MessageReceived, MessageSent
 from fakeserver.network.transport import ProtocolAbove, TransportAbove
 from mongowire.connection import Envelope, WireConnection
@@ -93,12 +95,11 @@ class _Line:
     def _pass(
         self, wire: WireConnection, data: bytes, event_type: type[MessageReceived | MessageSent]
     ) -> None:
-        try:
+        with aside("the tap of the wire"), suppress(RemoteProtocolError):
+            # Of what is no wire protocol, the server says what it makes.
             wire.receive_data(data)
             while isinstance(envelope := wire.next_message(), Envelope):
                 self._tap.enter(event_type, self, envelope)
-        except RemoteProtocolError:
-            return  # no wire protocol: the server says what it makes of that
 
 
 class _Tapped(ProtocolAbove):

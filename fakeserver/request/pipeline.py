@@ -233,7 +233,10 @@ class Pipeline:
         if leaving is None or response.failure is not None or response.write_concern_error is not None:
             return self._end(request, now, ways, leg, reached, final)
         for leave in leaving:
-            leave(request, Outcome.DONE, now)
+            try:
+                leave(request, Outcome.DONE, now)
+            except Exception as error:  # noqa: BLE001 - likewise; and the other stages are left all the same
+                self._answer_to(request, error)
         return final
 
     def resume(self, request: Request, now: float) -> Action:
@@ -247,7 +250,7 @@ class Pipeline:
         paused, request.paused = request.paused, None
         assert paused is not None, "the request does not wait"
         abandoned = paused.reached <= paused.ways.executed_at
-        _leave(request, paused.rest, paused.reached, paused.since, abandoned=abandoned)
+        self._leave(request, paused.rest, paused.reached, paused.since, abandoned=abandoned)
 
     def interrupt(self, request: Request, error: CommandError) -> Action:
         """End a request that waits with an error; one that has run tells of it in its write concern."""
@@ -262,7 +265,9 @@ class Pipeline:
             }
         else:
             request.response.failure = error
-        _leave(request, paused.rest, paused.reached, paused.since, abandoned=paused.reached < executed_at)
+        self._leave(
+            request, paused.rest, paused.reached, paused.since, abandoned=paused.reached < executed_at
+        )
         return RESPOND
 
     def _walk(self, request: Request, now: float, ways: Ways, leg: Leg, reached: int) -> Action:
@@ -286,8 +291,18 @@ class Pipeline:
         if isinstance(final, Await | Delay):
             request.paused = Paused(ways, reached, _rest(leg, reached, again=isinstance(final, Await)), now)
         else:
-            _leave(request, leg, reached, now, abandoned=reached < ways.executed_at)
+            self._leave(request, leg, reached, now, abandoned=reached < ways.executed_at)
         return final
+
+    def _leave(self, request: Request, leg: Leg, reached: int, now: float, *, abandoned: bool) -> None:
+        ran = Outcome.DONE if request.response.failure is None else Outcome.FAILED
+        outcome = Outcome.ABANDONED if abandoned else ran
+        for number, leave in leg.leaving:
+            if number <= reached:
+                try:
+                    leave(request, outcome, now)
+                except Exception as error:  # noqa: BLE001 - what a stage holds, its ticket, is returned anyhow
+                    self._answer_to(request, error)
 
     def _answer_to(self, request: Request, error: Exception) -> Action:
         if isinstance(error, HangUp):
@@ -308,11 +323,3 @@ def _rest(leg: Leg, reached: int, *, again: bool) -> Leg:
     """Return the rest of a leg behind a stage, or from it on."""
     entering = tuple(each for each in leg.entering if each[0] > reached or (again and each[0] == reached))
     return leg._replace(entering=entering)
-
-
-def _leave(request: Request, leg: Leg, reached: int, now: float, *, abandoned: bool) -> None:
-    ran = Outcome.DONE if request.response.failure is None else Outcome.FAILED
-    outcome = Outcome.ABANDONED if abandoned else ran
-    for number, leave in leg.leaving:
-        if number <= reached:
-            leave(request, outcome, now)

@@ -10,6 +10,7 @@ import datetime as dt
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
+from fakeserver.bystanders import aside
 from fakeserver.deployment.profiling import Profiling
 from fakeserver.errors import CommandError
 from fakeserver.request.operations import describe
@@ -59,9 +60,10 @@ class Profiler(Stage):
     def leave(self, request: RequestContext, outcome: Outcome, now: float) -> None:
         if outcome is Outcome.ABANDONED or request.db not in self.profiling.levels:
             return
-        for entry in _entries(request, now):
-            if self.profiling.wants(request.db, entry, self._draw):
-                _record(request, entry)
+        with aside("the profiler"):
+            for entry in _entries(request, now):
+                if self.profiling.wants(request.db, entry, self._draw):
+                    _record(request, entry)
 
 
 def _entries(request: RequestContext, now: float) -> list[Document]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import Int64
 from bson.errors import BSONError
 
+from fakeserver.bystanders import aside
 from fakeserver.errors import CommandError
 from fakeserver.profile import WIRE_80
 from fakeserver.request import queueing
@@ -178,7 +179,8 @@ class SlowQueries(Stage):
         else:
             counted = _millis(now - request.arrived)
         if counted >= profiling.slow_ms:
-            _log(request, now)
+            with aside("the log of slow queries"):
+                _log(request, now)
 
     def exit(self, spec: CommandSpec, shape: Shape, node: Node) -> Leave | None:  # noqa: ARG002 - a stage's signature
         # What was left at the instant of its entry took no time, which 0 makes slow all the same.

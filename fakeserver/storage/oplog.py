@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import bson
 from bson import Int64, Timestamp
 
+from fakeserver.bystanders import aside
 from fakeserver.storage.engine import Stats
 from fakeserver.waiting.bell import Bell
 from mongowire.framing import elements_of
@@ -125,7 +126,8 @@ class Oplog:
 
         The changes of a transaction have one time; its session and number say whose they are.
         """
-        self.on_append()
+        with aside("who looks at the oplog"):
+            self.on_append()
         last = self.last
         utc = self._utc()
         seconds, increment = int(utc), 1
@@ -142,7 +144,8 @@ class Oplog:
             self.forgotten = forgotten.optime
             for written in forgotten.changes:
                 self._left += written.change.size
-        self.on_appended(optime)
+        with aside("who looks at the oplog"):
+            self.on_appended(optime)
         if self.grown.listeners:
             self.grown.ring()
         return optime

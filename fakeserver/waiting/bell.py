@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fakeserver.bystanders import aside
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -27,8 +29,9 @@ class Bell:
         self.listeners.pop(number, None)
 
     def ring(self) -> None:
-        """Call every listener, each of which must listen anew for the next ring."""
+        """Call every listener, each of which must listen anew; one that fails is no matter."""
         # Swapped first: a listener that listens again in its callback waits for the next ring.
         listeners, self.listeners = self.listeners, {}
         for callback in listeners.values():
-            callback()
+            with aside("a listener"):
+                callback()

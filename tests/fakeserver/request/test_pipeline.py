@@ -161,6 +161,28 @@ def test_a_handler_may_hang_up() -> None:
     assert actions == [Disconnect("enough")]
 
 
+class _Stumbling(_Spy):
+    """A stage that fails when it is left."""
+
+    def leave(self, request: _Request, outcome: Outcome, now: float) -> None:
+        super().leave(request, outcome, now)
+        raise ZeroDivisionError("oops")
+
+
+@pytest.mark.parametrize(
+    "action", [PASS, Await(None, 1.0), CommandError(1, "x")], ids=lambda each: type(each).__name__
+)
+def test_a_stage_that_fails_when_it_is_left_keeps_no_other_from_being_left(action: Any) -> None:
+    log: list[str] = []
+    bugs: list[Exception] = []
+    stages = _Spy(log, Step.TICKETS), _Stumbling(log, Step.READ_CONCERN), _Spy(log, Step.EXECUTE, action)
+    actions, request = _run(_pipeline(*stages, bugs=bugs), *([1.0] if isinstance(action, Await) else []))
+    assert actions[-1] is RESPOND
+    assert [line.split()[0] for line in log[-3:]] == ["EXECUTE", "READ_CONCERN", "TICKETS"]
+    assert request.response.failure is not None
+    assert (request.response.failure.code, len(bugs)) == (1, 1)
+
+
 def test_a_bug_is_an_internal_error_and_is_reported() -> None:
     bugs: list[Exception] = []
     actions, request = _run(_pipeline(_Spy([], Step.EXECUTE, ZeroDivisionError("oops")), bugs=bugs))
