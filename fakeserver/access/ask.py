@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fakeserver.access.privileges import CLUSTER, Resource
+from fakeserver.deployment.journal_search import COLLECTION
 from fakeserver.idl.fields import first_argument, truth
 
 if TYPE_CHECKING:
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from fakeserver.access.privileges import Privileges
     from fakeserver.access.session import Identity
     from fakeserver.deployment.node import Node
+
+_JOURNAL: Final = Resource("local", COLLECTION)
+"""The requests of all clients: who reads them here needs what the verb that reads them wants."""
 
 Need: TypeAlias = "tuple[Resource, tuple[str, ...]]"
 """A resource, and the actions that are needed on it."""
@@ -31,11 +35,22 @@ class Ask:
 
     def may(self, resource: Resource, *actions: str) -> bool:
         """Return whether all of the actions are permitted on a resource."""
+        if resource == _JOURNAL and actions == ("find",):
+            return self.may_control
         return self.privileges.permit(resource, *actions)
 
     def may_all(self, needs: Iterable[Need]) -> bool:
         """Return whether everything that is needed is permitted."""
-        return all(self.privileges.permit(resource, *actions) for resource, actions in needs)
+        return all(self.may(resource, *actions) for resource, actions in needs)
+
+    @property
+    def may_control(self) -> bool:
+        """Whether the verbs of the control are permitted, and with them the journal.
+
+        They are to whoever may end the server and make users of it, as root may.
+        """
+        may = self.privileges.permit
+        return may(CLUSTER, "shutdown") and may(Resource("admin"), "createUser")
 
     @property
     def target(self) -> Any:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from fakeserver.access.ask import is_set
 from fakeserver.access.privileges import CLUSTER, Resource
-from fakeserver.idl.fields import whole
+from fakeserver.idl.fields import check_inner_db, whole
 from fakeserver.request import operations
 from fakeserver.storage.engine import Namespace
 
@@ -19,10 +19,14 @@ _SETTINGS: Final = Resource("config", "settings")
 
 
 def explaining(rules: Mapping[str, Rule]) -> Rule:
-    """Return the rule of a command that explains others: it needs what to run them would."""
+    """Return the rule of a command that explains others: it needs what to run them would.
+
+    It raises `CommandError` 73 for a command of another database.
+    """
 
     def rule(ask: Ask) -> bool:
         inner = ask.target
+        check_inner_db(inner, ask.db)
         spec = ask.node.commands.get(next(iter(inner), ""))
         if spec is None:
             return True  # the answer is that there is no such command
@@ -112,5 +116,5 @@ def may_check_metadata(ask: Ask) -> bool:
 
 
 def may_control(ask: Ask) -> bool:
-    """Permit the verbs of the control to whoever may end the server and make users of it, as root may."""
-    return ask.may(CLUSTER, "shutdown") and ask.may(Resource("admin"), "createUser")
+    """Permit the verbs of the control."""
+    return ask.may_control

@@ -4,12 +4,12 @@ Behaviour: find's and aggregate's first batch has 101 documents unless `batchSiz
 and an open cursor), getMore's as many as 16 MB hold. The end of results is noticed by looking for one more
 document, so results that end exactly with a batch leave the cursor open, unless the plan knows its last
 document. getMore checks in this order: an empty collection name (73), no such cursor (43), another namespace
-or user (13), another session (50736 to 50738) or transaction (50739 to 50741), another API version,
-`maxTimeMS` for a cursor that does not await data (2). These leave the cursor alone; from then on (in use 143,
-fail point, time 50, a dropped collection 175) an error destroys it. The `maxTimeMS` of find and aggregate
-counts on over all getMores. A cursor without a session ends after `cursorTimeoutMillis`, ten minutes, without
-use; one in a session ends with the session. killCursors needs the privilege `killAnyCursor` for the cursors
-of other users (13).
+or user (13), rights that the command which opened it needs and that are gone (13), another session (50736 to
+50738) or transaction (50739 to 50741), another API version, `maxTimeMS` for a cursor that does not await data
+(2). These leave the cursor alone; from then on (in use 143, fail point, time 50, a dropped collection 175) an
+error destroys it. The `maxTimeMS` of find and aggregate counts on over all getMores. A cursor without a
+session ends after `cursorTimeoutMillis`, ten minutes, without use; one in a session ends with the session.
+killCursors needs the privilege `killAnyCursor` for the cursors of other users (13).
 
 Versions: `includeQueryStatsMetrics` since 8.2. Until 4.4 unknown fields of getMore are refused with 9, in the
 words of that time.
@@ -26,7 +26,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import Int64
 
+from fakeserver.access.ask import Ask
 from fakeserver.access.privileges import CLUSTER, Resource
+from fakeserver.access.required import permitted
 from fakeserver.errors import CommandError, expired
 from fakeserver.idl.api_version import declared
 from fakeserver.idl.command_table import CommandTable, Reply
@@ -65,7 +67,7 @@ _OTHER_TXN: Final = 50741
 
 def first_batch(ctx: CommandContext, cursor: Cursor, size: int | None, *, single: bool = False) -> Reply:
     """Return the reply that opens a cursor, `size` documents in its first batch (None: the default 101)."""
-    cursor.session_id, cursor.owner = ctx.session_id, ctx.who
+    cursor.session_id, cursor.owner, cursor.privileges = ctx.session_id, ctx.who, ctx.privileges
     cursor.txn_number = ctx.request.txn_number if ctx.in_transaction else None
     batch = cursor.take(DEFAULT_BATCH if size is None else size)
     keep = not single and not cursor.exhausted
@@ -186,6 +188,7 @@ def _check_access(ctx: CommandContext, cursor: Cursor, ns: Namespace, request: M
         raise CommandError(
             ErrorCode.UNAUTHORIZED, f"cursor id {cursor.id} was not created by the authenticated user"
         )
+    _check_privileges(ctx, cursor)
     start = f"Cannot run getMore on cursor {cursor.id}, which was"
     asking, owner = ctx.session_id, cursor.session_id
     if asking is not None and owner is None:
@@ -205,6 +208,21 @@ def _check_access(ctx: CommandContext, cursor: Cursor, ns: Namespace, request: M
 def _is_of_the_same_user(ctx: CommandContext, cursor: Cursor) -> bool:
     """Say whether the client is a user who opened the cursor; without access control everybody is."""
     return not ctx.node.auth or bool(ctx.who & cursor.owner) or ctx.who == cursor.owner
+
+
+def _check_privileges(ctx: CommandContext, cursor: Cursor) -> None:
+    """Ask again whether the client may do what opened the cursor. Raises `CommandError` 13.
+
+    Its rights may have changed since; as long as they have not, they are the same object.
+    """
+    privileges = ctx.privileges
+    if privileges is None or privileges is cursor.privileges:
+        return
+    spec = ctx.node.commands[next(iter(cursor.origin))]
+    ask = Ask(ctx.node, ctx.connection.identity, privileges, ctx.db, dict(cursor.origin))
+    if not permitted(spec, ask):
+        raise CommandError(ErrorCode.UNAUTHORIZED, f"not authorized for getMore with cursor id {cursor.id}")
+    cursor.privileges = privileges
 
 
 def _check_transaction(start: str, owner: int | None, asking: int | None) -> None:

@@ -1,12 +1,13 @@
 """The explain command: the plan of a command, and how much it examines.
 
-Behaviour: It explains find, count, distinct, aggregate, update, delete and findAndModify (59 for any other),
-checks the fields of the explained command, and changes nothing. Updates and deletes have one statement (16).
-A command on a view is explained as the pipeline that it becomes; what a query can do of a pipeline's head
-(`$match`, `$sort`, `$skip`, `$limit`, in this order) stands in `$cursor`. Verbosities but `queryPlanner` run
-the query and count keys and documents. A hint that names no index is refused with 2, as when the command
-runs. An `$or` is read by the indexes of its branches; a projection of nothing but fields of an index
-(PROJECTION_COVERED) and a count within bounds (COUNT_SCAN) read no document.
+Behaviour: It explains find, count, distinct, aggregate, update, delete and findAndModify (59 for any other)
+of its own database (73 for a `$db` of another), checks the fields of the explained command, and changes
+nothing. Updates and deletes have one statement (16). A command on a view is explained as the pipeline that it
+becomes; what a query can do of a pipeline's head (`$match`, `$sort`, `$skip`, `$limit`, in this order) stands
+in `$cursor`. Verbosities but `queryPlanner` run the query and count keys and documents. A hint that names no
+index is refused with 2, as when the command runs. An `$or` is read by the indexes of its branches; a
+projection of nothing but fields of an index (PROJECTION_COVERED) and a count within bounds (COUNT_SCAN) read
+no document.
 
 Versions: Since 8.0 an equality that finds one document is shown as an EXPRESS stage: by `_id`, and for reads
 by another index where it is unique or one document is enough; with a projection since 9.0.
@@ -27,7 +28,7 @@ from fakeserver.commands.plan_stages import ExplainedCommand, examined, parsed, 
 from fakeserver.commands.reading import check_hint, indexes_of, query_of, reader
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
-from fakeserver.idl.fields import Field, Fields, first_argument
+from fakeserver.idl.fields import Field, Fields, check_inner_db, first_argument
 from fakeserver.profile import WIRE_80, WIRE_90
 from fakeserver.storage.engine import Namespace, Query
 from fakeserver.storage.pipeline_stages import compile_pipeline
@@ -73,6 +74,7 @@ class _Statement(NamedTuple):
 def explain(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Return how a command would be run."""
     command = request["explain"]
+    check_inner_db(command, ctx.db)
     name = next(iter(command), "")
     spec = ctx.node.commands.get(name)
     if spec is None or spec.name not in _EXPLAINABLE:

@@ -24,6 +24,7 @@ from fakeserver.storage.oplog import Written
 from fakeserver.storage.paths import exactly, split
 from fakeserver.storage.scope import Scope
 from fakeserver.storage.sizes import TOO_LARGE_TO_UPSERT, check_updated
+from fakeserver.storage.updating import compile_update
 from fakeserver.storage.values import MISSING, type_name
 from fakeserver.waiting.interrupts import in_one_turn, interruptible
 from mongowire.codes import ErrorCode
@@ -264,7 +265,16 @@ def _parse_merge(
     _check_mode("whenNotMatched", not_matched, _WHEN_NOT_MATCHED)
     _check_unique(ctx, target, on)
     query = query_of(ctx, request, ctx.catalog.get(target))
+    if isinstance(matched, list):
+        _check_pipeline(matched, query, let)
     return Merge(ctx, target, checked, on, matched, not_matched, let, query)
+
+
+def _check_pipeline(stages: list[Any], query: Query, let: Mapping[str, Any]) -> None:
+    """Refuse what changes no match: whether there is one is known only when the results are. Raises 72."""
+    variables = dict.fromkeys((*(query.let or {}), *let, "new"))
+    scope = Scope(variables={**variables, "NOW": query.now}, make_id=query.make_id, scripts=query.scripts)
+    compile_update(stages, scope, query={})
 
 
 def _check_mode(name: str, mode: Any, known: tuple[str, ...]) -> None:

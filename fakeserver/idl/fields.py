@@ -310,6 +310,18 @@ def check_target(target: Any, db: str, *, allow_one: bool = False) -> None:
     raise CommandError(ErrorCode.INVALID_NAMESPACE, f"Collection name has invalid type {type_name(target)}")
 
 
+def check_inner_db(explained: Mapping[str, Any], db: str) -> None:
+    """Refuse to explain a command that names another database. Raises `CommandError` 73, or 14."""
+    inner = explained.get("$db", db)
+    if type(inner) is not str:
+        raise _wrong_type("explain.$db", inner, ("string",))
+    if inner != db:
+        raise CommandError(
+            ErrorCode.INVALID_NAMESPACE,
+            f"Mismatched $db in explain command. Expected {db} but got {inner}",
+        )
+
+
 def duplicate_field(path: str) -> CommandError:
     """Return the error for a field that a body holds twice."""
     return CommandError(ErrorCode.IDL_DUPLICATE_FIELD, f"BSON field '{path}' is a duplicate field")

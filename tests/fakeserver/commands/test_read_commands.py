@@ -409,6 +409,28 @@ def test_merge_fails_where_it_shall(options: dict[str, Any], code: int) -> None:
         assert error.extra == {"keyPattern": {"_id": 1}, "keyValue": {"_id": 1}}
 
 
+@pytest.mark.parametrize(
+    ("pipeline", "code"),
+    [([{"$match": {"x": 1}}], 72), ([{"$nonsense": 1}], 40324), ([{"$set": {"x": "$$unknown"}}], 17276)],
+)
+def test_merge_refuses_a_pipeline_that_changes_no_match_before_there_is_one(
+    pipeline: list[dict[str, Any]], code: int
+) -> None:
+    merge = {"$merge": {"into": "d", "whenMatched": pipeline}}
+    error = failure(Server(), {"aggregate": "c", "pipeline": [merge], "cursor": {}})
+    assert error.code == code
+
+
+def test_merge_knows_the_names_of_its_let() -> None:
+    change = [{"$set": {"x": "$$a", "y": "$$new.x", "z": "$$b"}}]
+    merge = {"$merge": {"into": "d", "let": {"a": "$x"}, "whenMatched": change}}
+    server = Server()
+    server.fill("d", {"_id": 1})
+    server.fill("c", {"_id": 1, "x": 5})
+    server.run({"aggregate": "c", "pipeline": [merge], "cursor": {}, "let": {"b": 3}})
+    assert server.documents("d") == [{"_id": 1, "x": 5, "y": 5, "z": 3}]
+
+
 def test_a_view_reads_through_its_pipeline() -> None:
     server = holding(6)
     server.run({"create": "v", "viewOn": "c", "pipeline": [{"$match": {"x": 0}}]})
