@@ -241,11 +241,19 @@ class AdmissionControl:
         """Return `queues`; tickets are those of a data node. Who asks has it catch up before."""
         shown: dict[str, Any] = {}
         if not mongos:
-            shown |= {"execution": self.execution.stats(), "ingress": self.ingress.stats()}
+            shown |= {"execution": self._execution_stats(), "ingress": self.ingress.stats()}
         shown["ingressSessionEstablishment"] = self._limiter_stats(self.establishment, now)
         if self._profile.hints_backoff and not mongos:
             shown["writeThrottler"] = self.pacing.write_stats(now)
         return shown
+
+    def _execution_stats(self) -> dict[str, Any]:
+        shown = self.execution.stats()
+        if not self._profile.resizes_probed_pools:
+            return shown
+        # As the parameter has it, even while sizes hold against it.
+        probes = self._parameters[ticket_sizes.ALGORITHM] == ticket_sizes.PROBING
+        return {"usesThroughputProbing": probes, **shown}
 
     def flow_stats(self, now: float) -> dict[str, Any]:
         """Return `flowControl`."""

@@ -17,6 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import server_tests
 import yaml
 from scenario_notes import shown
 
@@ -183,7 +184,7 @@ def _name(node: ast.stmt) -> str:
 def page() -> str:
     """Return docs/CONFORMANCE.md as it has to be."""
     return "\n".join(
-        [_data()["introduction"], *(_table(specification) for specification in specifications())]
+        [_data()["introduction"], *(_table(each) for each in specifications()), server_tests.section()]
     )
 
 

@@ -139,6 +139,18 @@ def test_a_statement_of_a_transaction_that_a_shard_refuses_fails_as_a_command() 
     play(scenario, _SPEC)
 
 
+def test_a_refused_command_that_makes_a_collection_fails_as_a_command() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker, primary = await _begin(deployment, defaultClientMaxRetryAttempts=0)
+        primary.parameters.set(_ALL_REFUSED)
+        refused = await talker.fails({"create": "new", "$db": "db"})
+        assert (refused["code"], refused["errorLabels"]) == (462, ["SystemOverloadedError"])
+        primary.parameters.set({"ingressRequestRateLimiterEnabled": False})
+        assert (await talker.ok({"listCollections": 1, "$db": "db"}))["cursor"]["firstBatch"] == []
+
+    play(scenario, _SPEC)
+
+
 def test_what_a_shard_refuses_for_a_while_a_mongos_gets_through_and_its_client_sees_nothing() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker, primary = await _begin(deployment)

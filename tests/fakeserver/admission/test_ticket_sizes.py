@@ -160,6 +160,19 @@ def test_probing_goes_on_when_the_algorithm_is_set_or_the_sizes_are_given_back(
     play(scenario, _spec("9.0"))
 
 
+def test_the_statistics_tell_the_algorithm_that_is_in_force() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        shown = []
+        for algorithm in (_PROBING, _FIXED, _PROBING):
+            await talker.ok({"setParameter": 1, _ALGORITHM: algorithm})
+            execution = (await talker.ok({"serverStatus": 1}))["queues"]["execution"]
+            shown.append(execution["usesThroughputProbing"])
+        assert shown == [True, False, True]
+
+    play(scenario, _spec("9.0"))
+
+
 def test_a_reset_of_the_deployment_gives_the_sizes_back() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker = await deployment.connect()

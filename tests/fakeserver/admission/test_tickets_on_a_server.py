@@ -166,6 +166,18 @@ def test_no_tickets_block_whoever_needs_one_until_the_pool_grows() -> None:
 
 
 @pytest.mark.spec("SAC-65")
+@pytest.mark.parametrize("size", [-1, "many"])
+def test_a_bad_value_of_the_ingress_pool_is_refused(size: Any) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        name = "ingressAdmissionControllerTicketPoolSize"
+        before = await talker.ok({"getParameter": 1, name: 1})
+        assert (await talker.fails({"setParameter": 1, name: size}))["code"] == 2
+        assert (await talker.ok({"getParameter": 1, name: 1}))[name] == before[name]
+
+    play(scenario, ClusterSpec.standalone(profile="8.2"))
+
+
 def test_ingress_admission_that_is_switched_off_asks_nobody() -> None:
     async def scenario(deployment: Deployment) -> None:
         assert await _together(deployment, _FIND, _FIND) == [(0.1, None), (0.1, None)]

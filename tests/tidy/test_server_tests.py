@@ -1,0 +1,20 @@
+"""Every public test of admission control has tests here that hold its rules, or a reason."""
+
+from __future__ import annotations
+
+import pytest
+from server_tests import PublicTest, places, public_tests
+
+
+@pytest.mark.parametrize("file", public_tests(), ids=lambda file: file.path)
+def test_a_file_has_rules_or_a_reason(file: PublicTest) -> None:
+    assert file.rules or file.out or file.open
+    assert file.path.endswith(".js")
+    for text in (*(rule.asks for rule in file.rules), file.out, file.open):
+        assert not text or text.endswith(".")
+
+
+@pytest.mark.parametrize("file", public_tests(), ids=lambda file: file.path)
+def test_what_holds_a_rule_exists(file: PublicTest) -> None:
+    assert [test for rule in file.rules for test in rule.held if test not in places()] == []
+    assert all(rule.held for rule in file.rules)
