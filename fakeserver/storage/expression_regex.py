@@ -16,7 +16,7 @@ from fakeserver.waiting.interrupts import check_for_interrupt
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from fakeserver.storage.regex import Pattern
+    from fakeserver.storage.regex import Searching
 
 functions = FunctionTable()
 
@@ -25,7 +25,7 @@ _FAILED: Final = 51156
 _TOO_MANY: Final = 51151
 
 
-def _searching(name: str, nothing: Callable[[], Any], search: Callable[[Pattern, str], Any]) -> None:
+def _searching(name: str, nothing: Callable[[], Any], search: Callable[[Searching, str], Any]) -> None:
     """Enter an operator; it answers `nothing` where the text or the expression is null or missing."""
 
     def parse(parts: Mapping[str, Any]) -> None:
@@ -58,7 +58,7 @@ def _is_constant(argument: Any) -> bool:
     return not isinstance(argument, dict | list) and not (type(argument) is str and argument.startswith("$"))
 
 
-def _pattern(name: str, regex: Any, options: Any) -> Pattern | None:
+def _pattern(name: str, regex: Any, options: Any) -> Searching | None:
     """Return the expression, None where it is null or missing. Raises `CommandError` for what is none."""
     if not nullish(regex) and type(regex) is not str and not isinstance(regex, Regex | re.Pattern):
         raise CommandError(51105, f"{name} needs 'regex' to be of type string or regex")
@@ -78,15 +78,15 @@ def _pattern(name: str, regex: Any, options: Any) -> Pattern | None:
 
 
 def _found(match: Any) -> dict[str, Any]:
-    return {"match": match[0], "idx": match.start(), "captures": list(match.groups())}
+    return {"match": match.group(), "idx": match.start(), "captures": list(match.groups())}
 
 
-def _first(pattern: Pattern, text: str) -> Any:
+def _first(pattern: Searching, text: str) -> Any:
     match = pattern.search(text)
     return None if match is None else _found(match)
 
 
-def _all(pattern: Pattern, text: str) -> list[dict[str, Any]]:
+def _all(pattern: Searching, text: str) -> list[dict[str, Any]]:
     """Return every match, as a server looks for them.
 
     It goes on behind a match, behind an empty one a character further; and it looks for none at the end of a

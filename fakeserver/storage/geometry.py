@@ -7,12 +7,12 @@ hemisphere. Shapes other than points need shapely, from the extra `geo`; this mo
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import math
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError
+from fakeserver.waiting.beside import library_beside
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def shapely() -> Any:
         raise CommandError(
             ErrorCode.NOT_IMPLEMENTED, f"shapes other than points, boxes and circles need an extra: {INSTALL}"
         )
-    return importlib.import_module("shapely")
+    return library_beside("shapely")
 
 
 def radians_between(first: Pair, second: Pair) -> float:

@@ -7,7 +7,6 @@ clock shows as much. CPU time and memory are bounded.
 from __future__ import annotations
 
 import functools
-import importlib
 import importlib.util
 import json
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Any, Final
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.javascript_values import pack, unpack
+from fakeserver.waiting.beside import library_beside
 from mongowire.codes import ErrorCode
 
 CPU_SECONDS: Final = 0.25
@@ -62,7 +62,7 @@ class Runtime:
     """
 
     def __init__(self, *, epoch: float, longest: float, seed: int) -> None:
-        library = importlib.import_module("quickjs")
+        library = library_beside("quickjs")
         self._failure: type[Exception] = library.JSException
         self._context: Any = library.Context()
         self._context.set_memory_limit(MEMORY_BYTES)

@@ -12,6 +12,9 @@ import unicodedata
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from fakeserver.storage.pacing import PACE, paced
+from fakeserver.waiting.interrupts import check_for_interrupt
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -53,6 +56,16 @@ _PLAIN_ESCAPES: Final = frozenset("afnrt")
 _MOST_REPEATED: Final = 65_535
 _DEEPEST: Final = 250
 """The deepest nesting of groups: PCRE's default when it is built."""
+_LARGEST: Final = 2 * 65_536
+"""Units of the largest pattern, two for each sign of it. The library writes out what is repeated, so a
+repetition counts as often as it must occur: nested ones would fill the memory."""
+_LONGEST_TEXT: Final = 64
+"""Signs until text is cut. Before it searches for a text, the library makes a table of it, in cubic time."""
+_CUT: Final = "(?!(?!))"
+"""Holds everywhere: the library does not make one text of what stands before and behind."""
+_NO_CUT_BEFORE: Final = frozenset("*+?{)|#")
+"""What belongs to the sign before it, or may stand where no sign is."""
+_QUANTIFIERS: Final = frozenset("*+?")
 
 
 @lru_cache(maxsize=256)
@@ -70,12 +83,38 @@ class _Translation:
         self.names: set[str] = set()
         self.scopes: list[list[str]] = [[]]
         """The options set within each open group, as the groups that Python makes of them."""
+        self.sizes = [0]
+        """The size of what was read of each open group."""
+        self.repeated = 0
+        """The size of what a quantifier would repeat."""
 
     def run(self) -> str:
-        parts = []
+        parts = [""]
+        cut = 0
         while self.at < len(self.pattern):
+            if self.at - cut >= _LONGEST_TEXT and self._may_be_cut(parts[-1]):
+                cut = self.at
+                parts.append(_CUT)
             parts.append(self._next())
+            if not len(parts) % PACE:
+                check_for_interrupt()
         return "".join(parts) + ")" * len(self.scopes[0])
+
+    def _may_be_cut(self, before: str) -> bool:
+        # Behind a bracket may stand what makes the group a special one.
+        character = self.pattern[self.at]
+        return (
+            character not in _NO_CUT_BEFORE
+            and not before.endswith(("(", "(?"))
+            and not (self.verbose and character.isspace())
+        )
+
+    def _count(self, size: int) -> None:
+        """Count a part of the pattern, which may be repeated."""
+        self.repeated = size
+        self.sizes[-1] += size
+        if self.sizes[-1] > _LARGEST:
+            raise self._error("regular expression is too large")
 
     def _next(self) -> str:
         character = self.pattern[self.at]
@@ -85,6 +124,8 @@ class _Translation:
         if character == "#" and self.verbose:
             self._take(self._until("\n"))  # a comment, which would hide what is written behind it
             return ""
+        if character not in _QUANTIFIERS:
+            self._count(2)
         return self._take(1)
 
     def _take(self, count: int) -> str:
@@ -115,6 +156,7 @@ class _Translation:
             self.scopes[-1].append(f"{options[0][:-1]}:")
             return self.scopes[-1][-1]
         self.scopes.append([])
+        self.sizes.append(2)
         if len(self.scopes) > _DEEPEST:
             raise self._error("parentheses are too deeply nested")
         named = self._matched(_NAMED_GROUP) or self._matched(_GROUP_NAME)
@@ -128,6 +170,7 @@ class _Translation:
                 raise self._error("unrecognized character after (? or (?-")
             if special[0].endswith(")"):  # a reference, which closes itself
                 self.scopes.pop()
+                self._count(self.sizes.pop())
             return special[0]
         self.groups += 1
         return self._take(1)
@@ -148,14 +191,18 @@ class _Translation:
         """Read `{`, which stands for itself unless it begins a quantifier."""
         quantifier = self._matched(_QUANTIFIER)
         if quantifier is None:
+            self._count(2)
             return "\\" + self._take(1)
         if any(int(count[:6]) > _MOST_REPEATED for count in quantifier.groups() if count):
             raise self._error("number too big in {} quantifier")
+        self._count(self.repeated * max(int(quantifier[1]) - 1, 0))
         return quantifier[0]
 
     def close(self) -> str:
         """Read `)`, where options that were set in the group end too."""
         inner = self.scopes.pop() if len(self.scopes) > 1 else []
+        if len(self.sizes) > 1:
+            self._count(self.sizes.pop() + 2)
         return ")" * len(inner) + self._take(1)
 
     def alternative(self) -> str:
@@ -166,12 +213,15 @@ class _Translation:
 
     def escape(self) -> str:
         """Read a backslash and what it makes special."""
+        self._count(2)
         return self._long_escape() or self._short_escape(_ESCAPES, inside=False)
 
     def _long_escape(self) -> str:
         quoted = self._matched(_QUOTED)
         if quoted is not None:
-            return re.escape(quoted[1]) or "(?:)"
+            text = quoted[1]
+            starts = range(0, len(text), _LONGEST_TEXT)
+            return _CUT.join(re.escape(text[at : at + _LONGEST_TEXT]) for at in starts) or "(?:)"
         reference = self._matched(_BACK_REFERENCE)
         if reference is not None:
             return f"(?P={next(name for name in reference.groups() if name)})"
@@ -188,7 +238,10 @@ class _Translation:
         found = self._matched(_PROPERTY)
         if found is not None:
             negated = (found[1] == "P") != bool(found[2])
-            ranges = _property(found[3] or found[4], negated=negated)
+            name = found[3] or found[4]
+            ranges = _property(name, negated=negated)
+            if name == _CASED:
+                self._count(len(ranges) // 10)
             return ranges if inside else f"[{ranges}]"
         letter = self.pattern[self.at + 1 : self.at + 2]
         if letter in escapes and letter:
@@ -202,6 +255,7 @@ class _Translation:
 
     def bracket(self) -> str:
         """Read a class of characters."""
+        self._count(2)
         parts = [self._take(1)]
         if self.pattern.startswith("^", self.at):
             parts.append(self._take(1))
@@ -236,16 +290,26 @@ _READERS: Final[dict[str, Callable[[_Translation], str]]] = {
 }
 
 
-@lru_cache(maxsize=64)
 def _property(name: str, *, negated: bool) -> str:
-    """Return the characters of a general category (`L`, `Lu` …) as the ranges of a class."""
-    wanted = ("Lu", "Ll", "Lt") if name == "L&" else (name,)
-    if name != "L&" and name not in _CATEGORIES:
+    """Return the characters of a general category (`L`, `Lu` …) as part of a class."""
+    if name == _CASED:
+        return _cased(negated=negated)
+    if name not in _CATEGORIES:
         raise re.error(f"unknown property after \\P or \\p: {name}", name, 0)
+    return f"\\{'P' if negated else 'p'}{{{name}}}"
+
+
+_CASED: Final = "L&"
+"""Letters that have a case, which the library takes for others."""
+
+
+@lru_cache(maxsize=2)
+def _cased(*, negated: bool) -> str:
+    """Return the letters that have a case as ranges."""
     ranges = []
     start: int | None = None
-    for point in range(sys.maxunicode + 2):
-        inside = point <= sys.maxunicode and unicodedata.category(chr(point)).startswith(wanted) != negated
+    for point in paced(range(sys.maxunicode + 2)):
+        inside = point <= sys.maxunicode and (unicodedata.category(chr(point)) in _WITH_CASE) != negated
         if inside and start is None:
             start = point
         elif not inside and start is not None:
@@ -254,6 +318,7 @@ def _property(name: str, *, negated: bool) -> str:
     return "".join(ranges)
 
 
+_WITH_CASE: Final = frozenset({"Lu", "Ll", "Lt"})
 _CATEGORIES: Final = frozenset({
     "C", "Cc", "Cf", "Cn", "Co", "Cs", "L", "Ll", "Lm", "Lo", "Lt", "Lu", "M", "Mc", "Me", "Mn", "N", "Nd",
     "Nl", "No", "P", "Pc", "Pd", "Pe", "Pf", "Pi", "Po", "Ps", "S", "Sc", "Sk", "Sm", "So", "Z", "Zl", "Zp",

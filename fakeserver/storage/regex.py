@@ -12,14 +12,14 @@ limit whatever else the machine does, and a run in virtual time stays the same.
 from __future__ import annotations
 
 import functools
-import importlib
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from bson import Regex
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.pcre import translate
+from fakeserver.waiting.beside import beside, library_beside
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _INVALID: Final = 51091
 _BAD_OPTION: Final = 51108
 _FLAGS: Final = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}
+_OF_SIGNS: Final = re.MULTILINE | re.DOTALL
+"""The options that are about signs alone."""
 _HARMLESS: Final = "u"
 _MEANT: Final = re.IGNORECASE | re.MULTILINE | re.DOTALL | re.VERBOSE
 _LONGEST: Final = 32_764
@@ -35,8 +37,16 @@ _LONGEST: Final = 32_764
 _MATCH_SECONDS: Final = 0.025
 _SECONDS_PER_CHARACTER: Final = 30e-9
 """The CPU time of one search: one without backtracking takes time for each character of its text, too."""
-_BACKTRACKING: Final = frozenset("*+?{(")
+_BACKTRACKING: Final = frozenset("*+?{(|")
 """The signs without which a pattern tries each position of a text in one way only."""
+_SHORT: Final = 64
+"""Signs of a pattern that takes no time to speak of at one position, unless it backtracks."""
+_SIGNS: Final = frozenset("\\^$.|?*+()[]{}")
+"""The characters without which a pattern stands for itself."""
+_LONG_PATTERN: Final = 512
+"""Signs of a pattern whose compilation may take more than a few milliseconds."""
+_LONG_TEXT: Final = 250_000
+"""Characters of a text that may be searched for more than a few milliseconds."""
 
 
 class MatchLimitError(Exception):
@@ -44,7 +54,7 @@ class MatchLimitError(Exception):
 
 
 class Pattern(NamedTuple):
-    """A compiled expression; `groups` is the number of its groups."""
+    """A compiled expression."""
 
     compiled: Any
     limited: bool
@@ -54,12 +64,16 @@ class Pattern(NamedTuple):
 
         Raises `MatchLimitError` where finding out takes too long.
         """
+        if len(text) > _LONG_TEXT:
+            return beside(lambda: self._search(text, start, concurrent=True))
+        return self._search(text, start)
+
+    def _search(self, text: str, start: int, *, concurrent: bool | None = None) -> Any:
         if not self.limited:
-            return self.compiled.search(text, start)
+            return self.compiled.search(text, start, concurrent=concurrent)
+        limit = _MATCH_SECONDS + len(text) * _SECONDS_PER_CHARACTER
         try:
-            return self.compiled.search(
-                text, start, timeout=_MATCH_SECONDS + len(text) * _SECONDS_PER_CHARACTER
-            )
+            return self.compiled.search(text, start, timeout=limit, concurrent=concurrent)
         except TimeoutError:
             raise MatchLimitError from None
 
@@ -71,7 +85,53 @@ class Pattern(NamedTuple):
             return False
 
 
-def compile_regex(regex: Any, options: str = "", *, invalid: int = _INVALID, what: str = "") -> Pattern:
+class Literal(NamedTuple):
+    """An expression that stands for itself. No table is made of it, so its length does not matter."""
+
+    wanted: str
+
+    def search(self, text: str, start: int = 0) -> Any:
+        """Return the first match from a position on, or None."""
+        at = text.find(self.wanted, start)
+        return None if at < 0 else Found(self.wanted, at)
+
+    def matches(self, text: str) -> bool:
+        """Return whether a text matches."""
+        return self.wanted in text
+
+
+class Found(NamedTuple):
+    """Where a literal stands, as a match of `re` says it."""
+
+    wanted: str
+    at: int
+
+    def group(self) -> str:
+        """Return what matched."""
+        return self.wanted
+
+    def start(self) -> int:
+        """Return where it begins."""
+        return self.at
+
+    def end(self) -> int:
+        """Return the position behind it."""
+        return self.at + len(self.wanted)
+
+    def span(self, _group: int = 0) -> tuple[int, int]:
+        """Return both."""
+        return self.start(), self.end()
+
+    def groups(self) -> tuple[str, ...]:
+        """Return the groups: there are none."""
+        return ()
+
+
+Searching: TypeAlias = Pattern | Literal
+"""What searches for a regular expression."""
+
+
+def compile_regex(regex: Any, options: str = "", *, invalid: int = _INVALID, what: str = "") -> Searching:
     """Return a pattern to search with.
 
     Raises `CommandError`, with code `invalid` and a message that begins with `what`, if it does not compile.
@@ -81,6 +141,8 @@ def compile_regex(regex: Any, options: str = "", *, invalid: int = _INVALID, wha
         raise CommandError(ErrorCode.BAD_VALUE, "Regular expression cannot contain an embedded null byte")
     if len(pattern) > _LONGEST or len(pattern.encode()) > _LONGEST:
         raise CommandError(invalid, f"{what or _WHAT}: regular expression is too large")
+    if flags & ~_OF_SIGNS == 0 and _SIGNS.isdisjoint(pattern):
+        return Literal(pattern)
     try:
         return _compiled(pattern, flags)
     except (re.error, _engine().error, OverflowError, RecursionError) as error:
@@ -112,7 +174,7 @@ def _flags_of(options: Iterable[str]) -> int:
 @functools.cache
 def _engine() -> Any:
     """Return the library; it is loaded by the first pattern."""
-    return importlib.import_module("regex")
+    return library_beside("regex")
 
 
 @functools.lru_cache(maxsize=256)
@@ -123,5 +185,9 @@ def _compiled(pattern: str, flags: int) -> Pattern:
     meant = engine.V0
     for flag, its in named.items():
         meant |= its if flags & flag else 0
-    compiled = engine.compile(spelled, meant, cache_pattern=False)
-    return Pattern(compiled, limited=not _BACKTRACKING.isdisjoint(pattern))
+
+    def compiled() -> Any:
+        return engine.compile(spelled, meant, cache_pattern=False)
+
+    limited = len(pattern) > _SHORT or not _BACKTRACKING.isdisjoint(pattern)
+    return Pattern(beside(compiled) if len(pattern) > _LONG_PATTERN else compiled(), limited)

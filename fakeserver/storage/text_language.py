@@ -6,11 +6,12 @@ Stemming is Snowball's, as on a server. Stop words are known for English; other 
 from __future__ import annotations
 
 import functools
-import importlib
 import string
 import unicodedata
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from fakeserver.waiting.beside import library_beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -105,6 +106,6 @@ def _delimits(letter: str) -> bool:
 def _stemmer(language: str) -> Callable[[str], str]:
     if language == NONE:
         return str
-    library: Any = importlib.import_module("snowballstemmer")
+    library: Any = library_beside("snowballstemmer")
     stem: Callable[[str], str] = library.stemmer(language).stemWord
     return functools.lru_cache(maxsize=16384)(stem)

@@ -53,10 +53,11 @@ class Worker(greenlet):
 
     work: Interruptible | None = None
 
-    def __init__(self, now: Callable[[], float]) -> None:
-        """Make a worker whose turns end by the clock `now`, in seconds."""
+    def __init__(self, now: Callable[[], float], *, is_real: bool = False) -> None:
+        """Make a worker whose turns end by the clock `now`, in seconds, which `is_real` or virtual."""
         super().__init__(self._run)
         self._now = now
+        self.is_real = is_real
         self._caller: greenlet = getcurrent()
         self.until = 0.0
         """The instant at which its turn is over."""
@@ -116,6 +117,12 @@ def check_for_interrupt() -> None:
     worker = getcurrent()
     if type(worker) is Worker:
         worker.check()
+
+
+def may_give_way() -> bool:
+    """Return whether time passes while work is done here, and others could have their turn meanwhile."""
+    worker = getcurrent()
+    return type(worker) is Worker and worker.is_real and worker.until < inf
 
 
 def interruptible(items: Iterable[T]) -> Iterator[T]:

@@ -96,7 +96,7 @@ class Turns:
         # Nothing can give way in virtual time, so no stack is needed either.
         if (short and period >= _USUAL) or (not self._real and period):
             return walk(request, now)
-        worker = self._idle.pop() if self._idle else Worker(self._now)
+        worker = self._idle.pop() if self._idle else Worker(self._now, is_real=self._real)
         action = worker.call(walk, request, now, now + period * _FIRST)
         if action is GAVE_WAY:
             self._suspended[worker] = request

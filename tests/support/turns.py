@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class _Request:
+class Request:
     """A request that nobody interrupts."""
 
     def giving_way(self) -> Any:
@@ -35,7 +35,7 @@ def run_in_turns(work: Callable[[], Any], *, most: int | None = None) -> Run:
         except Exception as error:  # noqa: BLE001 -- handed on as the result
             return error
 
-    request: Any = _Request()
+    request = Request()
     ticks = count(1)  # each look at the clock finds the turn over
     worker = Worker(lambda: next(ticks))
     result, turns = worker.call(walk, request, 0.0, 0.0), 1

@@ -6,6 +6,7 @@ Where the two differ, `_DIFFERENCES` says how.
 from __future__ import annotations
 
 import re
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fakeserver.errors import CommandError
+from fakeserver.storage import pcre
 from fakeserver.storage.pcre import translate
-from fakeserver.storage.regex import MatchLimitError, compile_regex
+from fakeserver.storage.regex import MatchLimitError, _engine, compile_regex
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +58,8 @@ _FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL}
 def _matches(search: Any, text: str) -> list[tuple[Any, ...]]:
     found, start = [], 0
     while start <= len(text) and (match := search(text, start)) is not None:
-        found.append((match.span(), match.groups(), match.regs))
+        spans = tuple(map(match.span, range(len(match.groups()) + 1)))
+        found.append((spans[0], match.groups(), spans))
         start = match.end() + (match.end() == match.start())
     return found
 
@@ -78,6 +81,75 @@ def test_a_pattern_matches_where_it_does_in_python(pattern: str, text: str, opti
         return
     expected = _matches(reference.search, text)
     assert found == expected or any(fits(pattern, text, found, expected) for fits in _DIFFERENCES.values())
+
+
+@settings(max_examples=100, deadline=None)
+@given(pattern=_PATTERNS, text=_TEXTS, options=_OPTIONS)
+def test_a_pattern_that_is_cut_at_every_sign_matches_where_it_does_whole(
+    pattern: str, text: str, options: str
+) -> None:
+    try:
+        whole = compile_regex(pattern, options)
+    except CommandError:
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pcre, "_LONGEST_TEXT", 1)
+        spelled = pcre._Translation(pattern, verbose=False).run()
+    cut = _engine().compile(spelled, sum(getattr(_engine(), each.upper()) for each in {*options, "v0"}))
+    try:
+        assert _matches(whole.search, text) == _matches(cut.search, text)
+    except MatchLimitError:
+        return
+
+
+_SHAPES = {
+    "signs that stand for themselves": "a",
+    "these, whatever their case": "(?i:a)",
+    "groups": "(a)",
+    "groups that catch nothing": "(?:a)",
+    "classes of one": "[a]",
+    "classes": "[ab]",
+    "escaped signs": "\\.",
+    "digits": "\\d",
+    "properties": "\\pL",
+    "properties in classes": "[\\PL1]",
+    "alternatives": "ab|",
+    "what may be left out": "a?",
+    "what may be repeated": "a*",
+    "anchors": "^",
+    "boundaries": "\\b",
+    "assertions": "(?=a)",
+    "options": "(?i:a|b)",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", ["", "i"])
+@pytest.mark.parametrize("part", _SHAPES.values(), ids=_SHAPES)
+def test_a_pattern_takes_time_by_its_length_and_no_more(part: str, options: str) -> None:
+    began = time.process_time()
+    pattern = compile_regex(part * (1_500 // len(part)), options)
+    for text in ("a" * 5_000, "b" * 5_000, "ab" * 2_500):
+        pattern.matches(text)
+    assert time.process_time() - began < 1, "it takes a tenth of that, and a table in cubic time ten seconds"
+
+
+@pytest.mark.parametrize("options", ["", "i", "s"])
+def test_text_of_any_length_is_found(options: str) -> None:
+    pattern = compile_regex("a" * 16_384, options)
+    assert pattern.matches("b" + "a" * 16_384)
+    assert not pattern.matches(("a" * 16_383 + "b") * 3)
+
+
+@pytest.mark.parametrize("pattern", ["(?:a{1000}){1000}", "(?:(?:ab|c){1000}){1000}", "((a{100}){100}){100}"])
+def test_what_repetitions_make_too_large_is_refused(pattern: str) -> None:
+    with pytest.raises(CommandError, match="regular expression is too large"):
+        compile_regex(pattern)
+
+
+def test_a_match_of_plain_text_says_where_it_is() -> None:
+    match = compile_regex("ab").search("abab", 1)
+    assert (match.start(), match.end(), match.group(), match.groups()) == (2, 4, "ab", ())
 
 
 def _spans(matches: list[tuple[Any, ...]]) -> list[Any]:

@@ -1,0 +1,74 @@
+"""What takes long and has no yield points runs beside the requests (fakeserver/waiting/beside.py)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from talking import STANDALONE, Deployment, play_live
+from turns import Request
+
+from fakeserver.waiting.beside import beside
+from fakeserver.waiting.interrupts import GAVE_WAY, Worker, in_one_turn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HERE = threading.get_ident()
+
+
+def begun(work: Callable[[], Any], *, is_real: bool = True) -> tuple[Worker, Any]:
+    """Do work on a stack of its own for one turn; an error is its result."""
+
+    def walk(*_: object) -> Any:
+        try:
+            return work()
+        except ValueError as error:
+            return error
+
+    worker = Worker(time.monotonic, is_real=is_real)
+    return worker, worker.call(walk, Request(), 0.0, 0.0)
+
+
+def ended(worker: Worker, answer: Any) -> Any:
+    """Go on until there is an answer."""
+    while answer is GAVE_WAY:
+        answer = worker.resume(0.0)
+    return answer
+
+
+def test_who_waits_for_a_thread_gives_way_until_it_has_ended() -> None:
+    over = threading.Event()
+    worker, answer = begun(lambda: beside(lambda: over.wait(10)))
+    assert answer is GAVE_WAY
+    over.set()
+    assert ended(worker, answer) is True
+
+
+def test_what_goes_wrong_beside_is_raised_where_it_was_called() -> None:
+    worker, answer = begun(lambda: beside(lambda: int("x")))
+    assert isinstance(ended(worker, answer), ValueError)
+
+
+def test_where_nobody_can_have_a_turn_no_thread_is_needed() -> None:
+    def in_one() -> int:
+        with in_one_turn():
+            return beside(threading.get_ident)
+
+    assert beside(threading.get_ident) == HERE
+    assert begun(in_one)[1] == HERE
+    assert begun(lambda: beside(threading.get_ident), is_real=False)[1] == HERE
+
+
+@pytest.mark.slow
+def test_a_search_through_a_long_text_lets_a_ping_pass() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        searching = await deployment.connect()
+        text = "ab" * 2_000_000
+        find = {"aggregate": 1, "pipeline": [{"$documents": [{}]}, {"$project": {"x": {"$regexMatch": {
+            "input": text, "regex": "(a|b)*c"}}}}], "cursor": {}, "maxTimeMS": 10, "$db": "db"}  # fmt: skip
+        assert (await searching.fails(find))["code"] == 50
+
+    play_live(scenario, STANDALONE)
