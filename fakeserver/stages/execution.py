@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 _EXCLUSIVE: Final = frozenset(
-    {"collMod", "convertToCapped", "createIndexes", "drop", "dropDatabase", "dropIndexes", "renameCollection"}
+    {"collMod", "convertToCapped", "drop", "dropDatabase", "dropIndexes", "renameCollection"}
 )
 """The commands that need a collection for themselves, as under a server's exclusive lock."""
 

@@ -259,8 +259,14 @@ class Catalog:
             self.expiry_changed()
 
     def add_index(self, collection: Collection, index: IndexSpec, *, tolerant: bool = False) -> None:
-        """Enforce an index from now on. Raises `WriteError` 11000 if documents violate it."""
+        """Enforce an index from now on. Raises `WriteError` 11000 if documents violate it.
+
+        Others have their turns meanwhile: raises `CommandError` 276 if the collection is another one then.
+        """
         self.engine.create_index(collection.ns, index, tolerant=tolerant)
+        if self._collections.get(collection.ns) is not collection:
+            self.engine.drop_index(collection.ns, index.name)
+            raise CommandError(ErrorCode.INDEX_BUILD_ABORTED, "Index build aborted: collection drop")
         collection.indexes[index.name] = index
         self._expiry_of(collection)
 

@@ -21,13 +21,13 @@ from fakeserver.storage.planning import (
     residue,
 )
 from fakeserver.storage.search_rules import is_served_by
-from fakeserver.storage.special_indexes import check_of
 from fakeserver.storage.values import MISSING, OWN_IDENTITY, identity
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, ItemsView, Iterable, Iterator, Mapping
 
-    from fakeserver.storage.engine import Capped, Document, Namespace
+    from fakeserver.storage.engine import Capped, Document
+    from fakeserver.storage.index_build import IndexBuild
     from fakeserver.storage.indexes import Entry
     from fakeserver.storage.mongomock_store import Store
     from fakeserver.storage.special_indexes import Check
@@ -326,32 +326,16 @@ class CollectionState:
         for check in self.checks.values():
             check(document)
 
-    def add_index(self, ns: Namespace, spec: IndexSpec, *, tolerant: bool) -> None:
-        """Enforce an index and look values up in it.
-
-        Raises `WriteError` for documents that it cannot hold, and 11000 for keys that several have, unless
-        `tolerant`.
-        """
-        maker = KeyMaker(spec)
-        ordered = OrderedIndex(maker)
-        check = maker.values if maker.may_refuse else check_of(spec)
-        if check is not None:
-            for document in self.documents.values():
-                check(document)
-                ordered.note(document)
-            self.checks[spec.name] = check
-        if spec.unique:
-            unique = UniqueIndex(ns, maker)
-            for key, document in self.items():
-                if not tolerant:
-                    unique.check(key, document)
-                unique.add(key, document)
-            self.unique[spec.name] = unique
-        self.ordered[spec.name] = ordered
-        if ValueIndex.serves(spec):
-            index = self.by_value[spec.name] = ValueIndex(spec)
-            for key, document in self.items():
-                index.add(key, document)
+    def add_index(self, build: IndexBuild) -> None:
+        """Enforce an index that was built of all documents, and look values up in it."""
+        name = build.spec.name
+        self.ordered[name] = build.ordered
+        if build.check is not None:
+            self.checks[name] = build.check
+        if build.unique is not None:
+            self.unique[name] = build.unique
+        if build.by_value is not None:
+            self.by_value[name] = build.by_value
         self.lookups = self._lookups()
 
     def drop_index(self, name: str) -> None:

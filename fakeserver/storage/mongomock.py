@@ -36,6 +36,7 @@ from fakeserver.storage.collation import fold_of
 from fakeserver.storage.collection_state import CollectionState, Examined
 from fakeserver.storage.engine import Changed, Document, Explanation, Query, Stats, UpdateResult
 from fakeserver.storage.explaining import explained
+from fakeserver.storage.index_build import build_index
 from fakeserver.storage.indexes import duplicate_key
 from fakeserver.storage.match_operators import is_operators
 from fakeserver.storage.matching import compile_filter, equalities, refuse_expr
@@ -245,7 +246,9 @@ class MongomockEngine:
 
     def create_index(self, ns: Namespace, index: IndexSpec, *, tolerant: bool = False) -> None:
         """Enforce an index, if it is unique, and have equalities on its first field find with it."""
-        self._ensure(ns).add_index(ns, index, tolerant=tolerant)
+        self._ensure(ns)
+        build = build_index(ns, index, lambda: self._collections.get(ns), tolerant=tolerant)
+        self._own(ns).add_index(build)  # type: ignore[union-attr]
 
     def drop_index(self, ns: Namespace, name: str) -> None:
         """Forget an index."""
