@@ -31,7 +31,7 @@ from fakeserver.commands.context import check_uuid
 from fakeserver.commands.cursors import first_batch
 from fakeserver.commands.explain import explain_aggregate
 from fakeserver.commands.match_rules import check_matches
-from fakeserver.commands.reading import check_hint, indexed_reader, query_of, reader, snapshot_time
+from fakeserver.commands.reading import check_hint, indexed_reader, query_of, reader, snapshot_time, view_of
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.features import STAGES
@@ -126,12 +126,13 @@ def aggregate(ctx: CommandContext, request: dict[str, Any]) -> Reply:
 def run(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], pipeline: Pipeline) -> list[Document]:
     """Return what the stages that do not write yield."""
     check_uuid(request, ns, ctx.catalog.get(ns))
-    source, view, collection = ctx.catalog.resolve(ns)
+    source, stages, collection = ctx.catalog.resolve(ns)
     first = stage_name(pipeline[0]) if pipeline else ""
     options = query_of(
         ctx,
         request,
         collection,
+        view=view_of(ctx, ns, request, pipeline),
         hint=check_hint(collection, request.get("hint"), ns, {}),
         read=reader(ctx, ctx.db),
         look_up=indexed_reader(ctx, ctx.db),
@@ -144,7 +145,7 @@ def run(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], pipeline
         documents = source_stages.SOURCES[first](ctx, ns, pipeline[0][first])
         return engine.aggregate(source, pipeline[1:], options=options, documents=documents)
     unstored = local_collections.documents_of(ctx, source)
-    return engine.aggregate(source, [*view, *pipeline], options=options, documents=unstored)
+    return engine.aggregate(source, [*stages, *pipeline], options=options, documents=unstored)
 
 
 def _check_known(names: Sequence[str], wire_version: int) -> None:

@@ -5,6 +5,9 @@ is refused with 26, another UUID with 361; then an index is changed, then the op
 oplog tells of both, with the options of before. An empty `validator`, images that are not `enabled` and an
 `expireAfterSeconds` of `off` remove the option. `unique` needs `prepareUnique` first (72) and fails with 359
 if documents share a key, whose `_id`s it returns; `prepareUnique` itself refuses only keys that come later.
+The index of `_id` cannot be hidden (2). `viewOn` and `pipeline` are for views alone, and views take nothing
+else (72); a view that would read itself is refused with 5, a chain of more than 20 with 165. Documents beyond
+`cappedSize` and `cappedMax` go with the next insert.
 
 Versions: `index.hidden` since 4.4; `timeseries` and `expireAfterSeconds` since 5.0; `index.prepareUnique`,
 `index.unique`, `cappedSize`, `cappedMax`, `changeStreamPreAndPostImages`, `dryRun` and `collectionUUID` since
@@ -12,7 +15,6 @@ Versions: `index.hidden` since 4.4; `timeseries` and `expireAfterSeconds` since 
 
 Not modelled: A server checks all of the command first; here an index stays changed when an option is refused.
 `dryRun` leaves an index as it is, but not the options, and the entry of the oplog is written all the same.
-`cappedSize` and `cappedMax` change what listCollections shows, not when old documents go.
 `validationAction` `errorAndLog` is `error`, and nothing is logged for `warn`.
 """
 
@@ -23,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import Int64
 
-from fakeserver.commands.collections import IMAGES, TIMESERIES
+from fakeserver.commands.collections import IMAGES, TIMESERIES, check_view_pipeline
 from fakeserver.commands.context import check_uuid, namespace
 from fakeserver.commands.index_specs import bad_expiry
 from fakeserver.errors import CommandError, WriteError
@@ -93,6 +95,7 @@ def coll_mod(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     if collection is None:
         raise CommandError(ErrorCode.NAMESPACE_NOT_FOUND, "ns does not exist")
     check_uuid(request, ns, collection)
+    _check_kind(ctx, collection, request)
     before: Document = {
         "nsType": collection.kind,
         "stateBeforeChange": {"collectionOptions": dict(collection.options)},
@@ -128,6 +131,24 @@ def _buckets(collection: Collection, change: Mapping[str, Any]) -> Document:
             f"option only supported on a time-series collection: timeseries: {collection.ns}",
         )
     return time_series.modified(collection.options["timeseries"], change)
+
+
+def _check_kind(ctx: CommandContext, collection: Collection, request: Mapping[str, Any]) -> None:
+    """Refuse what a view has and a collection has not, and the reverse. Raises `CommandError` 72."""
+    for name in _MODIFIED:
+        if name not in request:
+            continue
+        if collection.is_view and name not in _OF_VIEWS:
+            raise CommandError(ErrorCode.INVALID_OPTIONS, f"option not supported on a view: {name}")
+        if name in _OF_VIEWS and not collection.is_view:
+            raise CommandError(ErrorCode.INVALID_OPTIONS, f"'{name}' option only supported on a view")
+        if name in {"cappedSize", "cappedMax"} and not collection.is_capped:
+            raise CommandError(ErrorCode.INVALID_OPTIONS, "Collection must be capped.")
+    if "pipeline" in request:
+        check_view_pipeline(request["pipeline"], ctx.scripts)
+
+
+_OF_VIEWS: Final = frozenset({"viewOn", "pipeline"})
 
 
 def _expiry(collection: Collection, seconds: Any) -> Int64 | None:
@@ -177,6 +198,8 @@ def _modify_index(
         if "expireAfterSeconds" in document:
             reply["expireAfterSeconds_old"] = document["expireAfterSeconds"]
         document["expireAfterSeconds"] = reply["expireAfterSeconds_new"] = seconds
+    if wanted.get("hidden") and is_id_key(index.key):
+        raise CommandError(ErrorCode.BAD_VALUE, "can't hide _id index")
     for name in ("hidden", "prepareUnique"):
         # An option that already has the value is not part of the reply.
         if name in wanted and bool(document.get(name, False)) != wanted[name]:

@@ -42,11 +42,12 @@ from fakeserver.storage.scope import Scope
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from fakeserver.commands.context import CommandContext
     from fakeserver.storage.catalog import Collection
     from fakeserver.storage.engine import Document
+    from fakeserver.storage.scope import Scripts
 
 table = CommandTable()
 
@@ -173,7 +174,12 @@ def _check_options(ctx: CommandContext, options: Mapping[str, Any]) -> None:
     if "viewOn" in options:
         if options.get("capped") or "validator" in options:
             raise _invalid("Cannot create a view with the options of a collection")
-        compile_pipeline(options.get("pipeline", []), Scope(variables={"NOW": None}, scripts=ctx.scripts))
+        check_view_pipeline(options.get("pipeline", []), ctx.scripts)
+
+
+def check_view_pipeline(pipeline: Sequence[Mapping[str, Any]], scripts: Scripts | None) -> None:
+    """Refuse the pipeline of a view that cannot be compiled. Raises `CommandError`."""
+    compile_pipeline(pipeline, Scope(variables={"NOW": None}, scripts=scripts))
 
 
 def _invalid(message: str) -> CommandError:

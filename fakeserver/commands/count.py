@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from fakeserver.commands import local_collections
 from fakeserver.commands.context import check_uuid, namespace
-from fakeserver.commands.reading import check_hint, query_of, reader
+from fakeserver.commands.reading import check_hint, query_of, reader, view_of
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields
@@ -77,11 +77,12 @@ def count(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         found = engine.aggregate(ns, [{"$match": wanted}], options=options, documents=unstored)
         return {"n": len(found[skip : skip + limit if limit else None])}
     check_uuid(request, ns, ctx.catalog.get(ns))
-    source, view, collection = ctx.catalog.resolve(ns)
+    source, stages, collection = ctx.catalog.resolve(ns)
+    view = view_of(ctx, ns, request)
     # A view has no number of its own: the pipeline is run, then skip and limit are applied to its results.
-    if view:
-        options = query_of(ctx, request, collection, read=reader(ctx, ctx.db))
-        found = engine.aggregate(source, [*view, {"$match": wanted}], options=options)
+    if view is not None:
+        options = query_of(ctx, request, collection, view=view, read=reader(ctx, ctx.db))
+        found = engine.aggregate(source, [*stages, {"$match": wanted}], options=options)
         return {"n": len(found[skip : skip + limit if limit else None])}
     hint = check_hint(collection, request.get("hint"), ns, wanted)
     # The number that is kept with the collection, as in a server's fast count; a hint asks for a scan.

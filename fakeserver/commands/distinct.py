@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import bson
 
 from fakeserver.commands.context import check_uuid, namespace
-from fakeserver.commands.reading import check_hint, collation_of, query_of, reader, snapshot_time
+from fakeserver.commands.reading import check_hint, collation_of, query_of, reader, snapshot_time, view_of
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields
@@ -65,13 +65,14 @@ def distinct(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Return the different values of a field."""
     ns = namespace(ctx, request)
     check_uuid(request, ns, ctx.catalog.get(ns))
-    source, view, collection = ctx.catalog.resolve(ns)
+    source, stages, collection = ctx.catalog.resolve(ns)
+    view = view_of(ctx, ns, request)
     at = snapshot_time(ctx, request)
     wanted = request.get("query") or {}
     hint = check_hint(collection, request.get("hint"), ns, wanted)
     scanned = None if view or hint else index_to_scan(collection, request)
-    options = query_of(ctx, request, collection, hint=hint or scanned, read=reader(ctx, ctx.db))
-    documents = ctx.catalog.engine.aggregate(source, [*view, {"$match": wanted}], options=options)
+    options = query_of(ctx, request, collection, view=view, hint=hint or scanned, read=reader(ctx, ctx.db))
+    documents = ctx.catalog.engine.aggregate(source, [*stages, {"$match": wanted}], options=options)
     found = _values(documents, request["key"])
     fold = fold_of(options.collation)
     different: dict[Any, Any] = {}

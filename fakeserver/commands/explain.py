@@ -25,7 +25,7 @@ from fakeserver.commands.count import limit_of
 from fakeserver.commands.distinct import index_to_scan
 from fakeserver.commands.find import check_bounds
 from fakeserver.commands.plan_stages import ExplainedCommand, examined, parsed, tree
-from fakeserver.commands.reading import check_hint, indexes_of, query_of, reader
+from fakeserver.commands.reading import check_hint, indexes_of, query_of, reader, view_of
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, check_inner_db, first_argument
@@ -131,9 +131,10 @@ def described(
     ctx: CommandContext, ns: Namespace, command: Mapping[str, Any], name: str, verbosity: str
 ) -> Reply:
     """Return the plan of a command, and what it comes to."""
-    source, view, collection = ctx.catalog.resolve(ns)
-    if name == "aggregate" or view:
-        pipeline = [*view, *_as_pipeline(name, command)]
+    source, stages, collection = ctx.catalog.resolve(ns)
+    view = view_of(ctx, ns, command, command["pipeline"] if name == "aggregate" else ())
+    if name == "aggregate" or view is not None:
+        pipeline = [*stages, *_as_pipeline(name, command)]
         compile_pipeline(pipeline, _scope(ctx, pipeline, collection))
         statement = _pipeline(command, pipeline)
     else:
@@ -146,7 +147,7 @@ def described(
     if name == "find":
         check_bounds(command, hint, collection)
     query = query_of(
-        ctx, statement.options, collection, filter=statement.filter, hint=hint, **statement.parts
+        ctx, statement.options, collection, view=view, filter=statement.filter, hint=hint, **statement.parts
     )
     # No other verbosity changes data either: an explained write finds its documents and leaves them.
     run = verbosity != "queryPlanner"

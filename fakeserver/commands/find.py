@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fakeserver.commands import local_collections
 from fakeserver.commands.context import check_uuid, namespace
 from fakeserver.commands.cursors import DEFAULT_BATCH, first_batch, whole_batch
-from fakeserver.commands.reading import NATURAL, check_hint, query_of, reader, snapshot_time
+from fakeserver.commands.reading import NATURAL, check_hint, query_of, reader, snapshot_time, view_of
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields
@@ -101,12 +101,14 @@ def find(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     if unstored is not None:
         return local_collections.find(ctx, request, ns, unstored)
     check_uuid(request, ns, ctx.catalog.get(ns))
-    source, view, collection = ctx.catalog.resolve(ns)
+    source, stages, collection = ctx.catalog.resolve(ns)
+    view = view_of(ctx, ns, request)
     at = snapshot_time(ctx, request)
     if request.get("tailable", False):
         return _tailable(ctx, request, ns, collection)
-    if view or (collection is not None and ctx.catalog.get(ns) is not collection):
-        found, counted = _find_on_view(ctx, request, source, view, collection), False
+    if view is not None:
+        options = query_of(ctx, request, collection, view=view, read=reader(ctx, ctx.db))
+        found, counted = _find_on_view(ctx, request, source, stages, options), False
     else:
         wanted = query(ctx, request, source, collection)
         found = ctx.catalog.engine.find(source, wanted)
@@ -233,7 +235,7 @@ def _find_on_view(
     request: Mapping[str, Any],
     source: Namespace,
     view: list[Mapping[str, Any]],
-    collection: Collection | None,
+    options: Query,
 ) -> list[Document]:
     # A server turns the command into an aggregate, which has no stage for these.
     for name in ("tailable", "returnKey", "showRecordId", "min", "max"):
@@ -248,7 +250,6 @@ def _find_on_view(
     ):
         if request.get(name):
             stages.append({stage: request[name]})
-    options = query_of(ctx, request, collection)._replace(read=reader(ctx, ctx.db))
     return ctx.catalog.engine.aggregate(source, stages, options=options)
 
 

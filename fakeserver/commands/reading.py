@@ -9,14 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError
+from fakeserver.storage.collation import complete
 from fakeserver.storage.engine import Namespace, Query
 from fakeserver.storage.expressions import compile_expression
 from fakeserver.storage.printing import show_document
 from fakeserver.storage.scope import Scope
+from fakeserver.storage.views import involved
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from bson import Timestamp
 
@@ -54,11 +56,20 @@ def check_hint(collection: Collection | None, hint: Any, ns: Namespace, query: M
 
 
 def query_of(
-    ctx: CommandContext, statement: Mapping[str, Any], collection: Collection | None, **parts: Any
+    ctx: CommandContext,
+    statement: Mapping[str, Any],
+    collection: Collection | None,
+    *,
+    view: Collection | None = None,
+    **parts: Any,
 ) -> Query:
-    """Return the query of a command or a statement: collation (or the collection's), `let`, time."""
+    """Return the query of a command or a statement: collation (or the collection's), `let`, time.
+
+    `view` is what the command names where that is no collection: its collation counts, not that of what it
+    stands on.
+    """
     return Query(
-        collation=collation_of(statement, collection),
+        collation=collation_of(statement, view or collection),
         let=variables(ctx, statement.get("let")),
         now=ctx.utc(),
         make_id=ctx.object_id,
@@ -79,6 +90,35 @@ def collation_of(statement: Mapping[str, Any], collection: Collection | None) ->
     return statement.get("collation") or (collection.collation if collection is not None else None)
 
 
+def view_of(
+    ctx: CommandContext,
+    ns: Namespace,
+    statement: Mapping[str, Any],
+    pipeline: Sequence[Mapping[str, Any]] = (),
+) -> Collection | None:
+    """Return the view that a command reads, None where it reads a collection.
+
+    Raises `CommandError` 167 where the view, or one that a stage of the pipeline names, has another collation
+    than the command.
+    """
+    named = ctx.catalog.get(ns)
+    view = named if named is not None and named.is_view else None
+    own = statement.get("collation")
+    if view is not None and own and complete(own) != view.collation:
+        raise CommandError(
+            ErrorCode.OPTION_NOT_SUPPORTED_ON_VIEW, "Cannot override a view's default collation"
+        )
+    for other in involved(ns.db, pipeline):
+        found = ctx.catalog.get(other)
+        if found is None or not found.is_view:
+            continue
+        if found.collation != complete(collation_of(statement, named)):
+            raise CommandError(
+                ErrorCode.OPTION_NOT_SUPPORTED_ON_VIEW, f"Cannot override default collation of view {other}"
+            )
+    return view
+
+
 def variables(ctx: CommandContext, let: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return the values of `let`, whose expressions see no document. Raises `CommandError`."""
     if not let:
@@ -97,7 +137,7 @@ def reader(ctx: CommandContext, db: str) -> Callable[[Any], list[Document]]:
         ns, pipeline, collection = ctx.catalog.resolve(target)
         # What a view of another database names is of that database.
         inner = read if target.db == db else reader(ctx, target.db)
-        options = query_of(ctx, {}, collection, read=inner)
+        options = query_of(ctx, {}, collection, view=view_of(ctx, target, {}), read=inner)
         return ctx.catalog.engine.aggregate(ns, pipeline, options=options)
 
     return read

@@ -85,8 +85,13 @@ def _entries(request: RequestContext, now: float) -> list[Document]:
 def _entry_of_statement(
     entry: Document, statement: Mapping[str, Any], error: Mapping[str, Any] | None
 ) -> Document:
-    """Return the entry of one statement: the command's, with the statement's fields instead of its own."""
-    own = {**entry, "command": dict(statement)}
+    """Return the entry of one statement: the command's, with the statement's fields instead of its own.
+
+    The comment of the command is one of each statement.
+    """
+    command = entry["command"]
+    shared = {"comment": command["comment"]} if "comment" in command else {}
+    own = {**entry, "command": {**statement, **shared}}
     if error is None:
         return own
     name = CommandError(error["code"], error["errmsg"]).code_name

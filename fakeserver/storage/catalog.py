@@ -18,6 +18,7 @@ from fakeserver.storage.index_keys import is_id_key
 from fakeserver.storage.matching import compile_filter
 from fakeserver.storage.validation import Validator
 from fakeserver.storage.values import MISSING, type_name
+from fakeserver.storage.views import MAX_VIEW_DEPTH, check_graph, involved
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ Kind = Literal["collection", "view", "timeseries"]
 BUILT_IN: Final = ("admin", "config", "local")
 """The databases that every server has."""
 
-_MAX_VIEW_DEPTH: Final = 20
 _MAX_NAME_BYTES: Final = 255
 _SYSTEM_NAMES: Final = frozenset(
     {"system.js", "system.views", "system.profile", "system.users", "system.roles"}
@@ -168,6 +168,7 @@ class Catalog:
         """
         check_name(ns)
         shown = _completed(options)
+        self.check_view(ns, shown)
         kind: Kind = "view" if "viewOn" in shown else "timeseries" if "timeseries" in shown else "collection"
         collection = Collection(ns, None if kind == "view" else self._make_uuid(), kind, shown)
         collection.validator = _validator(shown)
@@ -178,6 +179,22 @@ class Catalog:
         self._collections[ns] = collection
         self._expiry_of(collection)
         return collection
+
+    def check_view(self, ns: Namespace, options: Mapping[str, Any]) -> None:
+        """Refuse a view that reads itself, a chain that is too long, and another collation than it stands on.
+
+        Raises `CommandError` 5, 165 or 167. What is no view passes.
+        """
+        if "viewOn" not in options:
+            return
+        views = {each.ns: each.options for each in self if each.is_view} | {ns: options}
+        check_graph(ns, {each: _read_by(each, shown) for each, shown in views.items()})
+        below = self._collections.get(Namespace(ns.db, options["viewOn"]))
+        if below is not None and below.is_view and below.collation != options.get("collation"):
+            raise CommandError(
+                ErrorCode.OPTION_NOT_SUPPORTED_ON_VIEW,
+                f"View {ns} has a collation that does not match the collation of view {below.ns}",
+            )
 
     def _expiry_of(self, collection: Collection | None) -> None:
         if collection is not None and collection.expires:
@@ -247,7 +264,12 @@ class Catalog:
         self._expiry_of(collection)
 
     def modify(self, collection: Collection, changes: Mapping[str, Any]) -> None:
-        """Change a collection's options; a value of None takes one away."""
+        """Change a collection's options; a value of None takes one away.
+
+        Raises `CommandError` for a view that would read itself.
+        """
+        if collection.is_view:
+            self.check_view(collection.ns, {**collection.options, **changes})
         expired = collection.expires
         for name, value in changes.items():
             if value is None:
@@ -255,6 +277,9 @@ class Catalog:
             else:
                 collection.options[name] = value
         collection.validator = _validator(collection.options)
+        bounds = _capped(collection.options)
+        if bounds is not None:
+            self.engine.bound(collection.ns, bounds)
         if expired or collection.expires:
             self.expiry_changed()
 
@@ -294,7 +319,7 @@ class Catalog:
         """
         pipeline: list[Mapping[str, Any]] = []
         collection = self._collections.get(ns)
-        for _depth in range(_MAX_VIEW_DEPTH):
+        for _depth in range(MAX_VIEW_DEPTH):
             if collection is None or not collection.is_view:
                 return ns, pipeline, collection
             pipeline = [*collection.options.get("pipeline", []), *pipeline]
@@ -302,7 +327,7 @@ class Catalog:
             collection = self._collections.get(ns)
         raise CommandError(
             ErrorCode.VIEW_DEPTH_LIMIT_EXCEEDED,
-            f"View depth too deep or view cycle detected; maximum depth is {_MAX_VIEW_DEPTH}",
+            f"View depth too deep or view cycle detected; maximum depth is {MAX_VIEW_DEPTH}",
         )
 
 
@@ -331,6 +356,11 @@ class Workspace(Catalog):
 
 def _nothing() -> None:
     """Do nothing."""
+
+
+def _read_by(view: Namespace, options: Mapping[str, Any]) -> list[Namespace]:
+    """Return what a view reads: what it stands on, and what its pipeline names."""
+    return [Namespace(view.db, options["viewOn"]), *involved(view.db, options.get("pipeline", []))]
 
 
 def not_on_view(ns: Namespace) -> WriteError:

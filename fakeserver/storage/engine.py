@@ -255,6 +255,10 @@ class StorageEngine(Protocol):
         """Make an empty collection, if it is not there; measurements of a time series may share an `_id`."""
         ...
 
+    def bound(self, ns: Namespace, capped: Capped) -> None:
+        """Set the bounds of a capped collection; what is beyond them goes with the next insert."""
+        ...
+
     def create_index(self, ns: Namespace, index: IndexSpec, *, tolerant: bool = False) -> None:
         """Enforce an index from now on.
 

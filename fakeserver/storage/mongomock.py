@@ -244,6 +244,10 @@ class MongomockEngine:
         if not unique_ids:
             collection.share_ids()
 
+    def bound(self, ns: Namespace, capped: Capped) -> None:
+        """Set the bounds of a capped collection; what is beyond them goes with the next insert."""
+        self._ensure(ns).capped = capped
+
     def create_index(self, ns: Namespace, index: IndexSpec, *, tolerant: bool = False) -> None:
         """Enforce an index, if it is unique, and have equalities on its first field find with it."""
         self._ensure(ns)

@@ -221,6 +221,9 @@ class ModelEngine:
         if not unique_ids:
             self.sharing.add(ns)
 
+    def bound(self, ns: Namespace, capped: Capped) -> None:
+        self.bounds[ns] = capped
+
     def create_index(self, ns: Namespace, index: IndexSpec, *, tolerant: bool = False) -> None:
         held = self.collections.setdefault(ns, [])
         self.indexes.setdefault(ns, {})[index.name] = index

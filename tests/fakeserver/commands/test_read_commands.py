@@ -443,13 +443,6 @@ def test_a_view_reads_through_its_pipeline() -> None:
     assert joined == [{"_id": 0, "x": 0, "all": [{"_id": 0}, {"_id": 3}]}]
 
 
-def test_views_are_not_nested_without_end() -> None:
-    server = Server()
-    for number in range(21):
-        server.run({"create": f"v{number}", "viewOn": f"v{number + 1}"})
-    assert failure(server, {"find": "v0"}).code == 165
-
-
 def test_sample_is_drawn_with_the_deployments_rng() -> None:
     pipeline = [{"$sample": {"size": 3}}]
     assert results(holding(10), pipeline) == results(holding(10), pipeline)

@@ -102,6 +102,11 @@ def test_the_profiler_has_an_entry_for_each_statement_of_an_update_or_delete() -
         assert "errCode" not in first
         assert (second["errCode"], second["errName"]) == (66, "ImmutableField")
         assert [each["command"] for each in removed] == deletes
+        for batch in ({"update": "c", "updates": updates[:1]}, {"delete": "c", "deletes": deletes}):
+            await talker.ok({**batch, "comment": {"by": "me"}, "$db": "db"})
+        *_, updated, once, often = await profiled(talker)
+        assert updated["command"] == {**updates[0], "comment": {"by": "me"}}
+        assert [each["command"]["comment"] for each in (once, often)] == [{"by": "me"}] * 2
 
     play(scenario, STANDALONE)
 
