@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
 from fakeserver.errors import CommandError
+from fakeserver.storage import free_dates
 from fakeserver.storage.dates import (
     MILLIS_OF_A_CYCLE,
     YEARS_OF_A_CYCLE,
@@ -193,7 +194,7 @@ _FORMATS: Final[Mapping[str, Callable[[dt.datetime, dt.timedelta], str]]] = {
     "V": lambda shown, _: f"{shown.isocalendar().week:02}",
     "w": lambda shown, _: str(shown.isoweekday() % 7 + 1),
     "z": lambda _, ahead: _signed(ahead),
-    "Z": lambda _, ahead: f"{ahead // dt.timedelta(minutes=1):+d}",
+    "Z": lambda _, ahead: str(_minutes(ahead)),
     "%": lambda _shown, _ahead: "%",
 }
 
@@ -203,8 +204,13 @@ def week(shown: dt.datetime) -> int:
     return (shown.timetuple().tm_yday + 6 - shown.isoweekday() % 7) // 7
 
 
+def _minutes(ahead: dt.timedelta) -> int:
+    """Return whole minutes; what clocks of old were ahead in seconds is cut off."""
+    return int(ahead / dt.timedelta(minutes=1))
+
+
 def _signed(ahead: dt.timedelta) -> str:
-    minutes = ahead // dt.timedelta(minutes=1)
+    minutes = _minutes(ahead)
     return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}{abs(minutes) % 60:02}"
 
 
@@ -248,7 +254,7 @@ _PARSERS: Final[Mapping[str, str]] = {
     "b": f"(?P<b>{'|'.join(name[:3] for name in _NAMES)})",
     "B": f"(?P<B>{'|'.join(_NAMES)})",
     "d": r"(?P<d>\d{1,2}+)",
-    "G": r"(?P<G>\d{4})",
+    "G": r"(?P<G>\d{1,4}+)",
     "H": r"(?P<H>\d{1,2}+)",
     "j": r"(?P<j>\d{1,3}+)",
     "L": r"(?P<L>\d{1,3}+)",
@@ -257,38 +263,47 @@ _PARSERS: Final[Mapping[str, str]] = {
     "S": r"(?P<S>\d{1,2}+)",
     "u": r"(?P<u>[1-7])",
     "V": r"(?P<V>\d{1,2}+)",
-    "Y": r"(?P<Y>\d{4})",
-    "z": r"(?P<z>Z|[+-]\d\d:?\d\d|[+-]\d\d)",
+    "Y": r"(?P<Y>\d{1,4}+)",
+    "z": f"(?P<z>{free_dates.ZONE})",
     "Z": r"(?P<Z>[+-]\d{1,4}+)",
     "%": "%",
 }
-_ISO: Final = re.compile(
-    r"(?P<Y>\d{4})-(?P<m>\d{1,2})-(?P<d>\d{1,2})"
-    r"(?:[T ](?P<H>\d{1,2}):(?P<M>\d{2})(?::(?P<S>\d{2})(?:\.(?P<L>\d{1,6}))?)?"
-    r"(?: ?(?P<z>Z|[+-]\d\d:?\d\d|[+-]\d\d))?)?"
-)
 
 
 def parse(text: str, pattern: str | None, where: dt.tzinfo | None) -> dt.datetime:
     """Return the date that a text shows. Raises `CommandError` 241 if it shows none, 18535 or 18536."""
     if pattern is None:
-        found = _ISO.fullmatch(text.strip())
-    else:
-        check_format(pattern, "".join(_PARSERS))
-        found = _expression(pattern).fullmatch(text)
+        free = free_dates.read(text)
+        if free.ahead is not None:
+            _check_one_zone(text, where)
+            return free.shown - free.ahead
+        return instant(free.shown, where or dt.UTC)
+    check_format(pattern, "".join(_PARSERS))
+    found = _expression(pattern).fullmatch(text)
     if found is None:
-        raise _unreadable(text)
+        raise _unreadable(text, "Format literal not found, data missing, or trailing data")
     fields = {name: value for name, value in found.groupdict().items() if value is not None}
-    if where is not None and fields.keys() & {"z", "Z"}:
-        raise CommandError(
-            ErrorCode.CONVERSION_FAILURE,
-            f"Error parsing date string '{text}'; passing a time zone identifier as part of the string is not"
-            " allowed when a timezone is given",
-        )
+    if fields.keys() & {"z", "Z"}:
+        _check_one_zone(text, where)
+    if fields.keys() & _ISO_FIELDS and fields.keys() & _NATURAL_FIELDS:
+        raise _unreadable(text, "Mixing of ISO dates with natural dates is not allowed")
     try:
         return _assemble(fields, where or dt.UTC)
     except (ValueError, OverflowError):
-        raise _unreadable(text) from None
+        raise _unreadable(text, "The parsed date was invalid") from None
+
+
+_ISO_FIELDS: Final = frozenset("GVu")
+_NATURAL_FIELDS: Final = frozenset("YmdbBj")
+
+
+def _check_one_zone(text: str, where: dt.tzinfo | None) -> None:
+    if where is not None:
+        raise CommandError(
+            ErrorCode.CONVERSION_FAILURE,
+            f"you cannot pass in a date/time string with time zone information ('{text}') together with a"
+            " timezone argument",
+        )
 
 
 @lru_cache(maxsize=64)
@@ -303,15 +318,16 @@ def _expression(pattern: str) -> re.Pattern[str]:
     return re.compile("".join(reversed(parts)), re.IGNORECASE)
 
 
-def _unreadable(text: str) -> CommandError:
-    return CommandError(
-        ErrorCode.CONVERSION_FAILURE, f"an incomplete date/time string has been found: '{text}'"
-    )
+def _unreadable(text: str, reason: str) -> CommandError:
+    return CommandError(ErrorCode.CONVERSION_FAILURE, f"Error parsing date string '{text}'; {reason}")
 
 
 def _assemble(fields: Mapping[str, str], where: dt.tzinfo) -> dt.datetime:
     if "z" in fields:
-        where = zone(fields["z"])
+        ahead = free_dates.zone(fields["z"])
+        if ahead is None:
+            raise ValueError("an unknown time zone")
+        where = dt.timezone(ahead)
     elif "Z" in fields:
         where = dt.timezone(dt.timedelta(minutes=int(fields["Z"])))
     shown = dt.datetime.combine(
@@ -323,7 +339,8 @@ def _assemble(fields: Mapping[str, str], where: dt.tzinfo) -> dt.datetime:
 
 def _day(fields: Mapping[str, str]) -> dt.date:
     if "G" in fields:
-        return dt.date.fromisocalendar(int(fields["G"]), int(fields.get("V", 1)), int(fields.get("u", 1)))
+        first = dt.date.fromisocalendar(int(fields["G"]), 1, 1)
+        return first + dt.timedelta(weeks=int(fields.get("V", 1)) - 1, days=int(fields.get("u", 1)) - 1)
     if "Y" not in fields:
         raise ValueError("a date without a year")
     year = int(fields["Y"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bson import DatetimeMS, Int64, ObjectId, Timestamp
 
@@ -30,15 +30,15 @@ _ZONED_FORMAT: Final = "%Y-%m-%dT%H:%M:%S.%L"
 _SUNDAY: Final = calendar.WEEKDAYS.index("sunday")
 
 
-def to_date(value: Any) -> Date:
-    """Return what stands for an instant as a date. Raises `CommandError` 16006."""
+def to_date(value: Any, code: int = _NOT_A_DATE) -> Date:
+    """Return what stands for an instant as a date. Raises `CommandError` 16006, or an operator's own code."""
     if isinstance(value, dt.datetime | DatetimeMS):
         return value
     if isinstance(value, Timestamp):
         return value.as_datetime().replace(tzinfo=None)
     if isinstance(value, ObjectId):
         return value.generation_time.replace(tzinfo=None)
-    raise CommandError(_NOT_A_DATE, f"can't convert from BSON type {type_name(value)} to Date")
+    raise CommandError(code, f"can't convert from BSON type {type_name(value)} to Date")
 
 
 def _zone(name: str, value: Any) -> dt.tzinfo | None:
@@ -54,7 +54,59 @@ def _zone(name: str, value: Any) -> dt.tzinfo | None:
     return calendar.zone(value)
 
 
-def _operator(name: str) -> Callable[[Call], Call]:
+# The names of arguments.
+
+
+class _Names(NamedTuple):
+    """The arguments of an operator, and the codes of what is no object, unknown, or missing."""
+
+    required: tuple[str, ...]
+    optional: tuple[str, ...]
+    no_object: int
+    unknown: int
+    missing: tuple[int, ...]
+
+    def parse(self, name: str) -> Callable[[Any], None]:
+        """Return the check of an operator's arguments, which raises `CommandError`."""
+
+        def check(argument: Any) -> None:
+            if not isinstance(argument, dict):
+                raise CommandError(
+                    self.no_object,
+                    f"{name} only supports an object as its argument, found {type_name(argument)}",
+                )
+            for key in argument:
+                if key not in self.required and key not in self.optional:
+                    expected = ", ".join((*self.required, *self.optional))
+                    raise CommandError(
+                        self.unknown,
+                        f"Unrecognized argument to {name}: {key}. Expected arguments are {expected}.",
+                    )
+            for key, code in zip(self.required, self.missing, strict=True):
+                if key not in argument:
+                    raise CommandError(code, f"Missing '{key}' parameter to {name}")
+
+        return check
+
+
+_ARITHMETIC: Final = _Names(("startDate", "unit", "amount"), ("timezone",), 5166400, 5166401, (5166402,) * 3)
+_ARGUMENTS: Final[Mapping[str, _Names]] = {
+    "$dateAdd": _ARITHMETIC,
+    "$dateSubtract": _ARITHMETIC,
+    "$dateDiff": _Names(("startDate", "endDate", "unit"), ("timezone", "startOfWeek"),
+                        5166301, 5166302, (5166303, 5166304, 5166305)),
+    "$dateTrunc": _Names(("date", "unit"), ("binSize", "timezone", "startOfWeek"),
+                         5439007, 5439008, (5439009, 5439010)),
+    "$dateToParts": _Names(("date",), ("timezone", "iso8601"), 40524, 40520, (40522,)),
+    "$dateToString": _Names(("date",), ("format", "timezone", "onNull"), 18629, 18534, (18628,)),
+    "$dateFromString": _Names(("dateString",), ("format", "timezone", "onError", "onNull"),
+                              40540, 40541, (40542,)),
+    "$dateFromParts": _Names((), ("year", "isoWeekYear", "month", "isoWeek", "day", "isoDayOfWeek", "hour",
+                                  "minute", "second", "millisecond", "timezone"), 40519, 40518, ()),
+}  # fmt: skip
+
+
+def _operator(name: str, check: Callable[[Any], None] | None = None) -> Callable[[Call], Call]:
     """Enter an operator of named arguments; those that lead nowhere are null."""
 
     def enter(call: Call) -> Call:
@@ -64,7 +116,9 @@ def _operator(name: str) -> Callable[[Call], Call]:
             except OverflowError:  # beyond 64 bits of milliseconds
                 raise CommandError(ErrorCode.OVERFLOW, f"date overflow in {name}") from None
 
-        functions.function(name, named=True)(with_nulls)
+        names = _ARGUMENTS.get(name)
+        parse = check or (None if names is None else names.parse(name))
+        functions.function(name, named=True, parse=parse)(with_nulls)
         return call
 
     return enter
@@ -136,13 +190,19 @@ PARTS: Final = frozenset(_PARTS)
 
 @_operator("$dateToParts")
 def _date_to_parts(arguments: dict[str, Any]) -> Any:
-    _check_names("$dateToParts", arguments, ("date",), ("timezone", "iso8601"))
-    where = _zone("$dateToParts", arguments.get("timezone", MISSING))
-    if nullish(arguments["date"]) or where is None:
+    where, iso8601 = (
+        _zone("$dateToParts", arguments.get("timezone", MISSING)),
+        arguments.get("iso8601", False),
+    )
+    if where is None or iso8601 is None:
+        return None
+    if not isinstance(iso8601, bool):
+        raise CommandError(40521, f"iso8601 must evaluate to a bool, found {type_name(iso8601)}")
+    if nullish(arguments["date"]):
         return None
     shown, cycles = _shown(arguments["date"], where)
     ahead = cycles * YEARS_OF_A_CYCLE
-    if arguments.get("iso8601"):
+    if iso8601:
         iso = shown.isocalendar()
         day = {"isoWeekYear": iso.year + ahead, "isoWeek": iso.week, "isoDayOfWeek": iso.weekday}
     else:
@@ -156,19 +216,27 @@ _DATE: Final = ("year", "month", "day")
 _TIME: Final = ("hour", "minute", "second", "millisecond")
 
 
-@_operator("$dateFromParts")
+def _check_parts(argument: Any) -> None:
+    """Refuse parts that are unknown, or of two calendars. Raises `CommandError`."""
+    _ARGUMENTS["$dateFromParts"].parse("$dateFromParts")(argument)
+    natural, iso = (argument.keys() & names for names in (_DATE, _ISO_DATE))
+    if "year" not in natural and "isoWeekYear" not in iso:
+        raise CommandError(40516, "$dateFromParts requires either 'year' or 'isoWeekYear' to be present")
+    if natural and iso:
+        code = 40489 if "year" in natural else 40525
+        raise CommandError(code, "$dateFromParts does not allow mixing natural dates with ISO dates")
+
+
+@_operator("$dateFromParts", _check_parts)
 def _date_from_parts(arguments: dict[str, Any]) -> Any:
     names = _ISO_DATE if "isoWeekYear" in arguments else _DATE
-    if names[0] not in arguments:
-        raise CommandError(40516, "$dateFromParts requires either 'year' or 'isoWeekYear' to be present")
-    _check_names("$dateFromParts", arguments, (names[0],), (*names[1:], *_TIME, "timezone"))
     where = _zone("$dateFromParts", arguments.get("timezone", MISSING))
     if where is None or any(nullish(value) for name, value in arguments.items() if name != "timezone"):
         return None
     first = _whole("$dateFromParts", names[0], arguments[names[0]])
     if not 1 <= first <= dt.MAXYEAR:
         message = f"'{names[0]}' must evaluate to an integer in the range 1 to 9999, found {first}"
-        raise CommandError(40523, message)
+        raise CommandError(40523 if names is _DATE else 31095, message)
     second, third = (_short(name, arguments.get(name, 1)) for name in names[1:])
     if names is _ISO_DATE:
         year, cycles = folded_year(first)
@@ -209,23 +277,11 @@ def _whole(operator: str, name: str, value: Any) -> int:
     return number
 
 
-def _check_names(
-    name: str, arguments: Mapping[str, Any], required: tuple[str, ...], optional: tuple[str, ...]
-) -> None:
-    for key in arguments:
-        if key not in required and key not in optional:
-            raise CommandError(40518, f"Unrecognized argument to {name}: {key}")
-    for key in required:
-        if key not in arguments:
-            raise CommandError(40522, f"{name} requires '{key}' to be present")
-
-
 # Text.
 
 
 @_operator("$dateToString")
 def _date_to_string(arguments: dict[str, Any]) -> Any:
-    _check_names("$dateToString", arguments, ("date",), ("format", "timezone", "onNull"))
     zoned = "timezone" in arguments and arguments["timezone"] not in ("UTC", "GMT", "Z")
     where = _zone("$dateToString", arguments.get("timezone", MISSING))
     pattern = arguments.get("format", _ZONED_FORMAT if zoned else calendar.ISO_FORMAT)
@@ -242,7 +298,6 @@ def _date_to_string(arguments: dict[str, Any]) -> Any:
 
 @_operator("$dateFromString")
 def _date_from_string(arguments: dict[str, Any]) -> Any:
-    _check_names("$dateFromString", arguments, ("dateString",), ("format", "timezone", "onError", "onNull"))
     text = arguments["dateString"]
     where = _zone("$dateFromString", arguments.get("timezone", MISSING))
     pattern = arguments.get("format", MISSING)
@@ -288,7 +343,6 @@ def _date_subtract(arguments: dict[str, Any]) -> Any:
 
 
 def _shifted(name: str, arguments: dict[str, Any], sign: int) -> Any:
-    _need(name, 5166402, arguments, ("startDate", "unit", "amount"), ("timezone",))
     where = _zone(name, arguments.get("timezone", MISSING))
     if where is None or any(nullish(arguments[key]) for key in ("startDate", "unit", "amount")):
         return None
@@ -296,7 +350,7 @@ def _shifted(name: str, arguments: dict[str, Any], sign: int) -> Any:
     number = whole(amount)
     if number is None:
         raise CommandError(5166405, f"{name} expects integer amount of time units")
-    date = to_date(arguments["startDate"])
+    date = to_date(arguments["startDate"], 5166403)
     if sign < 0 and number == INT64_MIN:
         raise CommandError(6045000, f"invalid $dateSubtract 'amount' parameter value: {number}")
     if abs(number) >= calendar.most(unit):
@@ -311,13 +365,14 @@ def _shifted(name: str, arguments: dict[str, Any], sign: int) -> Any:
 @_operator("$dateDiff")
 def _date_diff(arguments: dict[str, Any]) -> Any:
     names = ("startDate", "endDate", "unit")
-    _need("$dateDiff", 5166301, arguments, names, ("timezone", "startOfWeek"))
     where = _zone("$dateDiff", arguments.get("timezone", MISSING))
     if where is None or any(nullish(arguments[key]) for key in names):
         return None
     unit = _unit("$dateDiff", arguments["unit"])
-    start, end = (to_date(arguments[key]) for key in ("startDate", "endDate"))
     week_start = _week_start("$dateDiff", arguments)
+    if week_start is None:
+        return None
+    start, end = (to_date(arguments[key], 5166307) for key in ("startDate", "endDate"))
     found = calendar.difference(start, end, unit, where, week_start)
     if not INT64_MIN <= found <= INT64_MAX:
         raise OverflowError(found)
@@ -326,7 +381,6 @@ def _date_diff(arguments: dict[str, Any]) -> Any:
 
 @_operator("$dateTrunc")
 def _date_trunc(arguments: dict[str, Any]) -> Any:
-    _need("$dateTrunc", 5439008, arguments, ("date", "unit"), ("binSize", "timezone", "startOfWeek"))
     where, size = _zone("$dateTrunc", arguments.get("timezone", MISSING)), arguments.get("binSize", 1)
     if where is None or nullish(size) or nullish(arguments["date"]) or nullish(arguments["unit"]):
         return None
@@ -341,19 +395,9 @@ def _date_trunc(arguments: dict[str, Any]) -> Any:
         )
     unit = _unit("$dateTrunc", arguments["unit"])
     week_start = _week_start("$dateTrunc", arguments)
-    return calendar.truncate(to_date(arguments["date"]), unit, count, where, week_start)
-
-
-def _need(
-    name: str, code: int, arguments: Mapping[str, Any], required: tuple[str, ...], optional: tuple[str, ...]
-) -> None:
-    for key in arguments:
-        if key not in required and key not in optional:
-            raise CommandError(code - 1, f"Unrecognized argument to {name}: {key}. Expected arguments are"
-                               f" {', '.join((*required, *optional))}.")  # fmt: skip
-    for key in required:
-        if key not in arguments:
-            raise CommandError(code, f"Missing '{key}' parameter to {name}")
+    if week_start is None:
+        return None
+    return calendar.truncate(to_date(arguments["date"], 5439012), unit, count, where, week_start)
 
 
 def _unit(name: str, value: Any) -> str:
@@ -367,15 +411,19 @@ def _unit(name: str, value: Any) -> str:
     return value
 
 
-def _week_start(name: str, arguments: Mapping[str, Any]) -> int:
+def _week_start(name: str, arguments: Mapping[str, Any]) -> int | None:
+    """Return the first day of weeks, None for null. Raises `CommandError` where the unit is a week."""
     value = arguments.get("startOfWeek", MISSING)
-    if nullish(value) or arguments["unit"] != "week":
+    if value is MISSING or arguments["unit"] != "week":
         return _SUNDAY
-    short = [day[:3] for day in calendar.WEEKDAYS]
-    if type(value) is not str or value[:3].lower() not in short:
-        raise CommandError(
-            ErrorCode.FAILED_TO_PARSE,
-            f"{name} parameter 'startOfWeek' value parsing failed :: caused by :: unknown day of week value:"
-            f" {value}",
-        )
-    return short.index(value[:3].lower())
+    if value is None:
+        return None
+    if type(value) is not str:
+        message = f"{name} requires 'startOfWeek' to be a string, but got {type_name(value)}"
+        raise CommandError(5439015, message)
+    for number, day in enumerate(calendar.WEEKDAYS):
+        if value.lower() in {day, day[:3]}:
+            return number
+    raise CommandError(
+        5439016, f"{name} parameter 'startOfWeek' value cannot be recognized as a day of a week: {value}"
+    )

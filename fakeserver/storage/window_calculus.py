@@ -18,6 +18,7 @@ from fakeserver.storage.dates import is_date
 from fakeserver.storage.decimal_functions import rounded
 from fakeserver.storage.expression_math import add, divide, extreme, multiply, subtract, total
 from fakeserver.storage.functions import nullish
+from fakeserver.storage.sorting import key_values
 from fakeserver.storage.values import MISSING, exact, is_nan, is_number, order, type_name
 from fakeserver.waiting.interrupts import interruptible
 from mongowire.codes import ErrorCode
@@ -25,6 +26,7 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from fakeserver.storage.values import Fold
     from fakeserver.storage.window_bounds import Bounds, Partition
 
     Values = Sequence[Any]
@@ -40,13 +42,16 @@ def numbers(partition: Partition) -> list[Any]:
     return [Int64(index) for index in range(1, len(partition) + 1)]
 
 
-def ranks(partition: Partition, *, dense: bool) -> list[Any]:
-    """Return the rank of each document; equals share one, after which a dense rank leaves no gap."""
+def ranks(partition: Partition, *, dense: bool, fold: Fold | None) -> list[Any]:
+    """Return the rank of each document; equals share one, after which a dense rank leaves no gap.
+
+    Equal is what sorts alike: null and what is missing, and arrays by the element that they sort by.
+    """
     found: list[Any] = []
     last: Any = None
-    rank = 0
-    for index, value in enumerate(interruptible(partition.values), start=1):
-        key = order(value)
+    rank, sort = 0, dict(partition.keys)
+    for index, frame in enumerate(interruptible(partition.frames), start=1):
+        key = [order(value, fold) for value in key_values(frame["CURRENT"], sort, fold)]
         if key != last:
             rank = rank + 1 if dense else index
             last = key

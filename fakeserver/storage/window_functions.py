@@ -128,7 +128,7 @@ def _covariance(operator: str, spec: Spec, keys: Keys, scope: Scope) -> Compute:
 # Positions.
 
 
-def _ranked(operator: str, spec: Spec, keys: Keys, _scope: Scope) -> Compute:
+def _ranked(operator: str, spec: Spec, keys: Keys, scope: Scope) -> Compute:
     if len(spec) != 1:
         raise CommandError(5371601, "Rank style window functions take no other arguments")
     if spec[operator] != {}:
@@ -137,7 +137,8 @@ def _ranked(operator: str, spec: Spec, keys: Keys, _scope: Scope) -> Compute:
         raise CommandError(5371602, _one_key(operator))
     if operator == "$documentNumber":
         return calculus.numbers
-    return lambda partition: calculus.ranks(partition, dense=operator == "$denseRank")
+    dense, fold = operator == "$denseRank", scope.fold
+    return lambda partition: calculus.ranks(partition, dense=dense, fold=fold)
 
 
 def _one_key(operator: str) -> str:
@@ -355,3 +356,5 @@ _FUNCTIONS: Final[dict[str, Callable[[str, Spec, Keys, Scope], Compute]]] = {
     "$locf": _carried_forward,
     "$linearFill": _linear_fill,
 }
+NAMES: Final = frozenset(_FUNCTIONS)
+"""The functions that an output field of `$setWindowFields` may have."""

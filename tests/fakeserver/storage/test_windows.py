@@ -157,6 +157,17 @@ def test_equals_share_a_rank(operator: str, expected: list[int]) -> None:
     assert all(isinstance(rank, Int64) for rank in found)
 
 
+@pytest.mark.parametrize("operator", ["$rank", "$denseRank"])
+def test_what_sorts_alike_shares_a_rank(operator: str) -> None:
+    documents: list[Document] = [{"_id": 1, "t": None}, {"_id": 2}, {"_id": 3, "t": [None, "a"]}, {"_id": 4}]
+    found = piped(documents, {"$setWindowFields": {"sortBy": {"t": 1}, "output": {"r": {operator: {}}}}})
+    assert [each["r"] for each in found] == [1, 1, 1, 1]
+    texts = [{"_id": 1, "t": "a"}, {"_id": 2, "t": "A"}]
+    stage = {"$setWindowFields": {"sortBy": {"t": 1}, "output": {"r": {operator: {}}}}}
+    found = piped(texts, stage, collation={"locale": "en", "strength": 2})
+    assert [each["r"] for each in found] == [1, 1]
+
+
 def test_slopes_and_areas_of_dates_are_told_in_a_unit() -> None:
     hours = [{"t": day(1, 2 * place), "v": value} for place, value in enumerate((0, 10, 40))]
     window = {"documents": [-1, 0]}

@@ -1,0 +1,143 @@
+"""Dates in free text: what `$dateFromString` and `$toDate` read without a format.
+
+A text is a date, a time and a time zone, each in one of the forms that a server's parser knows; the date must
+be there as a whole. Forms that count from today (`tomorrow`, `next week`) are not read.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from fakeserver.errors import CommandError
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_NAMED: Final = "(?P<name>[a-z]{3,9})"
+_ORDINAL: Final = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
+_DATES: Final = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"(?P<year>\d{4})-(?P<month>\d{1,2})-(?P<day>\d{1,2})",
+        r"(?P<year>\d{4})/(?P<month>\d{1,2})/(?P<day>\d{1,2})",
+        rf"(?P<year>\d{{4}})[- ]{_NAMED}[- ](?P<day>\d{{1,2}})",
+        r"(?P<day>\d{1,2})-(?P<month>\d{1,2})-(?P<year>\d{4})",
+        r"(?P<month>\d{1,2})/(?P<day>\d{1,2})/(?P<year>\d{4}|\d{2})(?!\d)",
+        rf"{_NAMED} {_ORDINAL},? (?P<year>\d{{4}})(?![:\d])",
+        rf"{_ORDINAL}[- ]{_NAMED}[- ,]+(?P<year>\d{{4}})",
+        r"(?P<year>\d{4})(?P<month>\d{2})(?P<day>\d{2})(?!\d)",
+    )
+)
+_TIMES: Final = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        (
+            r"(?P<hour>\d{1,2}):(?P<minute>\d{2})(?:[:.](?P<second>\d{2})(?:[.,:](?P<fraction>\d{1,9}))?)?"
+            r"(?: ?(?P<half>[ap]\.?m\.?)(?![a-z]))?"
+        ),
+        r"(?P<hour>\d{1,2}) ?(?P<half>[ap]\.?m\.?)",
+        "(?P<word>noon|midnight)",
+    )
+)
+_INCOMPLETE: Final = re.compile(rf"(?:{_NAMED} {_ORDINAL}|[\d:.]+)", re.IGNORECASE)
+ZONE: Final = r"(?:\s*(?:(?:GMT|UTC)?[+-]\d{1,2}(?::?\d{2})?|[A-Z]{1,5}))"
+"""A time zone in a text: an offset, also behind GMT, an abbreviation, or a military letter."""
+_OFFSET: Final = re.compile(r"(?:GMT|UTC)?([+-])(\d{1,2}):?(\d{2})?", re.IGNORECASE)
+_HOURS: Final[Mapping[str, float]] = {
+    "UTC": 0, "GMT": 0, "Z": 0, "WET": 0, "BST": 1, "WEST": 1, "CET": 1, "CEST": 2, "EET": 2, "EEST": 3,
+    "MSK": 3, "IST": 5.5, "JST": 9, "KST": 9, "AEST": 10, "AEDT": 11, "NZST": 12, "NZDT": 13, "EST": -5,
+    "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7, "AKST": -9, "AKDT": -8,
+    "HST": -10,
+    **{letter: hours for hours, letter in enumerate("ABCDEFGHI", start=1)},
+    **{letter: hours for hours, letter in enumerate("KLM", start=10)},
+    **{letter: -hours for hours, letter in enumerate("NOPQRSTUVWXY", start=1)},
+}  # fmt: skip
+_CENTURY: Final = 100
+_LAST_OF_2000: Final = 70
+
+
+class FreeDate(NamedTuple):
+    """What a text shows: clocks, and how far they are ahead where the text says it."""
+
+    shown: dt.datetime
+    ahead: dt.timedelta | None
+
+
+def read(text: str) -> FreeDate:
+    """Return what a text shows. Raises `CommandError` 241."""
+    found: dt.date | None = None
+    rest = text.strip()
+    for pattern in _DATES:
+        match = pattern.match(rest)
+        if match is not None:
+            found, rest = _date(match, text), rest[match.end() :]
+            break
+    if found is None:
+        if _INCOMPLETE.fullmatch(rest):
+            raise _failed(f"an incomplete date/time string has been found, with elements missing: '{text}'")
+        raise _broken(text)
+    rest = rest.lstrip()
+    rest = rest[1:] if rest[:1] in {"T", "t", ","} and rest[1:2].isdigit() else rest
+    clock, rest = _time(rest.lstrip(), text)
+    ahead = zone(rest.strip()) if rest.strip() else None
+    if rest.strip() and ahead is None:
+        raise _broken(text)
+    return FreeDate(dt.datetime.combine(found, dt.time()) + clock, ahead)
+
+
+def zone(text: str) -> dt.timedelta | None:
+    """Return how far a time zone of a text is ahead, None for one that is not known."""
+    text = text.strip()
+    match = _OFFSET.fullmatch(text)
+    if match is not None:
+        ahead = dt.timedelta(hours=int(match[2]), minutes=int(match[3] or 0))
+        return -ahead if match[1] == "-" else ahead
+    hours = _HOURS.get(text.upper())
+    return None if hours is None else dt.timedelta(hours=hours)
+
+
+def _failed(message: str) -> CommandError:
+    return CommandError(ErrorCode.CONVERSION_FAILURE, message)
+
+
+def _broken(text: str) -> CommandError:
+    return _failed(f"Error parsing date string '{text}'")
+
+
+def _date(match: re.Match[str], text: str) -> dt.date:
+    parts = match.groupdict()
+    year = int(parts["year"])
+    if year < _CENTURY and len(parts["year"]) == 2:  # noqa: PLR2004 -- digits
+        year += 2000 if year < _LAST_OF_2000 else 1900
+    name = parts.get("name")
+    try:
+        month = _MONTHS.index(name[:3].lower()) + 1 if name else int(parts["month"])
+        return dt.date(year, month, int(parts["day"]))
+    except ValueError:
+        raise _broken(text) from None
+
+
+def _time(rest: str, text: str) -> tuple[dt.timedelta, str]:
+    """Return the time of day at the beginning of a text, and what follows it."""
+    for pattern in _TIMES:
+        match = pattern.match(rest)
+        if match is None:
+            continue
+        parts = match.groupdict()
+        if "word" in parts:
+            return dt.timedelta(hours=12 if parts["word"].lower() == "noon" else 0), rest[match.end() :]
+        hour = int(parts["hour"])
+        if parts.get("half"):
+            hour = hour % 12 + (12 if parts["half"][0].lower() == "p" else 0)
+        if hour > 24:  # noqa: PLR2004 -- the hours of a day, the end of it included
+            raise _broken(text)
+        millis = int((parts.get("fraction") or "0").ljust(3, "0")[:3])
+        minutes, seconds = int(parts.get("minute") or 0), int(parts.get("second") or 0)
+        return dt.timedelta(hours=hour, minutes=minutes, seconds=seconds, milliseconds=millis), rest[
+            match.end() :
+        ]
+    return dt.timedelta(), rest
