@@ -46,6 +46,11 @@ class WriteError(CommandError):
     """
 
 
+def not_implemented(what: str) -> CommandError:
+    """Return the error of what a server has and this one has not."""
+    return CommandError(ErrorCode.NOT_IMPLEMENTED, f"{what} is not supported by this fake server")
+
+
 def expired() -> CommandError:
     """Return the error of a command whose time is over (`maxTimeMS`)."""
     return CommandError(ErrorCode.MAX_TIME_MS_EXPIRED, "operation exceeded time limit")

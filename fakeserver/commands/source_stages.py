@@ -20,7 +20,7 @@ from fakeserver.commands.statistics import collection_stats
 from fakeserver.errors import CommandError
 from fakeserver.idl.fields import Field, Fields
 from fakeserver.sessions.session import NO_USER, lsid_of
-from fakeserver.storage.expressions import compile_expression
+from fakeserver.storage.lookup import compile_documents
 from fakeserver.storage.scope import Scope
 from fakeserver.storage.values import copy_value, is_object, type_name
 from mongowire.codes import ErrorCode
@@ -45,11 +45,7 @@ _COLLECTION_STATS: Final = Fields.of(
 
 
 def _documents(ctx: CommandContext, _ns: Namespace, argument: Any) -> list[Document]:
-    scope = Scope(variables={"NOW": ctx.utc()})
-    documents = compile_expression(argument, scope)(scope.frame({}))
-    if not isinstance(documents, list) or not all(is_object(document) for document in documents):
-        raise CommandError(5858203, "an array of documents is expected in $documents")
-    return documents
+    return compile_documents(argument, Scope(variables={"NOW": ctx.utc()}))()
 
 
 def _collection_stats(ctx: CommandContext, ns: Namespace, argument: Any) -> list[Document]:

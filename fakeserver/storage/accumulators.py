@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from fakeserver.errors import CommandError
 from fakeserver.storage import scripted
-from fakeserver.storage.expression_arrays import merge_objects, unique
+from fakeserver.storage.expression_arrays import merge_objects
 from fakeserver.storage.expression_math import average, deviation, extreme, total
+from fakeserver.storage.expression_sets import unique
 from fakeserver.storage.expressions import compile_expression
 from fakeserver.storage.memory import Budget, too_much
 from fakeserver.storage.pacing import paced, sorted_at_leisure
@@ -230,10 +231,12 @@ _ACCUMULATORS: Final[dict[str, Callable[[Values, Any], Any]]] = {
     "$first": lambda values, _fold: _null(values[0]) if values else None,
     "$last": lambda values, _fold: _null(values[-1]) if values else None,
     "$push": lambda values, _fold: _bounded("$push", values),
-    "$addToSet": lambda values, _fold: _bounded("$addToSet", unique(_present(values))),
+    "$addToSet": lambda values, fold: _bounded("$addToSet", unique(_present(values), fold)),
     "$mergeObjects": lambda values, _fold: merge_objects(*_present(values), None),
     "$stdDevPop": lambda values, _fold: deviation(values, sample=False),
     "$stdDevSamp": lambda values, _fold: deviation(values, sample=True),
     "$concatArrays": lambda values, _fold: _concatenated("$concatArrays", values),
-    "$setUnion": lambda values, _fold: unique(_concatenated("$setUnion", values)),
+    "$setUnion": lambda values, fold: unique(_concatenated("$setUnion", values), fold),
 }
+NAMES: Final = frozenset({*_ACCUMULATORS, *_WITH_COUNT, *_BY_ORDER, *QUANTILES, "$count", "$accumulator"})
+"""All accumulators."""

@@ -1,4 +1,4 @@
-"""Array, set and object expression operators."""
+"""Array and object expression operators."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.functions import FunctionTable, null_in, nullish
+from fakeserver.storage.expression_sets import key_of
+from fakeserver.storage.functions import FunctionTable, all_there, null_in, nullish
 from fakeserver.storage.memory import VALUE_BYTES, check_array, check_length
 from fakeserver.storage.pacing import paced
 from fakeserver.storage.printing import show
@@ -14,10 +15,8 @@ from fakeserver.storage.sorting import sort_values
 from fakeserver.storage.values import (
     MISSING,
     as_mapping,
-    identity,
     is_number,
     is_object,
-    truthy,
     type_name,
     whole,
 )
@@ -25,6 +24,8 @@ from fakeserver.waiting.interrupts import interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from fakeserver.storage.values import Fold
 
 functions = FunctionTable()
 function = functions.function
@@ -113,12 +114,15 @@ def slice_of(items: list[Any], bounds: list[int]) -> list[Any]:
     return items[start : start + count]
 
 
+def _check_concatenated(array: Any) -> None:
+    if not isinstance(array, list):
+        raise CommandError(28664, f"$concatArrays only supports arrays, not {type_name(array)}")
+
+
 @function("$concatArrays", 0, None)
-@null_in
 def _concat_arrays(*arrays: Any) -> Any:
-    for array in arrays:
-        if not isinstance(array, list):
-            raise CommandError(28664, f"$concatArrays only supports arrays, not {type_name(array)}")
+    if not all_there(arrays, _check_concatenated):
+        return None
     check_length("$concatArrays", sum(map(len, arrays)))
     items: list[Any] = []
     for array in paced(arrays):
@@ -132,20 +136,20 @@ def _reverse(array: Any) -> Any:
     return _array("The argument to $reverseArray", 34435, array)[::-1]
 
 
-@function("$indexOfArray", 2, 4)
-def _index_of(array: Any, value: Any, start: Any = 0, end: Any = MISSING) -> Any:
+@function("$indexOfArray", 2, 4, folds=True)
+def _index_of(array: Any, value: Any, start: Any = 0, end: Any = MISSING, *, fold: Fold | None = None) -> Any:
     if nullish(array):
         return None
     if not isinstance(array, list):
         raise CommandError(
             40090, f"$indexOfArray requires an array as a first argument, found: {type_name(array)}"
         )
-    key = identity(value)
+    key = key_of(value, fold)
     first = search_index("$indexOfArray", "starting index", start)
     last = (
         len(array) if end is MISSING else min(search_index("$indexOfArray", "ending index", end), len(array))
     )
-    return next((index for index in paced(range(first, last)) if identity(array[index]) == key), -1)
+    return next((index for index in paced(range(first, last)) if key_of(array[index], fold) == key), -1)
 
 
 def search_index(name: str, what: str, value: Any) -> int:
@@ -233,10 +237,26 @@ def _check_defaults(parts: dict[str, Any], count: int) -> None:
         raise CommandError(34467, "defaults and inputs must have the same length")
 
 
-@function("$sortArray", named=True)
-def _sort_array(parts: dict[str, Any]) -> Any:
-    items = parts.get("input")
-    return sort_values(items, parts.get("sortBy", 1)) if isinstance(items, list) else None
+def _check_sort_array(parts: Any) -> None:
+    for key in parts:
+        if key not in {"input", "sortBy"}:
+            raise CommandError(2942501, f"$sortArray found an unknown argument: {key}")
+    for code, key in ((2942502, "input"), (2942503, "sortBy")):
+        if key not in parts:
+            raise CommandError(code, f"$sortArray requires '{key}' to be specified")
+
+
+@function("$sortArray", named=True, parse=_check_sort_array, folds=True)
+def _sort_array(parts: dict[str, Any], *, fold: Fold | None = None) -> Any:
+    items = parts["input"]
+    if nullish(items):
+        return None
+    if not isinstance(items, list):
+        raise CommandError(
+            2942504,
+            f"The input argument to $sortArray must be an array, but was of type: {type_name(items)}",
+        )
+    return sort_values(items, parts["sortBy"], fold)
 
 
 @function("$arrayToObject")
@@ -264,7 +284,7 @@ def _pair(item: Any) -> tuple[str, Any]:
         "$arrayToObject requires an array of key-value pairs, where the key must be of type string. Found "
         f"key type: {type_name(item[0])}",
     )
-    return _object_key(item[0], wrong, 4940400), item[1]
+    return _objectkey_of(item[0], wrong, 4940400), item[1]
 
 
 def _key_and_value(item: Any) -> tuple[str, Any]:
@@ -288,13 +308,13 @@ def _key_and_value(item: Any) -> tuple[str, Any]:
         "$arrayToObject requires an object with keys 'k' and 'v', where the value of 'k' must be of type "
         f"string. Found type: {type_name(fields['k'])}",
     )
-    return _object_key(fields["k"], wrong, 4940401), fields["v"]
+    return _objectkey_of(fields["k"], wrong, 4940401), fields["v"]
 
 
 _MIXED = "$arrayToObject requires a consistent input format. Elements mustall be arrays or all be objects. "
 
 
-def _object_key(value: Any, wrong_type: CommandError, null_byte: int) -> str:
+def _objectkey_of(value: Any, wrong_type: CommandError, null_byte: int) -> str:
     if type(value) is not str:
         raise wrong_type
     if "\0" in value:
@@ -326,91 +346,26 @@ def merge_objects(*values: Any) -> dict[str, Any]:
     return merged
 
 
-def unique(items: list[Any]) -> list[Any]:
-    """Return each value once, in the order of its first appearance."""
-    found: dict[Any, Any] = {}
-    for item in paced(items):
-        found.setdefault(identity(item), item)
-    return list(found.values())
-
-
-def _sets(name: str, code: int, arrays: tuple[Any, ...]) -> list[dict[Any, Any]]:
-    for array in arrays:
-        if not isinstance(array, list):
-            raise CommandError(
-                code, f"All operands of {name} must be arrays. One argument is of type: {type_name(array)}"
-            )
-    return [{identity(item): item for item in paced(array)} for array in arrays]
-
-
-@function("$setUnion", 0, None)
-@null_in
-def _set_union(*arrays: Any) -> Any:
-    merged: dict[Any, Any] = {}
-    for each in _sets("$setUnion", 17043, arrays):
-        merged.update(each)
-    return sort_values(list(merged.values()), 1)
-
-
-@function("$setIntersection", 0, None)
-@null_in
-def _set_intersection(*arrays: Any) -> Any:
-    first, *rest = _sets("$setIntersection", 17047, arrays) or [{}]
-    common = [item for key, item in first.items() if all(key in each for each in rest)]
-    return sort_values(common, 1)
-
-
-@function("$setDifference", 2)
-@null_in
-def _set_difference(left: Any, right: Any) -> Any:
-    first, second = _sets("$setDifference", 17048, (left, right))
-    return [item for key, item in first.items() if key not in second]
-
-
-@function("$setEquals", 2, None)
-def _set_equals(*arrays: Any) -> bool:
-    first, *rest = _sets("$setEquals", 17044, arrays)
-    return all(first.keys() == each.keys() for each in rest)
-
-
-@function("$setIsSubset", 2)
-def _set_is_subset(left: Any, right: Any) -> bool:
-    first, second = _sets("$setIsSubset", 17046, (left, right))
-    return first.keys() <= second.keys()
-
-
-@function("$anyElementTrue")
-def _any_element_true(array: Any) -> bool:
-    return any(truthy(item) for item in paced(_array("$anyElementTrue's argument", 17041, array)))
-
-
-@function("$allElementsTrue")
-def _all_elements_true(array: Any) -> bool:
-    return all(truthy(item) for item in paced(_array("$allElementsTrue's argument", 17040, array)))
-
-
-def _n_of(name: str, take: Callable[[list[Any], int], list[Any]]) -> None:
-    @function(name, named=True)
-    def _call(arguments: dict[str, Any]) -> Any:
+def _n_of(name: str, take: Callable[[list[Any], int, Fold | None], list[Any]]) -> None:
+    @function(name, named=True, folds=True)
+    def _call(arguments: dict[str, Any], *, fold: Fold | None = None) -> Any:
         if arguments.keys() != {"n", "input"}:
             raise CommandError(5787907, f"{name} takes 'n' and 'input', and nothing else")
         items = arguments["input"]
-        if nullish(items):
-            return None
         if not isinstance(items, list):
             raise CommandError(5788200, "Input must be an array")
         value = arguments["n"]
         number = whole(value)
         if number is None or number <= 0:
             raise CommandError(5787908, f"'n' must be greater than 0, found {value} for {name}")
-        return take(items, number)
+        return take(items, number, fold)
 
 
 def _without_nulls(items: list[Any]) -> list[Any]:
     return [item for item in items if not nullish(item)]
 
 
-_n_of("$firstN", lambda items, count: items[:count])
-_n_of("$lastN", lambda items, count: items[-count:])
-_n_of("$minN", lambda items, count: sort_values(_without_nulls(items), 1)[:count])
-_n_of("$maxN", lambda items, count: sort_values(_without_nulls(items), -1)[:count])
+_n_of("$firstN", lambda items, count, _fold: items[:count])
+_n_of("$lastN", lambda items, count, _fold: items[-count:])
+_n_of("$minN", lambda items, count, fold: sort_values(_without_nulls(items), 1, fold)[:count])
+_n_of("$maxN", lambda items, count, fold: sort_values(_without_nulls(items), -1, fold)[:count])

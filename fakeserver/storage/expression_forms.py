@@ -249,6 +249,8 @@ def _get_field(compiler: Compiler, argument: Any) -> Evaluate:
 
     def evaluate(frame: Frame) -> Any:
         field, value = _field_name(3041704, "$getField", name(frame)), source(frame)
+        if value is None:
+            return None
         return as_mapping(value).get(field, MISSING) if is_object(value) else MISSING
 
     return evaluate

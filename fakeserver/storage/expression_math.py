@@ -13,7 +13,7 @@ from fakeserver.errors import CommandError
 from fakeserver.storage import decimal_functions as exactly
 from fakeserver.storage.arithmetic import DECIMAL128, combine, integer, like, to_decimal
 from fakeserver.storage.dates import Date, date_of, is_date
-from fakeserver.storage.functions import FunctionTable, null_in, nullish
+from fakeserver.storage.functions import FunctionTable, all_there, null_in, nullish
 from fakeserver.storage.pacing import paced
 from fakeserver.storage.printing import show
 from fakeserver.storage.summation import Summation
@@ -59,23 +59,27 @@ def _arithmetic(calculate: Callable[[Any, Any], Any], left: Any, right: Any) -> 
 
 
 @function("$add", 0, None)
-@null_in
 def add(*values: Any) -> Any:
     """Return a sum, of which one part may be a date. Raises `CommandError` for what cannot be added."""
     total: Any = 0
     date: Date | None = None
+    if not all_there(values, _check_summand):
+        return None
     for value in values:
-        if is_date(value):
-            if date is not None:
-                raise CommandError(16612, "only one date allowed in an $add expression")
-            date = value
-        elif not is_number(value):
-            raise CommandError(
-                ErrorCode.TYPE_MISMATCH, f"$add only supports numeric or date types, not {type_name(value)}"
-            )
-        else:
+        if not is_date(value):
             total = _arithmetic(operator.add, total, value)
+        elif date is None:
+            date = value
+        else:
+            raise CommandError(16612, "only one date allowed in an $add expression")
     return total if date is None else _moved("$add", date, total)
+
+
+def _check_summand(value: Any) -> None:
+    if not is_number(value) and not is_date(value):
+        raise CommandError(
+            ErrorCode.TYPE_MISMATCH, f"$add only supports numeric or date types, not {type_name(value)}"
+        )
 
 
 def _moved(name: str, date: Date, distance: Any, sign: int = 1) -> Date:
@@ -113,17 +117,21 @@ def subtract(left: Any, right: Any) -> Any:
 
 
 @function("$multiply", 0, None)
-@null_in
 def multiply(*values: Any) -> Any:
     """Return a product. Raises `CommandError`."""
     product: Any = 1
+    if not all_there(values, _check_factor):
+        return None
     for value in values:
-        if not is_number(value):
-            raise CommandError(
-                ErrorCode.TYPE_MISMATCH, f"$multiply only supports numeric types, not {type_name(value)}"
-            )
         product = _arithmetic(operator.mul, product, value)
     return product
+
+
+def _check_factor(value: Any) -> None:
+    if not is_number(value):
+        raise CommandError(
+            ErrorCode.TYPE_MISMATCH, f"$multiply only supports numeric types, not {type_name(value)}"
+        )
 
 
 @function("$divide", 2)
@@ -394,28 +402,28 @@ def deviation(values: Sequence[Any], *, sample: bool) -> float | None:
 
 function("$sum", 0, None)(lambda *values: total(spread(values)))
 function("$avg", 0, None)(lambda *values: average(spread(values)))
-function("$max", 0, None)(lambda *values: extreme(spread(values), 1))
-function("$min", 0, None)(lambda *values: extreme(spread(values), -1))
+function("$max", 0, None, folds=True)(lambda *values, fold=None: extreme(spread(values), 1, fold))
+function("$min", 0, None, folds=True)(lambda *values, fold=None: extreme(spread(values), -1, fold))
 function("$stdDevPop", 0, None)(lambda *values: deviation(spread(values), sample=False))
 function("$stdDevSamp", 0, None)(lambda *values: deviation(spread(values), sample=True))
 
 
 def _bitwise(name: str, calculate: Callable[[int, int], int], start: int) -> None:
     @function(name, 0, None)
-    @null_in
     def _call(*values: Any) -> Any:
         found = start
+        if not all_there(values, lambda value: _check_integer(name, value)):
+            return None
         for value in values:
-            found = calculate(found, _integer(name, value))
+            found = calculate(found, int(value))
         return like(found, *values)
 
 
-def _integer(name: str, value: Any) -> int:
+def _check_integer(name: str, value: Any) -> None:
     if type_name(value) not in {"int", "long"}:
         raise CommandError(
             ErrorCode.TYPE_MISMATCH, f"{name} only supports int and long operands, not {type_name(value)}."
         )
-    return int(value)
 
 
 _bitwise("$bitAnd", operator.and_, -1)
@@ -426,4 +434,5 @@ _bitwise("$bitXor", operator.xor, 0)
 @function("$bitNot")
 @null_in
 def _bit_not(value: Any) -> Any:
-    return like(~_integer("$bitNot", value), value)
+    _check_integer("$bitNot", _number("$bitNot", value))
+    return like(~int(value), value)

@@ -10,7 +10,7 @@ from bson import Code, Timestamp
 from fakeserver.errors import CommandError
 from fakeserver.storage.conversions import text_of
 from fakeserver.storage.expression_arrays import search_index
-from fakeserver.storage.functions import FunctionTable, null_in, nullish
+from fakeserver.storage.functions import FunctionTable, all_there, null_in, nullish
 from fakeserver.storage.memory import check_length, check_text, checked_text
 from fakeserver.storage.printing import show
 from fakeserver.storage.values import (
@@ -53,12 +53,15 @@ def _plain(value: Any) -> str:
     return show(value) if isinstance(value, Timestamp) else text_of(value)
 
 
+def _check_part(value: Any) -> None:
+    if type(value) is not str:
+        raise CommandError(16702, f"$concat only supports strings, not {type_name(value)}")
+
+
 @function("$concat", 0, None)
-@null_in
-def _concat(*values: Any) -> str:
-    for value in values:
-        if type(value) is not str:
-            raise CommandError(16702, f"$concat only supports strings, not {type_name(value)}")
+def _concat(*values: Any) -> str | None:
+    if not all_there(values, _check_part):
+        return None
     check_text(sum(map(len, values)))
     return checked_text("".join(values))
 
@@ -186,7 +189,9 @@ def _finding(name: str, codes: tuple[int, int], unit: Callable[[str], Any]) -> N
         data = unit(value)
         first = search_index(name, "starting index", start)
         last = len(data) if end is MISSING else min(search_index(name, "ending index", end), len(data))
-        return data.find(unit(part), first, last) if first <= last else -1
+        found = data.find(unit(part), first, last) if first <= last else -1
+        # Counted in characters, nothing is found behind the last one, not even what is empty.
+        return -1 if found == last and last > 0 and name == "$indexOfCP" else found
 
 
 _finding("$indexOfBytes", (40091, 40092), str.encode)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.errors import CommandError
+from fakeserver.errors import CommandError, not_implemented
 from fakeserver.storage import (
     expression_arrays,
     expression_dates,
     expression_math,
     expression_regex,
+    expression_sets,
     expression_text,
     expression_trigonometry,
     expression_types,
@@ -42,6 +43,7 @@ _INVALID_PATH: Final = 16872
 FUNCTIONS: Final = FunctionTable.merge(
     expression_math.functions,
     expression_arrays.functions,
+    expression_sets.functions,
     expression_text.functions,
     expression_regex.functions,
     expression_dates.functions,
@@ -49,6 +51,16 @@ FUNCTIONS: Final = FunctionTable.merge(
     expression_trigonometry.functions,
     expression_values.functions,
 )
+
+
+UNSUPPORTED: Final = frozenset({
+    *("$encStrContains", "$encStrEndsWith", "$encStrNormalizedEq", "$encStrStartsWith"),
+    *("$bottom", "$bottomN", "$top", "$topN"),
+    *("$createUUID", "$currentDate", "$hash", "$hexHash", "$subtype"),
+    *("$deserializeEJSON", "$serializeEJSON", "$toArray", "$toObject"),
+    *("$similarityCosine", "$similarityDotProduct", "$similarityEuclidean"),
+})  # fmt: skip
+"""Expressions that a server has, most of them since 8.3, and we have not; see docs/STORAGE.md."""
 
 
 def compile_expression(expression: Any, scope: Scope, names: frozenset[str] | None = None) -> Evaluate:
@@ -108,6 +120,8 @@ class Compiler:
         if form is not None:
             return form(self, argument)
         function = FUNCTIONS.get(name)
+        if name in UNSUPPORTED:
+            raise not_implemented(f"the expression {name}")
         if function is None:
             raise CommandError(ErrorCode.INVALID_PIPELINE_OPERATOR, f"Unrecognized expression '{name}'")
         arguments = argument if isinstance(argument, list) else [argument]
@@ -124,6 +138,8 @@ class Compiler:
         name, call = function.name, function.call
         if name in expression_dates.PARTS:
             argument = expression_dates.part_arguments(name, argument)
+        if not isinstance(argument, dict) and function.parse is not None:
+            function.parse(argument)
         if not isinstance(argument, dict):
             raise CommandError(
                 ErrorCode.FAILED_TO_PARSE,
@@ -132,6 +148,9 @@ class Compiler:
         if function.parse is not None:
             function.parse(argument)
         compiled = {key: self.compile(value) for key, value in argument.items()}
+        if function.folds:
+            fold = self.scope.fold
+            return lambda frame: call({key: value(frame) for key, value in compiled.items()}, fold=fold)
         return lambda frame: call({key: value(frame) for key, value in compiled.items()})
 
 
@@ -144,7 +163,12 @@ def _field(path: str) -> Evaluate:
 
 def is_expression_name(name: str) -> bool:
     """Return whether an expression may begin with that name."""
-    return name in _FORMS or FUNCTIONS.get(name) is not None
+    return name in _FORMS or name in UNSUPPORTED or FUNCTIONS.get(name) is not None
+
+
+def expression_names() -> frozenset[str]:
+    """Return the names of all operators."""
+    return frozenset(_FORMS) | frozenset(FUNCTIONS.functions)
 
 
 def _meta(compiler: Compiler, argument: Any) -> Evaluate:
@@ -161,6 +185,10 @@ def _meta(compiler: Compiler, argument: Any) -> Evaluate:
 
 
 _METADATA: Final = {
+    "score": "score",
+    "scoreDetails": "score details",
+    "searchRootDocumentId": "search root document id",
+    "searchSequenceToken": "search sequence token",
     "textScore": "text score",
     "searchScore": "$search score",
     "searchHighlights": "$search highlights",

@@ -9,7 +9,7 @@ from fakeserver.errors import CommandError
 from fakeserver.storage.values import MISSING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     Call: TypeAlias = Callable[..., Any]
 
@@ -91,7 +91,19 @@ def nullish(value: Any) -> bool:
 def null_in(call: Call) -> Call:
     """Make a function answer null as soon as one of its arguments is null or missing."""
 
-    def guarded(*arguments: Any) -> Any:
-        return None if any(map(nullish, arguments)) else call(*arguments)
+    def guarded(*arguments: Any, **settings: Any) -> Any:
+        return None if any(map(nullish, arguments)) else call(*arguments, **settings)
 
     return guarded
+
+
+def all_there(values: Iterable[Any], check: Callable[[Any], None]) -> bool:
+    """Check arguments in their order, up to one that is null or missing; return whether there is none.
+
+    So what is wrong is refused only before the first null, which is the answer otherwise.
+    """
+    for value in values:
+        if nullish(value):
+            return False
+        check(value)
+    return True

@@ -181,7 +181,40 @@
     }
   }
 
+  // MD5 (RFC 1321) of a text's bytes in UTF-8, as a script's `hex_md5`.
+  const SINES = Array.from({ length: 64 }, (_each, place) => Math.floor(Math.abs(Math.sin(place + 1)) * 2 ** 32) | 0);
+  const TURNS = [[7, 12, 17, 22], [5, 9, 14, 20], [4, 11, 16, 23], [6, 10, 15, 21]];
+  function md5(text) {
+    const bytes = [];
+    for (const each of unescape(encodeURIComponent(String(text)))) bytes.push(each.charCodeAt(0));
+    const bits = bytes.length * 8;
+    bytes.push(0x80);
+    while (bytes.length % 64 !== 56) bytes.push(0);
+    for (let place = 0; place < 8; place += 1) bytes.push(Math.floor(bits / 2 ** (8 * place)) & 0xff);
+    const state = [0x67452301, 0xefcdab89 | 0, 0x98badcfe | 0, 0x10325476];
+    for (let start = 0; start < bytes.length; start += 64) {
+      let [a, b, c, d] = state;
+      for (let step = 0; step < 64; step += 1) {
+        const round = step >> 4;
+        const [mixed, word] = [
+          () => [(b & c) | (~b & d), step],
+          () => [(d & b) | (~d & c), 5 * step + 1],
+          () => [b ^ c ^ d, 3 * step + 5],
+          () => [c ^ (b | ~d), 7 * step],
+        ][round]();
+        const at = start + (word % 16) * 4;
+        const taken = bytes[at] | (bytes[at + 1] << 8) | (bytes[at + 2] << 16) | (bytes[at + 3] << 24);
+        const sum = (a + mixed + SINES[step] + taken) | 0, turn = TURNS[round][step % 4];
+        [a, d, c, b] = [d, c, b, (b + ((sum << turn) | (sum >>> (32 - turn)))) | 0];
+      }
+      [a, b, c, d].forEach((each, place) => { state[place] = (state[place] + each) | 0; });
+    }
+    const hex = (word) => [0, 8, 16, 24].map((shift) => hexOf((word >>> shift) & 0xff, 2)).join("");
+    return state.map(hex).join("");
+  }
+
   // The shell's functions.
+  function doassert(message) { throw new Error(typeof message === "string" ? message : tojson(message)); }
   function tojson(value, _indent, _nolint) {
     if (value === null || value === undefined) return String(value);
     if (typeof value === "string") return stringify(value);
@@ -208,6 +241,13 @@
       if (given.length !== 2) throw new Error("fast_emit takes 2 args");
       state.emitted.push(given.map((each) => pack(each)));
     },
+    hex_md5: md5,
+    MD5: md5,
+    assert: (condition, message) => { if (!condition) doassert(message === undefined ? "assert failed" : `assert failed : ${message}`); },
+    doassert,
+    gc: () => {},
+    printjsononeline: (value) => print(tojson(value)),
+    tojsonObject: tojson,
     isNumber: (value) => typeof value === "number",
     isString: (value) => typeof value === "string",
     isObject: (value) => typeof value === "object" && value !== null && !Array.isArray(value),
@@ -228,6 +268,31 @@
     contains: (values, wanted) => values.indexOf(wanted) !== -1,
     unique: (values) => values.filter((each, place) => values.indexOf(each) === place),
     tojson,
+    stdDev: (values) => {
+      const mean = Array.avg(values);
+      return Math.sqrt(Array.avg(values.map((each) => (each - mean) ** 2)));
+    },
+    shuffle: (values) => {
+      for (let last = values.length - 1; last > 0; last -= 1) {
+        const place = Math.floor(Math.random() * (last + 1));
+        [values[last], values[place]] = [values[place], values[last]];
+      }
+      return values;
+    },
+  });
+  extend(Object, {
+    extend: (target, source) => Object.assign(target, source),
+    merge: (left, right) => ({ ...left, ...right }),
+    keySet: (value) => Object.keys(value),
+  });
+  extend(String.prototype, {
+    ltrim() { return this.trimStart(); },
+    rtrim() { return this.trimEnd(); },
+    pad(length, right, filling = " ") { return right ? this.padEnd(length, filling) : this.padStart(length, filling); },
+  });
+  extend(Number.prototype, {
+    zeroPad(length) { return String(this.valueOf()).padStart(length, "0"); },
+    toPercentStr() { return `${(this.valueOf() * 100).toFixed(2)}%`; },
   });
 
   // What the host calls.

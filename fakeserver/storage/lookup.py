@@ -17,7 +17,7 @@ from fakeserver.storage.joining import Others, check_collection, other_collectio
 from fakeserver.storage.paths import gather, read, split
 from fakeserver.storage.printing import show
 from fakeserver.storage.projecting import set_computed
-from fakeserver.storage.values import SCALARS, copy_value, order, type_name
+from fakeserver.storage.values import SCALARS, copy_value, is_object, order, type_name
 from fakeserver.storage.volume import Volume
 from fakeserver.waiting.interrupts import check_for_interrupt, interruptible
 from mongowire.codes import ErrorCode
@@ -51,6 +51,7 @@ def compile_lookup(argument: Any, scope: Scope, compile_pipeline: CompilePipelin
     _check_lookup(argument)
     if "from" in argument or not pipeline:
         check_collection("$lookup", "from", argument.get("from"))
+    _check_inner("$lookup", pipeline, named="from" in argument)
     variables = {name: compile_expression(value, scope) for name, value in _let(argument).items()}
     inner = _Inner(pipeline, variables, scope, compile_pipeline) if pipeline else None
     target = split(argument["as"])
@@ -84,14 +85,19 @@ class _Inner:
         self._variables = variables
         self._bound: dict[str, Any] = {**scope.variables, **dict.fromkeys(variables)}
         self.scope = scope._replace(variables=self._bound)
+        self.documents = None
+        """Makes the documents that the pipeline begins with, where these are of no collection."""
+        if DOCUMENTS in pipeline[0]:
+            self.documents = compile_documents(pipeline[0][DOCUMENTS], self.scope)
+            pipeline = pipeline[1:]
         self._run = compile_pipeline(pipeline, self.scope)
         names = _names_in(pipeline)
         self._again = None
         if names & _FIXED_BY_COMPILING:
             self._again = lambda: compile_pipeline(pipeline, self.scope)
-        self.is_constant = not variables and not names & _CHANGING
+        self.is_constant = not variables and not names & _CHANGING and self.documents is None
         """Whether its results depend on the other collection alone, so that one run serves all documents."""
-        self.wanted = _equality(pipeline, self.scope)
+        self.wanted = _equality(pipeline, self.scope) if pipeline else None
 
     def bind(self, document: Document) -> None:
         """Give the variables of `let` the values that they have for a document."""
@@ -177,6 +183,12 @@ class _Join:
 
     def _found(self, document: Document) -> list[Document]:
         inner = self._inner
+        if inner is not None and inner.documents is not None:
+            inner.bind(document)
+            self._others = Others(inner.documents(), self._scope)
+            if self._local is None:
+                return inner.run(self._others.documents)
+            return inner.run(self._others.sharing(document, self._local, self._foreign))
         if self._local is not None:
             related = self._related(document, self._local)
             if inner is None or not related:
@@ -263,13 +275,59 @@ def compile_union_with(argument: Any, scope: Scope, compile_pipeline: CompilePip
         raise CommandError(ErrorCode.FAILED_TO_PARSE, message)
     options: dict[str, Any] = dict(argument) if isinstance(argument, dict) else {"coll": argument}
     _UNION.check(options, "$unionWith")
-    if "coll" not in options and not options.get("pipeline"):
-        message = "without explicit collection must have a pipeline with $documents as first stage"
-        raise CommandError(ErrorCode.FAILED_TO_PARSE, f"$unionWith stage {message}")
-    pipeline = compile_pipeline(options.get("pipeline", []), scope)
+    stages = options.get("pipeline", [])
+    _check_inner("$unionWith", stages, named="coll" in options)
+    own = None
+    if stages and DOCUMENTS in stages[0]:
+        own, stages = compile_documents(stages[0][DOCUMENTS], scope), stages[1:]
+    pipeline = compile_pipeline(stages, scope)
 
     def run(documents: list[Document]) -> list[Document]:
         check_for_interrupt()
-        return documents + pipeline(other_collection(options.get("coll"), scope))
+        return documents + pipeline(other_collection(options.get("coll"), scope) if own is None else own())
 
     return run
+
+
+DOCUMENTS: Final = "$documents"
+
+
+def compile_documents(argument: Any, scope: Scope) -> Callable[[], list[Document]]:
+    """Return a `$documents` stage: what makes its documents, and raises `CommandError` 5858203 for others."""
+    evaluate = compile_expression(argument, scope)
+
+    def made() -> list[Document]:
+        documents = evaluate(scope.frame({}))
+        if not isinstance(documents, list) or not all(map(is_object, documents)):
+            raise CommandError(5858203, "an array of documents is expected in $documents")
+        return documents
+
+    return made
+
+
+_WITHOUT_COLLECTION: Final = {
+    "$lookup": "must specify 'pipeline' with $documents as first stage when 'from' is not given",
+    "$unionWith": "without explicit collection must have a pipeline with $documents as first stage",
+}
+_NOT_WITHIN: Final = {"$lookup": 51047, "$unionWith": 31441}
+_WRITING: Final = frozenset({"$out", "$merge", "$changeStream"})
+
+
+def _check_inner(stage: str, pipeline: Sequence[Mapping[str, Any]], *, named: bool) -> None:
+    """Refuse a pipeline within a stage that writes, or that has no documents. Raises `CommandError`.
+
+    `named` says whether the stage names a collection, without which only `$documents` begins.
+    """
+    if not isinstance(pipeline, list):
+        raise CommandError(ErrorCode.TYPE_MISMATCH, "'pipeline' option must be specified as an array")
+    for each in pipeline:
+        for name in _WRITING.intersection(each if isinstance(each, dict) else ()):
+            raise CommandError(_NOT_WITHIN[stage], f"{name} is not allowed within a {stage}'s sub-pipeline")
+    begins = bool(pipeline) and isinstance(pipeline[0], dict) and DOCUMENTS in pipeline[0]
+    if not named and not begins:
+        raise CommandError(ErrorCode.FAILED_TO_PARSE, f"{stage} stage {_WITHOUT_COLLECTION[stage]}")
+    if named and begins:
+        raise CommandError(
+            ErrorCode.INVALID_NAMESPACE,
+            f"'{DOCUMENTS}' can only be run without a collection, not in a {stage}",
+        )

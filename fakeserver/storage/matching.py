@@ -364,6 +364,8 @@ _TOP_LEVEL: Final[dict[str, Callable[[str, Any, Scope], Predicate]]] = {
     "$db": _reference,
     "$comment": _comment,
 }
+NAMES: Final = _PATH_OPERATORS | _TOP_LEVEL.keys() | {"$not"}
+"""The operators of filters."""
 
 
 def refuse_expr(query: Mapping[str, Any]) -> None:

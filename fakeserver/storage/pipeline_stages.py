@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from fakeserver.errors import CommandError
+from fakeserver.errors import CommandError, not_implemented
 from fakeserver.storage.bucketing import compile_bucket, compile_bucket_auto
 from fakeserver.storage.densifying import compile_densify
 from fakeserver.storage.expressions import compile_expression
@@ -121,15 +121,17 @@ def _compile_stage(stage: Mapping[str, Any], scope: Scope) -> PipelineStage:
     if compiler is not None:
         return compiler(stage[name], scope)
     if name in UNSUPPORTED_STAGES:
-        raise CommandError(
-            ErrorCode.NOT_IMPLEMENTED, f"the stage {name} is not supported by this fake server"
-        )
+        raise not_implemented(f"the stage {name}")
+    if name in _STAGES_OF_COMMANDS:
+        raise not_implemented(f"the stage {name} within another stage")
     raise unrecognized_stage(name)
 
 
 UNSUPPORTED_STAGES: Final = frozenset({
-    "$listClusterCatalog", "$listSampledQueries", "$querySettings", "$queryStats", "$rankFusion", "$score",
-    "$scoreFusion", "$search", "$searchMeta", "$vectorSearch",
+    "$backupCursor", "$backupCursorExtend", "$listCachedAndActiveUsers", "$listCatalog",
+    "$listClusterCatalog", "$listSampledQueries", "$operationMetrics", "$querySettings", "$queryStats",
+    "$rankFusion", "$score", "$scoreFusion", "$search", "$searchMeta",
+    "$vectorSearch",
 })  # fmt: skip
 """Stages that a server has and we have not; see docs/STORAGE.md."""
 
@@ -300,6 +302,7 @@ def _union_with(argument: Any, scope: Scope) -> PipelineStage:
 def _facet(argument: Any, scope: Scope) -> PipelineStage:
     if not isinstance(argument, dict) or not argument:
         raise CommandError(40169, "the $facet specification must be a non-empty object")
+    _check_facets(argument)
     branches = {name: compile_pipeline(pipeline, scope) for name, pipeline in argument.items()}
 
     def run(documents: list[Document]) -> list[Document]:
@@ -315,6 +318,24 @@ def _facet(argument: Any, scope: Scope) -> PipelineStage:
         return [made]
 
     return run
+
+
+def _check_facets(branches: Mapping[str, Any]) -> None:
+    """Refuse what is no pipeline, and stages that no facet may hold. Raises `CommandError`."""
+    for name, pipeline in branches.items():
+        if not isinstance(pipeline, list):
+            raise CommandError(
+                40170, f"arguments to $facet must be arrays, {name} is type {type_name(pipeline)}"
+            )
+        for stage in pipeline:
+            for held in _NOT_IN_FACETS.intersection(stage if isinstance(stage, dict) else ()):
+                raise CommandError(40600, f"{held} is not allowed to be used within a $facet stage")
+
+
+_NOT_IN_FACETS: Final = frozenset({
+    "$changeStream", "$collStats", "$facet", "$geoNear", "$indexStats", "$merge", "$out", "$planCacheStats",
+    "$search", "$searchMeta", "$vectorSearch",
+})  # fmt: skip
 
 
 def _sample(argument: Any, scope: Scope) -> PipelineStage:
@@ -368,3 +389,5 @@ _STAGES: Final[dict[str, Callable[[Any, Scope], PipelineStage]]] = {
     "$densify": compile_densify,
     "$fill": compile_fill,
 }
+NAMES: Final = frozenset(_STAGES)
+"""The stages that make documents of documents."""

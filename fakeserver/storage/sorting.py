@@ -132,10 +132,10 @@ class Sorted(dict[str, Any]):
         self.key = key
 
 
-def sort_values(items: list[Any], by: Any) -> list[Any]:
+def sort_values(items: list[Any], by: Any, fold: Fold | None = None) -> list[Any]:
     """Return an array's elements in order: by value (1 or -1) or by their fields."""
     if is_object(by):
-        return _in_order(items, list(_columns(items, check_sort(by), None).values()))
-    keys = [order(item) for item in paced(items)]
+        return _in_order(items, list(_columns(items, check_sort(by), fold).values()))
+    keys = [order(item, fold) for item in paced(items)]
     indexes = sorted_at_leisure(list(range(len(items))), keys.__getitem__, reverse=whole(by) == -1)
     return [items[index] for index in indexes]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from bson import Int64
+
 from fakeserver.errors import CommandError
 from fakeserver.storage.flow import Flowing
 from fakeserver.storage.paths import exactly, remove, split
@@ -53,7 +55,7 @@ def compile_unwind(argument: Any, _scope: Scope) -> Flowing:
             remove(changed, parts)
         set_computed(changed, parts, item)
         if index_name is not None:
-            set_computed(changed, split(index_name), index)
+            set_computed(changed, split(index_name), None if index is None else Int64(index))
         return dict(changed)
 
     return Flowing(lambda documents: (each for document in documents for each in unwound(document)))

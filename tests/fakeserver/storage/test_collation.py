@@ -167,3 +167,26 @@ def test_a_collation_is_shown_with_the_defaults_of_its_locale() -> None:
     }
     assert complete({"locale": "simple"}) is None
     assert fold_of({"locale": "simple"}) is None
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ({"$setUnion": [["a"], ["A", "b"]]}, ["a", "b"]),
+        ({"$setIntersection": [["a", "b"], ["B"]]}, ["b"]),
+        ({"$setDifference": [["a", "b"], ["A"]]}, ["b"]),
+        ({"$setEquals": [["a"], ["A"]]}, True),
+        ({"$setIsSubset": [["a"], ["A", "b"]]}, True),
+        ({"$indexOfArray": [["x", "A"], "a"]}, 1),
+        ({"$in": ["a", ["A"]]}, True),
+        ({"$max": ["a", "B"]}, "B"),
+        ({"$min": ["b", "A", "a"]}, "A"),
+        ({"$sortArray": {"input": ["B", "a", "C"], "sortBy": 1}}, ["a", "B", "C"]),
+        ({"$maxN": {"n": 1, "input": ["B", "a"]}}, ["B"]),
+        ({"$eq": ["a", "A"]}, True),
+    ],
+    ids=str,
+)
+def test_an_expression_compares_by_collation(expression: Any, expected: Any) -> None:
+    (found,) = piped([{}], {"$replaceWith": {"r": expression}}, collation={"locale": "en", "strength": 2})
+    assert found["r"] == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 from typing import Any
 
 import pytest
@@ -326,3 +327,32 @@ def test_without_an_engine_a_script_is_refused(
 
 def test_build_info_tells_of_the_engine() -> None:
     assert Server().run({"buildInfo": 1}, db="admin")["javascriptEngine"] == "mozjs"
+
+
+@pytest.mark.parametrize("text", ["", "abc", "é" * 40, "x" * 1000], ids=len)
+def test_a_script_hashes_a_text(text: str) -> None:
+    expected = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+    assert result("function(text) { return hex_md5(text) }", text) == expected
+    assert result("function(text) { return MD5(text) }", text) == expected
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("Array.stdDev([1, 3])", 1.0),
+        ("Array.shuffle([1, 2, 3]).length", 3.0),
+        ("Object.merge({a: 1}, {b: 2})", {"a": 1.0, "b": 2.0}),
+        ("Object.extend({a: 1}, {a: 2})", {"a": 2.0}),
+        ("Object.keySet({a: 1})", ["a"]),
+        ("(7).zeroPad(3) + 'x'.pad(3) + 'y'.pad(3, true) + ' z'.ltrim()", "007  xy  z"),
+        ("(0.5).toPercentStr()", "50.00%"),
+        ("(assert(true), gc(), tojsonObject({a: 1}))", '{ "a" : 1 }'),
+    ],
+)
+def test_a_script_has_a_servers_helpers(script: str, expected: Any) -> None:
+    assert result(f"function() {{ return {script} }}") == expected
+
+
+def test_an_assertion_of_a_script_fails_with_its_message() -> None:
+    with pytest.raises(CommandError, match="assert failed : why"):
+        result("function() { assert(false, 'why') }")

@@ -1,0 +1,125 @@
+"""Each operator answers as its page of the manual shows, and each has a case here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import bson
+import pytest
+from operator_examples import ABSENT, Refused
+from operator_examples.commands import QUERIES, STORED, UPDATES
+from operator_examples.expressions import DOCUMENT, EXPRESSIONS
+from operator_examples.pipelines import ACCUMULATORS, POINTS, SALES, STAGES, WINDOWS
+from pipelines import piped
+
+from fakeserver.errors import CommandError
+from fakeserver.storage import accumulators, matching, pipeline_stages, update_operators, window_functions
+from fakeserver.storage.engine import Namespace, Query, Update
+from fakeserver.storage.expressions import expression_names
+from fakeserver.storage.mongomock import MongomockEngine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NS = Namespace("db", "c")
+UNPREDICTABLE = {"$rand", "$createObjectId", "$function"}
+"""Operators without an answer that a table may hold: what they draw, or make of a script."""
+
+
+def answer(make: Callable[[], Any]) -> Any:
+    try:
+        return make()
+    except CommandError as error:
+        return Refused(int(error.code))
+
+
+def same(found: Any, expected: Any) -> bool:
+    """Return whether two answers are the same, down to types of numbers and order of fields."""
+    if expected is ABSENT or isinstance(expected, Refused) or found is ABSENT or isinstance(found, Refused):
+        return bool(found is expected or found == expected)
+    return bool(bson.encode({"": found}) == bson.encode({"": expected}))
+
+
+@pytest.mark.parametrize("name", sorted(EXPRESSIONS))
+def test_an_expression_answers_as_its_page_shows(name: str) -> None:
+    def value(argument: Any) -> Any:
+        (found,) = piped([DOCUMENT], {"$replaceWith": {"r": {name: argument}}})
+        return found.get("r", ABSENT)
+
+    for argument, expected in EXPRESSIONS[name]:
+        found = answer(lambda argument=argument: value(argument))
+        assert same(found, expected), (argument, found, expected)
+
+
+def test_each_expression_has_a_case() -> None:
+    assert EXPRESSIONS.keys() == expression_names()
+    assert {name for name, cases in EXPRESSIONS.items() if not cases} == UNPREDICTABLE
+
+
+@pytest.mark.parametrize("name", sorted(ACCUMULATORS))
+def test_an_accumulator_answers_as_its_page_shows(name: str) -> None:
+    def value(argument: Any) -> Any:
+        (found,) = piped(SALES, {"$group": {"_id": None, "r": {name: argument}}})
+        return found["r"]
+
+    for argument, expected in ACCUMULATORS[name]:
+        found = answer(lambda argument=argument: value(argument))
+        assert same(found, expected), (argument, found, expected)
+
+
+@pytest.mark.parametrize("name", sorted(WINDOWS))
+def test_a_window_function_answers_as_its_page_shows(name: str) -> None:
+    def values(spec: Any) -> Any:
+        found = piped(POINTS, {"$setWindowFields": {"sortBy": {"_id": 1}, "output": {"r": spec}}})
+        return [each["r"] for each in found]
+
+    for spec, expected in WINDOWS[name]:
+        found = answer(lambda spec=spec: values(spec))
+        assert same(found, expected), (spec, found, expected)
+
+
+@pytest.mark.parametrize("name", sorted(STAGES))
+def test_a_stage_answers_as_its_page_shows(name: str) -> None:
+    for documents, argument, expected in STAGES[name]:
+        found = answer(lambda documents=documents, argument=argument: piped(documents, {name: argument}))
+        assert same(found, expected), (argument, found, expected)
+
+
+@pytest.mark.parametrize("name", sorted(QUERIES))
+def test_a_query_operator_answers_as_its_page_shows(name: str) -> None:
+    engine = MongomockEngine()
+    for document in STORED:
+        engine.insert(NS, document)
+    for wanted, expected in QUERIES[name]:
+        found = answer(lambda wanted=wanted: [each["_id"] for each in engine.find(NS, Query(wanted))])
+        assert same(found, expected), (wanted, found, expected)
+
+
+@pytest.mark.parametrize("name", sorted(UPDATES))
+def test_an_update_operator_answers_as_its_page_shows(name: str) -> None:
+    def changed(before: Any, change: Any) -> Any:
+        engine = MongomockEngine()
+        engine.insert(NS, {"_id": 1, **before})
+        engine.update(NS, Update(Query({"_id": 1}), change))
+        (after,) = engine.find(NS, Query())
+        return {name: value for name, value in after.items() if name != "_id"}
+
+    for before, change, expected in UPDATES[name]:
+        found = answer(lambda before=before, change=change: changed(before, change))
+        assert same(found, expected), (before, change, found, expected)
+
+
+@pytest.mark.parametrize(
+    ("table", "names", "without"),
+    [
+        (ACCUMULATORS, accumulators.NAMES, {"$accumulator"}),
+        (WINDOWS, window_functions.NAMES, set()),
+        (STAGES, pipeline_stages.NAMES, set()),
+        (QUERIES, matching.NAMES, set()),
+        (UPDATES, {*update_operators.OPERATORS, "$rename"}, set()),
+    ],
+    ids=["accumulators", "window functions", "stages", "query operators", "update operators"],
+)
+def test_each_other_operator_has_a_case(table: dict[str, Any], names: set[str], without: set[str]) -> None:
+    """`without` are those that need more than a table can hold: scripts."""
+    assert table.keys() | without == set(names)

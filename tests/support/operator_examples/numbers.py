@@ -1,0 +1,178 @@
+"""Cases of expressions on numbers, and of those that fold many values into one."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from bson import Decimal128, Int64
+
+from operator_examples import Refused, day
+from operator_examples.stored import INFINITY
+
+D = Decimal128
+L = Int64
+
+ARITHMETIC: Final[dict[str, list[tuple[Any, Any]]]] = {
+    "$abs": [
+        (-1, 1),
+        (1, 1),
+        (-2.5, 2.5),
+        (None, None),
+        ("$absent", None),
+        (L(-(2**63)), Refused(28680)),
+        (-(2**31), L(2**31)),
+        ("a", Refused(28765)),
+    ],
+    "$add": [
+        ([1, 2], 3),
+        ([1, 2.5], 3.5),
+        ([], 0),
+        ([2**31 - 1, 1], L(2**31)),
+        ([L(2**63 - 1), 1], 2.0**63),
+        (["$when", 1000], day("2024-03-15T13:46:00.678")),
+        (["$when", 0.5], day("2024-03-15T13:45:59.679")),
+        ([1, None], None),
+        (["$when", "$when"], Refused(16612)),
+        (["a", 1], Refused(14)),
+        (["a", None], Refused(14)),
+        ([None, "a"], None),
+        ([D("0.1"), D("0.2")], D("0.3")),
+    ],
+    "$ceil": [(1, 1), (7.8, 8.0), (-2.8, -2.0), (D("7.1"), D("8")), (None, None), (INFINITY, INFINITY)],
+    "$divide": [
+        ([9, 2], 4.5),
+        ([8, 4], 2.0),
+        ([1, 0], Refused(2)),
+        ([None, 0], None),
+        ([D("1"), 4], D("0.25")),
+        (["a", 1], Refused(14)),
+        ([1], Refused(16020)),
+        ([L(6), 3], 2.0),
+    ],
+    "$exp": [(0, 1.0), (2, math.exp(2)), (-2, math.exp(-2)), (None, None), (1000, INFINITY)],
+    "$floor": [(1, 1), (7.8, 7.0), (-2.8, -3.0), (D("-7.1"), D("-8")), (None, None)],
+    "$ln": [
+        (1, 0.0),
+        (math.e, 1.0),
+        (10, math.log(10)),
+        (None, None),
+        (0, Refused(28766)),
+        ("a", Refused(28765)),
+    ],
+    "$log": [
+        ([100, 10], 2.0),
+        ([8, 2], 3.0),
+        ([None, 10], None),
+        ([1, 1], Refused(28759)),
+        ([0, 2], Refused(28758)),
+        (["a", 2], Refused(28756)),
+    ],
+    "$log10": [(1, 0.0), (1000, 3.0), (0.001, -3.0), (None, None), (-5, Refused(28761))],
+    "$mod": [
+        ([80, 7], 3),
+        ([-80, 7], -3),
+        ([80, 7.0], 3.0),
+        ([L(80), 7], L(3)),
+        ([1, 0], Refused(16610)),
+        ([None, 3], None),
+        (["a", 3], Refused(16611)),
+        ([6.5, 4], 2.5),
+    ],
+    "$multiply": [
+        ([5, 2], 10),
+        ([5, 2.5], 12.5),
+        ([2**30, 4], L(2**32)),
+        ([], 1),
+        ([None, 5], None),
+        (["a", 1], Refused(14)),
+        ([L(2**62), 4], 2.0**64),
+    ],
+    "$pow": [
+        ([5, 0], 1),
+        ([5, 2], 25),
+        ([5, -2], 0.04),
+        ([-5, 0.5], math.nan),
+        ([0, -1], Refused(28764)),
+        ([2, 62], L(2**62)),
+        ([2, 63], 2.0**63),
+        ([None, 2], None),
+        ([10, L(2)], L(100)),
+    ],
+    "$round": [
+        ([10.5], 10.0),
+        ([11.5], 12.0),
+        ([-45.39, 1], -45.4),
+        ([28.73, -1], 30.0),
+        (19, 19),
+        ([19, 2], 19),
+        ([123, -2], 100),
+        ([1, 101], Refused(51083)),
+        ([1, 0.5], Refused(51082)),
+        (["a"], Refused(51081)),
+        ([None, 1], None),
+        ([2.5, None], None),
+        ([2**31 - 1, -1], L(2147483650)),
+    ],
+    "$sqrt": [(25, 5.0), (30, math.sqrt(30)), (None, None), (-1, Refused(28714)), (0, 0.0)],
+    "$subtract": [
+        ([2, 1], 1),
+        ([2.5, 1], 1.5),
+        (["$when", 1000], day("2024-03-15T13:45:58.678")),
+        (["$when", day("2024-03-15T13:45:59.000")], L(678)),
+        ([1, None], None),
+        ([1, "$when"], Refused(14)),
+        (["a", 1], Refused(14)),
+        ([L(-(2**63)), 1], -(2.0**63)),
+    ],
+    "$trunc": [([10.99], 10.0), ([-45.39, 1], -45.3), ([28.73, -1], 20.0), (None, None), ([7, 1], 7)],
+    "$sigmoid": [(0, 0.5), (None, None), ("a", Refused(14))],
+    "$bitAnd": [
+        ([0b1100, 0b1010], 0b1000),
+        ([], -1),
+        ([L(12), 10], L(8)),
+        ([1.5, 1], Refused(14)),
+        ([None, 1], None),
+    ],
+    "$bitOr": [([0b1100, 0b1010], 0b1110), ([], 0), ([5, None], None)],
+    "$bitXor": [([0b1100, 0b1010], 0b0110), ([], 0)],
+    "$bitNot": [(0, -1), (L(5), L(-6)), (None, None), (1.5, Refused(14)), ("a", Refused(28765))],
+    "$rand": [],
+    "$sin": [(0, 0.0), (None, None), (INFINITY, Refused(50989))],
+    "$cos": [(0, 1.0), (-INFINITY, Refused(50989))],
+    "$tan": [(0, 0.0), ("a", Refused(28765))],
+    "$asin": [(1, math.pi / 2), (2, Refused(50989))],
+    "$acos": [(1, 0.0), (-1.5, Refused(50989))],
+    "$atan": [(1, math.pi / 4), (None, None)],
+    "$atan2": [
+        ([1, 1], math.pi / 4),
+        ([None, 1], None),
+        (["a", 1], Refused(51044)),
+        ([1, "a"], Refused(51045)),
+    ],
+    "$sinh": [(0, 0.0), (INFINITY, INFINITY)],
+    "$cosh": [(0, 1.0), (-INFINITY, INFINITY)],
+    "$tanh": [(0, 0.0), (INFINITY, 1.0)],
+    "$asinh": [(0, 0.0), (None, None)],
+    "$acosh": [(1, 0.0), (0.5, Refused(50989))],
+    "$atanh": [(0, 0.0), (1, INFINITY), (2, Refused(50989))],
+    "$degreesToRadians": [(180, math.pi), (None, None)],
+    "$radiansToDegrees": [(math.pi, 180.0), (INFINITY, INFINITY)],
+}
+
+FOLDING: Final[dict[str, list[tuple[Any, Any]]]] = {
+    "$avg": [([1, 2, 3], 2.0), ("$list", 2.0), (["a"], None), (["$list", 4], 4.0), ("$absent", None)],
+    "$max": [([1, 5, 2], 5), ("$list", 3), ([None, "$absent"], None), (["$list", 1], [3, 1, 2])],
+    "$min": [([1, 5, 2], 1), ("$list", 1), ([None, 3], 3)],
+    "$sum": [([1, 2, 3.5], 6.5), ("$list", 6), (["a", 1], 1), ("$absent", 0), (["$list", 4], 4)],
+    "$stdDevPop": [([1, 2, 3, 4], math.sqrt(1.25)), ("$absent", None), ([5], 0.0)],
+    "$stdDevSamp": [([1, 3], math.sqrt(2)), ([5], None)],
+    "$median": [
+        ({"input": [3, 1, 2, 4], "method": "approximate"}, 2.0),
+        ({"input": "a", "method": "approximate"}, None),
+    ],
+    "$percentile": [
+        ({"input": [1, 2, 3, 4], "p": [0.5, 1], "method": "approximate"}, [2.0, 4.0]),
+        ({"input": [], "p": [0.5], "method": "approximate"}, [None]),
+    ],
+}
