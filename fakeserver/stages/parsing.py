@@ -77,7 +77,7 @@ class Parse(Stage):
                     request.body = body
                     command = decode_document(body) if len(body) <= _SURELY_SHALLOW else _decode(OpMsg(body))
                     if _REFERENCE in body:
-                        command = {name: _plain(value) for name, value in command.items()}
+                        command = {name: plain(value) for name, value in command.items()}
                     request.command = command
                     request.name = next(iter(command), "")
                     return PASS
@@ -123,7 +123,7 @@ def _decode_piece(piece: bytes, around: int) -> dict[str, Any]:
     may_be_deep = (around or len(piece) > _SURELY_SHALLOW) and _may_be_deep(piece, around)
     if may_be_deep and _depth(value) + around > _DEEPEST:
         raise too_deep(_DEEPEST)
-    return _plain(value) if _REFERENCE in piece else value
+    return plain(value) if _REFERENCE in piece else value
 
 
 def _decode(message: OpMsg) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def _decode(message: OpMsg) -> dict[str, Any]:
     if any(map(_may_be_deep, _documents_of(message))) and _depth(command) > _DEEPEST + around:
         raise CommandError(ErrorCode.OVERFLOW, f"BSON exceeds maximum nested object depth: {_DEEPEST}")
     if any(_REFERENCE in document for document in _documents_of(message)):
-        return {name: _plain(value) for name, value in command.items()}
+        return {name: plain(value) for name, value in command.items()}
     return command
 
 
@@ -156,7 +156,7 @@ def _depth(value: Any) -> int:
     return depth
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return a value without objects of class `DBRef`: for a server they are documents like any other.
 
     The BSON library makes one of each document with `$ref` and `$id`, without an option to switch it off.
@@ -164,8 +164,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, DBRef):
         value = value.as_doc()
     if isinstance(value, dict):
-        return {name: _plain(member) for name, member in value.items()}
-    return [_plain(element) for element in value] if isinstance(value, list) else value
+        return {name: plain(member) for name, member in value.items()}
+    return [plain(element) for element in value] if isinstance(value, list) else value
 
 
 def _decode_query(message: OpQuery) -> dict[str, Any]:

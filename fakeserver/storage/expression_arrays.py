@@ -238,6 +238,9 @@ def _check_defaults(parts: dict[str, Any], count: int) -> None:
 
 
 def _check_sort_array(parts: Any) -> None:
+    if not is_object(parts):
+        found = type_name(parts)
+        raise CommandError(2942500, f"$sortArray requires an object as an argument, found: {found}")
     for key in parts:
         if key not in {"input", "sortBy"}:
             raise CommandError(2942501, f"$sortArray found an unknown argument: {key}")
@@ -246,7 +249,7 @@ def _check_sort_array(parts: Any) -> None:
             raise CommandError(code, f"$sortArray requires '{key}' to be specified")
 
 
-@function("$sortArray", named=True, parse=_check_sort_array, folds=True)
+@function("$sortArray", named=True, parse=_check_sort_array, refuses=True, folds=True)
 def _sort_array(parts: dict[str, Any], *, fold: Fold | None = None) -> Any:
     items = parts["input"]
     if nullish(items):

@@ -118,7 +118,7 @@ def _operator(name: str, check: Callable[[Any], None] | None = None) -> Callable
 
         names = _ARGUMENTS.get(name)
         parse = check or (None if names is None else names.parse(name))
-        functions.function(name, named=True, parse=parse)(with_nulls)
+        functions.function(name, named=True, parse=parse, refuses=parse is not None)(with_nulls)
         return call
 
     return enter

@@ -138,15 +138,13 @@ class Compiler:
         name, call = function.name, function.call
         if name in expression_dates.PARTS:
             argument = expression_dates.part_arguments(name, argument)
-        if not isinstance(argument, dict) and function.parse is not None:
+        if function.parse is not None and (function.refuses or isinstance(argument, dict)):
             function.parse(argument)
         if not isinstance(argument, dict):
             raise CommandError(
                 ErrorCode.FAILED_TO_PARSE,
                 f"{name} expects an object of named arguments but found: {type_name(argument)}",
             )
-        if function.parse is not None:
-            function.parse(argument)
         compiled = {key: self.compile(value) for key, value in argument.items()}
         if function.folds:
             fold = self.scope.fold

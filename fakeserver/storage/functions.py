@@ -9,7 +9,7 @@ from fakeserver.errors import CommandError
 from fakeserver.storage.values import MISSING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     Call: TypeAlias = Callable[..., Any]
 
@@ -21,7 +21,8 @@ _WRONG_ARITY_RANGE = 28667
 class Function:
     """An operator: how many arguments it takes (`most` None: any number), and whether they have names.
 
-    `parse` looks at named arguments before any document is there, and raises `CommandError` for wrong ones.
+    `parse` looks at named arguments before any document is there, and raises `CommandError` for wrong ones;
+    where it `refuses` it has a code of its own for what is no object.
     """
 
     name: str
@@ -30,7 +31,8 @@ class Function:
     most: int | None = 1
     named: bool = False
     folds: bool = False
-    parse: Callable[[Mapping[str, Any]], None] | None = None
+    parse: Callable[[Any], None] | None = None
+    refuses: bool = False
 
     def check(self, passed: int) -> None:
         """Refuse a wrong number of arguments."""
@@ -62,13 +64,14 @@ class FunctionTable:
         *,
         named: bool = False,
         folds: bool = False,
-        parse: Callable[[Mapping[str, Any]], None] | None = None,
+        parse: Callable[[Any], None] | None = None,
+        refuses: bool = False,
     ) -> Callable[[Call], Call]:
         """Enter the decorated function as operator `name`; `most` is `least` by default."""
 
         def enter(call: Call) -> Call:
             limit = least if most == -1 else most
-            self.functions[name] = Function(name, call, least, limit, named, folds, parse)
+            self.functions[name] = Function(name, call, least, limit, named, folds, parse, refuses)
             return call
 
         return enter

@@ -18,11 +18,13 @@ from fakeserver.request.context import Execution
 from fakeserver.sessions.cursors import CursorStore
 from fakeserver.sessions.session import RetryableWrite, Session, SessionCatalog
 from fakeserver.sessions.transactions import Transactions
+from fakeserver.stages.parsing import plain
 from fakeserver.storage.catalog import Catalog
 from fakeserver.storage.engine import Namespace
 from fakeserver.storage.mongomock import MongomockEngine
 from fakeserver.storage.oplog import Oplog, OpTime
 from mongowire import ids
+from mongowire.messages import decode_document
 from mongowire.system import SeededRng
 
 if TYPE_CHECKING:
@@ -134,14 +136,14 @@ class Server:
         retry: tuple[Session, int] | None = None,
     ) -> dict[str, Any]:
         """Run a command as it would come over the wire. Raises `CommandError`."""
-        request = bson.decode(bson.encode({**command, "$db": db}))
+        request = plain(decode_document(bson.encode({**command, "$db": db})))
         spec = default_table().get(next(iter(request)))
         assert spec is not None
         if spec.fields is not None:
             spec.fields.check_command(request)
         request.pop("$db", None)
         reply = spec.handler(self.context(db, session, retry), request)
-        return copy.deepcopy(bson.decode(bson.encode(reply)))
+        return copy.deepcopy(decode_document(bson.encode(reply)))
 
     def context(
         self, db: str = "db", session: bytes | None = None, retry: tuple[Session, int] | None = None

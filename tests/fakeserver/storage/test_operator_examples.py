@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import bson
@@ -47,7 +48,7 @@ def test_an_expression_answers_as_its_page_shows(name: str) -> None:
         return found.get("r", ABSENT)
 
     for argument, expected in EXPRESSIONS[name]:
-        found = answer(lambda argument=argument: value(argument))
+        found = answer(partial(value, argument))
         assert same(found, expected), (argument, found, expected)
 
 
@@ -63,7 +64,7 @@ def test_an_accumulator_answers_as_its_page_shows(name: str) -> None:
         return found["r"]
 
     for argument, expected in ACCUMULATORS[name]:
-        found = answer(lambda argument=argument: value(argument))
+        found = answer(partial(value, argument))
         assert same(found, expected), (argument, found, expected)
 
 
@@ -74,14 +75,14 @@ def test_a_window_function_answers_as_its_page_shows(name: str) -> None:
         return [each["r"] for each in found]
 
     for spec, expected in WINDOWS[name]:
-        found = answer(lambda spec=spec: values(spec))
+        found = answer(partial(values, spec))
         assert same(found, expected), (spec, found, expected)
 
 
 @pytest.mark.parametrize("name", sorted(STAGES))
 def test_a_stage_answers_as_its_page_shows(name: str) -> None:
     for documents, argument, expected in STAGES[name]:
-        found = answer(lambda documents=documents, argument=argument: piped(documents, {name: argument}))
+        found = answer(partial(piped, documents, {name: argument}))
         assert same(found, expected), (argument, found, expected)
 
 
@@ -90,8 +91,12 @@ def test_a_query_operator_answers_as_its_page_shows(name: str) -> None:
     engine = MongomockEngine()
     for document in STORED:
         engine.insert(NS, document)
+
+    def ids(wanted: Any) -> Any:
+        return [each["_id"] for each in engine.find(NS, Query(wanted))]
+
     for wanted, expected in QUERIES[name]:
-        found = answer(lambda wanted=wanted: [each["_id"] for each in engine.find(NS, Query(wanted))])
+        found = answer(partial(ids, wanted))
         assert same(found, expected), (wanted, found, expected)
 
 
@@ -105,7 +110,7 @@ def test_an_update_operator_answers_as_its_page_shows(name: str) -> None:
         return {name: value for name, value in after.items() if name != "_id"}
 
     for before, change, expected in UPDATES[name]:
-        found = answer(lambda before=before, change=change: changed(before, change))
+        found = answer(partial(changed, before, change))
         assert same(found, expected), (before, change, found, expected)
 
 

@@ -146,6 +146,7 @@ ARRAYS: Final[dict[str, list[tuple[Any, Any]]]] = {
         ({"input": None, "sortBy": 1}, None),
         ({"input": 1, "sortBy": 1}, Refused(2942504)),
         ({"input": [1]}, Refused(2942503)),
+        ([[3, 1]], Refused(2942500)),
     ],
     "$zip": [
         ({"inputs": [["a"], ["b"], ["c"]]}, [["a", "b", "c"]]),

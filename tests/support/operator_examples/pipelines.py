@@ -62,7 +62,12 @@ ACCUMULATORS: Final[dict[str, list[tuple[Any, Any]]]] = {
 }
 """By operator: its argument, and what it makes of all sales in one group."""
 
-_POINTS: Final = [{"_id": 1, "v": 2}, {"_id": 2, "v": None}, {"_id": 3, "v": 6}, {"_id": 4, "v": 6}]
+_POINTS: Final[list[dict[str, Any]]] = [
+    {"_id": 1, "v": 2},
+    {"_id": 2, "v": None},
+    {"_id": 3, "v": 6},
+    {"_id": 4, "v": 6},
+]
 _TWO: Final = {"window": {"documents": [-1, 0]}}
 WINDOWS: Final[dict[str, list[tuple[dict[str, Any], Any]]]] = {
     "$sum": [({"$sum": "$v", "window": {"documents": ["unbounded", "current"]}}, [2, 2, 8, 14])],
@@ -125,7 +130,7 @@ WINDOWS: Final[dict[str, list[tuple[dict[str, Any], Any]]]] = {
 """By operator: an output field, and its value for each of four points that are sorted by `_id`."""
 POINTS = _POINTS
 
-_TREE: Final = [
+_TREE: Final[list[dict[str, Any]]] = [
     {"_id": 1, "a": [1, 2]},
     {"_id": 2, "a": []},
     {"_id": 3, "a": None},
