@@ -8,6 +8,7 @@ import pytest
 from driven_client import Stage, discovered, play
 from scripted_mongod import Late, ScriptedMongod, Silence, error, member_hello
 
+from driver.cursor import Paging
 from driver.editions import EDITION_2026_07_08
 from driver.errors import (
     BulkWriteError,
@@ -394,12 +395,23 @@ def test_a_cursor_past_its_deadline_gives_what_it_has_and_asks_for_nothing() -> 
         ({"cursorType": "tailableAwait"}, True),
     ],
 )
-def test_in_iteration_mode_each_call_has_the_whole_timeout(options: dict[str, Any], *, on_find: bool) -> None:
+@pytest.mark.parametrize("of_a_command", [False, True])
+def test_in_iteration_mode_each_call_has_the_whole_timeout(
+    options: dict[str, Any], *, on_find: bool, of_a_command: bool
+) -> None:
     async def scenario(stage: Stage) -> None:
         stage.primary.will("find", Late(0.15, batch("firstBatch")))
         stage.primary.will("getMore", *[Late(0.15, batch("nextBatch", {"_id": n})) for n in (1, 2)])
         stage.primary.will("getMore", Late(0.3, batch("nextBatch")))
-        cursor = await stage.collection.find({}, timeoutMS=200, **options)
+        if of_a_command:
+            cursor = await stage.collection.database.cursor_command(
+                {"find": "things"},
+                paging=Paging(cursor_type=options.get("cursorType", "nonTailable")),
+                timeout_ms=200,
+                timeout_mode=options.get("timeoutMode"),
+            )
+        else:
+            cursor = await stage.collection.find({}, timeoutMS=200, **options)
         assert [await cursor.next(), await cursor.next()] == [{"_id": 1}, {"_id": 2}]
         took, result = await timed(stage, cursor.next())
         assert took == 0.2

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 ROOT = bundled_root()
 NOT_RECORDED = {
     "client-side-operations-timeout/backoff.yml": "the number of attempts depends on the jitter",
+    "client-side-operations-timeout/command-cursors.yml": "maxTimeMS is what is left of timeoutMS",
     "retryable-writes/another-mongos.yml": "the number of attempts depends on the mongos that is chosen",
     "retryable-writes/handshakes.yml": "it needs authentication, and record runs without",
     "server-selection/overloaded-mongos.yml": "the number of attempts depends on the mongos that is chosen",
