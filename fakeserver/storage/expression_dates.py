@@ -343,14 +343,14 @@ def _date_subtract(arguments: dict[str, Any]) -> Any:
 
 
 def _shifted(name: str, arguments: dict[str, Any], sign: int) -> Any:
-    where = _zone(name, arguments.get("timezone", MISSING))
-    if where is None or any(nullish(arguments[key]) for key in ("startDate", "unit", "amount")):
+    if None in arguments.values():
         return None
     unit, amount = _unit(name, arguments["unit"]), arguments["amount"]
+    where = _given_zone(name, arguments)
+    date = to_date(arguments["startDate"], 5166403)
     number = whole(amount)
     if number is None:
         raise CommandError(5166405, f"{name} expects integer amount of time units")
-    date = to_date(arguments["startDate"], 5166403)
     if sign < 0 and number == INT64_MIN:
         raise CommandError(6045000, f"invalid $dateSubtract 'amount' parameter value: {number}")
     if abs(number) >= calendar.most(unit):
@@ -364,14 +364,10 @@ def _shifted(name: str, arguments: dict[str, Any], sign: int) -> Any:
 
 @_operator("$dateDiff")
 def _date_diff(arguments: dict[str, Any]) -> Any:
-    names = ("startDate", "endDate", "unit")
-    where = _zone("$dateDiff", arguments.get("timezone", MISSING))
-    if where is None or any(nullish(arguments[key]) for key in names):
+    if _is_null(arguments):
         return None
     unit = _unit("$dateDiff", arguments["unit"])
-    week_start = _week_start("$dateDiff", arguments)
-    if week_start is None:
-        return None
+    week_start, where = _week_start("$dateDiff", arguments), _given_zone("$dateDiff", arguments)
     start, end = (to_date(arguments[key], 5166307) for key in ("startDate", "endDate"))
     found = calendar.difference(start, end, unit, where, week_start)
     if not INT64_MIN <= found <= INT64_MAX:
@@ -381,9 +377,9 @@ def _date_diff(arguments: dict[str, Any]) -> Any:
 
 @_operator("$dateTrunc")
 def _date_trunc(arguments: dict[str, Any]) -> Any:
-    where, size = _zone("$dateTrunc", arguments.get("timezone", MISSING)), arguments.get("binSize", 1)
-    if where is None or nullish(size) or nullish(arguments["date"]) or nullish(arguments["unit"]):
+    if _is_null(arguments):
         return None
+    size = arguments.get("binSize", 1)
     count = whole(size)
     if count is None:
         raise CommandError(
@@ -394,10 +390,19 @@ def _date_trunc(arguments: dict[str, Any]) -> Any:
             5439018, f"$dateTrunc requires 'binSize' to be greater than 0, but got value {size}"
         )
     unit = _unit("$dateTrunc", arguments["unit"])
-    week_start = _week_start("$dateTrunc", arguments)
-    if week_start is None:
-        return None
+    week_start, where = _week_start("$dateTrunc", arguments), _given_zone("$dateTrunc", arguments)
     return calendar.truncate(to_date(arguments["date"], 5439012), unit, count, where, week_start)
+
+
+def _is_null(arguments: Mapping[str, Any]) -> bool:
+    """Return whether an argument is null that matters; the first day of weeks matters to weeks alone."""
+    unit = arguments["unit"]
+    return any(value is None for key, value in arguments.items() if key != "startOfWeek" or unit == "week")
+
+
+def _given_zone(name: str, arguments: Mapping[str, Any]) -> dt.tzinfo:
+    """Return the time zone of arguments of which none is null. Raises `CommandError` 40517 or 40485."""
+    return _zone(name, arguments.get("timezone", MISSING)) or dt.UTC
 
 
 def _unit(name: str, value: Any) -> str:
@@ -411,13 +416,11 @@ def _unit(name: str, value: Any) -> str:
     return value
 
 
-def _week_start(name: str, arguments: Mapping[str, Any]) -> int | None:
-    """Return the first day of weeks, None for null. Raises `CommandError` where the unit is a week."""
+def _week_start(name: str, arguments: Mapping[str, Any]) -> int:
+    """Return the first day of weeks. Raises `CommandError` where the unit is a week."""
     value = arguments.get("startOfWeek", MISSING)
     if value is MISSING or arguments["unit"] != "week":
         return _SUNDAY
-    if value is None:
-        return None
     if type(value) is not str:
         message = f"{name} requires 'startOfWeek' to be a string, but got {type_name(value)}"
         raise CommandError(5439015, message)

@@ -102,11 +102,11 @@ def stage_name(stage: Any) -> str:
 def check_stage_name(stage: Any) -> None:
     """Refuse what no server knows for a stage. Raises `CommandError` 14, 40323 or 40324."""
     name = stage_name(stage)
-    if name not in _STAGES and name not in UNSUPPORTED_STAGES and name not in _STAGES_OF_COMMANDS:
+    if name not in _STAGES and name not in UNSUPPORTED_STAGES and name not in STAGES_OF_COMMANDS:
         raise unrecognized_stage(name)
 
 
-_STAGES_OF_COMMANDS: Final = frozenset({
+STAGES_OF_COMMANDS: Final = frozenset({
     "$changeStream", "$changeStreamSplitLargeEvent", "$collStats", "$currentOp", "$documents", "$indexStats",
     "$listClusterCatalog", "$listLocalSessions", "$listSampledQueries", "$listSearchIndexes", "$listSessions",
     "$merge", "$out", "$planCacheStats", "$querySettings", "$queryStats", "$rankFusion", "$scoreFusion",
@@ -122,7 +122,7 @@ def _compile_stage(stage: Mapping[str, Any], scope: Scope) -> PipelineStage:
         return compiler(stage[name], scope)
     if name in UNSUPPORTED_STAGES:
         raise not_implemented(f"the stage {name}")
-    if name in _STAGES_OF_COMMANDS:
+    if name in STAGES_OF_COMMANDS:
         raise not_implemented(f"the stage {name} within another stage")
     raise unrecognized_stage(name)
 
