@@ -42,6 +42,7 @@ from fakeserver.admission.execution_control import ExecutionControl, ExecutionPa
 from fakeserver.admission.exemptions import AddressRanges, ApplicationNames
 from fakeserver.admission.flow_control import FlowControl, FlowControlParameters
 from fakeserver.admission.pacing import EGRESS, Pacing
+from fakeserver.admission.prioritization import Prioritization
 from fakeserver.admission.rate_limiter import NEWEST_STATS, RateLimiter
 from fakeserver.admission.service_model import ServiceModel, ServiceParameters
 from fakeserver.admission.throughput_probing import ProbingParameters, TicketCounts
@@ -55,11 +56,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from fakeserver.access.connection_state import ConnectionState
+    from fakeserver.admission.invocations import TicketPool
     from fakeserver.profile import Profile
     from fakeserver.settings.server_parameters import ServerParameters
 
 CORES: Final = 8
 """The processors that a server says it has, the same everywhere, so that runs are alike."""
+_POOLS: Final[tuple[TicketPool, TicketPool]] = ("read", "write")
 REQUEST_LIMITER: Final = "ingressRequestRateLimiter"
 ESTABLISHMENT_LIMITER: Final = "SessionEstablishmentRateLimiter"
 
@@ -83,6 +86,7 @@ class AdmissionControl:
         self._sizes_hold = False
         """Sizes of ticket pools that were set at runtime keep the algorithm from changing them."""
         self.execution = ExecutionControl(self._execution_parameters(), cores=cores, now=now)
+        self.low = Prioritization(parameters, cores=cores)
         self.flow = FlowControl(flow_parameters(parameters))
         self.pacing = Pacing(parameters, now)
         self.replenish_flow: Callable[[float], float] = lambda _now: math.inf
@@ -120,6 +124,7 @@ class AdmissionControl:
         self.replenish_flow(now)
         self._sizes_hold = ticket_sizes.hold(names, own, held=self._sizes_hold)
         self.execution.reconfigure(self._execution_parameters(), now)
+        self.low.reconfigure(own, now)
         self.flow.parameters = flow_parameters(own)
         self.pacing.reconfigure(own, now)
         self.service.parameters = service_parameters(own)
@@ -253,7 +258,8 @@ class AdmissionControl:
             return shown
         # As the parameter has it, even while sizes hold against it.
         probes = self._parameters[ticket_sizes.ALGORITHM] == ticket_sizes.PROBING
-        return {"usesThroughputProbing": probes, **shown}
+        pools: dict[str, Any] = {pool: self.low.pool_stats(shown[pool], pool) for pool in _POOLS}
+        return {"usesThroughputProbing": probes, **shown, **self.low.stats(), **pools}
 
     def flow_stats(self, now: float) -> dict[str, Any]:
         """Return `flowControl`."""

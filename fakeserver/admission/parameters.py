@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.admission import ticket_sizes
+from fakeserver.admission import prioritization, ticket_sizes
 from fakeserver.admission.lost_clients import AT_INTERRUPT_CHECK, AT_ONCE, NEVER
 from fakeserver.errors import CommandError
 from fakeserver.idl.fields import Field, Fields
@@ -147,6 +147,23 @@ _EXECUTION: Final = (
     ),
 )
 
+_LOW_PRIORITY: Final = (
+    *(
+        Parameter(name, "int", -1, minimum=-1, since=WIRE_90)
+        for name in (prioritization.LOW_READ, prioritization.LOW_WRITE)
+    ),
+    *(
+        Parameter(name, "int", INT32_MAX, minimum=0, since=WIRE_90)
+        for name in (prioritization.LOW_READ_DEPTH, prioritization.LOW_WRITE_DEPTH)
+    ),
+    Parameter(prioritization.GATE, "bool", default=False, since=WIRE_90),
+    Parameter(prioritization.HEURISTIC, "bool", default=True, since=WIRE_90),
+    Parameter(prioritization.BACKGROUND, "bool", default=True, since=WIRE_90),
+    Parameter(prioritization.THRESHOLD, "int", 3, minimum=0, since=WIRE_90),
+    Parameter(prioritization.EXEMPT_NAMES, "document", None, struct=_APP_NAMES, since=WIRE_90),
+)
+"""The tickets of operations that take long. A size of -1 is the number of processors."""
+
 _PROBING: Final = (
     Parameter("throughputProbingInitialConcurrency", "int", 0, at_runtime=False, minimum=0, since=WIRE_70),
     Parameter("throughputProbingMinConcurrency", "int", 4, minimum=1, since=WIRE_70),
@@ -246,6 +263,15 @@ TABLE: Final = (
     *_ABANDONED,
     *(
         replace(each, on_mongos=False)
-        for each in (*_INGRESS, *_PRIORITY, *_EXECUTION, *_PROBING, *_FLOW, *_WRITES, *_SERVICE)
+        for each in (
+            *_INGRESS,
+            *_PRIORITY,
+            *_EXECUTION,
+            *_LOW_PRIORITY,
+            *_PROBING,
+            *_FLOW,
+            *_WRITES,
+            *_SERVICE,
+        )
     ),
 )

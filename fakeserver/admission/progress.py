@@ -71,6 +71,10 @@ class Progress:
     execution_ticket: Ticket | None = None
     execution_admissions: int = 0
     execution_queued: float = 0.0
+    low_priority: bool = False
+    """The ticket is one of low priority, as all that follow."""
+    turn_ends: float | None = None
+    """The instant at which it yields, and asks for another ticket; None for never."""
     served_since: float | None = None
     """The instant at which the service-time model began with the command."""
     done_at: float | None = None

@@ -28,6 +28,8 @@ def of_running(request: RequestContext, now: float) -> dict[str, Any]:
         waits = {queue: now - since} if queue else {}
         shown["queues"] = _queues(request, waits)
         shown["currentQueue"] = {"name": queue, "timeQueuedMicros": _micros(now - since)} if queue else None
+    if request.admission.low_priority:
+        shown["priorityLowered"] = True
     throttled = request.admission.throttled_since
     shown["waitingForFlowControl"] = throttled is not None
     shown["flowControlStats"] = _flow(request, 0.0 if throttled is None else now - throttled)
@@ -41,6 +43,7 @@ def of_finished(request: RequestContext) -> dict[str, Any]:
         queues = {name: facts for name, facts in _queues(request, {}).items() if any(facts.values())}
         shown |= {"queues": queues} if queues else {}
     flow = _flow(request, 0.0)
+    shown |= {"priorityLowered": True} if request.admission.low_priority else {}
     return shown | ({"flowControl": flow} if flow else {})
 
 

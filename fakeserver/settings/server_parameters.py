@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fakeserver.admission import parameters as admission
-from fakeserver.admission import ticket_sizes
+from fakeserver.admission import prioritization, ticket_sizes
 from fakeserver.errors import CommandError
 from fakeserver.profile import WIRE_50
 from fakeserver.settings import log_components
@@ -207,6 +207,7 @@ class ServerParameters:
         admission.check_together(after)
         if not at_startup:
             ticket_sizes.check(parsed, self._values, after, self._profile)
+            prioritization.check(self._values, after)
         return parsed
 
     def _parse_one(self, name: str, value: Any, *, at_startup: bool) -> tuple[str, Any]:

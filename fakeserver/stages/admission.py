@@ -11,6 +11,7 @@ is exempt is counted as exempt wherever it passes, and a queued one counts as su
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +23,7 @@ from fakeserver.admission.rate_limiter import Reserved
 from fakeserver.admission.tickets import Overflow, Priority
 from fakeserver.errors import CommandError, expired
 from fakeserver.request.pipeline import PASS, Action, Outcome, Stage, Step
+from fakeserver.stages.lowering import is_lowered, turn_ends
 from fakeserver.waiting.bell import Bell
 from fakeserver.waiting.pause import Await
 from mongowire.codes import ErrorCode
@@ -320,7 +322,8 @@ class ExecutionTickets(Stage):
 
     def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter:
         admission, whole = node.admission, self.enter
-        if spec is None or not _is_ordinary(spec, shape, node) or not admission.serves_at_once:
+        at_once = admission.serves_at_once and not admission.low.in_use
+        if spec is None or not at_once or not _is_ordinary(spec, shape, node):
             return whole
         pool: TicketPool = "write" if spec.kind == "write" else "read"
         use_at_once = admission.execution.use_at_once
@@ -348,9 +351,12 @@ class ExecutionTickets(Stage):
             pool = progress.pool = _pool_of(request)
             exempt = (progress.priority or _decide_priority(request, admission)) is Priority.EXEMPT
             progress.execution_admissions += 1
-            if admission.serves_at_once and execution.use_at_once(pool, now, exempt=exempt):
+            low = admission.low.holder(pool) if is_lowered(request, admission, 0) else None
+            if admission.serves_at_once and (
+                low.use_at_once() if low else execution.use_at_once(pool, now, exempt=exempt)
+            ):
                 return PASS
-            acquire = partial(execution.acquire, pool)
+            acquire = low.acquire if low else partial(execution.acquire, pool)
             ticket = progress.execution_ticket = _take(EXECUTION_TICKETS, acquire, request, now)
             admission.on_queued()
         if ticket.started is None:
@@ -370,17 +376,51 @@ class ExecutionTickets(Stage):
                 return PASS
             progress.served_since = now
             progress.done_at = admission.service.begin(request.spec.name, now)
+        elif progress.turn_ends == math.inf:
+            # It has its next ticket, and stood still while it waited for that.
+            progress.execution_queued += ticket.waited
+            progress.done_at += ticket.waited
+            progress.served_since = (progress.served_since or 0.0) + ticket.waited
+            progress.turn_ends = None
         if now >= progress.done_at and progress.served_since is not None:
             progress.done_at = admission.service.look(request.spec.name, progress.served_since, now)
         done_at = progress.done_at
         until = _until(request, done_at)
+        if progress.turn_ends is None:
+            progress.turn_ends = turn_ends(request, admission, now, until)
+        if progress.turn_ends is not None and progress.turn_ends <= now < until:
+            return self._yield(request, ticket, admission, now)
         if now < until:
-            return Await(until=until)
+            return Await(until=min(until, progress.turn_ends or math.inf))
         # The deadline has come first: a server interrupts the operation in the middle of its work.
         self._give_back(request, now)
         if now < done_at:
             raise expired()
         return PASS
+
+    def _yield(
+        self, request: RequestContext, ticket: Ticket, admission: AdmissionControl, now: float
+    ) -> Action:
+        """Give the ticket back and ask for the next one. Raises `CommandError` 433."""
+        progress, execution, low = request.admission, admission.execution, admission.low
+        pool, progress.execution_ticket, progress.turn_ends = progress.pool, None, math.inf
+        if progress.low_priority:
+            low.holder(pool).release(ticket, now)
+        else:
+            execution.release(pool, ticket, now)
+        lowered = progress.low_priority or is_lowered(request, admission, progress.execution_admissions)
+        acquire = low.holder(pool).acquire if lowered else partial(execution.acquire, pool)
+        progress.execution_admissions += 1
+        try:
+            ticket = progress.execution_ticket = _take(EXECUTION_TICKETS, acquire, request, now)
+        except CommandError:
+            progress.done_at = progress.served_since = None
+            admission.service.finish()
+            raise
+        admission.on_queued()
+        if ticket.started is None:
+            return _wait_for(request, ticket, now)
+        return self._serve(request, ticket, admission, now)
 
     def leave(self, request: RequestContext, outcome: Outcome, now: float) -> None:  # noqa: ARG002 - a stage's signature
         if request.admission.execution_ticket is not None:
@@ -395,7 +435,10 @@ class ExecutionTickets(Stage):
             progress.done_at = progress.served_since = None
             admission.service.finish()
         if ticket.started is None:
-            admission.execution.holder(pool).cancel(ticket, now)
+            holder = admission.low if progress.low_priority else admission.execution
+            holder.holder(pool).cancel(ticket, now)
+        elif progress.low_priority:
+            admission.low.holder(pool).release(ticket, now)
         else:
             admission.execution.release(pool, ticket, now)
             # Probing needs a timer only while somebody queues, and this may have been the last one.

@@ -1,0 +1,127 @@
+"""Low priority for operations that take long, since 9.0 (`Execution Control`).
+
+Each time that an operation yields it gives its ticket back and asks for the next one. One that has asked
+often enough asks a second pool of tickets from then on, so that short operations do not queue behind long
+ones. The builders of indexes ask there from the beginning.
+
+Never lowered are statements of transactions, which hold what others wait for; what comes by the port for
+operators; and the applications of a list.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from bson import Int64
+
+from fakeserver.admission.exemptions import ApplicationNames
+from fakeserver.admission.tickets import TicketHolder
+from fakeserver.errors import CommandError
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fakeserver.access.connection_state import ConnectionState
+    from fakeserver.admission.invocations import TicketPool
+
+GATE: Final = "executionControlDeprioritizationGate"
+HEURISTIC: Final = "executionControlHeuristicDeprioritization"
+BACKGROUND: Final = "executionControlBackgroundTasksDeprioritization"
+THRESHOLD: Final = "executionControlHeuristicNumAdmissionsDeprioritizeThreshold"
+EXEMPT_NAMES: Final = "executionControlApplicationDeprioritizationExemptions"
+LOW_READ: Final = "executionControlConcurrentReadLowPriorityTransactions"
+LOW_WRITE: Final = "executionControlConcurrentWriteLowPriorityTransactions"
+LOW_READ_DEPTH: Final = "executionControlReadLowPriorityMaxQueueDepth"
+LOW_WRITE_DEPTH: Final = "executionControlWriteLowPriorityMaxQueueDepth"
+_YIELD_PERIOD: Final = "internalQueryExecYieldPeriodMS"
+_BACKGROUND: Final = frozenset({"createIndexes"})
+
+
+def is_in_use(values: Mapping[str, Any] | Any) -> bool:
+    """Return whether there is low priority: the gate is open, for somebody."""
+    return bool(values[GATE] and (values[HEURISTIC] or values[BACKGROUND]))
+
+
+def check(before: Mapping[str, Any] | Any, after: Mapping[str, Any] | Any) -> None:
+    """Raise `CommandError` 20 where low priority ends although its pools serve nobody."""
+    if is_in_use(before) and not is_in_use(after) and 0 in (after[LOW_READ], after[LOW_WRITE]):
+        raise CommandError(
+            ErrorCode.ILLEGAL_OPERATION,
+            "Cannot transition to not use prioritization when low-priority read or write tickets are set"
+            " to 0",
+        )
+
+
+class Prioritization:
+    """The tickets of low priority, and who has to take them."""
+
+    def __init__(self, own: Mapping[str, Any] | Any, *, cores: int) -> None:
+        self._cores = cores
+        self.read = TicketHolder(0)
+        self.write = TicketHolder(0)
+        self.lowered = 0
+        """Operations that asked for a ticket of low priority."""
+        self.spared = 0
+        """Operations that never would."""
+        self.reconfigure(own, 0.0)
+
+    def __repr__(self) -> str:
+        return f"<Prioritization {'on' if self.in_use else 'off'}, read {self.read!r}, write {self.write!r}>"
+
+    def reconfigure(self, own: Mapping[str, Any] | Any, now: float) -> None:
+        """Take changed parameters into account."""
+        self.in_use = is_in_use(own)
+        self._own = {name: own[name] for name in (GATE, HEURISTIC, BACKGROUND, THRESHOLD)}
+        self.turn: float = own[_YIELD_PERIOD] / 1000
+        """Seconds between two tickets of an operation."""
+        exempt = own[EXEMPT_NAMES]
+        self._names = ApplicationNames(tuple(exempt["appNames"] if exempt else ()))
+        for holder, size, depth in (
+            (self.read, LOW_READ, LOW_READ_DEPTH),
+            (self.write, LOW_WRITE, LOW_WRITE_DEPTH),
+        ):
+            holder.max_queue_depth = own[depth]
+            holder.resize(self._cores if own[size] < 0 else own[size], now)
+
+    def holder(self, pool: TicketPool) -> TicketHolder:
+        """Return the tickets of low priority for reads or for writes."""
+        return self.read if pool == "read" else self.write
+
+    def spares(self, connection: ConnectionState | None, *, in_transaction: bool) -> bool:
+        """Return whether an operation is never lowered; without a connection, of any client."""
+        if in_transaction or connection is None or connection.has_priority:
+            return in_transaction or connection is not None
+        return bool(self._names.prefixes) and self._names.match(connection.metadata)
+
+    def lowers(self, command: str, admissions: int) -> bool:
+        """Return whether an operation that was admitted so often has low priority from now on."""
+        if not self.in_use:
+            return False
+        if command in _BACKGROUND and self._own[BACKGROUND]:
+            return True
+        return bool(self._own[HEURISTIC]) and admissions >= self._own[THRESHOLD]
+
+    def stats(self) -> dict[str, Any]:
+        """Return its fields of `queues.execution`."""
+        return {
+            "usesPrioritization": self.in_use,
+            "deprioritizationGate": self._own[GATE],
+            "heuristicDeprioritization": self._own[HEURISTIC],
+            "backgroundTasksDeprioritization": self._own[BACKGROUND],
+            "heuristicDeprioritizationThreshold": self._own[THRESHOLD],
+            "totalDeprioritizations": Int64(self.lowered),
+            "totalMarkedNonDeprioritizable": Int64(self.spared),
+        }
+
+    def pool_stats(self, normal: Mapping[str, Any], pool: TicketPool) -> dict[str, Any]:
+        """Return a pool's section with both priorities; its sums are of both while there are two."""
+        low = self.holder(pool).stats()
+        sizes = ("out", "available", "totalTickets")
+        sums = {name: normal[name] + (low[name] if self.in_use else 0) for name in sizes}
+        return {
+            **sums,
+            "normalPriority": {**{name: normal[name] for name in sizes}, **normal["normalPriority"]},
+            "lowPriority": {**{name: low[name] for name in sizes}, **low["normalPriority"]},
+            "exempt": normal["exempt"],
+        }
