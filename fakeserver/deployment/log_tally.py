@@ -5,6 +5,7 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from fakeserver.bystanders import aside
 from fakeserver.deployment.events import FailPointHit, FaultHit, RuleHit
 from fakeserver.deployment.log_lines import counted_line, rejected_line
 
@@ -36,6 +37,10 @@ class LogTally:
 
     def add(self, what: Counted) -> None:
         """Count an event. Those of different connections are alike."""
+        with aside("the tally of the log"):
+            self._add(what)
+
+    def _add(self, what: Counted) -> None:
         key = what if isinstance(what, str) else (type(what), _ABOUT[type(what)](what))
         count = self._counts.get(key)
         if count is not None:
@@ -54,6 +59,10 @@ class LogTally:
 
     def flush(self) -> None:
         """Log what was counted."""
+        with aside("the tally of the log"):
+            self._flush()
+
+    def _flush(self) -> None:
         counts, self._counts = self._counts, {}
         first, self._first = self._first, {}
         for key, count in counts.items():

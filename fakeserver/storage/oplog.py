@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import bson
 from bson import Int64, Timestamp
 
-from fakeserver.bystanders import aside
+from fakeserver.bystanders import tell
 from fakeserver.storage.engine import Stats
 from fakeserver.waiting.bell import Bell
 from mongowire.framing import elements_of
@@ -126,8 +126,10 @@ class Oplog:
 
         The changes of a transaction have one time; its session and number say whose they are.
         """
-        with aside("who looks at the oplog"):
+        try:
             self.on_append()
+        except Exception as error:  # noqa: BLE001 - a bystander
+            tell("who looks at the oplog", error)
         last = self.last
         utc = self._utc()
         seconds, increment = int(utc), 1
@@ -144,8 +146,10 @@ class Oplog:
             self.forgotten = forgotten.optime
             for written in forgotten.changes:
                 self._left += written.change.size
-        with aside("who looks at the oplog"):
+        try:
             self.on_appended(optime)
+        except Exception as error:  # noqa: BLE001 - likewise
+            tell("who looks at the oplog", error)
         if self.grown.listeners:
             self.grown.ring()
         return optime

@@ -56,6 +56,14 @@ async def log_slow_queries_nowhere(deployment: Deployment) -> None:
         node.log._sink = FAILING
 
 
+async def tally_hits_in_no_log(deployment: Deployment) -> None:
+    for node in deployment.cluster.nodes:
+        node.tally._counts = FAILING  # type: ignore[assignment]
+    await deployment.fail_command(
+        "alwaysOn", "count", "insert", "find", "update", blockConnection=True, blockTimeMS=1
+    )
+
+
 async def write_the_journal_nowhere(deployment: Deployment) -> None:
     deployment.cluster.journal.sink = FAILING
 
@@ -85,6 +93,7 @@ BYSTANDERS: Final[tuple[Callable[[Deployment], Coroutine[Any, Any, None]], ...]]
     profile_with_a_failing_filter,
     profile_into_a_collection_that_refuses,
     log_slow_queries_nowhere,
+    tally_hits_in_no_log,
     write_the_journal_nowhere,
     follow_the_journal,
     follow_the_oplog,
