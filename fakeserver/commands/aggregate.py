@@ -141,7 +141,10 @@ def run(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], pipeline
     if first in source_stages.SOURCES:
         variables = {**(options.let or {}), "NOW": options.now}
         # Compiled before the source runs: an error in a later stage comes before one of the source.
-        compile_pipeline(pipeline[1:], Scope(variables=variables, read=options.read, scripts=options.scripts))
+        scope = Scope(
+            variables=variables, read=options.read, scripts=options.scripts, release=options.release
+        )
+        compile_pipeline(pipeline[1:], scope)
         documents = source_stages.SOURCES[first](ctx, ns, pipeline[0][first])
         return engine.aggregate(source, pipeline[1:], options=options, documents=documents)
     unstored = local_collections.documents_of(ctx, source)

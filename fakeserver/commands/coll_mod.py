@@ -145,7 +145,7 @@ def _check_kind(ctx: CommandContext, collection: Collection, request: Mapping[st
         if name in {"cappedSize", "cappedMax"} and not collection.is_capped:
             raise CommandError(ErrorCode.INVALID_OPTIONS, "Collection must be capped.")
     if "pipeline" in request:
-        check_view_pipeline(request["pipeline"], ctx.scripts)
+        check_view_pipeline(ctx, request["pipeline"])
 
 
 _OF_VIEWS: Final = frozenset({"viewOn", "pipeline"})

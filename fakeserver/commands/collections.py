@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from fakeserver.commands.context import CommandContext
     from fakeserver.storage.catalog import Collection
     from fakeserver.storage.engine import Document
-    from fakeserver.storage.scope import Scripts
 
 table = CommandTable()
 
@@ -174,12 +173,13 @@ def _check_options(ctx: CommandContext, options: Mapping[str, Any]) -> None:
     if "viewOn" in options:
         if options.get("capped") or "validator" in options:
             raise _invalid("Cannot create a view with the options of a collection")
-        check_view_pipeline(options.get("pipeline", []), ctx.scripts)
+        check_view_pipeline(ctx, options.get("pipeline", []))
 
 
-def check_view_pipeline(pipeline: Sequence[Mapping[str, Any]], scripts: Scripts | None) -> None:
+def check_view_pipeline(ctx: CommandContext, pipeline: Sequence[Mapping[str, Any]]) -> None:
     """Refuse the pipeline of a view that cannot be compiled. Raises `CommandError`."""
-    compile_pipeline(pipeline, Scope(variables={"NOW": None}, scripts=scripts))
+    release = ctx.node.profile.max_wire_version
+    compile_pipeline(pipeline, Scope(variables={"NOW": None}, scripts=ctx.scripts, release=release))
 
 
 def _invalid(message: str) -> CommandError:

@@ -174,6 +174,7 @@ def _scope(
         make_id=ctx.object_id,
         scripts=ctx.scripts,
         indexes=indexes_of(collection),
+        release=ctx.node.profile.max_wire_version,
     )
 
 

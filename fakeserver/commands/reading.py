@@ -76,6 +76,7 @@ def query_of(
         scripts=ctx.scripts,
         indexes=indexes_of(collection),
         allow_disk_use=statement.get("allowDiskUse", True),
+        release=ctx.node.profile.max_wire_version,
         **parts,
     )
 
@@ -124,7 +125,8 @@ def variables(ctx: CommandContext, let: Mapping[str, Any] | None) -> dict[str, A
     if not let:
         return None
     # Evaluated once for the command, so that $rand or $$NOW is the same for every document.
-    scope = Scope(variables={"NOW": ctx.utc()}, rng=ctx.node.rng)
+    release = ctx.node.profile.max_wire_version
+    scope = Scope(variables={"NOW": ctx.utc()}, rng=ctx.node.rng, release=release)
     frame = scope.frame({})
     return {name: compile_expression(value, scope)(frame) for name, value in let.items()}
 

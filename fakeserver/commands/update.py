@@ -217,6 +217,7 @@ def _query(
         make_id=ctx.object_id,
         scripts=ctx.scripts,
         indexes=indexes_of(collection),
+        release=ctx.node.profile.max_wire_version,
     )
 
 

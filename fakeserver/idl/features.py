@@ -1,4 +1,4 @@
-"""Since which release there are fields and stages, by wire version; commands say it themselves.
+"""Since which release there are fields, stages and operators, by wire version; commands say it themselves.
 
 A release does not know what is newer: a field is unknown to it, a stage unrecognised.
 """
@@ -144,6 +144,35 @@ STAGES: Final[Mapping[str, int]] = {
     "$vectorSearch": WIRE_70,
 }
 """Stages of pipelines."""
+
+EXPRESSIONS: Final[Mapping[str, int]] = {
+    **dict.fromkeys(("$binarySize", "$bsonSize", "$first", "$function", "$isNumber", "$last"), WIRE_44),
+    **dict.fromkeys(("$rand", "$replaceAll", "$replaceOne"), WIRE_44),
+    **dict.fromkeys(("$dateAdd", "$dateDiff", "$dateSubtract", "$dateTrunc"), WIRE_50),
+    **dict.fromkeys(("$getField", "$setField", "$unsetField"), WIRE_50),
+    **dict.fromkeys(("$firstN", "$lastN", "$maxN", "$minN", "$sortArray"), WIRE_60),
+    **dict.fromkeys(("$tsIncrement", "$tsSecond"), WIRE_60),
+    **dict.fromkeys(("$bitAnd", "$bitNot", "$bitOr", "$bitXor", "$median", "$percentile"), WIRE_70),
+    "$toUUID": WIRE_80,
+}
+"""Expressions."""
+
+ACCUMULATORS: Final[Mapping[str, int]] = {
+    "$accumulator": WIRE_44,
+    "$count": WIRE_50,
+    **dict.fromkeys(("$bottom", "$bottomN", "$top", "$topN"), WIRE_60),
+    **dict.fromkeys(("$firstN", "$lastN", "$maxN", "$minN"), WIRE_60),
+    **dict.fromkeys(("$median", "$percentile"), WIRE_70),
+    **dict.fromkeys(("$concatArrays", "$setUnion"), WIRE_82),
+}
+"""Accumulators."""
+
+WINDOWS: Final[Mapping[str, int]] = {
+    **{name: since for name, since in ACCUMULATORS.items() if name != "$accumulator"},
+    **dict.fromkeys(("$linearFill", "$locf"), WIRE_60),
+    "$minMaxScaler": WIRE_82,
+}
+"""Window functions; there are no others before `$setWindowFields`."""
 
 IMAGES: Final = WIRE_60
 """Since when a change stream's `fullDocument` may be `whenAvailable` or `required`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from fakeserver.errors import CommandError
+from fakeserver.idl.features import ACCUMULATORS
 from fakeserver.storage import scripted
 from fakeserver.storage.expression_arrays import merge_objects
 from fakeserver.storage.expression_math import average, deviation, extreme, total
@@ -51,6 +52,8 @@ class Accumulator(NamedTuple):
 
 def compile_accumulator(operator: str, argument: Any, scope: Scope) -> Accumulator:
     """Return an accumulator. Raises `CommandError` for one that is unknown or malformed."""
+    if not scope.knows(operator, ACCUMULATORS):
+        raise CommandError(_UNKNOWN, f"unknown group operator '{operator}'")
     if operator in _WITH_COUNT:
         return _counted(operator, argument, scope)
     if operator in _BY_ORDER:

@@ -68,7 +68,8 @@ class Query(NamedTuple):
     field equals a scalar, or None where no index can find them (`StorageEngine.equal`). `make_id` returns an
     ObjectId, for `$createObjectId`. `scripts` runs JavaScript, where it is allowed. `indexes` are those of
     the collection, which text and geographic searches look for. `allow_disk_use` says whether what is more
-    than fits into memory may be sorted and grouped.
+    than fits into memory may be sorted and grouped. `release` is the wire version of the release whose
+    operators are known, 0 for all.
     """
 
     filter: Mapping[str, Any] = _NOTHING
@@ -90,6 +91,7 @@ class Query(NamedTuple):
     indexes: Sequence[IndexSpec] = ()
     allow_disk_use: bool = True
     look_up: Callable[[Any, str, Any], list[Document] | None] | None = None
+    release: int = 0
 
 
 class Update(NamedTuple):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError, not_implemented
+from fakeserver.idl.features import EXPRESSIONS
 from fakeserver.storage import (
     expression_arrays,
     expression_dates,
@@ -116,6 +117,8 @@ class Compiler:
         return self._operator(first, document[first])
 
     def _operator(self, name: str, argument: Any) -> Evaluate:
+        if not self.scope.knows(name, EXPRESSIONS):
+            raise _unrecognized(name)
         form = _FORMS.get(name)
         if form is not None:
             return form(self, argument)
@@ -123,7 +126,7 @@ class Compiler:
         if name in UNSUPPORTED:
             raise not_implemented(f"the expression {name}")
         if function is None:
-            raise CommandError(ErrorCode.INVALID_PIPELINE_OPERATOR, f"Unrecognized expression '{name}'")
+            raise _unrecognized(name)
         arguments = argument if isinstance(argument, list) else [argument]
         if function.named:
             return self._named(function, argument)
@@ -150,6 +153,10 @@ class Compiler:
             fold = self.scope.fold
             return lambda frame: call({key: value(frame) for key, value in compiled.items()}, fold=fold)
         return lambda frame: call({key: value(frame) for key, value in compiled.items()})
+
+
+def _unrecognized(name: str) -> CommandError:
+    return CommandError(ErrorCode.INVALID_PIPELINE_OPERATOR, f"Unrecognized expression '{name}'")
 
 
 def _field(path: str) -> Evaluate:

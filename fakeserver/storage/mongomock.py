@@ -335,7 +335,7 @@ class MongomockEngine:
         fold = fold_of(query.collation) if query.collation else None
         metadata = metadata or metadata_of(query.filter)
         plain = query.let is None and query.now is None and query.read is None and query.make_id is None
-        if plain and fold is None and metadata is None and query.allow_disk_use:
+        if plain and fold is None and metadata is None and query.allow_disk_use and not query.release:
             return self._plain_scope
         variables = {**query.let} if query.let else {}
         if query.now is not None:
@@ -352,6 +352,7 @@ class MongomockEngine:
             metadata,
             query.allow_disk_use,
             query.look_up,
+            query.release,
         )
 
     def _targets(

@@ -50,7 +50,8 @@ class Scope(NamedTuple):
     `meta` are the metadata that `$meta` may name, as functions of the document at the root. `scripts` runs
     JavaScript, None where it is not allowed. `indexes` are those of the collection, and `metadata` holds what
     text and geographic searches find out about its documents. `spills` says whether stages that need all
-    documents may use the disk where these are more than fit into their memory (`allowDiskUse`).
+    documents may use the disk where these are more than fit into their memory (`allowDiskUse`). `release` is
+    the wire version of the release whose operators are known, 0 for all.
     """
 
     fold: Callable[[str], Any] | None = None
@@ -64,6 +65,11 @@ class Scope(NamedTuple):
     metadata: Metadata | None = None
     spills: bool = True
     look_up: Callable[[Any, str, Any], list[dict[str, Any]] | None] | None = None
+    release: int = 0
+
+    def knows(self, name: str, since: Mapping[str, int]) -> bool:
+        """Return whether the release has an operator, by a table of since when there are the newer ones."""
+        return not self.release or since.get(name, 0) <= self.release
 
     def settle(self) -> None:
         """Have the command wait for what scripts slept so far."""

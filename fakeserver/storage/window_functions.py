@@ -6,6 +6,7 @@ import decimal
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fakeserver.errors import CommandError
+from fakeserver.idl.features import WINDOWS
 from fakeserver.storage import calendar
 from fakeserver.storage import window_calculus as calculus
 from fakeserver.storage.accumulators import Accumulator, compile_accumulator
@@ -56,7 +57,7 @@ def compile_function(name: str, spec: Any, keys: Keys, scope: Scope) -> Compute:
         if not operator.startswith("$"):
             continue
         parse = _FUNCTIONS.get(operator)
-        if parse is None:
+        if parse is None or not scope.knows(operator, WINDOWS):
             raise _failure(f"Unrecognized window function, {operator}")
         return parse(operator, spec, keys, scope)
     first = next(iter(spec), "")

@@ -14,6 +14,8 @@ from operator_examples.pipelines import ACCUMULATORS, POINTS, SALES, STAGES, WIN
 from pipelines import piped
 
 from fakeserver.errors import CommandError
+from fakeserver.idl import features
+from fakeserver.profile import WIRE_42, WIRE_44, WIRE_50, WIRE_60, WIRE_70, WIRE_80, WIRE_82
 from fakeserver.storage import accumulators, matching, pipeline_stages, update_operators, window_functions
 from fakeserver.storage.engine import Namespace, Query, Update
 from fakeserver.storage.expressions import expression_names
@@ -128,3 +130,33 @@ def test_an_update_operator_answers_as_its_page_shows(name: str) -> None:
 def test_each_other_operator_has_a_case(table: dict[str, Any], names: set[str], without: set[str]) -> None:
     """`without` are those that need more than a table can hold: scripts."""
     assert table.keys() | without == set(names)
+
+
+RELEASES = (WIRE_42, WIRE_44, WIRE_50, WIRE_60, WIRE_70, WIRE_80, WIRE_82)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize(
+    ("since", "stage", "code"),
+    [
+        (features.EXPRESSIONS, lambda name: {"$set": {"r": {name: "$$nobody"}}}, 168),
+        (features.ACCUMULATORS, lambda name: {"$group": {"_id": None, "r": {name: "$$nobody"}}}, 15952),
+        (features.WINDOWS, lambda name: {"$setWindowFields": {"output": {"r": {name: "$$nobody"}}}}, 9),
+    ],
+    ids=["expressions", "accumulators", "window functions"],
+)
+def test_a_release_does_not_know_the_operators_of_later_ones(
+    since: dict[str, int], stage: Callable[[str], Any], code: int, release: int
+) -> None:
+    unknown = ("Unrecognized expression", "unknown group operator", "Unrecognized window function")
+
+    def refused(name: str) -> bool:
+        try:
+            piped([], stage(name), release=release)
+        except CommandError as error:
+            return int(error.code) == code and any(each in error.message for each in unknown)
+        return False
+
+    assert {name for name in since if refused(name)} == {
+        name for name, first in since.items() if first > release
+    }
