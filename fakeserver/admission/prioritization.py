@@ -4,8 +4,8 @@ Each time that an operation yields it gives its ticket back and asks for the nex
 often enough asks a second pool of tickets from then on, so that short operations do not queue behind long
 ones. The builders of indexes ask there from the beginning.
 
-Never lowered are statements of transactions, which hold what others wait for; what comes by the port for
-operators; and the applications of a list.
+Never lowered are statements of transactions, which hold what others wait for; what shows the operations at
+work (`$currentOp`); what comes by the port for operators; and the applications of a list.
 """
 
 from __future__ import annotations

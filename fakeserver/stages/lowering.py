@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from fakeserver.admission.invocations import is_subject
 from fakeserver.admission.tickets import Priority
 
 if TYPE_CHECKING:
@@ -21,7 +22,9 @@ def is_lowered(request: RequestContext, admission: AdmissionControl, admissions:
         return False
     # A shard sees the connection of the mongos, and not that of its client.
     connection = request.connection if progress.control is None else None
-    if low.spares(connection, in_transaction=request.has_autocommit):
+    spec = request.spec
+    observes = spec.name == "aggregate" and not is_subject(spec.kind, spec.name, request.command or {})
+    if observes or low.spares(connection, in_transaction=request.has_autocommit):
         low.spared += not admissions
         return False
     progress.low_priority = low.lowers(request.spec.name, admissions)

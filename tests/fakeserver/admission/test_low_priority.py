@@ -135,6 +135,10 @@ async def _in_a_transaction(deployment: Deployment) -> None:
     await talker.ok({**_FIND, **facts, "startTransaction": True})
 
 
+async def _to_see_what_is_at_work(deployment: Deployment) -> None:
+    await (await deployment.connect()).ok({"aggregate": 1, "pipeline": [{"$currentOp": {}}], "cursor": {}})
+
+
 async def _by_the_priority_port(deployment: Deployment) -> None:
     await (await deployment.connect(door=Door.PRIORITY)).ok(_FIND)
 
@@ -146,7 +150,10 @@ async def _as_an_exempt_application(deployment: Deployment) -> None:
     await talker.ok(_FIND)
 
 
-@pytest.mark.parametrize("act", [_in_a_transaction, _by_the_priority_port, _as_an_exempt_application])
+_SPARED = (_in_a_transaction, _to_see_what_is_at_work, _by_the_priority_port, _as_an_exempt_application)
+
+
+@pytest.mark.parametrize("act", _SPARED)
 def test_some_operations_are_never_lowered(act: Any) -> None:
     async def scenario(deployment: Deployment) -> None:
         await act(deployment)
