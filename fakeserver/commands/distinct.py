@@ -26,9 +26,11 @@ from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields
 from fakeserver.storage.collation import complete, fold_of
 from fakeserver.storage.index_keys import is_ordered, sign_of
+from fakeserver.storage.pacing import sorted_at_leisure
 from fakeserver.storage.paths import read, split
 from fakeserver.storage.sizes import MAX_USER_BYTES, fit_one_reply
 from fakeserver.storage.values import MISSING, order
+from fakeserver.waiting.interrupts import interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -76,13 +78,13 @@ def distinct(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     found = _values(documents, request["key"])
     fold = fold_of(options.collation)
     different: dict[Any, Any] = {}
-    for value in found:
+    for value in interruptible(found):
         different.setdefault(order(value, fold), value)
     # An index scan returns its keys in order; a collection scan returns values as they are found.
     keys = list(different)
     if scanned is not None and collection is not None:
         down = sign_of(collection.indexes[scanned].key[request["key"]]) < 0
-        keys = sorted(different, reverse=down)
+        keys = sorted_at_leisure(list(different), reverse=down)
     reply: Reply = {"values": [different[key] for key in keys]}
     # Encoding a reply costs more than finding it: only what may be too large is measured.
     if view or not fit_one_reply(len(keys), ctx.catalog.engine.stats(source).size + _ROOM_AROUND):

@@ -23,6 +23,7 @@ from fakeserver.sessions.cursors import Cursor
 from fakeserver.storage.engine import Namespace
 from fakeserver.storage.oplog_documents import document_of
 from fakeserver.storage.values import copy_value
+from fakeserver.waiting.interrupts import interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -113,7 +114,7 @@ def _operations(ctx: CommandContext, since: Timestamp) -> list[Document]:
     """Return the operations later than `since` that this member has, the oldest first."""
     reached = ctx.node.applied
     entries = ctx.node.oplog.after(since)
-    return [copy_value(document_of(entry)) for entry in entries if entry.optime <= reached]
+    return [copy_value(document_of(entry)) for entry in interruptible(entries) if entry.optime <= reached]
 
 
 def find(ctx: CommandContext, request: Mapping[str, Any], ns: Namespace, documents: list[Document]) -> Reply:

@@ -30,6 +30,8 @@ from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, first_argument
 from fakeserver.profile import WIRE_70
 from fakeserver.storage.engine import Namespace, Query
+from fakeserver.storage.stored import Stored
+from fakeserver.waiting.interrupts import interruptible
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -212,7 +214,7 @@ def db_hash(ctx: CommandContext, command: dict[str, Any]) -> Reply:
         "collections": hashes,
         "capped": [each.ns.collection for each in collections if each.is_capped],
         "uuids": {each.ns.collection: each.uuid for each in collections},
-        "md5": _md5("".join(hashes.values()).encode()),
+        "md5": _md5("".join(hashes.values()).encode()).hexdigest(),
         "timeMillis": 0,
     }
 
@@ -221,11 +223,14 @@ def _hash(ctx: CommandContext, collection: Collection) -> str:
     # The order of insertion is part of a capped collection, that of others is an accident of the member.
     sort = None if collection.is_capped else {"_id": 1}
     documents = ctx.catalog.engine.find(collection.ns, Query(sort=sort))
-    return _md5(b"".join(map(bson.encode, documents)))
+    digest = _md5()
+    for document in interruptible(documents):
+        digest.update(document.raw if type(document) is Stored else bson.encode(document))
+    return digest.hexdigest()
 
 
-def _md5(data: bytes) -> str:
-    return hashlib.md5(data, usedforsecurity=False).hexdigest()
+def _md5(data: bytes = b"") -> hashlib._Hash:
+    return hashlib.md5(data, usedforsecurity=False)
 
 
 @table.command(

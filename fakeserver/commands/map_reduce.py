@@ -26,8 +26,10 @@ from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields
 from fakeserver.storage import javascript
 from fakeserver.storage.engine import Namespace, Query
+from fakeserver.storage.pacing import sorted_at_leisure
 from fakeserver.storage.scripted import is_code
 from fakeserver.storage.values import order, type_name
+from fakeserver.waiting.interrupts import interruptible
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -136,12 +138,12 @@ def _results(
     map_one, reduce = ctx.scripts.function(mapped), ctx.scripts.function(reduced)
     finalize = ctx.scripts.function(finalized) if finalized is not None else None
     groups: dict[Any, tuple[Any, list[Any]]] = {}
-    for document in _documents(ctx, request):
+    for document in interruptible(_documents(ctx, request)):
         for key, value in map_one(document, []).emitted:
             groups.setdefault(order(key), (key, []))[1].append(value)
     results = []
     # In the order of keys, and a single value is not reduced: what a server's sort and group do.
-    for order_key in sorted(groups):
+    for order_key in interruptible(sorted_at_leisure(list(groups))):
         key, values = groups[order_key]
         values = [*_stored(ctx, existing, key), *values]
         value = values[0] if len(values) == 1 else reduce({}, [key, values]).value

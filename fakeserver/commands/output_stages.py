@@ -132,14 +132,18 @@ class Out(_Writer):
             for index in collection.indexes.values():
                 if index.name != "_id_":
                     engine.create_index(aside, index)
-            changes = [self._store(collection, aside, document) for document in interruptible(documents)]
+            self._begin(aside, made)
+            for document in interruptible(documents):
+                change = self._store(collection, aside, document)
+                ctx.node.oplog.append((Written(aside, change, made),))
         except CommandError as error:
             engine.drop(aside)
+            ctx.command_applied(aside.db, {"drop": aside.collection}, uuid=made)
             raise _explained(error) from None
         # At once, without a yield point between: a reader sees all the old documents or all the new ones.
         engine.drop(self.target)
         engine.rename(aside, self.target)
-        self._enter(changes, aside, made, existing)
+        self._end(aside, made, existing)
 
     def _store(self, collection: Collection, aside: Namespace, document: Document) -> Changed:
         if "_id" not in document:
@@ -148,19 +152,18 @@ class Out(_Writer):
         collection.validate(document, bypassing=not self.checked)
         return Changed(None, self.ctx.catalog.engine.insert(aside, document))
 
-    def _enter(
-        self, changes: list[Changed], aside: Namespace, made: Binary, replaced: Collection | None
-    ) -> None:
-        """Enter in the oplog what a server does."""
-        ctx = self.ctx
+    def _begin(self, aside: Namespace, made: Binary) -> None:
+        """Enter in the oplog that there is a collection on the side."""
         detail: Document = {"nsType": "collection", "idIndex": None}
-        ctx.command_applied(aside.db, {"create": aside.collection, "temp": True}, uuid=made, detail=detail)
-        for change in changes:
-            ctx.node.oplog.append((Written(aside, change, made),))
+        created = {"create": aside.collection, "temp": True}
+        self.ctx.command_applied(aside.db, created, uuid=made, detail=detail)
+
+    def _end(self, aside: Namespace, made: Binary, replaced: Collection | None) -> None:
+        """Enter in the oplog that it has its name now."""
         entry: Document = {"renameCollection": str(aside), "to": str(self.target), "stayTemp": False}
         if replaced is not None:
             entry["dropTarget"] = replaced.uuid
-        ctx.command_applied(aside.db, entry, uuid=made)
+        self.ctx.command_applied(aside.db, entry, uuid=made)
 
 
 @dataclass(frozen=True, slots=True)

@@ -337,7 +337,7 @@ def _object_to_array(value: Any) -> list[dict[str, Any]]:
 def merge_objects(*values: Any) -> dict[str, Any]:
     """Return the fields of all documents, the last one winning; null and missing count as none."""
     merged: dict[str, Any] = {}
-    for value in paced(values[0] if len(values) == 1 and isinstance(values[0], list) else values):
+    for value in interruptible(values[0] if len(values) == 1 and isinstance(values[0], list) else values):
         if nullish(value):
             continue
         if not is_object(value):
@@ -365,7 +365,7 @@ def _n_of(name: str, take: Callable[[list[Any], int, Fold | None], list[Any]]) -
 
 
 def _without_nulls(items: list[Any]) -> list[Any]:
-    return [item for item in items if not nullish(item)]
+    return [item for item in paced(items) if not nullish(item)]
 
 
 _n_of("$firstN", lambda items, count, _fold: items[:count])

@@ -12,6 +12,7 @@ from fakeserver.errors import CommandError
 from fakeserver.storage.constants import is_constant
 from fakeserver.storage.functions import nullish
 from fakeserver.storage.memory import Budget, check_value, too_much
+from fakeserver.storage.pacing import paced
 from fakeserver.storage.printing import show
 from fakeserver.storage.values import (
     INT32_MAX,
@@ -96,10 +97,10 @@ def _cond(compiler: Compiler, argument: Any) -> Evaluate:
 def _if_null(compiler: Compiler, argument: Any) -> Evaluate:
     if not isinstance(argument, list) or len(argument) < 2:  # noqa: PLR2004 -- a value and a replacement
         raise CommandError(1257300, "$ifNull needs at least two arguments, had: 1")
-    items = [compiler.compile(item) for item in argument]
+    items = [compiler.compile(item) for item in paced(argument)]
 
     def evaluate(frame: Frame) -> Any:
-        for item in items[:-1]:
+        for item in paced(items[:-1]):
             value = item(frame)
             if value is not None and value is not MISSING:
                 return value
@@ -119,11 +120,11 @@ def _switch(compiler: Compiler, argument: Any) -> Evaluate:
         raise CommandError(40061, f"$switch expected an array for 'branches', found: {type_name(listed)}")
     if not listed:
         raise CommandError(40068, "$switch requires at least one branch")
-    branches = [_branch(compiler, each) for each in listed]
+    branches = [_branch(compiler, each) for each in paced(listed)]
     default = compiler.compile(argument["default"]) if "default" in argument else None
 
     def evaluate(frame: Frame) -> Any:
-        for case, then in branches:
+        for case, then in paced(branches):
             if truthy(case(frame)):
                 return then(frame)
         if default is None:
@@ -151,13 +152,13 @@ def _let(compiler: Compiler, argument: Any) -> Evaluate:
     parts = _parts("$let", argument, ("vars", "in"))
     if not is_object(parts["vars"]):
         raise CommandError(10065, "invalid parameter: expected an object (vars)")
-    variables = {_variable(name): compiler.compile(value) for name, value in parts["vars"].items()}
-    made = frozenset(name for name, value in parts["vars"].items() if isinstance(value, dict | list))
+    variables = {_variable(name): compiler.compile(value) for name, value in paced(parts["vars"].items())}
+    made = frozenset(name for name, value in paced(parts["vars"].items()) if isinstance(value, dict | list))
     body = compiler.within(*variables).compile(parts["in"])
 
     def evaluate(frame: Frame) -> Any:
-        bound = {name: value(frame) for name, value in variables.items()}
-        for name in made:  # the next one may hold a variable several times, and then is so large
+        bound = {name: value(frame) for name, value in paced(variables.items())}
+        for name in paced(made):  # the next one may hold a variable several times, and then is so large
             check_value("$let", bound[name])
         return body({**frame, **bound})
 
@@ -283,7 +284,7 @@ def _setting(compiler: Compiler, operator: str, parts: Mapping[str, Any]) -> Eva
             message = f"{operator} requires 'input' to evaluate to type Object"
             raise CommandError(4161105, message)
         changed = {**as_mapping(document), name: value(frame)}
-        return {key: item for key, item in changed.items() if item is not MISSING}
+        return {key: item for key, item in paced(changed.items()) if item is not MISSING}
 
     return evaluate
 

@@ -14,7 +14,7 @@ from fakeserver.storage import decimal_functions as exactly
 from fakeserver.storage.arithmetic import DECIMAL128, combine, integer, like, to_decimal
 from fakeserver.storage.dates import Date, date_of, is_date
 from fakeserver.storage.functions import FunctionTable, all_there, null_in, nullish
-from fakeserver.storage.pacing import paced
+from fakeserver.storage.pacing import order_at_leisure, paced
 from fakeserver.storage.printing import show
 from fakeserver.storage.summation import Summation
 from fakeserver.storage.values import (
@@ -24,7 +24,6 @@ from fakeserver.storage.values import (
     is_nan,
     is_number,
     milliseconds,
-    order,
     truthy,
     type_name,
     whole,
@@ -65,7 +64,7 @@ def add(*values: Any) -> Any:
     date: Date | None = None
     if not all_there(values, _check_summand):
         return None
-    for value in values:
+    for value in paced(values):
         if not is_date(value):
             total = _arithmetic(operator.add, total, value)
         elif date is None:
@@ -122,7 +121,7 @@ def multiply(*values: Any) -> Any:
     product: Any = 1
     if not all_there(values, _check_factor):
         return None
-    for value in values:
+    for value in paced(values):
         product = _arithmetic(operator.mul, product, value)
     return product
 
@@ -372,11 +371,11 @@ def _summed(values: Sequence[Any]) -> tuple[Summation, int]:
 
 def extreme(values: Sequence[Any], sign: int, fold: Any = None) -> Any:
     """Return the greatest (`sign` 1) or the least (-1) that is not null, or None."""
-    found = [value for value in values if not nullish(value)]
+    found = [value for value in paced(values) if not nullish(value)]
     if not found:
         return None
     chosen = max if sign > 0 else min
-    keys = [order(value, fold) for value in paced(found)]
+    keys = [order_at_leisure(value, fold) for value in paced(found)]
     return found[keys.index(chosen(keys))]
 
 
@@ -414,7 +413,7 @@ def _bitwise(name: str, calculate: Callable[[int, int], int], start: int) -> Non
         found = start
         if not all_there(values, lambda value: _check_integer(name, value)):
             return None
-        for value in values:
+        for value in paced(values):
             found = calculate(found, int(value))
         return like(found, *values)
 

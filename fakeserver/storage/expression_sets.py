@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.functions import FunctionTable, all_there, null_in
-from fakeserver.storage.pacing import paced
+from fakeserver.storage.pacing import identity_at_leisure, paced
 from fakeserver.storage.sorting import sort_values
-from fakeserver.storage.values import identity, order, truthy, type_name
+from fakeserver.storage.values import truthy, type_name
+from fakeserver.waiting.interrupts import interruptible
 
 if TYPE_CHECKING:
     from fakeserver.storage.values import Fold
@@ -19,7 +20,7 @@ function = functions.function
 
 def key_of(value: Any, fold: Fold | None) -> Any:
     """Return what two values share that are equal, their texts as `fold` sees them."""
-    return identity(value) if fold is None else order(value, fold)
+    return identity_at_leisure(value, fold)
 
 
 def unique(items: list[Any], fold: Fold | None = None) -> list[Any]:
@@ -39,9 +40,9 @@ def _sets(
     name: str, codes: tuple[int, ...], arrays: tuple[Any, ...], fold: Fold | None
 ) -> list[dict[Any, Any]]:
     """Return arrays as sets. Raises `CommandError` for others, with a code for the first and for the rest."""
-    for number, array in enumerate(arrays):
+    for number, array in enumerate(paced(arrays)):
         _check_set(name, codes[min(number, len(codes) - 1)], array)
-    return [_set(array, fold) for array in arrays]
+    return [_set(array, fold) for array in paced(arrays)]
 
 
 def _check_set(name: str, code: int, array: Any) -> None:
@@ -55,8 +56,8 @@ def _set_union(*arrays: Any, fold: Fold | None = None) -> Any:
     if not all_there(arrays, lambda array: _check_set("$setUnion", 17043, array)):
         return None
     merged: dict[Any, Any] = {}
-    for each in _sets("$setUnion", (17043,), arrays, fold):
-        merged = {**each, **merged}
+    for each in interruptible(reversed(_sets("$setUnion", (17043,), arrays, fold))):
+        merged.update(each)
     return sort_values(list(merged.values()), 1, fold)
 
 
@@ -65,7 +66,7 @@ def _set_intersection(*arrays: Any, fold: Fold | None = None) -> Any:
     if not all_there(arrays, lambda array: _check_set("$setIntersection", 17047, array)):
         return None
     first, *rest = _sets("$setIntersection", (17047,), arrays, fold) or [{}]
-    common = [item for key, item in first.items() if all(key in each for each in rest)]
+    common = [item for key, item in paced(first.items()) if all(key in each for each in paced(rest))]
     return sort_values(common, 1, fold)
 
 
@@ -73,13 +74,13 @@ def _set_intersection(*arrays: Any, fold: Fold | None = None) -> Any:
 @null_in
 def _set_difference(left: Any, right: Any, *, fold: Fold | None = None) -> Any:
     first, second = _sets("$setDifference", (17048, 17049), (left, right), fold)
-    return [item for key, item in first.items() if key not in second]
+    return [item for key, item in paced(first.items()) if key not in second]
 
 
 @function("$setEquals", 2, None, folds=True)
 def _set_equals(*arrays: Any, fold: Fold | None = None) -> bool:
     first, *rest = _sets("$setEquals", (17044,), arrays, fold)
-    return all(first.keys() == each.keys() for each in rest)
+    return all(first.keys() == each.keys() for each in interruptible(rest))
 
 
 @function("$setIsSubset", 2, folds=True)

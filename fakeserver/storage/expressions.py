@@ -24,7 +24,7 @@ from fakeserver.storage import (
 )
 from fakeserver.storage.expression_forms import FORMS, null_if_missing
 from fakeserver.storage.functions import FunctionTable
-from fakeserver.storage.pacing import paced
+from fakeserver.storage.pacing import order_at_leisure, paced
 from fakeserver.storage.paths import gather, split
 from fakeserver.storage.printing import show, show_document
 from fakeserver.storage.scripted import compile_function
@@ -250,7 +250,7 @@ def _comparison(test: Callable[[Any, Any], Any], name: str) -> Callable[[Compile
             message = f"Expression {name} takes exactly 2 arguments. {passed} were passed in."
             raise CommandError(16020, message)
         left, right, fold = compiler.compile(argument[0]), compiler.compile(argument[1]), compiler.scope.fold
-        return lambda frame: test(order(left(frame), fold), order(right(frame), fold))
+        return lambda frame: test(order_at_leisure(left(frame), fold), order_at_leisure(right(frame), fold))
 
     return form
 
@@ -265,7 +265,7 @@ def _in(compiler: Compiler, argument: Any) -> Evaluate:
         if not isinstance(items, list):
             found = show(items) if items is not MISSING else "missing"
             raise CommandError(40081, f"$in requires an array as a second argument, found: {found}")
-        sought = order(value(frame), fold)
+        sought = order_at_leisure(value(frame), fold)
         return any(order(item, fold) == sought for item in paced(items))
 
     return evaluate

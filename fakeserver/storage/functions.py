@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fakeserver.errors import CommandError
+from fakeserver.storage.pacing import paced
 from fakeserver.storage.values import MISSING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection
 
     Call: TypeAlias = Callable[..., Any]
 
@@ -100,12 +101,12 @@ def null_in(call: Call) -> Call:
     return guarded
 
 
-def all_there(values: Iterable[Any], check: Callable[[Any], None]) -> bool:
+def all_there(values: Collection[Any], check: Callable[[Any], None]) -> bool:
     """Check arguments in their order, up to one that is null or missing; return whether there is none.
 
     So what is wrong is refused only before the first null, which is the answer otherwise.
     """
-    for value in values:
+    for value in paced(values):
         if nullish(value):
             return False
         check(value)

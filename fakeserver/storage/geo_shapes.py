@@ -9,6 +9,7 @@ import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeGuard
 
 from fakeserver.errors import CommandError
+from fakeserver.storage.pacing import paced
 from fakeserver.storage.printing import show
 from fakeserver.storage.values import is_number
 from mongowire.codes import ErrorCode
@@ -192,7 +193,7 @@ def _position(value: Any) -> Pair:
 
 
 def _positions(value: Any) -> tuple[Pair, ...]:
-    return tuple(_position(each) for each in _nonempty(value, "GeoJSON"))
+    return tuple([_position(each) for each in paced(_nonempty(value, "GeoJSON"))])
 
 
 def _line(value: Any) -> tuple[Pair, ...]:

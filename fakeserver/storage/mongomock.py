@@ -49,6 +49,7 @@ from fakeserver.storage.scope import Scope
 from fakeserver.storage.search_rules import check_searches, metadata_of, metadata_of_pipeline
 from fakeserver.storage.sizes import TOO_LARGE_AFTER_UPDATE, TOO_LARGE_TO_UPSERT, check_updated
 from fakeserver.storage.stored import Stored, stored
+from fakeserver.storage.update_attempts import Updated, updated
 from fakeserver.storage.updating import Replacement, Updater, compile_update, seed, with_id
 from fakeserver.storage.values import SCALARS, copy_value, identity
 from fakeserver.waiting.interrupts import check_for_interrupt, interruptible
@@ -137,9 +138,19 @@ class MongomockEngine:
             now=query.now,
         )
         done = {} if update.done is None else update.done
-        for collection, key, document in self._targets(ns, query, scope, limit=0 if update.multi else 1):
-            if key not in done:
-                done[key] = self._change(collection, key, document, updater, accept)
+        left = True
+        while left:
+            left = False
+            for _, key, document in self._targets(ns, query, scope, limit=0 if update.multi else 1):
+                if key in done:
+                    continue
+                made = updated(
+                    lambda: self._own(ns), key, document, updater, lambda held: matches(held, query, scope)
+                )
+                if made is None:  # another took it meanwhile: there may be one in its place
+                    left = not update.multi
+                else:
+                    done[key] = self._change(made, key, updater, accept)
         if not done:
             return self._upsert(ns, update, updater, accept) if update.upsert else UpdateResult(0, 0)
         images = tuple(done.values())
@@ -406,15 +417,8 @@ class MongomockEngine:
             accept(Changed(None, document, False, None, len(document.raw)))  # noqa: FBT003 -- by place, it costs less
         collection.add(key, document)
 
-    def _change(
-        self,
-        collection: CollectionState,
-        key: Hashable,
-        before: Stored,
-        updater: Updater,
-        accept: Accept | None,
-    ) -> Changed:
-        after = stored(updater.apply(before))
+    def _change(self, made: Updated, key: Hashable, updater: Updater, accept: Accept | None) -> Changed:
+        collection, before, after = made
         # The same bytes: number types and order of fields count.
         if after == before and after.raw == before.raw:
             return Changed(before, before)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from bson import Int64
+
+from fakeserver.storage.values import DEEP, identity, order, rank
 from fakeserver.waiting.interrupts import check_for_interrupt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 
 T = TypeVar("T")
 
@@ -28,6 +31,46 @@ def _paced(items: Iterable[T]) -> Iterator[T]:
         if not index % PACE:
             check_for_interrupt()
         yield item
+
+
+def order_at_leisure(value: Any, fold: Callable[[str], Any] | None = None) -> tuple[Any, ...]:
+    """Return the key of `values.order`, that of a long value with yield points.
+
+    Not for what a write does between its checks and its end, where nobody else may have a turn.
+    """
+    if isinstance(value, list):
+        if len(value) >= PACE and not _SHORT.issuperset(map(type, value)):
+            return (rank(value), tuple([order_at_leisure(item, fold) for item in paced(value)]))
+    elif isinstance(value, dict) and len(value) >= PACE:
+        items = paced(value.items())
+        return (
+            rank(value),
+            tuple([(rank(each), name, order_at_leisure(each, fold)) for name, each in items]),
+        )
+    return order(value, fold)
+
+
+def identity_at_leisure(value: Any, fold: Callable[[str], Any] | None = None) -> Hashable:
+    """Return a key that equal values share, as `fold` sees strings; of a long value in turns."""
+    if fold is not None or isinstance(value, list | dict):
+        return order_at_leisure(value, fold)
+    return identity(value)
+
+
+_SHORT: Final = frozenset({int, Int64})
+"""The types of elements whose keys are made at once."""
+
+
+def copied_at_leisure(value: Any) -> Any:
+    """Return what `values.copy_value` does, with yield points where it is long."""
+    if isinstance(value, dict):
+        return {
+            name: copied_at_leisure(item) if type(item) in DEEP else item
+            for name, item in paced(value.items())
+        }
+    if isinstance(value, list):
+        return [copied_at_leisure(item) if type(item) in DEEP else item for item in paced(value)]
+    return value
 
 
 def sorted_at_leisure(

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 from fakeserver.errors import CommandError
 from fakeserver.storage.match_operators import is_operators
 from fakeserver.storage.matching import compile_element, compile_filter
+from fakeserver.storage.pacing import paced
 from fakeserver.storage.paths import array_index, exactly, split
 from fakeserver.storage.printing import show, show_field
 from fakeserver.storage.scope import Scope
 from fakeserver.storage.values import MISSING
+from fakeserver.waiting.interrupts import interruptible
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -86,7 +88,7 @@ def concrete(
     parts = split(path)
     if "$" not in path:
         return [parts]
-    return list(_expand(document, (), parts, path, query, filters))
+    return list(interruptible(_expand(document, (), parts, path, query, filters)))
 
 
 def _expand(
@@ -132,7 +134,7 @@ def _chosen(
         raise CommandError(
             ErrorCode.BAD_VALUE, f"No array filter found for identifier '{name}' in path '{path}'"
         )
-    return [index for index, item in enumerate(array) if filters[name]({name: item})]
+    return [index for index, item in enumerate(paced(array)) if filters[name]({name: item})]
 
 
 def matched_index(document: dict[str, Any], query: Mapping[str, Any], path: tuple[str, ...]) -> int:
@@ -168,10 +170,12 @@ def _first_match(array: Any, rest: tuple[str, ...], condition: Any) -> int | Non
         test = compile_element(condition["$elemMatch"])
     elif rest:
         inner = compile_filter({".".join(rest): condition})
-        return next((i for i, item in enumerate(array) if isinstance(item, dict) and inner(item)), None)
+        return next(
+            (i for i, item in enumerate(paced(array)) if isinstance(item, dict) and inner(item)), None
+        )
     else:
         test = compile_element(condition) if is_operators(condition) else _equal_test(condition)
-    return next((index for index, item in enumerate(array) if test(item)), None)
+    return next((index for index, item in enumerate(paced(array)) if test(item)), None)
 
 
 def _equal_test(condition: Any) -> Callable[[Any], bool]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.arithmetic import to_decimal
+from fakeserver.storage.pacing import paced
 from fakeserver.storage.printing import show
 from fakeserver.storage.regex import compile_regex
 from fakeserver.storage.values import equal, exact, identity, is_finite, is_nan, is_number, type_name, whole
@@ -104,7 +105,7 @@ def unique_items(argument: Any) -> Check:
         if (
             not argument
             or not isinstance(value, list)
-            or len({identity(item) for item in value}) == len(value)
+            or len({identity(item) for item in paced(value)}) == len(value)
         ):
             return []
         return violation("uniqueItems", argument, value, "found a duplicate item")

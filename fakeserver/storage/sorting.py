@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.metadata import check_sort_by, meta_of, rank, require
-from fakeserver.storage.pacing import paced, sorted_at_leisure
+from fakeserver.storage.pacing import order_at_leisure, paced, sorted_at_leisure
 from fakeserver.storage.paths import split
 from fakeserver.storage.rows import Descending, ParallelArraysError, part_of, rows
-from fakeserver.storage.values import MISSING, is_object, order, whole
+from fakeserver.storage.values import MISSING, is_object, whole
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _columns(items: list[Any], checked: list[tuple[str, int]], fold: Fold | None
     # A document sorts by one of the keys that its arrays make: the first in the sort's order.
     keys = [_first(item, paths, signs, fold)[1] for item in paced(items)] if checked else []
     return {
-        name: _Column([key[number] for key in keys], direction < 0)
+        name: _Column([key[number] for key in paced(keys)], direction < 0)
         for number, (name, direction) in enumerate(checked)
     }
 
@@ -93,7 +93,7 @@ def _in_order(items: list[Any], columns: Sequence[_Column]) -> list[Any]:
     indexes = list(range(len(items)))
     for column in reversed(columns):
         indexes = sorted_at_leisure(indexes, column.keys.__getitem__, reverse=column.descending)
-    return [items[index] for index in indexes]
+    return [items[index] for index in paced(indexes)]
 
 
 def _first(
@@ -136,6 +136,6 @@ def sort_values(items: list[Any], by: Any, fold: Fold | None = None) -> list[Any
     """Return an array's elements in order: by value (1 or -1) or by their fields."""
     if is_object(by):
         return _in_order(items, list(_columns(items, check_sort(by), fold).values()))
-    keys = [order(item, fold) for item in paced(items)]
+    keys = [order_at_leisure(item, fold) for item in paced(items)]
     indexes = sorted_at_leisure(list(range(len(items))), keys.__getitem__, reverse=whole(by) == -1)
-    return [items[index] for index in indexes]
+    return [items[index] for index in paced(indexes)]

@@ -8,10 +8,11 @@ from __future__ import annotations
 import functools
 import string
 import unicodedata
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from fakeserver.storage.pacing import paced
 from fakeserver.waiting.beside import library_beside
+from fakeserver.waiting.interrupts import check_for_interrupt, interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,14 +67,15 @@ def language_of(name: str) -> str | None:
 def words(text: str, language: str, folding: Folding = PLAIN) -> Iterator[str]:
     """Yield the terms of a text, in their order, without stop words."""
     stop, stem = _STOP_WORDS if language == ENGLISH else frozenset(), _stemmer(language)
-    english = language == ENGLISH
-    for delimits, letters in groupby(
-        text, lambda letter: _delimits(letter) and not (english and letter == "'")
-    ):
-        if delimits:
-            continue
-        word = "".join(letters)
+    apart = _IN_ENGLISH if language == ENGLISH else _ELSEWHERE
+    starts = interruptible(range(0, len(text), _PIECE))
+    spaced = "".join([text[start : start + _PIECE].translate(apart) for start in starts])
+    for number, word in enumerate(spaced.split(" ")):
+        if not number % _STEMMED:
+            check_for_interrupt()
         lowered = word.lower()
+        if not word:
+            continue
         if lowered in stop:
             continue
         term = stem(word if folding.case else lowered)
@@ -91,10 +93,31 @@ def without_diacritics(text: str) -> str:
     if text.isascii():
         return text
     apart = unicodedata.normalize("NFD", text)
-    return unicodedata.normalize("NFC", "".join(each for each in apart if unicodedata.category(each) != "Mn"))
+    return unicodedata.normalize(
+        "NFC", "".join(each for each in paced(apart) if unicodedata.category(each) != "Mn")
+    )
 
 
-@functools.lru_cache(maxsize=4096)
+class _Apart(dict[int, str | int]):
+    """Says of each letter what stands in its place where a text is split: a space for what delimits words."""
+
+    def __init__(self, kept: str) -> None:
+        self._kept = kept
+
+    def __missing__(self, code: int) -> str | int:
+        letter = chr(code)
+        self[code] = found = " " if letter not in self._kept and _delimits(letter) else code
+        return found
+
+
+_IN_ENGLISH: Final = _Apart("'")
+_ELSEWHERE: Final = _Apart("")
+_PIECE: Final = 50_000
+"""Letters that are looked at between two yield points."""
+_STEMMED: Final = 32
+"""Words that are stemmed between two: a millisecond or two."""
+
+
 def _delimits(letter: str) -> bool:
     if letter.isascii():
         return letter in _ASCII_DELIMITERS

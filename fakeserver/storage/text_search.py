@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fakeserver.errors import CommandError, WriteError
 from fakeserver.storage.metadata import TEXT_SCORE
+from fakeserver.storage.pacing import paced
 from fakeserver.storage.text_language import ENGLISH, PLAIN, Folding, folded, language_of, words
 from fakeserver.storage.values import exact, is_number, type_name
+from fakeserver.waiting.interrupts import interruptible
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -121,7 +123,7 @@ def scores(passages: Iterable[Passage]) -> dict[str, float]:
     for text, weight, language in passages:
         counts = Counter(words(text, language))
         length = sum(counts.values())
-        for term, count in counts.items():
+        for term, count in paced(counts.items()):
             frequency = 2 - 0.5 ** (count - 1)
             share = 0.5 * count / length + 0.5
             whole = _WHOLE_STRING if len(text) == len(term) and text.lower() == term else 1.0
@@ -146,7 +148,7 @@ class Search:
     def score(self, passages: Sequence[Passage]) -> float | None:
         """Return the score of a document that matches, None for one that does not."""
         weighed = scores(passages)
-        found = [weighed[term] for term in self.terms if term in weighed]
+        found = [weighed[term] for term in paced(self.terms) if term in weighed]
         if not found or not self._holds(passages):
             return None
         return sum(found)
@@ -173,7 +175,7 @@ def parse_search(text: str, language: str, folding: Folding = PLAIN) -> Search:
     """Take a search string apart."""
     search = Search(language, folding)
     positive, negative = [], []
-    for part in _parts(text):
+    for part in interruptible(_parts(text)):
         if part.phrase:
             into = search.negated_phrases if part.negated else search.phrases
             into.append(folded(part.text, folding))

@@ -14,6 +14,7 @@ from fakeserver.errors import WriteError
 from fakeserver.storage.arithmetic import combine, integer
 from fakeserver.storage.expression_arrays import slice_of
 from fakeserver.storage.matching import compile_pull
+from fakeserver.storage.pacing import copied_at_leisure, order_at_leisure, paced
 from fakeserver.storage.printing import show, show_document, show_field
 from fakeserver.storage.sorting import sort_values
 from fakeserver.storage.values import (
@@ -21,7 +22,6 @@ from fakeserver.storage.values import (
     copy_value,
     is_number,
     is_object,
-    order,
     type_name,
     whole,
 )
@@ -62,7 +62,7 @@ class UpdateContext(NamedTuple):
 
 
 def _set(_current: Any, argument: Any, _context: UpdateContext) -> Any:
-    return copy_value(argument)
+    return copied_at_leisure(argument)
 
 
 def _unset(current: Any, _argument: Any, _context: UpdateContext) -> Any:
@@ -97,7 +97,11 @@ def _extreme(better: Callable[[Any, Any], bool]) -> Callable[[Any, Any, UpdateCo
         if current is MISSING:
             return copy_value(argument)
         fold = context.scope.fold
-        return copy_value(argument) if better(order(argument, fold), order(current, fold)) else KEEP
+        return (
+            copied_at_leisure(argument)
+            if better(order_at_leisure(argument, fold), order_at_leisure(current, fold))
+            else KEEP
+        )
 
     return apply
 
@@ -126,10 +130,10 @@ def _push(current: Any, argument: Any, context: UpdateContext) -> Any:
         f"{context.shown_id}",
     )
     if not is_object(argument) or "$each" not in argument:
-        return [*items, copy_value(argument)]
+        return [*items, copied_at_leisure(argument)]
     position = argument.get("$position")
     at = len(items) if position is None else whole(position) or 0
-    items[at:at] = copy_value(argument["$each"])
+    items[at:at] = copied_at_leisure(argument["$each"])
     if "$sort" in argument:
         items = sort_values(items, argument["$sort"])
     if "$slice" in argument:
@@ -146,9 +150,9 @@ def _add_to_set(current: Any, argument: Any, context: UpdateContext) -> Any:
     )
     added = argument["$each"] if _adds_each(argument) else [argument]
     count, fold = len(items), context.scope.fold
-    keys = {order(item, fold) for item in items}
-    for value in added:
-        key = order(value, fold)
+    keys = {order_at_leisure(item, fold) for item in paced(items)}
+    for value in paced(added):
+        key = order_at_leisure(value, fold)
         if key not in keys:
             keys.add(key)
             items.append(copy_value(value))
@@ -171,7 +175,7 @@ def _pull(current: Any, argument: Any, context: UpdateContext) -> Any:
         return KEEP
     items = _array(current, "Cannot apply $pull to a non-array value")
     test = compile_pull(argument, context.scope)
-    kept = [item for item in items if not test(item)]
+    kept = [item for item in paced(items) if not test(item)]
     return kept if len(kept) < len(items) else KEEP
 
 
@@ -180,8 +184,8 @@ def _pull_all(current: Any, argument: Any, context: UpdateContext) -> Any:
         return KEEP
     items = _array(current, "Cannot apply $pull to a non-array value")
     fold = context.scope.fold
-    pulled = {order(value, fold) for value in argument}
-    kept = [item for item in items if order(item, fold) not in pulled]
+    pulled = {order_at_leisure(value, fold) for value in paced(argument)}
+    kept = [item for item in paced(items) if order_at_leisure(item, fold) not in pulled]
     return kept if len(kept) < len(items) else KEEP
 
 

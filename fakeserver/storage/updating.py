@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from fakeserver.errors import WriteError
+from fakeserver.storage.pacing import copied_at_leisure, paced, sorted_at_leisure
 from fakeserver.storage.paths import array_index, exactly, split
 from fakeserver.storage.pipeline_stages import check_stage_name, compile_pipeline, stage_name
 from fakeserver.storage.positional import (
@@ -25,7 +26,6 @@ from fakeserver.storage.writing import (
     write,
     write_new,
 )
-from fakeserver.waiting.interrupts import in_one_turn
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -136,9 +136,8 @@ class PipelineUpdate:
 
     def apply(self, document: Document, *, inserting: bool = False) -> Document:  # noqa: ARG002 -- see `Updater`
         """Return the document that the pipeline makes of this one."""
-        with in_one_turn():
-            (changed,) = self.run([copy_value(document)])
-        changed = copy_value(changed)
+        (changed,) = self.run([copied_at_leisure(document)])
+        changed = copied_at_leisure(changed)
         if "_id" in document:
             _check_id(document["_id"], changed.get("_id", document["_id"]))
             return {"_id": document["_id"], **changed}
@@ -172,10 +171,10 @@ class OperatorUpdate:
         self.filters = compile_array_filters(array_filters, scope)
         self.touched: Touched | None = ()
         self.steps = list(_steps(change))
-        self.asks_filters = any(name in _LOOKING or "$" in path for name, path, _argument in self.steps)
-        """Whether it looks into arrays, by functions that have yield points."""
         if len(self.steps) > 1:
-            self.steps.sort(key=lambda step: _path_order(step[1]))
+            places = [_path_order(path) for _name, path, _argument in paced(self.steps)]
+            by_place = sorted_at_leisure(list(range(len(places))), key=places.__getitem__)
+            self.steps = [self.steps[number] for number in paced(by_place)]
             # A `$rename` changes two paths: its argument is the old one.
             _refuse_conflicts(
                 [
@@ -197,33 +196,27 @@ class OperatorUpdate:
             if name not in used:
                 raise unused_filter(name, change)
 
-    def apply(self, document: Document, *, inserting: bool = False) -> Document:
-        """Return the document with each operator applied."""
-        if not self.asks_filters:
-            return self._applied(document, inserting=inserting)
-        with in_one_turn():
-            return self._applied(document, inserting=inserting)
-
     def _with_fields_set(self, document: Document) -> Document:
         changed = dict(document)
-        for _name, path, argument in self.steps:
-            changed[path] = copy_value(argument)
+        for _name, path, argument in paced(self.steps):
+            changed[path] = copied_at_leisure(argument)
         self.touched = tuple([("$set", (path,)) for _name, path, _argument in self.steps])
         return changed
 
-    def _applied(self, document: Document, *, inserting: bool) -> Document:
+    def apply(self, document: Document, *, inserting: bool = False) -> Document:
+        """Return the document with each operator applied."""
         if self._only_sets and "_id" in document:
             return self._with_same_id(document, self._with_fields_set(document))
-        changed: Document = copy_value(document)
+        changed: Document = copied_at_leisure(document)
         touched: list[tuple[str, tuple[str, ...]]] = []
-        for name, path, argument in self.steps:
+        for name, path, argument in paced(self.steps):
             if name == "$setOnInsert" and not inserting:
                 continue
             if name == "$rename":
                 touched += [(name, split(argument)), (name, split(path))]
                 self._rename(changed, path, argument, inserting=inserting)
                 continue
-            for parts in concrete(document, path, query=self.query, filters=self.filters):
+            for parts in paced(concrete(document, path, query=self.query, filters=self.filters)):
                 touched.append((name, parts))
                 self._apply_one(changed, name, parts, argument, inserting=inserting)
         self.touched = tuple(touched)
@@ -281,7 +274,7 @@ def _steps(change: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
                 f"Modifiers operate on fields but we found type {type_name(fields)} instead. For example: "
                 f"{{$mod: {{<field>: ...}}}} not {show_field(name, fields)}",
             )
-        for path, argument in fields.items():
+        for path, argument in paced(fields.items()):
             _check_path(path)
             if name == "$rename":
                 _check_rename(path, argument)
@@ -355,7 +348,7 @@ def _path_order(path: str) -> list[tuple[int, int, str]]:
 def _refuse_conflicts(paths: list[str]) -> None:
     seen: set[tuple[str, ...]] = set()
     begun: set[tuple[str, ...]] = set()
-    for path in paths:
+    for path in paced(paths):
         parts = split(path)
         for length in range(1, len(parts) + 1):
             if parts[:length] in seen:

@@ -233,13 +233,14 @@ def is_object(value: Any) -> bool:
 def copy_value(value: Any) -> Any:
     """Return a copy that shares no document and no array. Everything else in BSON is immutable."""
     if isinstance(value, dict):
-        return {name: copy_value(item) if type(item) in _DEEP else item for name, item in value.items()}
+        return {name: copy_value(item) if type(item) in DEEP else item for name, item in value.items()}
     if isinstance(value, list):
-        return [copy_value(item) if type(item) in _DEEP else item for item in value]
+        return [copy_value(item) if type(item) in DEEP else item for item in value]
     return value
 
 
-_DEEP: Final = frozenset({dict, list, bson.SON, Stored})
+DEEP: Final = frozenset({dict, list, bson.SON, Stored})
+"""The types of values that may hold others."""
 
 
 def truthy(value: Any) -> bool:

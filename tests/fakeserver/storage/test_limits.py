@@ -376,11 +376,15 @@ def test_a_sort_in_turns_is_the_sort_of_python(*, reverse: bool) -> None:
     assert run.turns > 4
 
 
-def test_what_a_write_makes_of_a_document_is_made_at_once() -> None:
+def test_what_an_update_makes_of_a_document_is_made_in_turns() -> None:
     change: Any = [{"$set": {"a": {"$map": {"input": {"$range": [0, 1000]}, "in": 1}}}}]
     updater = compile_update(change, Scope(), query={})
-    assert run_in_turns(lambda: updater.apply({"_id": 1})).turns == 1
+    run = run_in_turns(lambda: updater.apply({"_id": 1}))
+    assert run.result == {"_id": 1, "a": [1] * 1000}
+    assert run.turns > 4
 
+
+def test_what_must_be_done_at_once_is_one_turn() -> None:
     def at_once() -> Any:
         with in_one_turn():
             return aggregate({"$count": "n"}, documents=_DOCUMENTS)
