@@ -65,22 +65,22 @@ class Client(asyncio.Transport):
 
     async def command(self, body: Document, **sequence: Iterable[Document | bytes]) -> tuple[Document, float]:
         """Run a command and return its reply, and the CPU seconds that it took."""
-        sections = [
-            DocumentSequence(
-                name, tuple(each if isinstance(each, bytes) else bson.encode(each) for each in documents)
-            )
-            for name, documents in sequence.items()
-        ]
-        message = OpMsg.of({**body, "$db": body.get("$db", "db")}, sequences=sections)
-        data = WireConnection().send(message, request_id=1)
+        used = await self.exchange(encoded(body, **sequence))
+        return self.reply(), used
+
+    async def exchange(self, data: bytes) -> float:
+        """Send a message and await the reply to it; return the CPU seconds that it took."""
         self._replied.clear()
         began = time.process_time()
         self._protocol.data_received(data)
         await self._replied.wait()
-        used = time.process_time() - began
+        return time.process_time() - began
+
+    def reply(self) -> Document:
+        """Return the reply that came."""
         envelope = self._heard.next_message()
         assert isinstance(envelope, Envelope)
-        return envelope.parse().decode(), used
+        return envelope.parse().decode()
 
     async def cost(self, body: Document, **sequence: Iterable[Document | bytes]) -> float:
         """Run a command that must succeed, and return the CPU seconds that it took."""
@@ -88,6 +88,18 @@ class Client(asyncio.Transport):
         if reply["ok"] != 1.0 or "writeErrors" in reply:
             raise RuntimeError(f"{next(iter(body))} failed: {reply}")
         return used
+
+
+def encoded(body: Document, **sequence: Iterable[Document | bytes]) -> bytes:
+    """Return a command, with its document sequences, as it travels."""
+    sections = [
+        DocumentSequence(
+            name, tuple(each if isinstance(each, bytes) else bson.encode(each) for each in documents)
+        )
+        for name, documents in sequence.items()
+    ]
+    message = OpMsg.of({**body, "$db": body.get("$db", "db")}, sequences=sections)
+    return WireConnection().send(message, request_id=1)
 
 
 def _documents(size: int) -> list[Document]:
