@@ -14,7 +14,7 @@ import pytest
 from bson import Int64, ObjectId
 from hypothesis import given
 from hypothesis import strategies as st
-from talking import Deployment, Talker, lsid, play
+from talking import LATENCY, Deployment, Talker, lsid, play
 
 from fakeserver import ClusterSpec
 from fakeserver.deployment.rollback import isolate
@@ -35,8 +35,8 @@ TOPOLOGIES: Final = {
 HELD: Final = [{"_id": number, "n": 0, "zero": 0} for number in range(6)]
 ATTEMPTS: Final = 12
 
-COUNTING: Final = {"$size": {"$map": {"input": {"$range": [0, 8]}, "in": "$$this"}}}
-"""An expression that gives way eight times."""
+COUNTING: Final = {"$size": {"$map": {"input": {"$range": [0, 40]}, "in": "$$this"}}}
+"""An expression that gives way forty times."""
 INCREMENT: Final = {"$inc": {"n": 1}}
 LONG_INCREMENT: Final = [{"$set": {"n": {"$add": ["$n", 1]}, "long": COUNTING}}]
 FIELDS: Final = {
@@ -45,6 +45,7 @@ FIELDS: Final = {
     "failing": {"n": 1, "x": {"$divide": [1, "$zero"]}},
     "long and failing": {"long": COUNTING, "x": {"$divide": [1, "$zero"]}},
 }
+LONG: Final = ("long", "long and failing")
 CHANGES: Final[dict[str, dict[str, Any]]] = {
     "update": {"query": {"n": 0}, "update": INCREMENT},
     "long update": {"query": {"n": 0}, "update": LONG_INCREMENT, "new": True},
@@ -106,7 +107,7 @@ COMMANDS: Final = st.one_of(
     st.builds(
         lambda change, fields: {"findAndModify": "c", "$db": "db", **CHANGES[change], **fields},
         st.sampled_from(sorted(CHANGES)),
-        st.sampled_from([{}, *({"fields": fields} for fields in FIELDS.values())]),
+        st.sampled_from([{}, *({"fields": FIELDS[name]} for name in (*FIELDS, *LONG, *LONG))]),
     ),
 )
 
@@ -131,8 +132,8 @@ class Client:
             await BEFOREHAND[end](self)
         reply = asyncio.ensure_future(talker.command(self.command))
         if end in MEANWHILE:
-            await self.deployment.sleep(0.0006)  # the request has arrived
-            for _ in range(after):
+            await self.deployment.sleep(LATENCY)  # the request arrives
+            for _ in range(after):  # each is a turn of the loop, and of the request
                 await asyncio.sleep(0)
             await MEANWHILE[end](self, talker)
         self.replies.append(await self._with_all_results(talker, await reply))
@@ -168,6 +169,13 @@ async def kill_session(client: Client, _: Talker) -> None:
     operations.kill_sessions(client.node, client.deployment.cluster.sessions.ids())
 
 
+async def run_out_of_time(client: Client, _: Talker) -> None:
+    """Have `maxTimeMS` end it here: no time passes in the middle of a run."""
+    for _connection, request in operations.running(client.node):
+        if request.txn_number is not None:
+            request.deadline = client.deployment.world.clock.now()
+
+
 async def hang_up(_: Client, talker: Talker) -> None:
     await talker.aclose()
 
@@ -200,7 +208,10 @@ async def roll_back(client: Client, _: Talker) -> None:
 
 MEANWHILE: Final[dict[Ending, Callable[[Client, Talker], Awaitable[None]]]] = {
     each.__name__: each
-    for each in (kill_operation, kill_session, hang_up, step_down, kill, shut_down, roll_back)
+    for each in (
+        *(kill_operation, kill_session, run_out_of_time, hang_up),
+        *(step_down, kill, shut_down, roll_back),
+    )
 }
 
 
@@ -226,7 +237,7 @@ BEFOREHAND: Final[dict[Ending, Callable[[Client], Awaitable[None]]]] = {
 }
 ENDINGS: Final = st.lists(
     st.one_of(
-        st.tuples(st.sampled_from(sorted(MEANWHILE)), st.integers(0, 80)),
+        st.tuples(st.sampled_from(sorted(MEANWHILE)), st.integers(0, 9) | st.integers(0, 40)),
         st.tuples(st.sampled_from(sorted(BEFOREHAND)), st.just(0)),
     ),
     max_size=3,
