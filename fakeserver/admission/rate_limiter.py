@@ -135,22 +135,20 @@ class RateLimiter:
         """Count one who need not ask."""
         self.exempted += 1
 
-    def try_acquire(self, now: float) -> Immediate:
+    def try_acquire(self, now: float, tokens: float = 1) -> Immediate:
         """Admit or reject, at once."""
         self.attempted += 1
-        if not self.hangs and self._bucket.try_acquire(now):
+        if not self.hangs and self._bucket.try_acquire(now, tokens):
             self._succeed(0.0)
+            self._more_tokens += tokens - 1
             return ADMITTED
         self.rejected += 1
         return REJECTED
 
     def acquire(self, now: float, tokens: float = 1) -> Verdict:
-        """Admit, at once or on credit; reject where as many wait already as may.
-
-        Only a limiter with a queue takes other numbers of tokens than one.
-        """
+        """Admit, at once or on credit; reject where as many wait already as may."""
         if self.queued >= self.max_queue_depth:
-            return self.try_acquire(now)
+            return self.try_acquire(now, tokens)
         self.attempted += 1
         ready_at = self._borrow(now, tokens)
         if ready_at <= now:

@@ -36,12 +36,12 @@ class TokenBucket:
         """Return how many tokens could be taken."""
         return max(self.balance(now), 0)
 
-    def try_acquire(self, now: float) -> bool:
-        """Take one token if there is a whole one. A burst below one never yields any."""
-        if self._burst < 1 or (now - self._zero) * self._rate < 1:
+    def try_acquire(self, now: float, tokens: float = 1) -> bool:
+        """Take a token, or several, if there are as many. A burst below that never yields any."""
+        if self._burst < tokens or (now - self._zero) * self._rate < tokens:
             return False
         # The zero time is set anew and not moved on: what accrued beyond the burst is lost.
-        self._zero = now - (self.balance(now) - 1) / self._rate
+        self._zero = now - (self.balance(now) - tokens) / self._rate
         return True
 
     def borrow(self, now: float, tokens: float = 1) -> float | None:

@@ -76,6 +76,12 @@ def test_who_takes_many_tokens_makes_the_next_one_wait_for_them() -> None:
     assert limiter.acquire(2.0, 2) == Reserved(2.0, 4.0, 2)
 
 
+def test_without_room_in_the_queue_many_tokens_are_had_all_or_not_at_all() -> None:
+    limiter = _limiter(burst_seconds=5.0)
+    assert [limiter.acquire(0.0, tokens) for tokens in (3, 3, 2)] == [ADMITTED, REJECTED, ADMITTED]
+    assert _counts(limiter)["tokensAcquired"] == 5
+
+
 def test_tokens_that_were_not_used_in_the_end_go_back() -> None:
     limiter = _limiter(max_queue_depth=2, burst_seconds=10.0)
     assert limiter.acquire(0.0, 10) is ADMITTED
