@@ -48,7 +48,7 @@ from fakeserver.storage.scanning import is_everything, looked_up, matches, metad
 from fakeserver.storage.scope import Scope
 from fakeserver.storage.search_rules import check_searches, metadata_of, metadata_of_pipeline
 from fakeserver.storage.sizes import TOO_LARGE_AFTER_UPDATE, TOO_LARGE_TO_UPSERT, check_updated
-from fakeserver.storage.stored import Stored, stored
+from fakeserver.storage.stored import Stored, as_stored, stored
 from fakeserver.storage.update_attempts import Updated, updated
 from fakeserver.storage.updating import Replacement, Updater, compile_update, seed, with_id
 from fakeserver.storage.values import SCALARS, copy_value, identity
@@ -295,14 +295,14 @@ class MongomockEngine:
         collection, before, after = self._ensure(ns), change.before, change.after
         if before is None:
             if after is not None:
-                self._add(ns, collection, _as_stored(after), None)
+                self._add(ns, collection, as_stored(after), None)
             return
         key = collection.key_held(before)
         held = collection.documents[key]
         if after is None:
             collection.discard(key, held)
         else:
-            collection.replace(key, held, _as_stored(after))
+            collection.replace(key, held, as_stored(after))
 
     def claims(self, ns: Namespace, document: Document) -> list[Hashable]:
         """Return pairs of an index's name and a key."""
@@ -446,8 +446,3 @@ class MongomockEngine:
             if len(collection.documents) == 1:
                 return
             collection.discard(*next(iter(collection.items())))
-
-
-def _as_stored(document: Document) -> Stored:
-    """Return a document of another engine as this one keeps it."""
-    return document if type(document) is Stored else stored(document)

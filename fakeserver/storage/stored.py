@@ -54,3 +54,8 @@ def encoded(document: Mapping[str, Any]) -> bytes:
     if "_id" not in document or next(iter(document)) == "_id":
         return bson.encode(document)
     return bson.encode({"": document})[_HEAD:-1]
+
+
+def as_stored(document: dict[str, Any]) -> Stored:
+    """Return a document of another engine as it is kept."""
+    return document if type(document) is Stored else stored(document)
