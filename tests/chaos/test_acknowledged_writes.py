@@ -1,5 +1,7 @@
 """Whatever happens to its servers, a deployment keeps what it acknowledged, and applies nothing twice.
 
+One that rolls back as a server does keeps what a majority has acknowledged.
+
 `PUSHBACKD_CHAOS=full` is a minute under fifty clients, and as long as `PUSHBACKD_CHAOS_SECONDS` says where
 that is set; without it the test is some seconds under eight.
 """
@@ -71,7 +73,8 @@ def quick_turns() -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_turns")
-def test_no_acknowledged_write_is_missing_or_applied_twice() -> None:
+@pytest.mark.parametrize("election_timeout", [None, 1.0], ids=["nothing is lost", "as a server"])
+def test_no_acknowledged_write_is_missing_or_applied_twice(election_timeout: float | None) -> None:
     reports: list[dict[str, Any]] = []
 
     def watch() -> None:
@@ -80,16 +83,20 @@ def test_no_acknowledged_write_is_missing_or_applied_twice() -> None:
         loop.slow_callback_duration = 5.0
         loop.set_exception_handler(lambda _, context: reports.append(context))
 
-    applications = [Application(number) for number in range(SIZE.clients)]
-    with BackgroundCluster(ClusterSpec.replica_set(3)) as server:
+    loses = election_timeout is not None
+    applications = [Application(number, loses) for number in range(SIZE.clients)]
+    with BackgroundCluster(ClusterSpec.replica_set(3, election_timeout=election_timeout)) as server:
         server.call(watch)
         cluster = server.cluster
         disturber = Disturber(cluster, cluster.clock, SeededRng(SEED, "disturber"), applications)
         asyncio.run(_all_at_work(server, applications, disturber))
+        rolled_back = sum(node.position.rolled_back for node in cluster.servers)
         left = server.run(lambda: _tasks_left(server))
     acknowledged = [len(each.acknowledged) for each in applications]
     failed = sum((each.failed for each in applications), start=Counter[str]())
-    sys.stdout.write(f"\n{sum(acknowledged)} writes acknowledged, failed: {failed}, done: {disturber.done}\n")
+    counts = f"{sum(acknowledged)} writes acknowledged, failed: {failed}, {rolled_back} rollbacks"
+    sys.stdout.write(f"\n{counts}, done: {disturber.done}\n")
     assert (left, reports) == (set(), [])
     assert min(acknowledged) > 1
     assert disturber.done.total() > 3
+    assert loses or not rolled_back

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pymongo import AsyncMongoClient, InsertOne, ReturnDocument, UpdateOne
+from pymongo import AsyncMongoClient, InsertOne, ReturnDocument, UpdateOne, WriteConcern
 from pymongo.errors import ClientBulkWriteException, DuplicateKeyError, PyMongoError
+
+from fakeserver.control.errors import ControlError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
+
+    from pymongo.asynchronous.database import AsyncDatabase
 
     from fakeserver.deployment.cluster import Cluster, Node
     from mongowire.ports import Clock, Rng
@@ -31,13 +36,17 @@ _OPTIONS: dict[str, Any] = {
 
 @dataclass
 class Application:
-    """One client. `acknowledged` are the numbers of its writes that the deployment promised to keep.
+    """One client. `acknowledged` are the numbers of its writes that the deployment has acknowledged.
+
+    Each second time it asks for a majority, which promises that they are kept; of the others, which have
+    `w: 1`, a deployment that rolls back (`loses`) may lose some.
 
     It writes in four ways in turn: it inserts a document, appends its number to one, appends and asks for the
     document in return, and does both with the bulkWrite command.
     """
 
     number: int
+    loses: bool = False
     acknowledged: list[int] = field(default_factory=list)
     failed: Counter[str] = field(default_factory=Counter)
     applied_twice: list[int] = field(default_factory=list)
@@ -74,13 +83,14 @@ class Application:
         return _WRITES[operation % len(_WRITES)]
 
     async def _insert(self, client: AsyncMongoClient[Any], operation: int) -> None:
-        await client.chaos.inserted.insert_one(self._document(operation))
+        await self._database(client, operation).inserted.insert_one(self._document(operation))
 
     async def _append(self, client: AsyncMongoClient[Any], operation: int) -> None:
-        await client.chaos.appended.update_one(*self._appending(operation), upsert=True)
+        appended = self._database(client, operation).appended
+        await appended.update_one(*self._appending(operation), upsert=True)
 
     async def _append_and_find(self, client: AsyncMongoClient[Any], operation: int) -> None:
-        found = await client.chaos.appended.find_one_and_update(
+        found = await self._database(client, operation).appended.find_one_and_update(
             *self._appending(operation),
             projection={"done": {"$slice": -3}, "times": {"$size": "$done"}},
             sort={"_id": -1},
@@ -98,10 +108,22 @@ class Application:
                 UpdateOne(target, change, upsert=True, namespace="chaos.appended"),
             ],
             ordered=False,
+            write_concern=self._concern(operation),
             verbose_results=operation % 8 > len(_WRITES),  # each second time, or errors only
         )
         if (result.inserted_count, result.upserted_count + result.modified_count) != (1, 1):
             self.misinformed.append(operation)
+
+    @staticmethod
+    def is_kept(operation: int) -> bool:
+        """Whether an operation asks for a majority."""
+        return operation // len(_WRITES) % 2 == 0
+
+    def _concern(self, operation: int) -> WriteConcern:
+        return WriteConcern("majority" if self.is_kept(operation) else 1)
+
+    def _database(self, client: AsyncMongoClient[Any], operation: int) -> AsyncDatabase[Any]:
+        return client.get_database("chaos", write_concern=self._concern(operation))
 
     def _document(self, operation: int) -> dict[str, Any]:
         return {"_id": f"{self.number}/{operation}"}
@@ -111,7 +133,7 @@ class Application:
         return target, {"$push": {"done": operation}}
 
     async def check(self, client: AsyncMongoClient[Any]) -> None:
-        """Assert that no acknowledged write is missing, that none was applied twice, and all were told so."""
+        """Assert that no write that was promised is missing, none was applied twice, all were told so."""
         own = {"_id": {"$regex": f"^{self.number}/"}}
         applied: Counter[tuple[str, int]] = Counter()
         async for each in client.chaos.inserted.find(own):
@@ -121,6 +143,7 @@ class Application:
         acknowledged = [
             (collection, operation)
             for operation in self.acknowledged
+            if self.is_kept(operation) or not self.loses
             for collection in self._kind(operation)[1]
         ]
         missing = [write for write in acknowledged if not applied[write]]
@@ -156,6 +179,8 @@ class Disturber:
             *(self.kill, self.shut_down, self.pause, self.part, self.cut_off_clients),
             *(self.step_down, self.elect, self.slow, self.hold, self.lag),
         )
+        if cluster.spec.election_timeout is not None:
+            self._deeds += (self.roll_back,) * 3
 
     async def disturb(self, seconds: float) -> None:
         """Go on for so many seconds, and leave everything mended."""
@@ -200,6 +225,12 @@ class Disturber:
         self._cluster.partition([self._any()])
         await self._wait(0.5)
         self._cluster.heal()
+
+    async def roll_back(self) -> None:
+        """Leave the primary alone with its clients, until another is elected without what it wrote."""
+        with suppress(ControlError, LookupError):
+            self._cluster.control.roll_back(seconds=0.2)
+        await self._wait(0.4)
 
     async def cut_off_clients(self) -> None:
         alone = self._any()
