@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 MEMBERS = ("node0", "node1")
 ACCOUNTS = ("account:1", "account:2")
 ADDRESS = "node0:1"
-_ENDING = ("requests", "leftovers", "tokens", "sessions", "cursors", "lonely")
+_ENDING = (
+    *("requests", "leftovers", "tokens", "sessions", "cursors", "lonely"),
+    *("rolled_back", "parted", "majority"),
+)
 
 
 def op(number: int, kind: Any = "push", key: str = "list:1", **more: Any) -> Operation:
@@ -40,10 +43,10 @@ def past(
         log = [
             (each.number, key)
             for each in operations
-            if each.outcome == "ok" and not each.kind.startswith(("read", "delete"))
+            if each.outcome == "ok" and not each.kind.startswith(("read", "delete", "scan"))
             for key in each.keys
         ]
-    entries = tuple(Logged(number, key) for number, key in log)
+    entries = tuple(Logged(number, key, (place,)) for place, (number, key) in enumerate(log, 1))
     left = _left(operations, entries)
     ending = Ending(
         at=100.0,

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from fakeserver.control.errors import ControlError
 from harness.sim.swarm import history
 from harness.sim.swarm.network import Disturbance, DisturbedMemory, SkewedClock
 
@@ -115,7 +116,10 @@ class Disturber:
                     credit=before.limiter.max_queue_depth,
                 )
             )
-        node.parameters.set(settings)
+        # A server that was started again meanwhile is without limits already, and takes no sizes of pools.
+        changed = {name: value for name, value in settings.items() if node.parameters[name] != value}
+        if changed:
+            node.parameters.set(changed)
         if kind in _RATES:
             self._read[key] = _Reading.of(_limiter(node, kind), now)
 
@@ -234,6 +238,15 @@ async def _step_down(at: Disturber, fault: Fault) -> AsyncIterator[None]:
 async def _elect(at: Disturber, fault: Fault) -> AsyncIterator[None]:
     with _unless_unable():
         at.cluster.elect(at.node(fault))
+    yield
+
+
+@asynccontextmanager
+async def _roll_back(at: Disturber, fault: Fault) -> AsyncIterator[None]:
+    try:
+        at.cluster.control.roll_back(seconds=fault.lasts / 1000)
+    except (ControlError, LookupError) as error:
+        raise CannotError from error
     yield
 
 
@@ -411,6 +424,7 @@ DEEDS: Final[Mapping[str, Deed]] = {
     "restart": _restart,
     "step-down": _step_down,
     "elect": _elect,
+    "rollback": _roll_back,
     "lag": _lag,
     "hold": _hold,
     "fail-point": _fail_point,

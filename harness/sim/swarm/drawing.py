@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from harness.sim.swarm.faults import FAULTS, Dice
+from harness.sim.swarm.faults import APART, FAULTS, Dice
 from harness.sim.swarm.schedule import (
     EDITIONS,
     LEVELS,
@@ -27,6 +27,8 @@ LEAST_OPERATIONS: Final = 50
 """Operations of a drawn schedule at least, all clients together."""
 LEAST_KINDS: Final = 3
 """Kinds of fault in a drawn schedule at least."""
+_DENSE: Final = ("push", "read_list", "write", "read", "scan")
+"""Work of which much is about the same documents."""
 _DRAWN: Final = (
     *("single",) * 2,
     *("replicaset3",) * 5,
@@ -44,7 +46,8 @@ def draw(seed: int) -> Schedule:
     clients = _clients(dice)
     operations = -(-dice.number(LEAST_OPERATIONS, LEAST_OPERATIONS + 6) // clients)
     seconds = dice.number(3, 6)
-    fitting = WORK if topology != "single" else tuple(kind for kind in WORK if kind not in ON_A_SET)
+    known = tuple(kind for kind in WORK if kind != "scan")
+    fitting = known if topology != "single" else tuple(kind for kind in known if kind not in ON_A_SET)
     work = dice.some(fitting, 3)
     schedule = Schedule(
         seed=seed,
@@ -68,7 +71,34 @@ def draw(seed: int) -> Schedule:
         bulk=dice.chance(0.3),
         unacknowledged=dice.chance(0.2),
     )
-    return replace(schedule, faults=_draw_faults(dice, schedule, 1000 * seconds))
+    drawn = replace(schedule, faults=_draw_faults(dice, schedule, 1000 * seconds))
+    return _with_rollback(_with_scans(drawn), 1000 * seconds)
+
+
+# Draws of their own, made later: what was drawn before of a seed stays as it was.
+
+
+def _with_scans(schedule: Schedule) -> Schedule:
+    dice = Dice(SeededRng(schedule.seed, "schedule/scans"))
+    return replace(schedule, work=(*schedule.work, "scan")) if dice.chance(0.3) else schedule
+
+
+def _with_rollback(schedule: Schedule, within: int) -> Schedule:
+    """Return the schedule with what makes rollbacks, on some replica sets."""
+    dice = Dice(SeededRng(schedule.seed, "schedule/rollback"))
+    if schedule.topology not in APART.on or not dice.chance(0.5):
+        return schedule
+    drawn = replace(
+        schedule,
+        election=int(dice.one(("300", "1000", "3000"))) if dice.chance(0.6) else 0,
+        concern="1" if dice.chance(0.6) else "majority",
+        level=dice.one(LEVELS),
+        # Who reads what somebody has just written sees whether a majority had it.
+        work=_DENSE if dice.chance(0.4) else schedule.work,
+        read="primary" if dice.chance(0.5) else schedule.read,
+    )
+    faults = [*schedule.faults, *(_drawn(dice, APART, drawn, within) for _ in range(dice.number(1, 2)))]
+    return replace(drawn, faults=tuple(sorted(faults, key=lambda fault: fault.at)))
 
 
 def _clients(dice: Dice) -> int:
@@ -81,7 +111,7 @@ def _clients(dice: Dice) -> int:
 def _draw_faults(dice: Dice, schedule: Schedule, within: int) -> tuple[Fault, ...]:
     """Return some faults of at least `LEAST_KINDS` kinds, by the instants at which they begin."""
     fitting = sorted(
-        (kind for kind in FAULTS.values() if schedule.topology in kind.on),
+        (kind for kind in FAULTS.values() if schedule.topology in kind.on and kind is not APART),
         key=lambda _: dice.number(0, 2**31),
     )
     count = dice.number(LEAST_KINDS, LEAST_KINDS + 2)

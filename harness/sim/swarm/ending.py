@@ -11,18 +11,18 @@ from bson import Timestamp
 from fakeserver.network.wire_entries import Accepted, Closed, Received, Sent
 from fakeserver.sessions.transactions import State
 from fakeserver.storage.engine import Namespace, Query
-from harness.sim.swarm.history import DELETION, Leftover, Logged
+from harness.sim.swarm.history import DELETION, Leftover, Logged, Reached, RolledBack
 from harness.sim.swarm.workload import DATABASE, SHARED
 from harness.unified.server_side.seen import SeenRequest, document_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from driver import AsyncClient
     from fakeserver.deployment.cluster import Cluster
     from fakeserver.network.wire_entries import Entry
     from fakeserver.storage.catalog import Catalog
-    from fakeserver.storage.oplog import Written
+    from fakeserver.storage.oplog import OplogEntry, OpTime, Written
 
 _MARKS: Final = (b"comment", b"commitTransaction", b"abortTransaction")
 """What the commands of the workload have in them; those that end transactions have no comment."""
@@ -61,19 +61,65 @@ def _all(catalog: Catalog, name: str) -> Sequence[Mapping[str, Any]]:
 
 def log_of(cluster: Cluster) -> tuple[Logged, ...]:
     """Return every write of the workload, in the order of the oplog."""
-    entries = cluster.oplog.after(_BEFORE_ALL)
-    written = (each for entry in entries for each in entry.changes if each.ns.db == DATABASE)
-    return tuple(logged for each in written if (logged := _logged(each)) is not None)
+    return tuple(_logged(cluster.oplog.after(_BEFORE_ALL)))
 
 
-def _logged(written: Written) -> Logged | None:
-    """Return a write of the workload as the log has it; None for another."""
+def rolled_back_of(cluster: Cluster, log: Sequence[Logged]) -> tuple[RolledBack, ...]:
+    """Return what members have rolled back, each with the number of writes in the log that they kept."""
+    found: dict[RolledBack, None] = {}
+    for node in cluster.servers:
+        for each in node.position.rollbacks:
+            kept = sum(entry.time <= each.common for entry in log)
+            found[RolledBack(kept, tuple(_logged(each.entries)))] = None
+    return tuple(found)
+
+
+def _logged(entries: Iterable[OplogEntry]) -> Iterator[Logged]:
+    """Yield the writes of the workload among operations."""
+    for entry in entries:
+        for written in entry.changes:
+            if written.ns.db == DATABASE:
+                yield from _write(written, entry.optime)
+
+
+def _write(written: Written, time: OpTime) -> Iterator[Logged]:
     before, after, collection = written.change.before, written.change.after, written.ns.collection
     if after is not None:
-        return Logged(after["last"], f"{collection}:{after['_id']}") if "last" in after else None
-    if before is None or collection != "document":
-        return None
-    return Logged(DELETION, f"{collection}:{before['_id']}")
+        if "last" in after:
+            yield Logged(after["last"], f"{collection}:{after['_id']}", time)
+    elif before is not None and collection == "document":
+        yield Logged(DELETION, f"{collection}:{before['_id']}", time)
+
+
+class Majority:
+    """Notes how far the majority of a replica set has come, whenever that changes."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.reached: list[Reached] = []
+        self._cluster = cluster
+        self._first = cluster.history
+        if cluster.replica_set is not None and not cluster.routers:
+            self._positions_changed()
+            self._oplog_grew()
+
+    @property
+    def parted(self) -> bool:
+        """Whether another history has begun since."""
+        return self._cluster.history is not self._first
+
+    def _positions_changed(self) -> None:
+        self._note()
+        self._cluster.replication.listen(self._positions_changed)
+
+    def _oplog_grew(self) -> None:
+        self._note()
+        # Rung as well when another history begins, which has an oplog of its own.
+        self._cluster.oplog.grown.listen(self._oplog_grew)
+
+    def _note(self) -> None:
+        time = self._cluster.majority()
+        if not self.reached or self.reached[-1].time < time:
+            self.reached.append(Reached(self._cluster.clock.now(), time))
 
 
 def requests_in(entries: Sequence[Entry]) -> tuple[SeenRequest, ...]:

@@ -131,5 +131,16 @@ _KINDS: Final = (
     Kind("storm", "server", r"[1-9]\d{0,2}", lambda dice: dice.one(("5", "20", "40")), "connections, as 20"),
 )
 
-FAULTS: Final[Mapping[str, Kind]] = {kind.name: kind for kind in _KINDS}
+APART: Final = Kind(
+    "rollback",
+    "",
+    "",
+    lambda _: "",
+    "none",
+    on=("replicaset3", "replicaset5"),
+    longest=1_200,
+)
+"""The kind that is drawn apart from the others."""
+
+FAULTS: Final[Mapping[str, Kind]] = {kind.name: kind for kind in (*_KINDS, APART)}
 """The kinds of fault by name."""

@@ -8,7 +8,7 @@ documents of the `Ending` depends on the collection alone:
 | key           | value at the end                    | kinds of operations                             |
 |---------------|-------------------------------------|-------------------------------------------------|
 | `document:17` | 1 for each document with this `_id` | `insert`: `_id` is its number; `delete`          |
-| `list:3`      | numbers of operations, oldest first | `push`: `$push` of its number; `read_list`; `batch` |
+| `list:3`      | numbers of operations, oldest first | `push`, `batch`: `$push` of it; `read_list`, `scan` |
 | `counter:3`   | a number                            | `increment` by `argument`                       |
 | `register:3`  | the number of an operation, or None | `write` sets its number, `swap` too; `read`     |
 | `account:3`   | a balance                           | `transfer`: `argument` is (from, to, amount)    |
@@ -24,6 +24,10 @@ the same transaction, so that one can tell whether it took place. `read_accounts
 concern `snapshot`; its result maps every account to its balance. Each of the three is one operation, however
 often `with_transaction` runs it.
 
+**Scans.** `scan` is an ordinary read of all lists, whose cursor has several batches. Its result is a tuple of
+pairs, each of a key and what `read_list` returns of it, in the order in which they came; its own key is that
+of a list.
+
 **Batches.** `batch` is a bulk write of several models: it pushes its number to the lists in `argument`, and
 inserts the document among them. Each of its writes stands for itself.
 
@@ -32,7 +36,9 @@ what causally consistent sessions are promised. `read_list` and `read` may go to
 
 **Events.** Every write of a list, a counter or a register also sets the field `last` of its document to its
 number, so that change streams tell whose it is. `Ending.log` is the order of all writes, oldest first.
-Deletions of documents have the number `DELETION` in both, as nothing in them tells whose they are.
+Deletions of documents have the number `DELETION` in both, as nothing in them tells whose they are. The log is
+that of the last primary. What others wrote and rolled back is in `Ending.rolled_back`; `Ending.majority` is
+how far the majority had come, on replica sets.
 
 **Requests.** Each command carries `comment_of` its operation as its `comment`, the commands of a transaction
 with the number of their step. Commits and aborts, which have no comment, belong to the operation of their
@@ -70,8 +76,9 @@ Kind: TypeAlias = Literal[
     "transfer",
     "read_accounts",
     "batch",
+    "scan",
 ]
-READS: Final = frozenset({"read_list", "read", "read_accounts"})
+READS: Final = frozenset({"read_list", "read", "read_accounts", "scan"})
 TRANSACTIONS: Final = frozenset({"mark", "transfer", "read_accounts"})
 
 
@@ -96,8 +103,8 @@ class Operation:
 
     `invoked` and `completed` are instants, the latter infinite where the call never returned. `deadline` is
     the instant up to which `timeoutMS` allowed it, infinite without. `error` is one line, `labels` are those
-    of the error. `read_preference` is a mode, `write_concern` the value of `w`; None is the default of both
-    concerns.
+    of the error; it is `attempted` unless it says that no command has reached a server. `read_preference` is
+    a mode, `write_concern` the value of `w`; None is the default of both concerns.
     """
 
     number: int
@@ -111,6 +118,7 @@ class Operation:
     result: Any = None
     error: str | None = None
     labels: frozenset[str] = frozenset()
+    attempted: bool = True
     session: int | None = None
     causal: bool = False
     read_concern: str | None = None
@@ -122,6 +130,20 @@ class Operation:
     def keys(self) -> tuple[str, ...]:
         """The keys that it writes its number to, or that it reads."""
         return tuple(self.argument) if self.kind in ("mark", "batch") else (self.key,)
+
+    @property
+    def collection(self) -> str:
+        """The collection of its key."""
+        return self.key.partition(":")[0]
+
+    @property
+    def seen(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """Each key that a read of lists or registers has returned, with the numbers of the writes in it."""
+        if self.kind == "scan":
+            return tuple(self.result)
+        if self.kind == "read_list":
+            return ((self.key, tuple(self.result)),)
+        return () if self.result is None or self.kind != "read" else ((self.key, (self.result,)),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,12 +195,32 @@ class Stream:
     error: str | None = None
 
 
+Time: TypeAlias = "tuple[int, ...]"
+"""The time of a write in the order of all, which can be compared."""
+
+
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """One write in the order of all writes: the operation, and the key that it wrote."""
+    """One write in the order of all writes: the operation, the key that it wrote, and the time of it."""
 
     operation: int
     key: str
+    time: Time = ()
+
+
+class Reached(NamedTuple):
+    """From an instant on, the majority had all writes up to a time."""
+
+    at: float
+    time: Time
+
+
+@dataclass(frozen=True, slots=True)
+class RolledBack:
+    """What a member rolled back: it had the first `kept` writes of the log, and `log` in place of others."""
+
+    kept: int
+    log: tuple[Logged, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,18 +270,27 @@ class Ending:
     `writeConcernError` and `baseBackoffMS`. `tokens` are the levels of the clients' retry token buckets.
     `sessions` and `cursors` are those that servers still know: the ids of sessions that did not end, server
     and id of each open cursor. `lonely` are the clients that knew no server when they were closed, and could
-    tell nobody.
+    tell nobody. `rolled_back` is what members took back; `parted` says that there were two primaries once,
+    one of an earlier term. `majority` is empty where nobody looked.
     """
 
     at: float
     documents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     log: tuple[Logged, ...] = ()
+    rolled_back: tuple[RolledBack, ...] = ()
+    parted: bool = False
+    majority: tuple[Reached, ...] = ()
     requests: tuple[SeenRequest, ...] = ()
     leftovers: tuple[Leftover, ...] = ()
     tokens: Mapping[int, float] = field(default_factory=dict)
     sessions: tuple[bytes, ...] = ()
     cursors: tuple[tuple[str, int], ...] = ()
     lonely: frozenset[int] = frozenset()
+
+    @property
+    def taken_back(self) -> frozenset[tuple[int, str]]:
+        """The operation and the key of each write that a member rolled back."""
+        return frozenset((each.operation, each.key) for one in self.rolled_back for each in one.log)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

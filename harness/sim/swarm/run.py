@@ -93,12 +93,14 @@ async def _run(schedule: Schedule, world: World) -> Run:
     )
     try:
         _seed(cluster)
+        majority = ending.Majority(cluster)
         swarm = _Swarm(schedule, world, network, cluster)
         date.date = swarm.primary_date
         await swarm.go()
         leftovers = [*swarm.leftovers, *ending.left_on(cluster)]
         sessions, cursors = ending.sessions_of(cluster), ending.cursors_of(cluster)
         documents, log = ending.documents_of(cluster), ending.log_of(cluster)
+        rolled_back = ending.rolled_back_of(cluster, log)
     finally:
         await cluster.stop()
     leftovers += ending.tasks_left()
@@ -106,6 +108,9 @@ async def _run(schedule: Schedule, world: World) -> Run:
         at=world.clock.now(),
         documents=documents,
         log=log,
+        rolled_back=rolled_back,
+        parted=majority.parted,
+        majority=tuple(majority.reached),
         requests=ending.requests_in(record.entries),
         leftovers=tuple(leftovers),
         tokens=swarm.tokens,
@@ -125,7 +130,8 @@ def _spec(schedule: Schedule) -> ClusterSpec:
     if schedule.topology == "load-balanced":
         return ClusterSpec.load_balanced(mongos=2, parameters=parameters)
     members = int(schedule.topology.removeprefix("replicaset"))
-    return ClusterSpec.replica_set(members, parameters=parameters)
+    timeout = schedule.election / 1000 if schedule.election else None
+    return ClusterSpec.replica_set(members, parameters=parameters, election_timeout=timeout)
 
 
 def _seed(cluster: Cluster) -> None:
@@ -174,7 +180,7 @@ class _Swarm:
     def primary_date(self) -> float:
         """Return the date of the primary; while there is none, that of the first member."""
         members = [node for node in self._cluster.servers if not node.is_mongos]
-        primary = next((node for node in members if node.is_primary), members[0])
+        primary = next((shard.primary for shard in self._cluster.shards if shard.primary), members[0])
         return self._servers[primary.name].utc()
 
     def _client(self, number: int, world: World, network: DisturbedMemory, clock: SkewedClock) -> AsyncClient:
@@ -218,7 +224,8 @@ class _Swarm:
                 budget = performer.client.executor.budget
                 if isinstance(budget, TokenBucket):
                     self.tokens[performer.number] = budget.tokens
-        # The last word on a connection may be a packet that was lost, and is sent again.
+        # The last word on a connection may be a packet that was lost, and is sent again. By then a member
+        # that returned with the last fault has rolled back.
         await self._clock.sleep_until(max(self._clock.now(), schedule.faults_end + LONGEST_DELAY) + _SETTLING)
 
     async def _watch(self, performer: Performer) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 WORK: Final = (
     *("insert", "delete", "push", "read_list", "increment", "write", "swap", "read"),
-    *("mark", "transfer", "read_accounts", "stream", "batch"),
+    *("mark", "transfer", "read_accounts", "stream", "batch", "scan"),
 )
 """The kinds of work: those of operations (`harness.sim.swarm.history`), and change streams."""
 
@@ -104,6 +104,9 @@ class Schedule:
     """Some of the writes go by bulk writes."""
     unacknowledged: bool = False
     """Some of the writes have w: 0."""
+    election: int = 0
+    """Milliseconds for which a primary of a replica set goes on without a majority; with 0 it steps down at
+    once, and nothing is rolled back."""
     faults: tuple[Fault, ...] = ()
 
     def __str__(self) -> str:
@@ -271,4 +274,5 @@ _READERS: Final[Mapping[str, Callable[[str, str], object]]] = {
     "causal": _switch,
     "bulk": _switch,
     "unacknowledged": _switch,
+    "election": _number(0, _LONGEST),
 }

@@ -64,10 +64,11 @@ def plan(schedule: Schedule, client: int, index: int) -> Plan | None:
     """Return a client's operation at an index; None where `work` has no operations."""
     draw = SeededRng(schedule.seed, f"client{client}/{index}").random
     # A number for each kind there is, so that the others stay what they were where `work` has one less.
-    drawn = [(draw(), kind) for kind in WORK if kind not in ("stream", "batch")]
+    drawn = [(draw(), kind) for kind in WORK if kind not in ("stream", "batch", "scan")]
     # Numbers of their own, which change no other's.
     more = SeededRng(schedule.seed, f"client{client}/{index}/more").random
     drawn.append((more(), "batch"))
+    drawn.append((SeededRng(schedule.seed, f"client{client}/{index}/scan").random(), "scan"))
     fitting = [each for each in drawn if each[1] in schedule.work]
     if not fitting:
         return None
@@ -108,6 +109,7 @@ _COLLECTIONS: Final[Mapping[str, str]] = {
     "transfer": "list",
     "read_accounts": "account",
     "batch": "list",
+    "scan": "list",
 }
 _SINGLE: Final = frozenset({"insert", "delete", "push", "increment", "write"})
 """The kinds that write one document by an operation that may have w: 0."""
@@ -162,7 +164,7 @@ class Performer:
         alone = linear or silent
         used = self.client.start_session(causal_consistency=False) if own else None if alone else session
         began = self.clock.now()
-        reads = planned.kind in {"read", "read_list"}
+        reads = planned.kind in {"read", "read_list", "scan"}
         operation = Operation(
             number=number,
             client=self.number,
@@ -200,6 +202,7 @@ class Performer:
                 outcome="failed",
                 error=f"{type(error).__name__}: {text}",
                 labels=frozenset(error.labels),
+                attempted=error.attempted,
                 completed=self.clock.now(),
             )
         finally:
@@ -334,6 +337,13 @@ async def _read(at: Performer, number: int, planned: Plan, session: ClientSessio
     return tuple(found["value"]) if isinstance(found["value"], list) else found["value"]
 
 
+async def _scan(
+    at: Performer, number: int, planned: Plan, session: ClientSession | None
+) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    cursor = await at.collection(planned).find({}, session=session, comment=number, batchSize=1)
+    return tuple((f"list:{each['_id']}", tuple(each["value"])) for each in await cursor.to_list())
+
+
 async def _in_transaction(
     session: ClientSession | None,
     callback: Callable[[ClientSession], Awaitable[Any]],
@@ -403,6 +413,7 @@ _PERFORM: Final[Mapping[str, Callable[..., Awaitable[Any]]]] = {
     "transfer": _transfer,
     "read_accounts": _read_accounts,
     "batch": _batch,
+    "scan": _scan,
 }
 
 _AFTERWARDS: Final = (

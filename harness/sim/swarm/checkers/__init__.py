@@ -13,13 +13,18 @@ from harness.sim.swarm.checkers import (
     acknowledged,
     attempts,
     deadlines,
+    dirty,
+    errors,
     failed,
     leftovers,
+    majority,
     members,
+    pins,
     pools,
     reads,
     recovery,
     registers,
+    scans,
     sessions,
     streams,
     tokens,
@@ -50,7 +55,11 @@ class Checker:
 CHECKERS: Final = {
     checker.name: checker
     for checker in (
-        Checker("acknowledged", "An acknowledged write is there exactly once.", acknowledged.check),
+        Checker(
+            "acknowledged",
+            "An acknowledged write is there exactly once; one that no majority had may be rolled back.",
+            acknowledged.check,
+        ),
         Checker(
             "failed",
             "A write that failed, or of which nothing is known, is there at most once.",
@@ -59,6 +68,12 @@ CHECKERS: Final = {
         Checker("transactions", "A transaction is applied as a whole or not at all.", transactions.check),
         Checker("members", "All members end with the same documents.", members.check),
         Checker("reads", "A read returns what was there at some time.", reads.check),
+        Checker("scans", "A cursor returns each document once, over all its batches.", scans.check),
+        Checker(
+            "majority",
+            "What a majority read returns, or a majority write is acknowledged for, a majority has.",
+            majority.check,
+        ),
         Checker(
             "sessions",
             "Causally consistent sessions read their writes, read monotonically, and pass both on.",
@@ -72,6 +87,9 @@ CHECKERS: Final = {
         Checker(
             "streams", "A change stream returns each event once and in order, across resumes.", streams.check
         ),
+        Checker("dirty", "A server session that lost a command is not lent again.", dirty.check),
+        Checker("pins", "A transaction stays with its mongos, a cursor with its server.", pins.check),
+        Checker("errors", "Of several errors the one is raised that tells most.", errors.check),
         Checker("pools", "Pools keep to the grammar of their events and to their sizes.", pools.check),
         Checker("deadlines", "Every operation returns, and none outlives its deadline.", deadlines.check),
         Checker("attempts", "No command is attempted more often than its edition allows.", attempts.check),

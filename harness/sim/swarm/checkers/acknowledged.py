@@ -1,4 +1,7 @@
-"""An acknowledged write is there exactly once, on every member, and with the value that it leaves."""
+"""An acknowledged write is there exactly once, on every member, and with the value that it leaves.
+
+One that was acknowledged with less than `w: majority` may be missing, if a member has rolled it back.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from harness.sim.swarm.checkers.applied import Applied
 from harness.sim.swarm.checkers.violation import Violation
+from harness.sim.swarm.history import DELETION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,15 +22,18 @@ def check(history: History) -> Iterator[Violation]:
     """Yield each acknowledged write that is missing or was applied more often."""
     applied = Applied(history)
     deleted = {operation.key for operation in history.operations if operation.kind == "delete"}
+    gone = history.ending.taken_back
     for operation in history.operations:
         if operation.outcome != "ok":
             continue
+        may_go = operation.write_concern != "majority"
         if operation.kind == "delete":
-            yield from _back(operation, history)
+            if not (may_go and (DELETION, operation.key) in gone):
+                yield from _back(operation, history)
         elif operation.key in deleted:
             continue
         for key, place, times in applied.of(operation):
-            if times != 1:
+            if times != 1 and not (may_go and not times and (operation.number, key) in gone):
                 what = f"{operation.kind} {operation.number} of {key}"
                 text = f"{what} was acknowledged at {operation.completed:g} s"
                 there = "is missing" if not times else f"is there {times} times"

@@ -38,6 +38,6 @@ def check(history: History) -> Iterator[Violation]:
 
 def latest_end(operation: Operation) -> float:
     """Return the instant by which an operation must have returned."""
-    again = (operation.kind in TRANSACTIONS) + (operation.kind == "read_accounts")
+    again = (operation.kind in TRANSACTIONS) + (operation.kind in ("read_accounts", "scan"))
     timeout = operation.deadline - operation.invoked
     return operation.deadline + again * timeout if again else operation.deadline

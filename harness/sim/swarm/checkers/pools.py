@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from driver import events
+from driver.errors import NetworkError
 from harness.sim.swarm.checkers.violation import Violation
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class _Pool:
     generations: dict[int, int] = field(default_factory=dict)
     generation: int = 0
     asking: int = 0
+    lost: set[int] = field(default_factory=set)
+    """The connections that were lost under a command, in the present generation."""
 
 
 def check(history: History) -> Iterator[Violation]:
@@ -46,6 +49,8 @@ def check(history: History) -> Iterator[Violation]:
     pools: dict[tuple[int, str], _Pool] = {}
     for heard in history.events:
         event = heard.event
+        if isinstance(event, events.CommandFailedEvent):
+            _command_failed(event, pools.get((heard.client, event.connection_id)))
         if not isinstance(event, events.PoolEvent) or heard.client not in clients:
             continue
         key = heard.client, event.address
@@ -57,6 +62,18 @@ def check(history: History) -> Iterator[Violation]:
         yield from (Violation(f"{where}: {why} at {heard.at:g} s") for why in _take(pools[key], heard))
     for key, pool in pools.items():
         yield from _at_end(*key, pool)
+
+
+def _command_failed(event: events.CommandFailedEvent, pool: _Pool | None) -> None:
+    """Note a connection that was lost: whoever was connected to that server is, too (SDAM: Error handling).
+
+    A timeout says less. Nobody monitors what is behind a load balancer, so it is for its service alone.
+    """
+    failure = event.failure
+    if pool is None or event.service_id is not None or type(failure) is not NetworkError:
+        return
+    if not failure.timed_out and str(failure) != _CANCELLED:
+        pool.lost.add(event.driver_connection_id)
 
 
 def _take(pool: _Pool, heard: Heard) -> Iterator[str]:
@@ -132,9 +149,20 @@ def _checked_out(pool: _Pool, number: int) -> Iterator[str]:
         yield from _expect(pool, f"connectionCheckedOut {number}", "ready")
 
 
+def _checked_in(pool: _Pool, number: int) -> Iterator[str]:
+    stale = pool.generations.get(number, pool.generation) < pool.generation
+    if number in pool.lost and not stale and pool.state == "ready":
+        yield f"connection {number} was lost under a command, and the pool was not cleared"
+    pool.lost.discard(number)
+
+
+_CANCELLED: Final = "cancelled"
+"""What the failure of a command says whose task was cancelled."""
+
 _MORE: Final[Mapping[str, Callable[[_Pool, int], Iterator[str]]]] = {
     events.ConnectionCreatedEvent.kind: _created,
     events.ConnectionCheckedOutEvent.kind: _checked_out,
+    events.ConnectionCheckedInEvent.kind: _checked_in,
 }
 """What else is asked at an event of a connection."""
 

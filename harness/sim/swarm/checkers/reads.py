@@ -4,31 +4,43 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from harness.sim.swarm.checkers.majority import COMMITTED
 from harness.sim.swarm.checkers.violation import Violation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from harness.sim.swarm.history import History
+    from harness.sim.swarm.history import History, Logged
 
 
 def check(history: History) -> Iterator[Violation]:
     """Yield each read of a list that is no beginning of its end, and each of a register's unwritten number.
 
-    Nothing is rolled back, so whatever was read is still there at the end.
+    What has been rolled back was there, for reads that do not ask for a majority.
     """
-    order: dict[str, list[int]] = {}
-    for entry in history.ending.log:
-        order.setdefault(entry.key, []).append(entry.operation)
+    log = history.ending.log
+    kept = [_by_key(log)]
+    lines = kept + [_by_key((*log[: each.kept], *each.log)) for each in history.ending.rolled_back]
     for operation in history.operations:
         if operation.outcome != "ok":
             continue
-        written = order.get(operation.key, [])
-        if operation.kind == "read_list":
-            seen = list(operation.result)
-            if seen != written[: len(seen)]:
-                text = f"read {operation.number} of {operation.key} returned {seen}"
-                yield Violation(f"{text}, which is no beginning of {written}", (operation.number,))
-        elif operation.kind in ("read", "swap") and operation.result not in (None, *written):
+        among = kept if operation.read_concern in COMMITTED else lines
+        if operation.kind in ("read_list", "scan"):
+            for key, seen in operation.seen:
+                if not any(list(seen) == line.get(key, [])[: len(seen)] for line in among):
+                    text = f"{operation.kind} {operation.number} of {key} returned {list(seen)}"
+                    why = f"which is no beginning of {kept[0].get(key, [])}"
+                    yield Violation(f"{text}, {why}", (operation.number,))
+        elif operation.kind in ("read", "swap") and not any(
+            operation.result in (None, *line.get(operation.key, [])) for line in among
+        ):
             text = f"{operation.kind} {operation.number} of {operation.key} returned {operation.result}"
             yield Violation(f"{text}, which was not written", (operation.number,))
+
+
+def _by_key(log: Iterable[Logged]) -> dict[str, list[int]]:
+    """Return the operations that have written each key, in their order."""
+    order: dict[str, list[int]] = {}
+    for entry in log:
+        order.setdefault(entry.key, []).append(entry.operation)
+    return order

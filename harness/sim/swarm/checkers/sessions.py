@@ -3,6 +3,8 @@
 What a session must see is kept as a version per key: the number of writes in the order of the log. A write
 carries the versions that its session had to see when it began. Whoever reads a version of a key has to see
 what the writes up to it carry, too (Causal Consistency).
+
+Where there were two primaries, only reads and writes of a majority have these guarantees, and count.
 """
 
 from __future__ import annotations
@@ -10,11 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from harness.sim.swarm.checkers.majority import COMMITTED
 from harness.sim.swarm.checkers.violation import Violation
 from harness.sim.swarm.history import READS, TRANSACTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from harness.sim.swarm.history import History, Operation
 
@@ -39,13 +42,15 @@ class _Sessions:
     order: dict[str, list[int]] = field(default_factory=dict)
     position: dict[tuple[int, str], int] = field(default_factory=dict)
     duties: dict[int, dict[str, _Duty]] = field(default_factory=dict)
+    parted: bool = False
+    """There were two primaries."""
     carried: dict[int, Mapping[str, _Duty]] = field(default_factory=dict)
     """By the number of a write: the duties of its session when it began."""
 
 
 def check(history: History) -> Iterator[Violation]:
     """Yield each read of a causal session that is older than what the session must see."""
-    state = _Sessions()
+    state = _Sessions(parted=history.ending.parted)
     for entry in history.ending.log:
         numbers = state.order.setdefault(entry.key, [])
         numbers.append(entry.operation)
@@ -66,17 +71,24 @@ def check(history: History) -> Iterator[Violation]:
 
 
 def _end(operation: Operation, duties: dict[str, _Duty], state: _Sessions) -> Iterator[Violation]:
+    concern = operation.read_concern if operation.kind in READS else operation.write_concern
+    if state.parted and concern not in COMMITTED:
+        return
     if operation.kind in READS:
-        if operation.kind not in TRANSACTIONS:
-            yield from _read(operation, duties, state)
+        for key, seen in operation.seen if operation.kind not in TRANSACTIONS else ():
+            yield from _read(operation, key, seen, duties, state)
+        if operation.kind == "read" and operation.result is None:
+            yield from _read(operation, operation.key, (), duties, state)
         return
     for key in operation.keys:
         version = state.position.get((operation.number, key), 0)
         _add(duties, key, _Duty(version, READ_YOUR_WRITES, operation.number))
 
 
-def _read(operation: Operation, duties: dict[str, _Duty], state: _Sessions) -> Iterator[Violation]:
-    key, version = operation.key, _version(operation, state)
+def _read(
+    operation: Operation, key: str, seen: Sequence[int], duties: dict[str, _Duty], state: _Sessions
+) -> Iterator[Violation]:
+    version = _version(key, seen, state)
     duty = duties.get(key)
     if duty is not None and version < duty.version:
         text = f"session {operation.session}: read {operation.number} of {key} saw {version} of its writes"
@@ -88,11 +100,11 @@ def _read(operation: Operation, duties: dict[str, _Duty], state: _Sessions) -> I
             _add(duties, other, _Duty(carried.version, WRITES_FOLLOW_READS, number))
 
 
-def _version(operation: Operation, state: _Sessions) -> int:
-    """Return how many writes of its key a read has seen."""
-    if operation.kind == "read_list":
-        return len(operation.result)
-    return state.position.get((operation.result, operation.key), 0)
+def _version(key: str, seen: Sequence[int], state: _Sessions) -> int:
+    """Return how many writes of a key a read has seen: of a list each, of a register the last."""
+    if key.startswith("list:"):
+        return len(seen)
+    return state.position.get((seen[-1], key), 0) if seen else 0
 
 
 def _add(duties: dict[str, _Duty], key: str, duty: _Duty) -> None:

@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import driver.execute
 import driver.message
+import driver.sdam.topology
 from driver.cmap.generations import Generations
 from driver.cmap.pool import Lease
 from driver.cmap.state import PoolState
+from driver.concerns import WriteConcern
 from driver.cursor import Cursor
+from driver.errors import ServerError
 from driver.execute import Executor
 from driver.operations.change_streams import ResumePoint
 from driver.policy.backpressure import Backoff, TokenBucket
 from driver.policy.retry import RetryPolicy
 from driver.sdam.monitor import Monitor
 from driver.session import ClientSession, ServerSessionPool
+from driver.transaction import Transaction
 from harness.sim.swarm.planted.fault import Planted, replacing
 from mongowire.codes import Label
 
@@ -133,7 +137,103 @@ def _for_nothing(_consume: Callable[..., bool]) -> Callable[..., bool]:
     return lambda _bucket, _tokens: True
 
 
+def _stays_clean(_mark: Callable[..., None]) -> Callable[..., None]:
+    return lambda _session: None
+
+
+def _newest(_worse: Callable[..., DriverError]) -> Callable[..., DriverError]:
+    return lambda _previous, current: current
+
+
+def _not_pinned(_pin: Callable[..., None]) -> Callable[..., None]:
+    return lambda *_arguments: None
+
+
+def _not_cleared(reaction: Callable[..., Any]) -> Callable[..., Any]:
+    def wrong(error: DriverError, *arguments: Any, **options: Any) -> Any:
+        asked = reaction(error, *arguments, **options)
+        return replace(asked, clear_pool=asked.clear_pool and isinstance(error, ServerError))
+
+    return wrong
+
+
+def _without_level(read_concern: Callable[..., Any]) -> Callable[..., Any]:
+    def wrong(*arguments: Any) -> dict[str, Any]:
+        concern = {**read_concern(*arguments)}
+        if concern.get("level") == "majority":
+            del concern["level"]
+        return concern
+
+    return wrong
+
+
+def _of_one(to_document: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    def wrong(self: WriteConcern) -> dict[str, Any]:
+        document = to_document(self)
+        return {**document, "w": 1} if document.get("w") == "majority" else document
+
+    return wrong
+
+
+def _less(more: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+    async def wrong(self: Cursor, *arguments: Any) -> None:
+        await more(self, *arguments)
+        if self.buffered:
+            self.pop()
+
+    return wrong
+
+
 FAULTS: Final = (
+    Planted(
+        "dirty-sessions",
+        "driver",
+        "a server session in which a command was lost goes back to the pool",
+        "dirty",
+        replacing(ClientSession, "mark_dirty", _stays_clean),
+    ),
+    Planted(
+        "newest-error",
+        "driver",
+        "of the errors of an operation the newest one is raised, whatever it says",
+        "errors",
+        replacing(driver.execute, "worse", _newest),
+    ),
+    Planted(
+        "no-pin",
+        "driver",
+        "the commands of a transaction go to any mongos",
+        "pins",
+        replacing(Transaction, "pin", _not_pinned),
+    ),
+    Planted(
+        "pool-not-cleared",
+        "driver",
+        "a pool is not cleared when a connection is lost under a command",
+        "pools",
+        replacing(driver.sdam.topology, "reaction", _not_cleared),
+    ),
+    Planted(
+        "no-majority-read",
+        "driver",
+        "readConcern: majority is not sent",
+        "majority",
+        replacing(driver.message, "_read_concern", _without_level),
+    ),
+    Planted(
+        "no-majority-write",
+        "driver",
+        "w: majority is sent as w: 1",
+        "majority",
+        replacing(WriteConcern, "to_document", _of_one),
+    ),
+    Planted(
+        "short-batches",
+        "driver",
+        "the first document of each further batch of a cursor is lost",
+        "scans",
+        replacing(Cursor, "_more", _less),
+    ),
     Planted(
         "new-number",
         "driver",

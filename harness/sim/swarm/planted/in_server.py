@@ -133,7 +133,33 @@ def _for_nothing(try_acquire: Callable[..., bool]) -> Callable[..., bool]:
     return wrong
 
 
+def _newest_data(as_of: Callable[..., Catalog]) -> Callable[..., Catalog]:
+    def wrong(request: RequestContext) -> Catalog:
+        level = ((request.command or {}).get("readConcern") or {}).get("level")
+        return request.node.catalog if level == "majority" else as_of(request)
+
+    return wrong
+
+
+def _met(_is_met: Callable[..., bool]) -> Callable[..., bool]:
+    return lambda *_arguments: True
+
+
 FAULTS: Final = (
+    Planted(
+        "majority-read-ignored",
+        "server",
+        "a read of level majority returns the newest data",
+        "majority",
+        replacing(fakeserver.stages.execution, "_as_of", _newest_data),
+    ),
+    Planted(
+        "majority-write-ignored",
+        "server",
+        "no write concern is waited for",
+        "majority",
+        replacing(fakeserver.stages.concerns, "_is_met", _met),
+    ),
     Planted(
         "executes-again",
         "server",

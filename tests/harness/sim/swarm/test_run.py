@@ -69,6 +69,7 @@ def test_every_kind_of_fault_takes_place(kind: str) -> None:
         "partition": "partition:node1:all",
         "restart": "restart:node1:100",
         "step-down": "step-down",
+        "rollback": "rollback",
         "lag": "lag:node1:100",
         "fail-point": "fail-point:node0:close~20%",
         "requests": "requests:node0:5",
