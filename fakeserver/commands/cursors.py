@@ -113,6 +113,7 @@ def get_more(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     # Known before the checks, because the label of a resumable error depends on it.
     ctx.request.execution.tails_change_stream = cursor.is_change_stream
     _check_access(ctx, cursor, ns, request)
+    ctx.request.execution.origin = cursor.origin
     if "maxTimeMS" in request and not cursor.await_data:
         raise CommandError(ErrorCode.BAD_VALUE, _NO_MAX_TIME[ctx.node.is_mongos])
     # A batchSize of 0 means no limit here, in find an empty first batch.

@@ -15,7 +15,7 @@ from fakeserver.settings.failpoint_targets import Target
 from mongowire.messages import OpCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from fakeserver.access.connection_state import ConnectionState
     from fakeserver.commands.context import CommandContext
@@ -81,6 +81,8 @@ class Execution:
     """The end of the wait of a getMore that awaits data, or of a hello that awaits a change."""
     tails_change_stream: bool = False
     """A getMore whose cursor is a change stream's; set by the handler."""
+    origin: Mapping[str, Any] | None = None
+    """The command that opened the cursor of a getMore; set by the handler."""
     operation_id: int = 0
     """The number in `currentOp`, 0 as long as nobody asked."""
     interruption: CommandError | None = None

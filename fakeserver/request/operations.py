@@ -14,6 +14,7 @@ from bson import Int64
 
 from fakeserver.errors import CommandError
 from fakeserver.idl.fields import SECRETS, first_argument
+from fakeserver.profile import WIRE_44
 from fakeserver.request.queueing import of_running
 from fakeserver.sessions.session import lsid_of
 from mongowire.codes import ErrorCode
@@ -70,8 +71,15 @@ def describe(request: RequestContext, now: float, utc: dt.datetime) -> dict[str,
         "ns": _namespace(request),
         "redacted": False,
         "command": _shown(request),
+        **originating(request),
         **of_running(request, now),
     }
+
+
+def originating(request: RequestContext) -> dict[str, Any]:
+    """Return as `originatingCommand` what opened the cursor of a getMore, and nothing for other requests."""
+    origin = request.execution.origin
+    return {} if origin is None else {"originatingCommand": dict(origin)}
 
 
 def describe_idle(node: Node, connection: ConnectionState, utc: dt.datetime) -> dict[str, Any]:
@@ -115,6 +123,10 @@ def _namespace(request: RequestContext) -> str:
 
 def _shown(request: RequestContext) -> dict[str, Any]:
     shown = {name: value for name, value in (request.command or {}).items() if name not in SECRETS}
+    origin = request.execution.origin
+    # Since 4.4 a getMore has the comment of what opened its cursor, unless it has its own.
+    if origin is not None and "comment" in origin and request.node.profile.max_wire_version >= WIRE_44:
+        shown.setdefault("comment", origin["comment"])
     return {**shown, "$db": request.db}
 
 

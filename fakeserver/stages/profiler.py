@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fakeserver.bystanders import aside
 from fakeserver.deployment.profiling import Profiling
 from fakeserver.errors import CommandError
-from fakeserver.request.operations import describe
+from fakeserver.request.operations import describe, originating
 from fakeserver.request.pipeline import PASS, Action, Outcome, Stage, Step
 from fakeserver.request.queueing import of_finished
 from fakeserver.stages.replying import working_millis
@@ -102,7 +102,7 @@ def _entry_of_statement(
 def _entry(request: RequestContext, now: float) -> Document:
     at = dt.datetime.fromtimestamp(request.node.clock.utc(), dt.UTC)
     operation = describe(request, now, at)
-    entry: dict[str, Any] = {name: operation[name] for name in ("op", "ns", "command")}
+    entry: dict[str, Any] = {name: operation[name] for name in ("op", "ns", "command")} | originating(request)
     cursor: dict[str, Any] | None = (request.response.body or {}).get("cursor")
     if cursor is not None:
         entry["nreturned"] = len(cursor["firstBatch"] if "firstBatch" in cursor else cursor["nextBatch"])

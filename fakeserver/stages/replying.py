@@ -13,7 +13,7 @@ from fakeserver.errors import CommandError
 from fakeserver.profile import WIRE_80
 from fakeserver.request import queueing
 from fakeserver.request.labels import LabelFacts, carries_backoff_hint, labels
-from fakeserver.request.operations import describe
+from fakeserver.request.operations import describe, originating
 from fakeserver.request.pipeline import Outcome, Stage, Step
 from fakeserver.settings.failpoints import MOCK_SHUTDOWN
 from fakeserver.waiting.interrupts import in_steps
@@ -198,6 +198,7 @@ def _log(request: RequestContext, now: float) -> None:
     attr: dict[str, Any] = {"type": "command", "ns": operation["ns"]}
     attr |= {"appName": connection.app_name} if connection.app_name else {}
     attr["command"] = operation["command"]
+    attr |= originating(request)
     failure = request.response.failure
     if failure is not None:
         attr |= {"ok": 0, "errMsg": failure.message, "errName": failure.code_name}

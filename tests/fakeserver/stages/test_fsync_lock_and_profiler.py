@@ -111,6 +111,26 @@ def test_the_profiler_has_an_entry_for_each_statement_of_an_update_or_delete() -
     play(scenario, STANDALONE)
 
 
+def test_a_get_more_is_shown_with_the_command_and_the_comment_that_opened_its_cursor() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        await talker.ok({"insert": "c", "documents": [{}] * 3, "$db": "db"})
+        await talker.ok({"profile": 2, "slowms": 0, "$db": "db"})
+        opened = {"find": "c", "batchSize": 1, "comment": "mine"}
+        cursor = (await talker.ok({**opened, "$db": "db"}))["cursor"]["id"]
+        more: dict[str, Any] = {"getMore": cursor, "collection": "c", "batchSize": 1}
+        await talker.ok({**more, "$db": "db"})
+        await talker.ok({**more, "comment": "own", "$db": "db"})
+        find, *mores = await profiled(talker)
+        assert "originatingCommand" not in find
+        assert [each["command"]["comment"] for each in mores] == ["mine", "own"]
+        assert all(opened.items() <= each["originatingCommand"].items() for each in mores)
+        log = (await talker.ok({"getLog": "global", "$db": "admin"}))["log"]
+        assert len([line for line in log if '"originatingCommand"' in line]) == 2
+
+    play(scenario, STANDALONE)
+
+
 def test_the_first_level_records_what_is_slow_or_fits_the_filter() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker = await deployment.connect()
