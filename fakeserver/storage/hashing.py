@@ -9,6 +9,7 @@ from typing import Any, Final
 import bson
 from bson import Decimal128, Int64
 
+from fakeserver.storage.pacing import paced
 from fakeserver.storage.values import INT64_MAX, INT64_MIN, as_mapping, exact, is_nan, is_number, type_name
 
 _CANONICAL: Final = {
@@ -36,9 +37,9 @@ def _bytes_of(value: Any, name: bytes) -> bytes:
         return head + struct.pack("<q", _truncated(value))
     if kind == "object":
         fields = as_mapping(value).items()
-        return head + b"".join(_bytes_of(item, key.encode() + b"\0") for key, item in fields) + _END
+        return head + b"".join(_bytes_of(item, key.encode() + b"\0") for key, item in paced(fields)) + _END
     if kind == "array":
-        items = (_bytes_of(item, str(index).encode() + b"\0") for index, item in enumerate(value))
+        items = (_bytes_of(item, str(index).encode() + b"\0") for index, item in enumerate(paced(value)))
         return head + b"".join(items) + _END
     if kind in {"missing", "undefined"}:
         return head

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import Binary, Code, DatetimeMS, DBRef, Decimal128, MaxKey, MinKey, ObjectId, Regex, Timestamp
 
+from fakeserver.storage.pacing import paced
 from fakeserver.storage.values import as_mapping, milliseconds
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def show(value: Any) -> str:
     if isinstance(value, dict | DBRef):
         return show_document(as_mapping(value))
     if isinstance(value, list | tuple):
-        return "[ " + ", ".join(map(show, value)) + " ]" if value else "[]"
+        return "[ " + ", ".join(map(show, paced(value))) + " ]" if value else "[]"
     for kind, printer in _PRINTERS:
         if isinstance(value, kind):
             return printer(value)
@@ -36,7 +37,7 @@ def show_document(document: Mapping[str, Any]) -> str:
     """Return a document as `{ a: 1, b: 2 }`, an empty one as `{}`."""
     if not document:
         return "{}"
-    return "{ " + ", ".join(f"{name}: {show(value)}" for name, value in document.items()) + " }"
+    return "{ " + ", ".join(f"{name}: {show(value)}" for name, value in paced(document.items())) + " }"
 
 
 def show_field(name: str, value: Any) -> str:
