@@ -78,6 +78,11 @@ class Profile:
         return self.max_wire_version >= WIRE_82
 
     @property
+    def drops_missing_indexes(self) -> bool:
+        """To drop an index that is not there is no error (since 8.3)."""
+        return self.max_wire_version >= WIRE_90
+
+    @property
     def makes_collections_in_transactions(self) -> bool:
         """A transaction may hold what makes a collection or an index (since 4.4)."""
         return self.max_wire_version >= WIRE_44
@@ -116,16 +121,16 @@ PROFILES: Final = {
     profile.name: profile
     for profile in (
         Profile("9.0", "9.0.0", WIRE_90),
-        Profile("8.2", "8.2.0", WIRE_82),
-        Profile("8.0", "8.0.0", WIRE_80),
-        Profile("7.0", "7.0.0", WIRE_70),
-        Profile("6.0", "6.0.0", WIRE_60),
-        Profile("5.0", "5.0.0", WIRE_50),
-        Profile("4.4", "4.4.0", WIRE_44),
-        Profile("4.2", "4.2.0", WIRE_42),
+        Profile("8.2", "8.2.3", WIRE_82),
+        Profile("8.0", "8.0.17", WIRE_80),
+        Profile("7.0", "7.0.28", WIRE_70),
+        Profile("6.0", "6.0.27", WIRE_60),
+        Profile("5.0", "5.0.32", WIRE_50),
+        Profile("4.4", "4.4.30", WIRE_44),
+        Profile("4.2", "4.2.25", WIRE_42),
     )
 }
-"""The profiles by name, newest first."""
+"""The profiles by name, newest first; each is the last patch release of its series that we know."""
 
 DEFAULT_PROFILE: Final = "8.2"
 """The release of servers by default."""

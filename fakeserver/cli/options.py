@@ -29,7 +29,9 @@ def parser() -> argparse.ArgumentParser:
     parse = Parser(prog="pushbackd serve", description="Run a fake MongoDB deployment.", allow_abbrev=False)
     add = parse.add_argument
     add("-f", "--config", metavar="FILE", help="file with options in mongod's YAML; those given here win")
-    port = "port of the first server; the others get the next ones (0: free ports)"
+    port = (
+        "port of the first server; the others get the next ones, arbiters the last of a set (0: free ports)"
+    )
     add("--port", type=int, default=0, metavar="PORT", help=port)
     add("--bind_ip", default="localhost", metavar="HOST", help="address to listen on and to advertise")
     add("--bind_ip_all", action="store_true", help="listen on all addresses")
@@ -115,14 +117,14 @@ def _add_deployment(add: Callable[..., Any]) -> None:
         "--members",
         type=int,
         metavar="N",
-        help=f"number of members of each replica set (default {DEFAULT_MEMBERS})",
+        help=f"number of members of each replica set, arbiters included (default {DEFAULT_MEMBERS})",
     )
     add(
         "--arbiters",
         type=int,
         default=0,
         metavar="N",
-        help="number of members without data (default 0)",
+        help="how many of --members hold no data and only vote: the last ones, with the last ports (default 0)",
     )
     add(
         "--mongos",

@@ -10,8 +10,8 @@ own kind (see the change streams module). `$out` and `$merge` write after all ot
 wait while an open transaction uses their target.
 
 Versions: `let` since 5.0; `collectionUUID` and `encryptionInformation` since 6.0; `includeQueryStatsMetrics`
-since 8.2. `$unionWith` since 4.4; `$setWindowFields` since 5.0; `$densify`, `$documents` and `$fill` since
-6.0; `$changeStreamSplitLargeEvent`, `$listSearchIndexes` and `$vectorSearch` since 7.0. Until 4.4 unknown
+since 8.2. `$unionWith` since 4.4; `$setWindowFields` since 5.0; `$changeStreamSplitLargeEvent`,
+`$densify`, `$documents`, `$fill`, `$listSearchIndexes` and `$vectorSearch` since 6.0. Until 4.4 unknown
 fields and wrong types are refused in the words of the parser of that time; in 4.2 `comment` must be a string.
 
 Not modelled: The whole pipeline runs when the cursor is opened; a server computes batch by batch, so that a

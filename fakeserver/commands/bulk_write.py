@@ -8,7 +8,7 @@ and are counted in `nErrors`; interruptions and state changes end the command. T
 cursor over `admin.$cmd.bulkWrite`, with `errorsOnly` those of failed operations alone; one batch holds all
 that 16 MB hold unless `cursor.batchSize` is smaller.
 
-Versions: The command exists since 8.0, `bypassEmptyTsReplacement` since 8.2.
+Versions: The command exists since 8.0.
 
 Not modelled: A mongos does not divide the operations by shard. `encryptionInformation`,
 `isTimeseriesNamespace`, `upsertSupplied` and `sampleId` are accepted and have no effect.

@@ -167,9 +167,10 @@ def _expiry(collection: Collection, seconds: Any) -> Int64 | None:
             "Invalid string value for the 'clusteredIndex::expireAfterSeconds' option. Got:"
             f" '{seconds}'. Accepted value is 'off'",
         )
-    if seconds < 0:
+    number = whole(seconds)
+    if number < 0:
         raise CommandError(ErrorCode.INVALID_OPTIONS, "'expireAfterSeconds' must be non-negative")
-    return Int64(whole(seconds))
+    return Int64(number)
 
 
 def _index_expiry(index: IndexSpec, seconds: Any) -> Int64:

@@ -6,7 +6,7 @@ value, 0 means all; a limit that is no integer is refused with 9, the least 64-b
 opposite, with 2. No transaction may hold it (263 says what to use instead).
 
 Versions: `mirrored` since 4.4; `collectionUUID` and `encryptionInformation` since 6.0;
-`includeQueryStatsMetrics` since 8.2. Until 4.4 `comment` must be a string.
+`includeQueryStatsMetrics` since 8.2. Until 4.2 `comment` must be a string.
 
 Not modelled: The number without a filter is exact; a server's may be off after a crash, and on a sharded
 cluster counts orphans. `mirrored`, `encryptionInformation` and `includeQueryStatsMetrics` are accepted and

@@ -6,8 +6,8 @@ Behaviour: `limit` must be 0 or 1 in every statement (9); then the number of sta
 refused with 72 in its write error, and one that was executed answers with its record and is named in
 `retriedStmtIds`.
 
-Versions: `deletes.hint` since 4.4; `let` since 5.0; `collectionUUID` and `encryptionInformation` since 6.0;
-`deletes.sampleId` since 7.0; `bypassEmptyTsReplacement` since 8.2.
+Versions: `deletes.hint` since 4.4; `let` and `bypassEmptyTsReplacement` since 5.0; `collectionUUID` and
+`encryptionInformation` since 6.0; `deletes.sampleId` since 7.0.
 
 Not modelled: `encryptionInformation`, `isTimeseriesNamespace` and `sampleId` are accepted and have no effect.
 A mongos asks for no shard key.

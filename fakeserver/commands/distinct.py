@@ -7,7 +7,7 @@ that come to more than 16 MB are refused, with 17217 while they are collected an
 made.
 
 Versions: `mirrored` since 4.4; `collectionUUID` and `encryptionInformation` since 6.0; `hint` since 8.0;
-`includeQueryStatsMetrics` since 8.2. Until 4.4 `comment` must be a string.
+`includeQueryStatsMetrics` since 8.2. Until 4.2 `comment` must be a string.
 
 Not modelled: A transaction may run it on a sharded collection too, which a server refuses. `mirrored`,
 `encryptionInformation` and `includeQueryStatsMetrics` are accepted and have no effect.

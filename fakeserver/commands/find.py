@@ -198,9 +198,12 @@ def check_bounds(request: Mapping[str, Any], hint: Any, collection: Collection |
     bounds = [request[name] for name in ("min", "max") if request.get(name)]
     if not bounds:
         return
+    if collection is None:
+        # The planner asks for these, and nothing is planned where there is nothing to find.
+        return
     if type(hint) is not str:
         raise CommandError(51173, "When using min()/max() a hint of which index to use must be provided")
-    if collection is None or hint not in collection.indexes:
+    if hint not in collection.indexes:
         return
     key = collection.indexes[hint].key
     if any(list(bound) != list(key) for bound in bounds):

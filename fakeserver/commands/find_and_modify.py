@@ -8,8 +8,8 @@ server compares the retry with what the oplog says of that write, not with its r
 for another kind of write is refused: 40606 (not a removal), 40608 (not an upsert), 40611 and 40612 (another
 image), 217 (no image was left, as another command wrote the statement).
 
-Versions: `hint` since 4.4; `let` since 5.0; `collectionUUID` and `encryptionInformation` since 6.0;
-`sampleId` since 7.0; `bypassEmptyTsReplacement` since 8.2. Until 4.4 unknown fields are refused with 51177.
+Versions: `hint` since 4.4; `let` and `bypassEmptyTsReplacement` since 5.0; `collectionUUID` and
+`encryptionInformation` since 6.0; `sampleId` since 7.0. Until 4.4 unknown fields are refused with 51177.
 
 Not modelled: Images are kept with the session's record; there is no `config.image_collection`, and none is
 lost while the session lives. `runtimeConstants`, `encryptionInformation` and `sampleId` are accepted and have

@@ -37,6 +37,7 @@ _KINDS: Final[dict[str, str]] = {
 
 _ON_ID: Final = frozenset({"v", "key", "name", "ns", "collation", "clustered", "unique", "background"})
 _NOT_SHOWN: Final = frozenset({"dropDups", "ns", "collation"})
+_ONLY_IF_TRUE: Final = frozenset({"hidden", "unique"})
 _MAX_KEYS: Final = 32
 _MAX_INDEXES: Final = 64
 _MAX_WEIGHT: Final = 1_000_000_000
@@ -76,6 +77,9 @@ def parse(document: Mapping[str, Any], collection: Collection | None, *, lenient
             check(document, key)
     if _is_wildcard(key):
         _check_wildcard(document, key)
+    elif "wildcardProjection" in document:
+        reason = "The field 'wildcardProjection' is only allowed in an 'wildcard' index"
+        raise _refused(document, reason, ErrorCode.BAD_VALUE)
     return _completed(document, key, _collation(document, collection))
 
 
@@ -84,7 +88,11 @@ def _completed(
 ) -> IndexSpec:
     shown: dict[str, Any] = {"v": document.get("v", 2), "key": dict(key), "name": document["name"]}
     options = {name: value for name, value in document.items() if name not in shown}
-    shown |= {name: value for name, value in options.items() if name not in _NOT_SHOWN}
+    shown |= {
+        name: value
+        for name, value in options.items()
+        if name not in _NOT_SHOWN and (value or name not in _ONLY_IF_TRUE)
+    }
     if collation:
         shown["collation"] = dict(collation)
     if "text" in key.values():

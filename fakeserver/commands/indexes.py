@@ -9,11 +9,12 @@ name 85. Documents that violate a unique index fail the build with 11000. dropIn
 collection. Commands of search indexes answer 31082, as a server does without the search service.
 
 Versions: createIndexes in a transaction and `commitQuorum` since 4.4; `collectionUUID` since 6.0; commands of
-search indexes since 7.0. Until 4.4 createIndexes refuses unknown fields with 2.
+search indexes since 6.0. Until 4.4 createIndexes refuses unknown fields with 2, until 8.2 dropIndexes refuses
+an index that is not there with 27.
 
-Not modelled: A build takes no time, so `commitQuorum` is shown and not waited for, and `includeBuildUUIDs`
-and `includeIndexBuildInfo` have nothing to show. If one of several indexes cannot be built, those before it
-stay, without an entry in the oplog; a server makes all or none.
+Not modelled: A build takes no time, so `commitQuorum` is checked, shown and not waited for, and
+`includeBuildUUIDs` and `includeIndexBuildInfo` have nothing to show. If one of several indexes cannot be
+built, those before it stay, without an entry in the oplog; a server makes all or none.
 """
 
 from __future__ import annotations
@@ -23,19 +24,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.commands import index_specs
 from fakeserver.commands.collections import EVERYTHING
+from fakeserver.commands.commit_quorum import commit_quorum
 from fakeserver.commands.context import check_uuid, namespace
 from fakeserver.commands.cursors import first_batch
 from fakeserver.commands.source_stages import search_unavailable
 from fakeserver.errors import CommandError, WriteError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields
-from fakeserver.profile import WIRE_70
+from fakeserver.profile import WIRE_60
 from fakeserver.sessions.cursors import Cursor
 from fakeserver.storage.index_keys import is_id_key
 from fakeserver.storage.printing import show_document
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fakeserver.commands.context import CommandContext
     from fakeserver.sessions.transactions import Transaction
     from fakeserver.storage.catalog import Collection
@@ -65,6 +69,7 @@ def create_indexes(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     ns = namespace(ctx, request)
     if not request["indexes"]:
         raise CommandError(ErrorCode.BAD_VALUE, "Must specify at least one index to create")
+    quorum = commit_quorum(ctx.node, request.get("commitQuorum"))
     ignore = request.get("ignoreUnknownIndexOptions", False)
     existing = ctx.catalog.get(ns)
     check_uuid(request, ns, existing)
@@ -86,8 +91,8 @@ def create_indexes(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         "numIndexesAfter": len(collection.indexes),
         "createdCollectionAutomatically": made,
     }
-    if ctx.node.is_replica_set_member and new:
-        reply["commitQuorum"] = request.get("commitQuorum", "votingMembers")
+    if quorum is not None and new:
+        reply["commitQuorum"] = quorum
     if not new:
         reply["note"] = "all indexes already exist"
     return reply
@@ -189,13 +194,26 @@ def drop_indexes(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         names = [name for name, index in collection.indexes.items() if not is_id_key(index.key)]
         reply["msg"] = "non-_id indexes dropped for collection"
     else:
-        names = [_find(collection, each) for each in (wanted if isinstance(wanted, list) else [wanted])]
+        lenient = ctx.node.profile.drops_missing_indexes
+        names = _found(collection, wanted if isinstance(wanted, list) else [wanted], lenient=lenient)
     for name in names:
         detail = {"indexes": [dict(collection.indexes[name].document)]}
         ctx.catalog.drop_index(collection, name)
         command = {"dropIndexes": ns.collection, "index": name}
         ctx.command_applied(ns.db, command, uuid=collection.uuid, detail=detail)
     return reply
+
+
+def _found(collection: Collection, wanted: Sequence[Any], *, lenient: bool) -> list[str]:
+    """Return the names of indexes, each once. `lenient` passes over those that are not there."""
+    names = []
+    for each in wanted:
+        try:
+            names.append(_find(collection, each))
+        except CommandError as error:
+            if not lenient or error.code != ErrorCode.INDEX_NOT_FOUND:
+                raise
+    return list(dict.fromkeys(names))
 
 
 def _find(collection: Collection, wanted: Any) -> str:
@@ -246,5 +264,5 @@ def _search(_ctx: CommandContext, _request: dict[str, Any]) -> Reply:
 
 for _name in ("createSearchIndexes", "updateSearchIndex", "dropSearchIndex", "listSearchIndexes"):
     _fields = Fields.of(strict=False, target="collection")
-    _handler = table.command(_name, kind="write", fields=_fields, since=WIRE_70)
+    _handler = table.command(_name, kind="write", fields=_fields, since=WIRE_60)
     _handler(_search)

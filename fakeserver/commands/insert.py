@@ -7,7 +7,7 @@ inserted. Each document is then a statement of its own: its size and depth, in o
 an ordered command stops at the first. A statement that was executed under the same txnNumber is not repeated,
 and its number is in `retriedStmtIds`.
 
-Versions: `collectionUUID` and `encryptionInformation` since 6.0; `bypassEmptyTsReplacement` since 8.2. Until
+Versions: `bypassEmptyTsReplacement` since 5.0; `collectionUUID` and `encryptionInformation` since 6.0. Until
 4.4 a document with a field of its own whose name begins with `$` is refused (2).
 
 Not modelled: `encryptionInformation` and `isTimeseriesNamespace` are accepted and have no effect. A server

@@ -8,8 +8,8 @@ start-up sets 20, a bad value 2. It returns in `was` the earlier value of the fi
 Versions: A parameter begins with its release; before that its name is unknown (docs/ADMISSION.md names the
 release of those of admission control).
 
-Not modelled: Parameters that nothing here would obey are unknown rather than without effect. A server has
-hundreds.
+Not modelled: Parameters that nothing here would obey are without effect: those that tools and hosting scripts
+set (docs/PARAMETERS.md). A server has hundreds more, which are unknown.
 """
 
 from __future__ import annotations

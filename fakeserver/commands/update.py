@@ -8,9 +8,9 @@ stages of all pipelines at that point, and what was written stays. With a txnNum
 is refused with 72 in its write error, and a statement that was executed answers with its record: an insert is
 shown as an upsert, whatever command wrote it. A replacement's empty timestamps become the present time.
 
-Versions: `updates.upsertSupplied` since 4.4; `let` since 5.0; `collectionUUID` and `encryptionInformation`
-since 6.0; `updates.sampleId` since 7.0; `updates.sort` since 8.0; `bypassEmptyTsReplacement` since 8.2. Until
-4.4 an update that stores a field whose name begins with `$` is refused (52, a malformed DBRef 55).
+Versions: `updates.upsertSupplied` since 4.4; `let` and `bypassEmptyTsReplacement` since 5.0;
+`collectionUUID` and `encryptionInformation` since 6.0; `updates.sampleId` since 7.0; `updates.sort` since
+8.0. Until 4.4 an update that stores a field whose name begins with `$` is refused (52, a malformed DBRef 55).
 
 Not modelled: `upsertSupplied`, `sampleId`, `encryptionInformation` and `isTimeseriesNamespace` are accepted
 and have no effect. A mongos asks for no shard key.

@@ -1,6 +1,7 @@
 """Since which release there are fields, stages and operators, by wire version; commands say it themselves.
 
-A release does not know what is newer: a field is unknown to it, a stage unrecognised.
+A release does not know what is newer: a field is unknown to it, a stage unrecognised. What its last patch
+release took over from a newer one it knows, as tools count on: such rows name the patch release.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _WRITES: Final[Mapping[str, int]] = {
     "collectionUUID": WIRE_60,
     "encryptionInformation": WIRE_60,
-    "bypassEmptyTsReplacement": WIRE_82,
+    "bypassEmptyTsReplacement": WIRE_50,  # 8.1, with a patch release of each since 5.0
 }
 
 FIELDS: Final[Mapping[str, Mapping[str, int]]] = {
@@ -67,9 +68,8 @@ FIELDS: Final[Mapping[str, Mapping[str, int]]] = {
         "collectionUUID": WIRE_60,
         "encryptionInformation": WIRE_60,
         "sampleId": WIRE_70,
-        "bypassEmptyTsReplacement": WIRE_82,
+        "bypassEmptyTsReplacement": WIRE_50,
     },
-    "bulkWrite": {"bypassEmptyTsReplacement": WIRE_82},
     "create": {
         "timeseries": WIRE_50,
         "expireAfterSeconds": WIRE_50,
@@ -122,13 +122,10 @@ STRICT: Final = frozenset(
 TEXT_COMMENTS: Final[Mapping[str, int]] = {
     "find": WIRE_42,
     "aggregate": WIRE_42,
-    "count": WIRE_44,
-    "distinct": WIRE_44,
+    "count": WIRE_42,  # 5.0, 4.4.14
+    "distinct": WIRE_42,  # 5.0, 4.4.14
 }
-"""Commands with a comment of their own, which must be a string, and the last release of which that is true.
-
-count and distinct took over the general comment in 4.4.14.
-"""
+"""Commands whose comment must be a string, and the last release of which that is true."""
 
 IN_TRANSACTIONS: Final[Mapping[str, int]] = {"create": WIRE_44, "createIndexes": WIRE_44}
 """Commands that a transaction may hold since some release."""
@@ -139,9 +136,9 @@ STAGES: Final[Mapping[str, int]] = {
     "$densify": WIRE_60,
     "$documents": WIRE_60,
     "$fill": WIRE_60,
-    "$changeStreamSplitLargeEvent": WIRE_70,
-    "$listSearchIndexes": WIRE_70,
-    "$vectorSearch": WIRE_70,
+    "$changeStreamSplitLargeEvent": WIRE_60,  # 7.0, 6.0.9
+    "$listSearchIndexes": WIRE_60,  # 7.0, 6.0.7
+    "$vectorSearch": WIRE_60,  # 7.0.2, 6.0.11
 }
 """Stages of pipelines."""
 

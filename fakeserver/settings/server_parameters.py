@@ -10,7 +10,7 @@ from fakeserver.admission import parameters as admission
 from fakeserver.admission import prioritization, ticket_sizes
 from fakeserver.errors import CommandError
 from fakeserver.profile import WIRE_50
-from fakeserver.settings import log_components
+from fakeserver.settings import log_components, without_effect
 from fakeserver.settings.declaration import Parameter
 from mongowire.codes import ErrorCode
 from mongowire.header import MAX_MESSAGE_SIZE
@@ -74,6 +74,7 @@ TABLE: Final[Mapping[str, Parameter]] = MappingProxyType(
             Parameter("transactionLifetimeLimitSeconds", "int", 60, minimum=1, on_mongos=False),
             Parameter("ttlMonitorEnabled", "bool", default=True, on_mongos=False),
             Parameter("ttlMonitorSleepSecs", "int", 60, minimum=1, on_mongos=False),
+            *without_effect.TABLE,
         )
     }
 )

@@ -1,7 +1,8 @@
 """Collations: their documents, checked and completed as a server does, and their comparison keys.
 
 The keys are those of the Unicode Collation Algorithm in outline (`collation_keys`). A language with an order
-of its own that is not known here is refused, rather than ordered wrongly.
+of its own that is not known here may be declared, and texts in known scripts have their order; to put others
+in order is refused (238), rather than done wrongly.
 """
 
 from __future__ import annotations
@@ -11,8 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError
 from fakeserver.idl.fields import Field, Fields
-from fakeserver.storage.collation_keys import KeyOptions, key_function
-from fakeserver.storage.collation_locales import PLAIN, TAILORED, UNKNOWN_ORDER, Tailoring
+from fakeserver.storage.collation_keys import KeyOptions, cautious, key_function
+from fakeserver.storage.collation_locales import (
+    PLAIN,
+    TAILORED,
+    UNKNOWN_LETTERS,
+    UNKNOWN_SCRIPT,
+    Tailoring,
+)
 from fakeserver.storage.printing import show_document
 from mongowire.codes import ErrorCode
 
@@ -46,19 +53,21 @@ _LOCALE: Final = re.compile(
     r"(?P<language>[a-z]{2,3})(?P<script>_[A-Z][a-z]{3})?(?P<region>_(?:[A-Z]{2}|\d{3}))?"
     r"(?P<variant>@collation=[a-z]+)?"
 )
-_LANGUAGES: Final = PLAIN | UNKNOWN_ORDER | {name[:2] for name in TAILORED}
+_UNKNOWN_ORDER: Final = UNKNOWN_LETTERS | UNKNOWN_SCRIPT
+_LANGUAGES: Final = PLAIN | _UNKNOWN_ORDER | {name[:2] for name in TAILORED}
 _SECONDARY: Final = 2
 
 
 def fold_of(collation: Mapping[str, Any] | None) -> Callable[[str], Any] | None:
     """Return the function that makes equal what the collation calls equal, None for binary comparison.
 
-    Raises `CommandError` for a collation that a server refuses, 238 for a language whose order is not known.
+    Raises `CommandError` for a collation that a server refuses, 238 for a variant that is not known.
     """
     full = complete(collation)
     if full is None:
         return None
-    return key_function(
+    tailoring = _tailoring(full["locale"])
+    keys = key_function(
         KeyOptions(
             strength=full["strength"],
             case_level=full["caseLevel"],
@@ -67,15 +76,19 @@ def fold_of(collation: Mapping[str, Any] | None) -> Callable[[str], Any] | None:
             shifted=full["alternate"] == "shifted",
             spaces_only=full["maxVariable"] == "space",
             backwards=full["backwards"],
-            tailoring=_tailoring(full["locale"]),
+            tailoring=tailoring,
         )
     )
+    language = full["locale"].partition("_")[0].partition("@")[0]
+    if tailoring != Tailoring() or language not in _UNKNOWN_ORDER:
+        return keys
+    return cautious(keys, full["locale"], letters=language in UNKNOWN_SCRIPT)
 
 
 def complete(collation: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return a collation with its defaults, as `listCollections` shows it; None for the simple one.
 
-    Raises `CommandError` for a collation that a server refuses, 238 for a language whose order is not known.
+    Raises `CommandError` for a collation that a server refuses, 238 for a variant that is not known.
     """
     if not collation:
         return None
@@ -119,7 +132,10 @@ def _check(spec: Mapping[str, Any], options: Mapping[str, Any]) -> None:
 
 
 def _tailoring(locale: str, spec: Mapping[str, Any] | None = None) -> Tailoring:
-    """Return the peculiarities of a locale. Raises `CommandError` 2 for no locale, 238 for one not known."""
+    """Return the peculiarities of a locale that are known.
+
+    Raises `CommandError` 2 for no locale, 238 for a variant of a language whose order is known otherwise.
+    """
     parts = _LOCALE.fullmatch(locale)
     if parts is None or parts["language"] not in _LANGUAGES:
         raise CommandError(
@@ -132,7 +148,7 @@ def _tailoring(locale: str, spec: Mapping[str, Any] | None = None) -> Tailoring:
         found = TAILORED.get(name + variant)
         if found is not None:
             return found
-    if language not in PLAIN or variant:
+    if language not in _UNKNOWN_ORDER and (language not in PLAIN or variant):
         raise CommandError(
             ErrorCode.NOT_IMPLEMENTED,
             f"the order of the locale '{locale}' is not known to this fake server",

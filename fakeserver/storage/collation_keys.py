@@ -12,7 +12,9 @@ import unicodedata
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from fakeserver.errors import CommandError
 from fakeserver.storage.collation_locales import Tailoring
+from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,6 +31,8 @@ _TO_HIRAGANA: Final = 0x60
 _SHORT_I: Final = "\u0438\u0306"
 """The Cyrillic letter that decomposes into another and a breve, and is a letter of its own all the same."""
 
+_ANY_LETTER: Final = re.compile(r"[^\W\d_]")
+_BEYOND_LATIN: Final = re.compile(r"[^\W\d_\u0000-\u024f]")
 _LAST_LEVEL: Final = (_OTHER + 1,)
 _PRIMARY, _SECONDARY, _TERTIARY, _QUATERNARY = 1, 2, 3, 4
 
@@ -60,6 +64,45 @@ def key_function(options: KeyOptions) -> Callable[[str], tuple[Any, ...]]:
     """Return the function that makes keys: equal for equal texts, and in the order of the texts."""
     reader = _Reader(options)
     return lru_cache(maxsize=4096)(lambda text: _key(text, reader, options))
+
+
+class UnknownOrder:
+    """The key of a text whose place in the order of its language is not known: it can only be equal."""
+
+    __slots__ = ("_key", "_locale")
+
+    def __init__(self, key: tuple[Any, ...], locale: str) -> None:
+        self._key = key
+        self._locale = locale
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UnknownOrder) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def _refuse(self, other: object) -> bool:  # noqa: ARG002 - the signature of a comparison
+        """Raise `CommandError` 238."""
+        raise CommandError(
+            ErrorCode.NOT_IMPLEMENTED,
+            f"the order of the locale '{self._locale}' is not known to this fake server",
+        )
+
+    __lt__ = __le__ = __gt__ = __ge__ = _refuse
+
+
+@lru_cache(maxsize=64)
+def cautious(keys: Callable[[str], Any], locale: str, *, letters: bool) -> Callable[[str], Any]:
+    """Return `keys` with those of unknown order for texts with letters that are not known.
+
+    Latin `letters` are known or not; those of other scripts are not.
+    """
+    unknown = _BEYOND_LATIN if letters else _ANY_LETTER
+
+    def key(text: str) -> Any:
+        return UnknownOrder(keys(text), locale) if unknown.search(text) else keys(text)
+
+    return key
 
 
 def _key(text: str, reader: _Reader, options: KeyOptions) -> tuple[Any, ...]:

@@ -59,10 +59,15 @@ PLAIN: Final = frozenset({
 })  # fmt: skip
 """The languages whose order is everybody's."""
 
-UNKNOWN_ORDER: Final = frozenset({
-    "am", "ar", "as", "az", "be", "bn", "bo", "cy", "dsb", "dz", "ee", "eo", "et", "fa", "fil", "fo", "gu",
-    "ha", "hi", "hsb", "hy", "ig", "is", "ja", "ka", "kk", "kl", "km", "kn", "ko", "kok", "ky", "lk", "lo",
-    "mk", "ml", "mn", "mr", "mt", "my", "ne", "or", "pa", "ps", "se", "si", "smn", "sq", "sr", "ta", "te",
-    "th", "to", "tr", "ug", "uk", "ur", "vi", "wae", "yi", "yo", "zh",
+UNKNOWN_LETTERS: Final = frozenset({
+    "az", "cy", "dsb", "ee", "eo", "et", "fil", "fo", "ha", "hsb", "ig", "is", "kl", "lk", "mt", "se", "smn",
+    "sq", "to", "tr", "vi", "wae", "yo",
 })  # fmt: skip
-"""Languages that a server knows and whose order is not known here."""
+"""Languages in Latin letters that a server knows, and whose order of those is not known here."""
+
+UNKNOWN_SCRIPT: Final = frozenset({
+    "am", "ar", "as", "be", "bn", "bo", "dz", "fa", "gu", "hi", "hy", "ja", "ka", "kk", "km", "kn", "ko",
+    "kok", "ky", "lo", "mk", "ml", "mn", "mr", "my", "ne", "or", "pa", "ps", "si", "sr", "ta", "te", "th",
+    "ug", "uk", "ur", "yi", "zh",
+})  # fmt: skip
+"""Languages in another script that a server knows: their order of Latin letters is everybody's."""

@@ -34,8 +34,9 @@ def command(
 ) -> ExitCode:
     """Start a fake server in the background, and print its URI when clients can write.
 
-    Options behind `--` are those of `pushbackd serve`. `pushbackd ls` lists the servers, `pushbackd stop`
-    ends them. Standard output gets the URI alone.
+    Options behind `--` are those of `pushbackd serve`: `-- --port 27017` for fixed ports, which are free ones
+    otherwise. `pushbackd ls` lists the servers, `pushbackd stop` ends them. Standard output gets the URI
+    alone.
 
     `TOPOLOGY`, `AUTH`, `SSL` (with `TLS_PEM_KEY_FILE`), `MONGODB_VERSION`, `REQUIRE_API_VERSION`,
     `LOAD_BALANCER` and `DISABLE_TEST_COMMANDS` in the environment mean what they mean to the drivers'

@@ -71,8 +71,16 @@ _OPTIONS: Final = (
         metavar="standalone|replset|sharded|load-balanced",
         help="Kind of deployment.  [default: standalone]",
     ),
-    _option("--secondaries", type=Count(0, _MEMBERS_MAX - 1), help="Number of secondaries.  [default: 2]"),
-    _option("--arbiters", type=Count(0, _MEMBERS_MAX - 1), help="Number of arbiters.  [default: 0]"),
+    _option(
+        "--secondaries",
+        type=Count(0, _MEMBERS_MAX - 1),
+        help="Secondaries beside the primary of a set.  [default: 2]",
+    ),
+    _option(
+        "--arbiters",
+        type=Count(0, _MEMBERS_MAX - 1),
+        help="Arbiters beside those, with the last ports of the set.  [default: 0]",
+    ),
     _option("--shards", type=Count(1, _MEMBERS_MAX), help="Number of shards.  [default: 1]"),
     _option("--version", metavar="RELEASE", help="MongoDB release to imitate, as 8.0.  [default: 8.2]"),
     _option("name", "--id", metavar="ID", help="Id of the server.  [default: a new one]"),

@@ -63,5 +63,5 @@ def test_a_sharded_cluster_shows_its_shards(home: Path) -> None:
     with served(*DEPLOYMENTS["sharded"]) as uri:
         status = evaluated(uri, home, f"({shard}, sh.status().value)")
         assert [each["_id"] for each in status["shards"]] == ["shard01"]
-        assert status["active mongoses"] == [{"8.2.0": 1}]
+        assert status["active mongoses"] == [{"8.2.3": 1}]
         assert "shop.orders" in status["databases"][1]["collections"]

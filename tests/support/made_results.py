@@ -90,7 +90,7 @@ def result(
     **facts: Any,
 ) -> Result:
     """Return a result, of which only what matters need be said."""
-    usual = {"duration_ms": 12.5, "file": f"{group}.yml", "line": 31, "server_version": "8.2.0"}
+    usual = {"duration_ms": 12.5, "file": f"{group}.yml", "line": 31, "server_version": "8.2.3"}
     return Result(f"{group}::{case}", status, topology, adapter, edition, **{**usual, **facts})
 
 

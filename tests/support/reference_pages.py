@@ -31,6 +31,7 @@ from fakeserver.rules.holding import HeldRequest
 from fakeserver.settings.declaration import INT32_MAX, INT64_MAX, Parameter
 from fakeserver.settings.failpoints import NAMES
 from fakeserver.settings.server_parameters import TABLE
+from fakeserver.settings.without_effect import TABLE as WITHOUT_EFFECT
 from harness.cli import SUBCOMMANDS, cli
 from harness.running.result import ExitCode
 
@@ -191,6 +192,8 @@ def parameters() -> Iterator[str]:
     yield "| parameter | type | default | range | set at | since | effect |"
     yield "|---|---|---|---|---|---|---|"
     for name, parameter in sorted(TABLE.items(), key=lambda item: item[0].lower()):
+        if parameter in WITHOUT_EFFECT:
+            continue
         effect = OTHERS.get(name) or acts_on[name]
         own = (
             (parameter.kind, _default(parameter), _range(parameter))
@@ -198,6 +201,15 @@ def parameters() -> Iterator[str]:
             else [""] * 3
         )
         yield f"| `{name}` | {' | '.join((*own, _when(parameter), _since(parameter), effect))} |"
+
+
+def parameters_without_effect() -> Iterator[str]:
+    """Yield the table of the server parameters that nothing obeys."""
+    yield "| parameter | type | default | range | set at | since | effect |"
+    yield "|---|---|---|---|---|---|---|"
+    for each in sorted(WITHOUT_EFFECT, key=lambda parameter: parameter.name.lower()):
+        facts = (each.kind, _default(each), _range(each), _when(each), _since(each), "without effect")
+        yield f"| `{each.name}` | {' | '.join(facts)} |"
 
 
 def _default(parameter: Parameter) -> str:
@@ -348,6 +360,7 @@ PARTS: Final[Mapping[str, Callable[[], Iterator[str]]]] = {
     "exit codes": exit_codes,
     "commands": commands,
     "parameters": parameters,
+    "parameters without effect": parameters_without_effect,
     "fail points": fail_points,
     "verbs": verbs,
     "wishes": wishes,

@@ -32,6 +32,7 @@ _BULK = {"bulkWrite": 1, "ops": [{"insert": 0, "document": {}}], "nsInfo": [{"ns
 _MODIFY = {"findAndModify": "c", "remove": True}
 _UPDATES = {"update": "c", "updates": [_UPDATE]}
 _DELETES = {"delete": "c", "deletes": [{"q": {}, "limit": 1}]}
+_EMPTY_TIMES = {"bypassEmptyTsReplacement": True}
 _INDEXES = {"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a"}]}
 
 FEATURES: tuple[tuple[str, str, dict[str, Any], int | dict[str, int]], ...] = (
@@ -50,10 +51,14 @@ FEATURES: tuple[tuple[str, str, dict[str, Any], int | dict[str, int]], ...] = (
     ("4.4", "createIndexes comment", {**_INDEXES, "comment": "a"}, 2),
     ("4.4", "collMod comment", {"collMod": "c", "comment": "a"}, 72),
     ("4.4", "create comment", {"create": "cc", "comment": "a"}, 72),
-    ("5.0", "count comment", {"count": "c", "comment": {"a": 1}}, 14),
-    ("5.0", "distinct comment", {"distinct": "c", "key": "a", "comment": {"a": 1}}, 14),
+    ("4.4", "count comment", {"count": "c", "comment": {"a": 1}}, 14),
+    ("4.4", "distinct comment", {"distinct": "c", "key": "a", "comment": {"a": 1}}, 14),
     ("5.0", "find let", {"find": "c", "let": {}}, 9),
     ("5.0", "aggregate let", aggregate(let={}), 9),
+    ("5.0", "insert empty times", {"insert": "c", "documents": [{}], **_EMPTY_TIMES}, 40415),
+    ("5.0", "update empty times", {**_UPDATES, **_EMPTY_TIMES}, 40415),
+    ("5.0", "findAndModify empty times", {**_MODIFY, **_EMPTY_TIMES}, 51177),
+    ("8.0", "bulkWrite empty times", {**_BULK, **_EMPTY_TIMES}, 59),
     ("5.0", "update let", {**_UPDATES, "let": {}}, 40415),
     ("5.0", "delete let", {**_DELETES, "let": {}}, 40415),
     ("5.0", "findAndModify let", {**_MODIFY, "let": {}}, 51177),
@@ -82,7 +87,7 @@ FEATURES: tuple[tuple[str, str, dict[str, Any], int | dict[str, int]], ...] = (
     ("6.0", "expanded events", aggregate({"$changeStream": {"showExpandedEvents": True}}), 40415),
     ("6.0", "images before", aggregate({"$changeStream": {"fullDocumentBeforeChange": "off"}}), 40415),
     ("6.0", "images after", aggregate({"$changeStream": {"fullDocument": "whenAvailable"}}), 2),
-    ("7.0", "split events", aggregate({"$changeStream": {}}, {"$changeStreamSplitLargeEvent": {}}), 40324),
+    ("6.0", "split events", aggregate({"$changeStream": {}}, {"$changeStreamSplitLargeEvent": {}}), 40324),
     ("8.0", "update sort", {"update": "c", "updates": [{**_UPDATE, "sort": {"a": 1}}]}, 40415),
     ("8.0", "distinct hint", {"distinct": "c", "key": "a", "hint": "_id_"}, 40415),
     ("8.0", "bulkWrite", _BULK, 59),
@@ -243,3 +248,24 @@ def test_what_all_releases_refuse_newer_arguments_of_is_strict() -> None:
         assert spec is not None
         assert spec.fields is not None
         assert spec.fields.strict
+
+
+@pytest.mark.parametrize(("profile", "known"), [("5.0", False), ("6.0", True)])
+def test_commands_of_search_indexes_are_known_where_a_patch_release_brought_them(
+    profile: str,
+    known: bool,  # noqa: FBT001 - a case
+) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        command = {"createSearchIndexes": "c", "indexes": [{"definition": {}}], "$db": "db"}
+        assert ((await talker.fails(command))["code"] != 59) == known
+        reply = await talker.fails({**aggregate({"$listSearchIndexes": {}}), "$db": "db"})
+        assert (reply["code"] != 40324) == known
+
+    play(scenario, ClusterSpec.replica_set(1, profile=profile))
+
+
+def test_a_release_shows_itself_as_its_last_patch_release() -> None:
+    for profile in PROFILES.values():
+        assert profile.version.startswith(f"{profile.name}.")
+        assert (profile.version_array[2] > 0) == (profile.name != "9.0")

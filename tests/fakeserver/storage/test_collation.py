@@ -125,7 +125,6 @@ REFUSALS: list[tuple[Any, int, str]] = [
     ({"locale": "en", "version": "1"}, 161,
      ("Requested collation version 1 but the only available collator version was 57.1. Requested collation"
       ' spec: { locale: "en", version: "1" }')),
-    ({"locale": "zh"}, 238, "the order of the locale 'zh' is not known to this fake server"),
     ({"locale": "en@collation=pinyin"}, 238,
      "the order of the locale 'en@collation=pinyin' is not known to this fake server"),
 ]  # fmt: skip
@@ -190,3 +189,28 @@ def test_a_collation_is_shown_with_the_defaults_of_its_locale() -> None:
 def test_an_expression_compares_by_collation(expression: Any, expected: Any) -> None:
     (found,) = piped([{}], {"$replaceWith": {"r": expression}}, collation={"locale": "en", "strength": 2})
     assert found["r"] == expected
+
+
+@pytest.mark.parametrize(
+    ("locale", "known", "unknown"),
+    [
+        ("zh", ["b", "A", "7", "\u00e9", "_"], "\u4e2d"),
+        ("ja", ["b", "a", "!"], "\u3042"),
+        ("fa_AF", ["b", "a"], "\u0627"),
+        ("tr", ["2", "10", "-", ""], "i"),
+        ("zh@collation=stroke", ["b", "a"], "\u4e2d"),
+    ],
+)
+def test_a_language_of_unknown_order_is_refused_when_its_texts_are_put_in_order(
+    locale: str, known: list[str], unknown: str
+) -> None:
+    keys = key(locale=locale)
+    assert complete({"locale": locale}) is not None
+    assert sorted(known, key=keys) == sorted(known, key=key(locale="en"))
+    assert keys(unknown) == keys(unknown)
+    assert len({keys(unknown), keys(unknown), keys("1")}) == 2
+    assert keys(unknown) != keys(unknown * 2)
+    for one, other in ((unknown, "1"), ("1", unknown), (unknown, unknown * 2)):
+        with pytest.raises(CommandError, match=f"the order of the locale '{locale}' is not known") as caught:
+            sorted([one, other], key=keys)
+        assert caught.value.code == 238

@@ -49,7 +49,7 @@ def test_a_run_says_where_it_is_and_what_it_drops_there(
     assert done.exit_code == ExitCode.PASSED
     address = cluster.nodes[0].address
     assert done.stderr.splitlines() == [
-        f"on single+auth+uri, MongoDB 8.2.0, at mongodb://bob:***@{address}/",
+        f"on single+auth+uri, MongoDB 8.2.3, at mongodb://bob:***@{address}/",
         "  the collections that scenarios name are dropped there",
     ]
 
@@ -73,7 +73,7 @@ def test_a_run_goes_where_the_environment_says_when_it_is_told_to(
         monkeypatch.setenv("MULTI_MONGOS_LB_URI", cluster.uri)
         done = pushbackd("conform", write_scenario("a"), "--uri", "env", "-v")
     assert done.exit_code == ExitCode.PASSED
-    assert f"on load-balanced+uri, MongoDB 8.2.0, at {cluster.uri}" in done.stderr
+    assert f"on load-balanced+uri, MongoDB 8.2.3, at {cluster.uri}" in done.stderr
     assert "[reference, load-balanced+uri]" in done.stdout
 
 

@@ -61,7 +61,7 @@ def test_three_lines_of_conftest_make_items_of_a_folder(project: pytest.Pytester
     shared = {
         "topology": "replicaset",
         "edition": "2026-07-08",
-        "server_version": "8.2.0",
+        "server_version": "8.2.3",
         "seed": "0",
         "runs": "1",
     }

@@ -35,7 +35,7 @@ FAILED = Result(
     duration_ms=40.0,
     file="writes/insert.yml",
     line=31,
-    server_version="8.2.0",
+    server_version="8.2.3",
     mismatch="insertedId: differs",
     expected="1",
     actual="2",
@@ -113,7 +113,7 @@ def test_junit_has_a_suite_for_each_driver_with_its_facts(suites: ET.Element) ->
         "adapter": "reference",
         "topology": "replicaset",
         "edition": "2026-02-20",
-        "server_version": "8.2.0",
+        "server_version": "8.2.3",
         "seed": "7",
         "time": "real",
     }

@@ -60,9 +60,9 @@ def test_a_row_is_a_case_and_a_column_a_driver_with_all_that_it_ran_on() -> None
     matrix.add(VIRTUAL, [result()])
     matrix.add(REAL, [result(adapter="pymongo"), result(adapter="pymongo", topology="sharded")])
     assert [column.key for column in matrix.columns] == [
-        "reference/2026-07-08/replicaset/virtual/8.2.0",
-        "pymongo/2026-07-08/replicaset/real/8.2.0",
-        "pymongo/2026-07-08/sharded/real/8.2.0",
+        "reference/2026-07-08/replicaset/virtual/8.2.3",
+        "pymongo/2026-07-08/replicaset/real/8.2.3",
+        "pymongo/2026-07-08/sharded/real/8.2.3",
     ]
     assert len(matrix.cells) == 1
 
@@ -86,7 +86,7 @@ def test_a_run_with_a_name_has_columns_of_its_own() -> None:
 def test_a_skipped_case_stands_in_the_column_of_those_that_ran() -> None:
     matrix = Matrix()
     matrix.add(REAL, [result("a", ResultStatus.SKIPPED, server_version=""), result("b")])
-    assert [column.server for column in matrix.columns] == ["8.2.0"]
+    assert [column.server for column in matrix.columns] == ["8.2.3"]
 
 
 def test_two_cases_of_one_description_are_two_rows() -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 
 CASE = "#case=retryable-writes%2FinsertOne%3A%3Ainsert%20once"
-PYMONGO = "&column=pymongo%2F2026-07-08%2Freplicaset%2Freal%2F8.2.0"
+PYMONGO = "&column=pymongo%2F2026-07-08%2Freplicaset%2Freal%2F8.2.3"
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_a_click_on_a_cell_opens_the_case_with_all_that_explains_it(page: Page) 
     page.one(".case .cell.F").click()
     text = page.one("#case .body").text
     for told in (
-        "failed in 13 ms — reference (edition 2026-07-08) on replicaset, virtual time, server 8.2.0",
+        "failed in 13 ms — reference (edition 2026-07-08) on replicaset, virtual time, server 8.2.3",
         "events[1].command.txnNumber: must be 1, is 2",
         "retryable-writes/insertOne.yml:31",
         "first divergence",

@@ -35,9 +35,9 @@ def test_a_reason_counts_once_a_case_whatever_the_deployments_and_the_fields() -
             "needs topology sharded or load-balanced, this is single",
             ["--topology sharded", "--topology load-balanced"],
         ),
-        ("needs server 6.1 or newer, this is 4.4.0", ["--profile 7.0"]),
-        ("needs server 4.3.99 or older, this is 8.2.0", ["--profile 4.2"]),
-        ("needs server 3.6 or older, this is 8.2.0", ["a server of 3.6 or older"]),
+        ("needs server 6.1 or newer, this is 4.4.30", ["--profile 7.0"]),
+        ("needs server 4.3.99 or older, this is 8.2.3", ["--profile 4.2"]),
+        ("needs server 3.6 or older, this is 8.2.3", ["a server of 3.6 or older"]),
         ("needs authentication on", ["--auth"]),
         ("needs authentication off", ["no --auth"]),
         (f"session entity 'session0' needs {FEATURE}", ["the adapter's feature TRACING"]),
@@ -71,7 +71,7 @@ def test_a_case_that_ran_somewhere_needs_nothing() -> None:
 def test_a_topology_that_a_case_was_skipped_on_for_another_reason_would_not_do() -> None:
     results = [
         skipped("1", "needs topology sharded, this is single", "single"),
-        skipped("1", "needs server 9.0 or newer, this is 8.2.0", "sharded+auth@8.2"),
+        skipped("1", "needs server 9.0 or newer, this is 8.2.3", "sharded+auth@8.2"),
     ]
     assert unlocking(results) == {"--profile 9.0": 1}
 

@@ -48,7 +48,7 @@ def test_a_result_crosses_to_another_process_unchanged() -> None:
         1.5,
         "b.yml",
         7,
-        "8.2.0",
+        "8.2.3",
         "x",
         "1",
         None,
