@@ -36,3 +36,12 @@ def test_the_reference_driver_fails_nothing_but_what_its_edition_explains(
     )
     assert complaints(results, ResultStatus.FAILED, ResultStatus.UNEXPECTED_PASS) == []
     assert (Tally.of(results).ran == 0) is ((folder, topology) in NOTHING_APPLIES)
+
+
+@pytest.mark.parametrize("release", ["8.0", "9.0"])
+@pytest.mark.parametrize("folder", sorted({folder for folder, _ in IN_VIRTUAL_TIME}))
+def test_other_releases_get_the_same_runs(corpus: Path, folder: str, release: str) -> None:
+    topology = f"replicaset@{release}"
+    results = run_folder(corpus / folder, adapter="reference", time="virtual", topology=topology)
+    assert complaints(results, ResultStatus.FAILED, ResultStatus.UNEXPECTED_PASS) == []
+    assert Tally.of(results).ran > 0
