@@ -183,7 +183,7 @@ class Connection(asyncio.Protocol):
                     request, self._next = self._next, None
                     self._run(request)
                     continue
-                if self.wire.idle:
+                if self.wire.idle or self._watch.has_missed_reply or self._outflow.is_in_vain:
                     return
                 if self._now >= until:
                     # Many small requests take as long as a large one, and others must have their turn.
@@ -387,7 +387,7 @@ class Connection(asyncio.Protocol):
             self._stream(request, following)
 
     def _write(self, data: bytes) -> None:
-        if not self._watch.lost:
+        if not self._watch.misses_reply():
             if self._outflow.transport is None:
                 self.transport.write(data)
             else:

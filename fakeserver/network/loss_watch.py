@@ -23,6 +23,8 @@ class LossWatch:
         self._connection = connection
         self.lost = False
         """The client has gone, and what it sent goes on: replies are sent nowhere."""
+        self.has_missed_reply = False
+        """It did not get a reply: a server that cannot send one reads no further request."""
         self._check: Pause | None = None
         self._due = math.inf
         """The instant of that check."""
@@ -40,6 +42,11 @@ class LossWatch:
         self.lost = True
         self.look()
         return True
+
+    def misses_reply(self) -> bool:
+        """Return whether a reply has nowhere to go."""
+        self.has_missed_reply = self.has_missed_reply or self.lost
+        return self.lost
 
     def look(self) -> None:
         """Have the loss noticed in time, now that the connection's request waits for something else."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Self
 
-from fakeserver.network.transport import TransportAbove
+from fakeserver.network.transport import TransportAbove, is_reset
 
 if TYPE_CHECKING:
     import asyncio
@@ -49,6 +49,14 @@ class Outflow:
         self._size += len(data)
         if self._size > _MOST_BYTES:
             self.flush()
+
+    @property
+    def is_in_vain(self) -> bool:
+        """Whether a reply is kept for nobody: the client has reset the connection.
+
+        A server learns this when it writes that reply, and reads no request more.
+        """
+        return bool(self._kept) and self.transport is not None and is_reset(self.transport)
 
     def flush(self) -> None:
         """Send what was kept."""

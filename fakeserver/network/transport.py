@@ -3,7 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import select
+from typing import Any, Final
+
+_CAN_POLL: Final = hasattr(select, "poll")
+
+
+def is_reset(transport: asyncio.Transport) -> bool:
+    """Return whether the peer has reset a connection, before a write to it fails or its end is read."""
+    sock = transport.get_extra_info("socket")
+    if sock is None or not _CAN_POLL:
+        return False
+    if sock.fileno() < 0:
+        return True
+    poll = select.poll()
+    poll.register(sock.fileno(), 0)  # errors and hang-ups are told all the same
+    return bool(poll.poll(0))
 
 
 class ProtocolAbove(asyncio.Protocol):

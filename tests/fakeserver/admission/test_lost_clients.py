@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import socket
+import struct
 from typing import Any
 
 import pytest
 from bson import Int64
 from hypothesis import given
 from hypothesis import strategies as st
-from talking import Deployment, Talker, lsid, play
+from talking import STANDALONE, Deployment, Talker, lsid, play, play_live
 
 from fakeserver import ClusterSpec
 from fakeserver.admission.lost_clients import (
@@ -22,6 +24,8 @@ from fakeserver.admission.lost_clients import (
     noticed_at,
 )
 from fakeserver.deployment.events import CommandFinished, ConnectionClosed, RequestAbandoned
+from mongowire.connection import WireConnection
+from mongowire.messages import OpMsg
 
 _FIND = {"find": "c", "$db": "db"}
 _INSERT = {"insert": "c", "documents": [{"_id": 1}], "$db": "db"}
@@ -309,5 +313,61 @@ def test_what_reached_a_stopped_process_is_run_when_it_goes_on(noticed: str, run
 def test_a_client_that_waits_is_answered(noticed: str) -> None:
     async def scenario(deployment: Deployment) -> None:
         await (await deployment.connect()).ok(_FIND)
+
+    play(scenario, _spec(noticed))
+
+
+# Requests behind the one whose reply cannot be sent.
+
+
+def _pings(count: int, **flags: Any) -> bytes:
+    wire = WireConnection()
+    messages = (OpMsg.of({"ping": number, "$db": "admin"}, **flags) for number in range(count))
+    return b"".join(wire.send(message, request_id=number) for number, message in enumerate(messages, 1))
+
+
+def _reset(address: str, data: bytes) -> None:
+    """Connect, send and reset the connection, all before the server has a turn."""
+    host, _, port = address.rpartition(":")
+    with socket.create_connection((host, int(port))) as sock:
+        sock.sendall(data)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+@pytest.mark.parametrize("ours", [STANDALONE, ClusterSpec.standalone(auth=True)], ids=["open", "auth"])
+def test_no_request_is_begun_behind_a_reply_that_cannot_be_sent(ours: ClusterSpec) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        for _ in range(20):
+            _reset(deployment.cluster.nodes[0].address, _pings(30))
+        while not _told(deployment, ConnectionClosed) or deployment.cluster.nodes[0].connections:
+            await deployment.sleep(0.01)
+        # A server reads a request, and learns from its reply that nobody is there.
+        assert len(_finished(deployment)) <= 20
+        assert len(_told(deployment, ConnectionClosed)) == 20
+
+    play_live(scenario, ours)
+
+
+def test_what_wants_no_reply_is_done_although_its_client_has_gone() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        _reset(deployment.cluster.nodes[0].address, _pings(30, more_to_come=True))
+        while not _told(deployment, ConnectionClosed):
+            await deployment.sleep(0.01)
+        assert _finished(deployment) == ["ping"] * 30
+
+    play_live(scenario, STANDALONE)
+
+
+@pytest.mark.parametrize(("noticed", "run"), [(AT_INTERRUPT_CHECK, ["insert"]), (NEVER, ["insert"])])
+def test_what_lies_behind_a_request_whose_client_has_gone_is_not_begun(noticed: str, run: list[str]) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        for _ in range(3):
+            await talker.send(_INSERT)
+        await deployment.sleep(0.3)
+        await talker.aclose()
+        await deployment.sleep(30.0)
+        assert _finished(deployment) == run
+        assert not deployment.primary.connections
 
     play(scenario, _spec(noticed))
