@@ -1,6 +1,7 @@
 """The player of a timeline: waits on the deployment's clock, and performs what is due.
 
-A step that fails ends alone: its line is in the log of the first server, and everything else goes on.
+A step that fails ends alone: its line is in the log of the first server, and everything else goes on. One
+that repeats is left out this time, and goes on: where a primary is wanted, there may be none just then.
 """
 
 from __future__ import annotations
@@ -103,6 +104,7 @@ class Player:
                 "verb": each.entry.verb,
                 "arguments": dict(each.entry.arguments),
                 "performed": each.performed,
+                "skipped": each.skipped,
                 "state": self._state_of(number),
                 "next": None if math.isinf(each.next_at()) else max(each.next_at() - now, 0.0),
             }
@@ -202,35 +204,40 @@ class Player:
         entry = self._timeline.progress[number].entry
         if outcome.failure is None:
             name, arguments = undo_of(VERBS[entry.verb], entry.arguments, outcome.result())
-            self._perform(number, name, arguments, "Scenario step is undone")
+            self._perform(number, name, arguments, "Scenario step is undone", undo=True)
 
-    def _perform(self, number: int, verb: str, arguments: Mapping[str, Any], message: str) -> None:
+    def _perform(
+        self, number: int, verb: str, arguments: Mapping[str, Any], message: str, *, undo: bool = False
+    ) -> None:
         place = self._timeline.progress[number].entry.place.of_line
         self._log(message, {"step": place, "verb": verb, "arguments": dict(arguments)})
         try:
             outcome = self._cluster.control.perform(verb, arguments)
         except ControlError as error:
-            self._failed(number, verb, error)
+            self._failed(number, verb, error, undo=undo)
             return
         self._outcomes[number] = outcome
         if not outcome.done:
-            outcome.when_done(self._unless_reset(partial(self._ended, number, verb, outcome)))
+            ended = partial(self._ended, number, verb, outcome, undo=undo)
+            outcome.when_done(self._unless_reset(ended))
 
     def _unless_reset(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Return a callback that does nothing once the timeline has begun anew."""
         timeline = self._timeline
         return lambda: callback() if self._timeline is timeline else None
 
-    def _ended(self, number: int, verb: str, outcome: Outcome) -> None:
+    def _ended(self, number: int, verb: str, outcome: Outcome, *, undo: bool) -> None:
         if isinstance(outcome.failure, ControlError):
-            self._failed(number, verb, outcome.failure)
+            self._failed(number, verb, outcome.failure, undo=undo)
 
-    def _failed(self, number: int, verb: str, error: ControlError) -> None:
-        """End a step that failed, and log its line."""
-        self._timeline.abandon(number)
-        self._failures[number] = str(error)
+    def _failed(self, number: int, verb: str, error: ControlError, *, undo: bool) -> None:
+        """End a step that failed, or leave it out this time where it repeats; log its line."""
         place = self._timeline.progress[number].entry.place.of_line
         attr = {"step": place, "verb": verb, "error": str(error)}
+        if self._timeline.fail(number, undo=undo):
+            self._log("Scenario step skipped", attr, severity="W")
+            return
+        self._failures[number] = str(error)
         self._log("Scenario step failed", attr, severity="E")
 
     def _log(self, message: str, attr: Mapping[str, Any], *, severity: str = "I") -> None:

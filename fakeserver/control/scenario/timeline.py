@@ -79,9 +79,12 @@ class Timeline:
         """Whether nothing will ever be due again."""
         return all(each.is_over for each in self.progress)
 
-    def abandon(self, number: int) -> None:
-        """Perform an entry no more."""
-        self.progress[number].abandon()
+    def fail(self, number: int, *, undo: bool = False) -> bool:
+        """Take note that what was due failed; return whether the entry goes on, as a repeating one does.
+
+        `undo` tells that the end of an effect failed, not a performance.
+        """
+        return self.progress[number].fail(undo=undo)
 
 
 class Progress:
@@ -90,6 +93,8 @@ class Progress:
     def __init__(self, entry: Entry, draw: Callable[[], float]) -> None:
         self.entry = entry
         self.performed = 0
+        self.skipped = 0
+        """The performances of a repeating entry that failed; they count among its `times`."""
         self._draw = draw
         self._next: Instant | Requests | Condition | None = entry.start or entry.every or Instant(0.0)
         """The trigger of the next performance; None when there will be none."""
@@ -111,9 +116,16 @@ class Progress:
         """Whether its verb was performed and is to be undone."""
         return self._effect is not None
 
-    def abandon(self) -> None:
-        """Perform it no more, and undo nothing."""
-        self._next = self._planned = self._effect = None
+    def fail(self, *, undo: bool) -> bool:
+        """Leave out the performance that failed, and return True; one that does not repeat is over."""
+        self._effect = None
+        if self.entry.every is None:
+            self._next = self._planned = None
+            return False
+        if not undo:
+            self.skipped += 1
+            self.performed -= 1
+        return True
 
     def awaited(self) -> Iterator[Trigger]:
         """Yield the triggers that it waits for."""
@@ -185,7 +197,7 @@ class Progress:
         elif end is not None:
             self._effect = Effect(end, 0.0, 0)
         self._next = entry.every
-        if entry.times is not None and self.performed >= entry.times:
+        if entry.times is not None and self.performed + self.skipped >= entry.times:
             self._next = None
         if isinstance(self._next, Instant):
             late = now - self._since

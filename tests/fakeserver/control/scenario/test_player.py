@@ -38,8 +38,7 @@ def test_a_step_that_fails_ends_alone_with_its_line_in_the_log() -> None:
     stage = play(
         scenario(
             "timeline:\n"
-            "  - every: 1s\n"
-            "    times: 3\n"
+            "  - at: 1s\n"
             "    resume: {node: node1}\n"
             "  - at: 2s\n"
             "    seed: {namespace: shop.orders, documents: [{_id: 1}]}\n"
@@ -50,6 +49,30 @@ def test_a_step_that_fails_ends_alone_with_its_line_in_the_log() -> None:
     (failed,) = [attr for message, attr in steps(stage) if message == "Scenario step failed"]
     assert (failed["step"], failed["verb"]) == ("s.yml:3", "resume")
     assert "node1" in failed["error"]
+
+
+def test_a_repeating_step_that_fails_is_left_out_and_goes_on() -> None:
+    """A nemesis that once finds no primary does not fall silent."""
+    stage = play(
+        scenario(
+            "timeline:\n"
+            "  - every: 1s\n"
+            "    times: 5\n"
+            "    stepDown: {seconds: 1ms}\n"
+            "  - at: 1500ms\n"
+            "    for: 2s\n"
+            "    partition: {groups: [[node0, clients], [node1], [node2]]}\n"
+        ),
+        to_the_end,
+    )
+    told = [message for message, _ in steps(stage)]
+    row = stage.final[0]
+    assert row["skipped"] == told.count("Scenario step skipped") > 0
+    assert row["performed"] == 5 - row["skipped"] > 1
+    assert row["state"] == "over"
+    assert told[-1] == "Scenario step"
+    (skipped, *_) = [attr for message, attr in steps(stage) if message == "Scenario step skipped"]
+    assert (skipped["step"], skipped["verb"]) == ("s.yml:3", "stepDown")
 
 
 def test_a_verb_that_fails_while_it_is_under_way_is_told_too() -> None:
@@ -205,6 +228,7 @@ def test_the_state_shows_the_timeline() -> None:
             "verb": "kill",
             "arguments": {"node": "node1"},
             "performed": 0,
+            "skipped": 0,
             "state": "waiting",
             "next": pytest.approx(4.0),
         }

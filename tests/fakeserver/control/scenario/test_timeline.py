@@ -137,10 +137,26 @@ def test_only_rates_and_queues_are_polled() -> None:
     assert timeline(entry(start=when("queued > 2"))).next_at(POLL_SECONDS) == 2 * POLL_SECONDS
 
 
-def test_a_step_that_is_abandoned_is_over() -> None:
-    line = timeline(entry(every=Instant(1), lasting=Instant(0.5)))
+def test_a_step_that_fails_is_over_unless_it_repeats() -> None:
+    line = timeline(entry(start=Instant(1), lasting=Instant(0.5)))
     assert line.due(1.0, Readings()) == [Act(0)]
-    line.abandon(0)
+    assert not line.fail(0)
+    assert line.is_over
+
+
+def test_a_repeating_step_that_fails_is_undone_no_more_and_comes_again() -> None:
+    line = timeline(entry(every=Instant(1), lasting=Instant(0.5), times=3))
+    progress = line.progress[0]
+    assert line.due(1.0, Readings()) == [Act(0)]
+    assert line.fail(0)
+    assert (progress.performed, progress.skipped, progress.is_in_effect) == (0, 1, False)
+    assert line.due(1.5, Readings()) == []
+    assert line.due(2.0, Readings()) == [Act(0)]
+    assert line.due(2.5, Readings()) == [Act(0, undo=True)]
+    assert line.fail(0, undo=True)
+    assert (progress.performed, progress.skipped) == (1, 1)
+    assert line.due(3.0, Readings()) == [Act(0)]
+    assert line.due(3.5, Readings()) == [Act(0, undo=True)]
     assert line.is_over
 
 
