@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import math
 import os
 import socket
+import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+if sys.platform != "win32":
+    import resource
+
+_FOR_REQUESTS: Final = 16
+"""The files that connections leave free: a request may need a library that is not loaded yet."""
 _AT_ONCE: Final = 100
 """Connections that are accepted before the loop does other work."""
 _OUT_OF_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 class SparingSocket(socket.socket):
-    """Keeps a file in reserve. Without another to accept a connection with, it uses that one to refuse it.
+    """Leaves some files free for the requests of those who have a connection, and refuses others.
+
+    Where somebody else took those, it has a file in reserve to accept a connection with and refuse it.
 
     asyncio would leave the connection in the queue, say so as often as the queue is long, and look again
     after a second; the client would wait for an answer that does not come.
@@ -43,6 +52,11 @@ class SparingSocket(socket.socket):
             self._refuse(error)
             raise BlockingIOError(errno.EAGAIN, "it was refused") from None
         self._gave_up = False
+        if accepted[0].fileno() >= _most_files():
+            accepted[0].close()
+            if self.refused is not None:
+                self.refused()
+            raise BlockingIOError(errno.EAGAIN, "it was refused")
         return accepted
 
     def _refuse(self, error: OSError) -> None:
@@ -72,6 +86,16 @@ class SparingSocket(socket.socket):
             os.close(self._spare)
             self._spare = None
         super().close()
+
+
+def _most_files() -> float:
+    """Return the number of files from which on connections are refused."""
+    if sys.platform == "win32":
+        return math.inf
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit == resource.RLIM_INFINITY:
+        return math.inf
+    return limit - min(_FOR_REQUESTS, limit // 2)
 
 
 class Acceptor:

@@ -153,10 +153,25 @@ def _zstd_pieces(data: bytes) -> Iterator[bytes]:
         yield inflater.decompress(b"", _PIECE_BYTES)
 
 
-_IN_PIECES: dict[Compressor, Callable[[bytes], Iterator[bytes]]] = {
+IN_PIECES: dict[Compressor, Callable[[bytes], Iterator[bytes]]] = {
     Compressor.ZLIB: _zlib_pieces,
     Compressor.ZSTD: _zstd_pieces,
 }
+"""The compressors that inflate piece by piece. The others make a message at most some twenty times longer."""
+
+
+def beginning(compressor: Compressor, data: bytes, *, size: int) -> bytes:
+    """Return the first `size` bytes, or fewer, of what one of `IN_PIECES` compressed; inflate no more of it.
+
+    Raises `RemoteProtocolError` as `decompress` does.
+    """
+    try:
+        if compressor is Compressor.ZLIB:
+            return zlib.decompressobj().decompress(data, size)
+        begun: bytes = _required(_zstd(), compressor).ZstdDecompressor().decompress(data, size)
+    except Exception as error:  # each library has its own kind of error for damaged data
+        raise _damaged(compressor, error) from error
+    return begun
 
 
 def pieces(compressor: Compressor, data: bytes, *, size: int) -> Iterator[bytes]:
@@ -164,12 +179,12 @@ def pieces(compressor: Compressor, data: bytes, *, size: int) -> Iterator[bytes]
 
     Raises `RemoteProtocolError` as `decompress` does, before it has yielded more than announced.
     """
-    if compressor not in _IN_PIECES:
+    if compressor not in IN_PIECES:
         yield decompress(compressor, data, size=size)
         return
     total = 0
     try:
-        for piece in _IN_PIECES[compressor](data):
+        for piece in IN_PIECES[compressor](data):
             total += len(piece)
             if total > size:
                 break

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from mongowire.codes import ErrorCode
-from mongowire.compression import Compressor, compress, decompress, pieces
+from mongowire.compression import IN_PIECES, Compressor, beginning, compress, decompress, pieces
 from mongowire.errors import InvalidMessage, LocalProtocolError, RemoteProtocolError
 from mongowire.framing import check_outgoing
 from mongowire.header import HEADER, HEADER_SIZE, MAX_MESSAGE_SIZE, OpCode
@@ -65,7 +65,7 @@ class Envelope(NamedTuple):
     """One message as it arrived, not parsed yet.
 
     `op_code` and `payload` (what follows the header) are those inside an OP_COMPRESSED, whose `compressor`
-    is kept; `wire_size` is what travelled, in bytes.
+    is kept; `wire_size` is what travelled, in bytes. Of a large one the `payload` is the beginning alone.
     """
 
     request_id: int
@@ -75,7 +75,7 @@ class Envelope(NamedTuple):
     compressor: Compressor | None
     wire_size: int
     rest: Iterator[bytes] | None = None
-    """The rest of a large payload that is still to be inflated, by `parse` and `parse_in_steps`."""
+    """A large payload that is still to be inflated, by `parse` and `parse_in_steps`, from its beginning."""
 
     @property
     def flag_bits(self) -> int:
@@ -102,7 +102,7 @@ class Envelope(NamedTuple):
     def parse(self) -> Message:
         """Read the message inside. Raises `InvalidMessage`, also for an operation that no server takes."""
         if self.rest is not None:
-            return self._inflated(b"".join((self.payload, *self.rest))).parse()
+            return self._inflated(b"".join(self.rest)).parse()
         if self.op_code == _MSG:
             return parse_msg(self.payload, request_id=self.request_id, response_to=self.response_to)
         match self.op_code:
@@ -118,7 +118,7 @@ class Envelope(NamedTuple):
         Raises `InvalidMessage`, and `RemoteProtocolError` for what cannot be decompressed.
         """
         if self.rest is not None:
-            parts = [self.payload]
+            parts: list[bytes] = []
             for part in self.rest:
                 parts.append(part)
                 yield
@@ -298,9 +298,12 @@ class WireConnection:
                 f"Decompressed message would be larger than maximum message size: {size}"
             )
         compressor = _compressor(compressor_id)
-        if self._patient and size > _AT_ONCE_BYTES:
-            rest = pieces(compressor, payload[_COMPRESSED_HEAD.size :], size=size)
-            return Envelope(request_id, response_to, op_code, next(rest, b""), compressor, wire_size, rest)
+        if self._patient and size > _AT_ONCE_BYTES and compressor in IN_PIECES:
+            # Only the flags are looked at before it is parsed.
+            compressed = payload[_COMPRESSED_HEAD.size :]
+            head = beginning(compressor, compressed, size=_FLAG_BITS.size)
+            whole = pieces(compressor, compressed, size=size)
+            return Envelope(request_id, response_to, op_code, head, compressor, wire_size, whole)
         inflated = decompress(compressor, payload[_COMPRESSED_HEAD.size :], size=size)
         return Envelope(request_id, response_to, op_code, inflated, compressor, wire_size)
 

@@ -61,7 +61,7 @@ class Ask:
     def collection(self) -> Resource:
         """The collection that the command names; the database where it names none."""
         target = self.target
-        return Resource(self.db, target if isinstance(target, str) else "")
+        return Resource(self.db, target if type(target) is str else "")
 
     def of(self, command: dict[str, Any]) -> Ask:
         """Return the same client's asking for another command on the same database."""

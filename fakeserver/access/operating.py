@@ -62,7 +62,7 @@ def may_list_collections(ask: Ask) -> bool:
 def may_measure(ask: Ask) -> bool:
     """Permit to read the collection, which is named with its database."""
     target = ask.target
-    ns = Namespace.parse(target) if isinstance(target, str) else Namespace(ask.db, "")
+    ns = Namespace.parse(target) if type(target) is str else Namespace(ask.db, "")
     return ask.may(Resource(*ns), "find")
 
 
@@ -99,13 +99,13 @@ def on_settings(action: str) -> Rule:
 def may_shard_database(ask: Ask) -> bool:
     """Permit to shard the collections of the database that the command names."""
     target = ask.target
-    return ask.may(Resource(target if isinstance(target, str) else ""), "enableSharding")
+    return ask.may(Resource(target if type(target) is str else ""), "enableSharding")
 
 
 def may_shard_collection(ask: Ask) -> bool:
     """Permit to shard the collection, which is named with its database."""
     target = ask.target
-    ns = Namespace.parse(target) if isinstance(target, str) else Namespace("", "")
+    ns = Namespace.parse(target) if type(target) is str else Namespace("", "")
     return ask.may(Resource(*ns), "enableSharding")
 
 

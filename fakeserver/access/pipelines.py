@@ -140,7 +140,7 @@ def with_bypass(command: Mapping[str, Any], *actions: str) -> tuple[str, ...]:
 def _namespace(ask: Ask, target: Any) -> Resource:
     """Return the collection that a stage names: by a text in this database, or by `{db, coll}`."""
     if not isinstance(target, dict):
-        return Resource(ask.db, target if isinstance(target, str) else "")
+        return Resource(ask.db, target if type(target) is str else "")
     db, collection = target.get("db"), target.get("coll")
     return Resource(ask.db if db is None else str(db), str(collection))
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from fakeserver.commands.context import CommandContext
     from fakeserver.deployment.node import Node
 
+if sys.platform != "win32":
+    import resource
+
 _PAGE_FAULT_UNIT: Final = 1024
 _MIB: Final = 1024 * 1024
 
@@ -65,8 +68,6 @@ def process(node: Node) -> dict[str, Any]:
         return {"pid": Int64(1), "mem": {"bits": 64, "supported": False}}
     if sys.platform == "win32":
         return {"pid": Int64(os.getpid()), "mem": {"bits": 64, "supported": False}}
-    import resource  # noqa: PLC0415 - the platform has it
-
     used = resource.getrusage(resource.RUSAGE_SELF)
     unit = 1 if sys.platform == "darwin" else _PAGE_FAULT_UNIT
     resident = used.ru_maxrss * unit // _MIB

@@ -31,7 +31,7 @@ class Checks(NamedTuple):
 
 def _glance(field: Field, kind: type) -> Glance | None:
     if field.kind == "array" and field.of == "object":
-        return are_documents
+        return are_documents if kind is list else None
     least = field.minimum
     if least is None or field.maximum is not None or field.choices:
         return None

@@ -21,6 +21,7 @@ from fakeserver.profile import WIRE_50
 from fakeserver.request.pipeline import PASS, Action, Disconnect, Silence, Stage, Step
 from fakeserver.stages.legacy import LEGACY_COMMANDS, log_removed
 from fakeserver.waiting.interrupts import in_steps, interruptible
+from fakeserver.waiting.pause import Await
 from mongowire.codes import ErrorCode
 from mongowire.errors import InvalidMessage, RemoteProtocolError
 from mongowire.framing import names
@@ -65,6 +66,15 @@ class Parse(Stage):
         if request.command is not None:
             request.name = next(iter(request.command), "")
             return PASS
+        if request.envelope.rest is None:
+            return self._read(request)
+        inflation = request.node.cluster.turns.inflation
+        if not inflation.has_room:
+            return Await(inflation.freed)
+        with inflation.taking():
+            return self._read(request)
+
+    def _read(self, request: RequestContext) -> Action:
         envelope = request.envelope
         payload = envelope.payload
         if request.flags & MORE_TO_COME:

@@ -22,6 +22,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from fakeserver.waiting.bell import Bell
+from fakeserver.waiting.inflation import Inflation
 from fakeserver.waiting.interrupts import GAVE_WAY, Interruptible, Worker
 from mongowire.system import SystemClock
 
@@ -82,6 +83,7 @@ class Turns:
         self._now = time.monotonic if type(clock) is SystemClock else clock.now
         self._suspended: dict[Worker, Request] = {}
         """The requests that gave way, each with its stack."""
+        self.inflation = Inflation()
         self.freed = Bell()
         """Rings when a request has ended that had given way: its session is free."""
 

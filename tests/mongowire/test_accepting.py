@@ -15,11 +15,33 @@ pytestmark = [
 
 _PROGRAM = r"""
 import asyncio, json, resource, socket, sys, time
+from datetime import datetime
 import fakeserver
 from fakeserver import ClusterSpec
+from mongowire.connection import Signal, WireConnection
 from mongowire.loops import fast_loop
+from mongowire.messages import OpMsg
 
 complaints = []
+GEOMETRY = {"type": "Polygon", "coordinates": [[[0, 0], [0, 1], [1, 1], [0, 0]]]}
+NEEDING_LIBRARIES = [
+    {"serverStatus": 1},
+    {"createUser": "bob", "pwd": "x", "roles": ["root"]},
+    {"setParameter": 1, "ingressRequestRateLimiterExemptions": "{ranges: []}"},
+    {"insert": "c", "documents": [{"a": "x", "d": datetime(2020, 1, 1)}]},
+    {"find": "c", "filter": {"a": {"$regex": "^x.*y"}}},
+    {"find": "c", "filter": {"$expr": {"$eq": [{"$hour": {"date": "$d", "timezone": "Europe/Paris"}}, 1]}}},
+    {"find": "c", "filter": {"$where": "this.a == 1"}},
+    {"find": "c", "filter": {"a": {"$geoWithin": {"$geometry": GEOMETRY}}}},
+]
+
+async def answered(sock, command):
+    loop, wire = asyncio.get_running_loop(), WireConnection()
+    message = OpMsg.of({**command, "$db": "admin"})
+    await loop.sock_sendall(sock, wire.send(message, request_id=1))
+    while (found := wire.next_message()) is Signal.NEED_DATA:
+        wire.receive_data(await loop.sock_recv(sock, 65536))
+    return found.parse().decode().get("code")
 
 async def hung_up(sock):
     loop = asyncio.get_running_loop()
@@ -40,7 +62,7 @@ async def main():
         clients = [socket.socket() for _ in range(12)]
         used = max(sock.fileno() for sock in clients) + 1
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (used + 4, most))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (used + 4 + 16, most))
         for sock in clients:
             sock.setblocking(False)
             await loop.sock_connect(sock, address)
@@ -50,6 +72,7 @@ async def main():
         refused = sum([await hung_up(sock) for sock in clients[4:]])
         rejected, logged = node.gate.stats()["rejected"], node.log.lines
         accepted = len(node.connections)
+        answers = [await answered(clients[0], command) for command in NEEDING_LIBRARIES]
         for sock in clients:
             sock.close()
         await asyncio.sleep(0.1)
@@ -61,6 +84,7 @@ async def main():
             "refused": refused, "rejected": rejected, "accepted": accepted,
             "spent": spent, "complaints": complaints,
             "logged": sum("too many open files" in line for line in logged),
+            "answers": answers,
             "open afterwards": len(node.connections),
         }))
         late.close()
@@ -89,3 +113,5 @@ def test_a_server_without_a_free_file_refuses_at_once_counts_says_so_once_and_go
     assert told["complaints"] == []
     assert told["spent"] < 0.25
     assert told["open afterwards"] == 1
+    # 238 is for a library that is not installed.
+    assert set(told["answers"]) <= {None, 238}

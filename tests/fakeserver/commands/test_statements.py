@@ -7,6 +7,7 @@ draws more of them, `PUSHBACKD_STATEMENTS=1000000` as many as that.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import os
 from collections import Counter
@@ -16,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import bson
 import pytest
+from access import log_in_as
 from bson import Int64
 from hypothesis import settings
-from statements import Statement, Statements
+from statements import Statement, Statements, changed
 from talking import Deployment, Talker, World
 
-from fakeserver import ClusterSpec
+from fakeserver import ClusterSpec, UserSpec
 from fakeserver.commands.default_table import default_table
 from harness.sim import run_virtual
 from mongowire.codes import ErrorCode
@@ -36,8 +38,11 @@ COUNT = int(os.environ.get("PUSHBACKD_STATEMENTS") or (40_000 if THOROUGH else 4
 DAY = dt.datetime(2020, 5, 17, tzinfo=dt.UTC)
 SHARDED = ClusterSpec.sharded(mongos=1, members=1, parameters={"enableTestCommands": True})
 REPLICA_SET = ClusterSpec.replica_set(2, parameters={"enableTestCommands": True})
+ROOT = UserSpec("root", "pwd123")
 A_GENERATION = 500
 """After how many statements a deployment is replaced by a fresh one, whose documents are known."""
+VARIANTS = 40
+"""How many of the variants of a statement are sent, in each of which one value has another type."""
 OFTEN = 200
 """A name drawn so often and never accepted tells of a grammar that does not reach it."""
 SEEDS = range(2)
@@ -109,7 +114,7 @@ class Fuzz:
     async def _generation(self, world: Any, *, most: int) -> int:
         deployment = await Deployment.start(World(world.clock, world.rng, world.network), self.spec)
         try:
-            talker = await deployment.connect()
+            talker = await self._connected(deployment)
             await self._furnish(talker)
             for sent in range(1, most + 1):
                 statement = self.statements.draw()
@@ -119,6 +124,9 @@ class Fuzz:
             return most
         finally:
             await deployment.aclose()
+
+    async def _connected(self, deployment: Deployment) -> Talker:
+        return await deployment.connect()
 
     async def _furnish(self, talker: Talker) -> None:
         for name in ("c", "d"):
@@ -152,6 +160,31 @@ class Fuzz:
         return reply
 
 
+class TypeFuzz(Fuzz):
+    """Sends statements that are right but for the type of one value, however deep it lies, as a user."""
+
+    async def _generation(self, world: Any, *, most: int) -> int:
+        deployment = await Deployment.start(World(world.clock, world.rng, world.network), self.spec)
+        rng, sent = self.statements.rng, 0
+        try:
+            talker = await self._connected(deployment)
+            await self._furnish(talker)
+            while sent < most:
+                variants = list(changed(self.statements.draw(wrong=0.0)))
+                for statement in rng.sample(variants, min(len(variants), VARIANTS)):
+                    sent += 1
+                    if await self._answer(talker, statement) is None or statement.ends:
+                        return sent
+            return sent
+        finally:
+            await deployment.aclose()
+
+    async def _connected(self, deployment: Deployment) -> Talker:
+        talker = await deployment.connect()
+        await log_in_as(talker, ROOT.name, str(ROOT.password), ROOT.db)
+        return talker
+
+
 TABLES = {
     "mongod": (REPLICA_SET, default_table().on_mongod()),
     "mongos": (SHARDED, default_table().on_mongos()),
@@ -173,6 +206,17 @@ def test_no_statement_is_answered_by_a_defect(server: str, seed: int, request: p
     missed = never - known.keys() - WITHOUT_ENGINES
     assert not missed, f"the grammar gets none of these accepted, in {OFTEN} draws and more: {missed}"
     assert not known.keys() & fuzz.accepted.keys(), "these are accepted after all"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("server", TABLES)
+def test_no_type_of_a_value_is_answered_by_a_defect(server: str, request: pytest.FixtureRequest) -> None:
+    spec, table = TABLES[server]
+    fuzz = TypeFuzz(dataclasses.replace(spec, auth=True, users=(ROOT,)), table, seed=1)
+    fuzz.run(COUNT // len(TABLES))
+    again = f"PUSHBACKD_STATEMENTS={COUNT} pytest -n 0 '{request.node.nodeid}'"
+    report = "\n".join(f"{text}\n    {statement.command}" for text, statement in fuzz.defects.items())
+    assert not fuzz.defects, f"{len(fuzz.defects)} defects; repeat with {again}\n{report}"
 
 
 def test_statements_depend_on_the_seed_alone() -> None:

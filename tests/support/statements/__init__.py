@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from statements.commands import Statement, Statements
+from statements.types import changed
 
-__all__ = ["Statement", "Statements"]
+__all__ = ["Statement", "Statements", "changed"]

@@ -82,10 +82,10 @@ class Statements(Compound):
         self.transaction: dict[str, Any] = {}
         """The arguments of the statements of the transaction that is open, none when there is none."""
 
-    def draw(self) -> Statement:
-        """Return the next statement."""
+    def draw(self, wrong: float | None = None) -> Statement:
+        """Return the next statement; `wrong` is how often something in it is, drawn where it is not given."""
         self.said.clear()
-        self.wrong = self.pick(WRONG)
+        self.wrong = self.pick(WRONG) if wrong is None else wrong
         if self.transaction or self.chance(0.03):
             command = self._of_a_transaction()
         else:
