@@ -24,6 +24,12 @@ _CHOICE: Final = re.compile(r"(argument [^:]+): invalid choice: (.+) \(choose fr
 class Parser(argparse.ArgumentParser):
     """Reports an error in one line with its cure; argparse would print all options before it."""
 
+    def add_argument(self, *names: str, **facts: Any) -> argparse.Action:
+        """Declare an option; one that takes a text, a path or a name takes no empty one."""
+        if facts.get("action", "append") == "append" and not facts.keys() & {"type", "choices"}:
+            facts["type"] = filled
+        return super().add_argument(*names, **facts)
+
     def parse_args(  # type: ignore[override]  # the namespace is argparse's own
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> argparse.Namespace:
@@ -50,6 +56,13 @@ class Parser(argparse.ArgumentParser):
     def shown(self) -> list[Any]:
         """Return the options that the help lists."""
         return [action for action in self._actions if action.help != argparse.SUPPRESS]
+
+
+def filled(text: str) -> str:
+    """Return a text that is not empty. Raises `ArgumentTypeError`."""
+    if not text:
+        raise argparse.ArgumentTypeError("the value is empty; leave the option out, or say what it names")
+    return text
 
 
 def cut(message: str) -> str:

@@ -95,7 +95,7 @@ def _add_control(add: Callable[..., Any]) -> None:
         choices=CONTROLS,
         help="control listener: a Unix socket (default), a port of the loopback interface, or none",
     )
-    add("--id", default="", metavar="NAME", help="id in the registry of running servers (pushbackd ls)")
+    add("--id", metavar="NAME", help="id in the registry of running servers (pushbackd ls)")
 
 
 def _add_process(add: Callable[..., Any]) -> None:
@@ -124,7 +124,7 @@ def _add_deployment(add: Callable[..., Any]) -> None:
         type=int,
         default=0,
         metavar="N",
-        help="how many of --members hold no data and only vote: the last ones, with the last ports (default 0)",
+        help="how many of --members have no data and only vote: those with the last ports (default 0)",
     )
     add(
         "--mongos",

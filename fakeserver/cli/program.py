@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.shutdown:
         parse.error("--shutdown is not supported: `pushbackd stop` ends a server")
     try:
-        spec = scenario_of(options) if options.scenario else spec_of(options, os.environ)
+        spec = scenario_of(options) if options.scenario is not None else spec_of(options, os.environ)
         _check_id(options)
     except ScenarioFileError as error:
         sys.stderr.write(f"{error}\n")
@@ -128,7 +128,7 @@ def _serving(options: argparse.Namespace, log: Callable[[str], None]) -> Serving
     file = str(Path(options.logpath).absolute()) if options.logpath else ""
     return Serving(
         control=options.control,
-        id=options.id,
+        id=options.id or "",
         log=log,
         log_file=file,
         ignored=ignored,

@@ -82,10 +82,9 @@ async def _controlled(
         async with fakeserver.start(spec, log_sink=serving.log) as cluster:
             _announce(cluster, serving.ignored)
             await _listen_on_unix_sockets(cluster, serving.unix_folder)
-            if serving.ui is not None:
-                await _serve_ui(cluster, serving.ui)
+            page = "" if serving.ui is None else await _serve_ui(cluster, serving)
             if serving.control != "none":
-                door = await _open_door(cluster, serving, stop)
+                door = await _open_door(cluster, serving, stop, page)
             yield cluster
     finally:
         if door is not None:
@@ -105,7 +104,7 @@ class _Door:
         await self.listener.aclose()
 
 
-async def _open_door(cluster: Cluster, serving: Serving, stop: asyncio.Event) -> _Door | None:
+async def _open_door(cluster: Cluster, serving: Serving, stop: asyncio.Event, page: str) -> _Door | None:
     """Open the control listener and enter the deployment into the registry.
 
     Raises `OSError`; where no control was asked for, that is a line of the log, and None is returned.
@@ -121,11 +120,8 @@ async def _open_door(cluster: Cluster, serving: Serving, stop: asyncio.Event) ->
         registry.prepare()
         await _listen(listener, registry.socket_file(name), serving.control)
         started = datetime.fromtimestamp(cluster.clock.utc(), UTC).isoformat(timespec="seconds")
-        registry.write(
-            Entry(
-                name, os.getpid(), cluster.uri, topology, listener.address, token, serving.log_file, started
-            )
-        )
+        how = (listener.address, token, serving.log_file, started, page)
+        registry.write(Entry(name, os.getpid(), cluster.uri, topology, *how))
     except OSError as error:
         await listener.aclose()
         if serving.control is not None or serving.id:
@@ -176,11 +172,18 @@ async def _closed_at_the_end(server: asyncio.Server, path: str) -> None:
             os.unlink(path)  # noqa: PTH108 - no path is made for it
 
 
-async def _serve_ui(cluster: Cluster, port: int) -> None:
-    """Serve the live page, and log its address. Raises `ControlError`, `OSError`."""
-    served = await cluster.serve_ui(port)
-    attr = {"url": served.page}
+async def _serve_ui(cluster: Cluster, serving: Serving) -> str:
+    """Serve the live page, and return its address with its token. Raises `ControlError`, `OSError`.
+
+    The token goes to whoever sees standard error; no log holds it, which others may read.
+    """
+    assert serving.ui is not None
+    served = await cluster.serve_ui(serving.ui)
+    attr = {"url": served.url}
     cluster.nodes[0].log.write("CONTROL", 0, "Live page", context="initandlisten", attr=attr)
+    if not serving.log_file or serving.control == "none":
+        to_stderr(f"live page: {served.page}")
+    return served.page
 
 
 def _announce(cluster: Cluster, ignored: Sequence[str]) -> None:

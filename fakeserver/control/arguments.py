@@ -207,7 +207,7 @@ def from_json(value: str) -> Any:
     """Return what relaxed Extended JSON says. Raises `ControlError`."""
     try:
         return json_util.loads(value, json_options=json_util.RELAXED_JSON_OPTIONS)
-    except (ValueError, TypeError, RecursionError) as error:
+    except Exception as error:  # noqa: BLE001 - Extended JSON can be wrong in many ways
         raise ControlError(f"{value!r} is no JSON: {error}") from None
 
 

@@ -141,7 +141,10 @@ def _connected(address: str) -> socket.socket:
             raise
         return connection
     host, _, port = rest.rpartition(":")
-    return socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS)
+    try:
+        return socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS)
+    except (OverflowError, UnicodeError) as error:
+        raise OSError(f"{address} is no address: {error}") from None
 
 
 def _result(line: bytes) -> dict[str, Any]:
@@ -149,5 +152,6 @@ def _result(line: bytes) -> dict[str, Any]:
     answer = read_line(line)
     if answer.get("ok") is True and isinstance(answer.get("result"), dict):
         return dict(answer["result"])
-    path = tuple(part for part in answer.get("path", ()) if isinstance(part, str | int))
+    place = answer.get("path")
+    path = tuple(part for part in (place if isinstance(place, list) else ()) if isinstance(part, str | int))
     raise ControlError(str(answer.get("error", "the answer is no answer of a control listener")), path=path)

@@ -26,6 +26,7 @@ HOME_VARIABLE: Final = "PUSHBACKD_HOME"
 ID_VARIABLE: Final = "PUSHBACKD_ID"
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_CONTROL: Final = re.compile(r"unix:.+|tcp:[^:]+:\d{1,5}|tcp:\[?[0-9a-fA-F:.]+\]?:\d{1,5}", re.DOTALL)
 _PRIVATE_FILE: Final = 0o600
 _PRIVATE_FOLDER: Final = 0o700
 _SOCKET_PATH_MAX: Final = 100
@@ -37,7 +38,8 @@ class Entry:
     """A server in the registry.
 
     `control` is `unix:PATH` or `tcp:HOST:PORT`; `started` the date of its start (UTC, ISO 8601); `log` the
-    file of its log, "" where that goes to standard error.
+    file of its log, "" where that goes to standard error; `page` the address of its live page, with the token
+    of that, "" where it has none.
     """
 
     id: str
@@ -48,6 +50,7 @@ class Entry:
     token: str
     log: str = ""
     started: str = ""
+    page: str = ""
 
 
 class Registry:
@@ -93,13 +96,15 @@ class Registry:
         """Return an entry; None where there is none that can be read."""
         try:
             found = json.loads(self.file(id).read_bytes())
-            return Entry(**{field.name: found[field.name] for field in fields(Entry)})
-        except (OSError, ValueError, TypeError, KeyError):
+            entry = Entry(**{field.name: found[field.name] for field in fields(Entry) if field.name in found})
+        except (OSError, ValueError, TypeError, RecursionError):
             return None
+        return entry if entry.id == id and _is_sound(entry) else None
 
     def ids(self) -> list[str]:
         """Return the ids of all files, in order, those that cannot be read too."""
-        return sorted(path.stem for path in self.folder.glob("*.json") if _ID.fullmatch(path.stem))
+        files = (path for path in self.folder.glob("*.json") if path.is_file())
+        return sorted(path.stem for path in files if _ID.fullmatch(path.stem))
 
     def entries(self) -> list[Entry]:
         """Return the entries, in order of their ids; of servers that ended unseen, too."""
@@ -112,6 +117,16 @@ class Registry:
             name = f"{topology}-{secrets.token_hex(2)}"
             if name not in taken:
                 return name
+
+
+def _is_sound(entry: Entry) -> bool:
+    """Return whether an entry is what a server wrote, and no file of somebody else."""
+    texts = (getattr(entry, field.name) for field in fields(Entry) if field.name != "pid")
+    return (
+        all(type(text) is str and "\0" not in text for text in texts)
+        and type(entry.pid) is int
+        and _CONTROL.fullmatch(entry.control) is not None
+    )
 
 
 def home(environment: Mapping[str, str]) -> Path:

@@ -12,7 +12,7 @@ from harness.adapters.registry import DRIVERS
 from harness.commands.deployment_options import deployment_options, deployments_of, external_uris
 from harness.commands.errors import bad_input
 from harness.commands.flaky import lab_options, repeats_of
-from harness.commands.option_types import MOST_WHOLE, Count, FilePath, Jobs, Seconds
+from harness.commands.option_types import MOST_WHOLE, Count, FilePath, Filled, Jobs, Seconds
 from harness.commands.options import (
     WIRE_VERBOSITY,
     DriverName,
@@ -89,6 +89,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--scheduler",
+    type=Filled(),
     metavar="ADDRESS",
     help="Run the cases on the cluster of this Dask scheduler, as tcp://HOST:8786. Its workers need pushbackd"
     " and the scenario files at the same paths.",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from harness.commands.errors import bad_input
+from harness.commands.option_types import Filled
 from harness.commands.options import TopologyName, profile_option
 from harness.deployments import targets
 from harness.deployments.by_uri import ENVIRONMENT, VARIABLE, ExternalUris, introduce
@@ -55,6 +56,7 @@ _OPTIONS = (
     ),
     click.option(
         "--server-scenario",
+        type=Filled(),
         metavar="FILE|NAME",
         help="Scenario for the fake servers: users, data, parameters, rules, faults and timeline, from the"
         " beginning in each case; the topology is that of --topology (docs/SERVER-SCENARIOS.md).",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from harness.commands.option_types import Count
+from harness.commands.option_types import Count, Filled
 from harness.deployments.embedded import servers
 from harness.deployments.targets import is_by_uri, topology_of
 from harness.flake_lab.lab import Repeats
@@ -36,6 +36,7 @@ _OPTIONS: Final = (
     ),
     click.option(
         "--schedule",
+        type=Filled(),
         metavar="TEXT",
         help="Disturb every run by this schedule, which a report of --perturb printed.",
     ),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.commands.errors import bad_input
-from harness.commands.option_types import FilePath
+from harness.commands.option_types import FilePath, Filled
 from harness.lint.cache import FindingsCache
 from harness.lint.engine import ALL, lint_files
 from harness.lint.rules import READING, RULES
@@ -25,9 +25,13 @@ if TYPE_CHECKING:
 @click.command("lint")
 @click.argument("paths", nargs=-1, type=FilePath())
 @click.option(
-    "--select", multiple=True, metavar="RULES", help="Check only these rules (ids, separated by commas)."
+    "--select",
+    type=Filled(),
+    multiple=True,
+    metavar="RULES",
+    help="Check only these rules (ids, separated by commas).",
 )
-@click.option("--ignore", multiple=True, metavar="RULES", help="Check all rules but these.")
+@click.option("--ignore", type=Filled(), multiple=True, metavar="RULES", help="Check all rules but these.")
 @click.option(
     "--json", "as_json", is_flag=True, help="Write one JSON object per finding, then one with the totals."
 )

@@ -55,5 +55,6 @@ def row(entry: Entry, status: ServerStatus) -> str:
             "pid": entry.pid,
             "log": entry.log,
             "started": entry.started,
+            "page": entry.page,
         }
     )

@@ -34,6 +34,17 @@ class FilePath(click.Path):
             self.fail(f"{value}: {error.strerror}", param, ctx)
 
 
+class Filled(click.ParamType[str]):
+    """A text that is not empty: of an option that was given, something is meant."""
+
+    name = "TEXT"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not value:
+            self.fail("the value is empty; leave the option out, or say what it names", param, ctx)
+        return str(value)
+
+
 class Seconds(click.ParamType[float]):
     """A number of seconds above 0 and at most a year."""
 

@@ -51,5 +51,7 @@ def command(
         if expansions is not None:
             write_expansions(expansions, ControlClient(entry).about()["variables"])
     click.echo(f"{entry.id} runs (process {entry.pid}); its log is {entry.log}", err=True)
+    if entry.page:
+        click.echo(f"live page: {entry.page}", err=True)
     click.echo(row(entry, ServerStatus.RUNNING) if as_json else entry.uri)
     return ExitCode.PASSED

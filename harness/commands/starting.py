@@ -109,7 +109,7 @@ def starting_of(options: Mapping[str, Any], arguments: Sequence[str]) -> Startin
     served = (*_from_environment(os.environ), *_from_options(options), *given, *arguments)
     spec = spec_of(options_of(served), os.environ)
     registry = Registry(options["runner_folder"])
-    name = check_id(options["name"]) if options["name"] else registry.fresh_id(str(spec.topology))
+    name = registry.fresh_id(str(spec.topology)) if options["name"] is None else check_id(options["name"])
     folder = options["log_folder"]
     return Starting(name, registry, served, None if folder is None else folder / f"{name}.log", spec)
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 START_SECONDS: Final = 60.0
 _END_SECONDS: Final = 10.0
 _TOLD_LINES: Final = 5
+_PRIVATE_FILE: Final = 0o600
 
 
 class LaunchError(Exception):
@@ -53,6 +54,7 @@ def launch(
     command = [sys.executable, "-P", "-m", "harness", "serve", *arguments, "--id", name]
     command += ["--logpath", str(path), "--logappend"]
     path.unlink(missing_ok=True)
+    path.touch(mode=_PRIVATE_FILE)  # a log tells what a test sends
     with path.open("ab") as told:  # the server appends to it, too
         process = subprocess.Popen(  # noqa: S603 - this program itself
             command,

@@ -23,6 +23,7 @@ from driver.collection import Collection
 from driver.database import Database
 from fakeserver import rules
 from fakeserver.cli import parser
+from fakeserver.cli.mistakes import filled
 from fakeserver.control.table import VERBS
 from fakeserver.control.verbs import Applies
 from fakeserver.deployment.background import BackgroundCluster
@@ -139,7 +140,12 @@ def _served() -> Iterator[str]:
 
 def _names(action: argparse.Action) -> str:
     value = "" if action.nargs == 0 else action.metavar or "|".join(map(str, action.choices or ())) or "N"
-    if action.type is None and action.metavar is None and action.choices is None and action.nargs != 0:
+    if (
+        action.type in {None, filled}
+        and action.metavar is None
+        and action.choices is None
+        and action.nargs != 0
+    ):
         value = "TEXT"
     return f"{', '.join(action.option_strings)} {value}".strip()
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from harness.commands.errors import bad_input
-from harness.commands.option_types import Count, FilePath, Jobs
+from harness.commands.option_types import Count, FilePath, Filled, Jobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -32,7 +32,7 @@ _SHRUNK: Final = 3
     "--jobs", type=Jobs(), default="auto", show_default=True, help="Processes; auto is one for each core."
 )
 @click.option("--replay", type=Count(0, _MOST_SEED), metavar="SEED", help="Show the timeline of one seed.")
-@click.option("--schedule", metavar="TEXT|FILE", help="Show the timeline of one schedule.")
+@click.option("--schedule", type=Filled(), metavar="TEXT|FILE", help="Show the timeline of one schedule.")
 @click.option(
     "--html",
     type=FilePath(dir_okay=False),

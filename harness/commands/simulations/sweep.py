@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.commands.errors import bad_input
-from harness.commands.option_types import FilePath, Jobs
+from harness.commands.option_types import FilePath, Filled, Jobs
 from harness.report.outputs import writing
 from harness.report.progress import steps
 from harness.running import interruption
@@ -62,6 +62,7 @@ from harness.sim.sweep.results import Results
 )
 @click.option(
     "--scheduler",
+    type=Filled(),
     metavar="ADDRESS",
     help="Run on the cluster of this Dask scheduler, as tcp://HOST:8786, instead of this machine.",
 )

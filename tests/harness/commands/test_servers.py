@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -50,6 +50,7 @@ def test_a_server_is_started_listed_used_and_stopped_and_leaves_nothing(home: Pa
         with MongoClient[dict[str, object]](uri) as client:
             assert client.admin.command("ping")["ok"] == 1.0
         assert (home / "uri.txt").read_text() == f"{uri}\n"
+        assert Registry(home).log_file("shop").stat().st_mode & 0o777 == 0o600
         listed = json.loads(run("ls", "--json").stdout)
         assert (listed["id"], listed["status"], listed["uri"]) == ("shop", "running", uri)
         assert "a server of this id runs" in run("start", "--id", "shop").stderr
@@ -218,6 +219,96 @@ def test_a_server_that_is_another_one_is_left_alone(home: Path) -> None:
     assert done.exit_code == ExitCode.BAD_INPUT
     assert "till does not answer" in done.stderr
     assert Registry(home).ids() == ["till"]
+
+
+SOUND: dict[str, Any] = {
+    "id": "bad",
+    "pid": 1,
+    "uri": "mongodb://localhost:1/",
+    "topology": "single",
+    "control": "tcp:127.0.0.1:1",
+    "token": "t",
+    "log": "",
+    "started": "",
+    "page": "",
+}
+NO_VALUES: tuple[Any, ...] = (None, 5, [], {}, "\0")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[]",
+        b"\xff",
+        b"[" * 100_000,
+        *(json.dumps({**SOUND, name: value}).encode() for name in SOUND for value in NO_VALUES),
+        *(json.dumps({**SOUND, "control": value}).encode() for value in ("tcp:a:b", "udp:a:1", "tcp:1")),
+        json.dumps({**SOUND, "id": "../../shop"}).encode(),
+    ],
+)
+def test_what_is_no_entry_of_a_server_is_passed_over_and_pruned(home: Path, content: bytes) -> None:
+    registry = Registry(home)
+    registry.file("bad").write_bytes(content)
+    if registry.read("bad") is None:
+        assert run("ls").stderr == "no server runs\n"
+    for words in (("ls",), ("ls", "--json"), ("stop", "--all"), ("stop", "bad"), ("prune",)):
+        done = run(*words)
+        assert done.exception is None or isinstance(done.exception, SystemExit), words
+        assert done.exit_code in {ExitCode.PASSED, ExitCode.BAD_INPUT}
+    assert registry.ids() == []
+
+
+@pytest.mark.parametrize("control", ["tcp:127.0.0.1:99999", "tcp:\u2603..x:1", "unix:" + "a" * 500])
+def test_an_address_that_nobody_can_have_is_a_server_that_does_not_answer(home: Path, control: str) -> None:
+    Registry(home).file("bad").write_text(json.dumps({**SOUND, "control": control}))
+    done = run("ls")
+    assert (done.exit_code, done.exception) == (ExitCode.PASSED, None)
+
+
+def test_a_folder_that_is_called_like_an_entry_is_left_alone(home: Path) -> None:
+    (home / "folder.json").mkdir()
+    for words in (("ls",), ("stop", "--all"), ("prune",)):
+        assert run(*words).exit_code == ExitCode.PASSED
+
+
+@pytest.mark.slow
+def test_the_page_of_a_server_in_the_background_is_told_to_its_owner_alone(home: Path) -> None:
+    try:
+        started = run("start", "--id", "shop", "--", "--ui", "0")
+        page = next(line for line in started.stderr.splitlines() if line.startswith("live page: "))
+        token = page.partition("#token=")[2]
+        assert token
+        listed = json.loads(run("ls", "--json").stdout)
+        assert listed["page"] == page.removeprefix("live page: ")
+        assert token not in Registry(home).log_file("shop").read_text()
+        assert Registry(home).file("shop").stat().st_mode & 0o777 == 0o600
+    finally:
+        run("stop")
+
+
+EMPTY = [
+    *(("serve", option, "") for option in ("--scenario", "--logpath", "--id", "--config", "--replSet")),
+    *(("serve", option, "") for option in ("--keyFile", "--journalFile", "--pidfilepath", "--bind_ip")),
+    *(("serve", option, "") for option in ("--tlsCAFile", "--unixSocketPrefix", "--setParameter", "--user")),
+    *(("start", option, "") for option in ("--id", "--version", "--topology", "--logDir", "--config")),
+    ("start", "--", "--scenario", ""),
+    ("exec", "--id", "", "--", "true"),
+    *(("conform", "x.yml", option, "") for option in ("--scheduler", "--server-scenario", "--schedule")),
+    ("conform", "x.yml", "--uri", ""),
+    ("simulate", "swarm", "--schedule", ""),
+    ("simulate", "sweep", "--grid", "rate=1", "--scheduler", ""),
+    ("lint", "--select", "", "x.yml"),
+    ("stop", "--id", ""),
+]
+
+
+@pytest.mark.parametrize("words", EMPTY, ids=" ".join)
+def test_an_option_with_an_empty_text_is_a_mistake_that_names_it(home: Path, words: tuple[str, ...]) -> None:
+    done = run(*words)
+    assert done.exit_code in {ExitCode.USAGE, ExitCode.BAD_INPUT}
+    assert "empty" in done.stderr or "''" in done.stderr
+    assert not list(home.iterdir())
 
 
 def test_no_server_is_nothing_on_standard_output(home: Path) -> None:

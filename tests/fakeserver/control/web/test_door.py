@@ -20,6 +20,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+NO_EXTENDED_JSON = (
+    b'{"$oid": "x"}',
+    b'{"$oid": 5}',
+    b'{"$date": {"$numberLong": "99999999999999999999"}}',
+    b'{"$date": "9999-99-99T00:00:00Z"}',
+    b'{"$date": {"$numberLong": "x"}}',
+    b'{"$date": []}',
+    b'{"$numberLong": "99999999999999999999"}',
+    b'{"$numberInt": "x"}',
+    b'{"$numberDecimal": "x"}',
+    b'{"$numberDouble": "x"}',
+    b'{"$uuid": "x"}',
+    b'{"$binary": {"base64": "*", "subType": "00"}}',
+    b'{"$binary": {"base64": "", "subType": "zz"}}',
+    b'{"$timestamp": {"t": -1, "i": 0}}',
+    b'{"$timestamp": 5}',
+    b'{"$regularExpression": 5}',
+    b'{"$code": 5}',
+    b'{"$minKey": 5}',
+)
+
+
 def test_the_table_lists_every_verb(door: HttpDoor) -> None:
     rows = door.get("/control").document["verbs"]
     assert [row["name"] for row in rows] == [verb.name for verb in VERBS]
@@ -64,6 +86,17 @@ def test_what_is_wrong_is_named_with_its_place_and_its_cure(
     assert answer.status == status
     assert sentence in answer.document["error"]
     assert answer.document["path"] == field
+
+
+@pytest.mark.parametrize("value", NO_EXTENDED_JSON)
+@pytest.mark.parametrize("verb", ["kill", "seed"])
+def test_a_value_that_is_no_extended_json_is_the_callers_mistake(
+    door: HttpDoor, verb: str, value: bytes
+) -> None:
+    bodies = {"kill": b'{"node": %b}', "seed": b'{"namespace": "a.b", "documents": [{"a": %b}]}'}
+    answer = door.post(f"/control/{verb}", bodies[verb] % value)
+    assert answer.status == 400
+    assert answer.document["error"]
 
 
 def test_a_verb_of_sets_is_refused_by_a_standalone() -> None:

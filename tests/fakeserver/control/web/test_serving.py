@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import pytest
 from asking import HttpDoor
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 pytestmark = pytest.mark.slow
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 @dataclass(frozen=True)
 class Logged:
-    """The door that a process says it has, in its log."""
+    """The door that a process says it has."""
 
     page: str
 
@@ -39,16 +39,31 @@ def serving(*options: str) -> list[str]:
     return [sys.executable, "-m", "harness.cli", "serve", *options]
 
 
-def test_the_log_says_the_address_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _until(stream: Iterable[str], start: str) -> list[str]:
+    lines: list[str] = []
+    for line in stream:
+        lines.append(line)
+        if line.startswith(start):
+            break
+    return lines
+
+
+def test_standard_error_gets_the_address_of_the_page_and_no_log_its_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PUSHBACKD_HOME", str(tmp_path))
     with subprocess.Popen(
         serving("--ui", "0"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:
         try:
             assert process.stderr is not None
-            lines = (json.loads(line) for line in process.stderr)
-            page = next(line["attr"]["url"] for line in lines if line["msg"] == "Live page")
+            lines = _until(process.stderr, "live page: ")
+            page = lines[-1].removeprefix("live page: ").rstrip()
             assert HttpDoor(Logged(page)).perform("state")["topology"] == "single"
+            token = Logged(page).token
+            logged = [line for line in lines if line.startswith("{")]
+            assert any('"msg": "Live page"' in line for line in logged)
+            assert not any(token in line for line in logged)
         finally:
             process.terminate()
         process.stderr.read()
