@@ -28,7 +28,7 @@ nothing may fail.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import bson
 
@@ -60,6 +60,9 @@ if TYPE_CHECKING:
     from fakeserver.storage.engine import Accept, Capped, IndexSpec, Namespace, Update
     from fakeserver.storage.metadata import Metadata
     from mongowire.ports import Rng
+
+_MORE: Final = 32
+"""How many times as many candidates are looked for after a try in which others were faster with all."""
 
 
 class MongomockEngine:
@@ -373,7 +376,8 @@ class MongomockEngine:
 
         Others may write while the documents are looked for and between two of them, so each is looked at
         again: one that is gone, or matches no more, is left out, as by a server that yields. Where one
-        document is wanted, another is looked for in its place.
+        document is wanted, the next one takes its place. Of those more are looked for with each try: who
+        competes with many others for the first of a queue has one soon, whatever the others take.
         """
         collection = self._own(ns)
         keys = None if collection is None else looked_up(collection, query, scope)
@@ -387,7 +391,7 @@ class MongomockEngine:
             found = select(self._own(ns), query, scope)
         else:
             found = [(key, collection.documents[key]) for key in keys[: limit or None]]  # type: ignore[union-attr]
-        changed = 0
+        changed, wanted = 0, limit
         while found:
             missed = False
             for key, seen in found:
@@ -401,9 +405,12 @@ class MongomockEngine:
                 assert collection is not None
                 changed += 1
                 yield collection, key, document
+                if limit == 1:
+                    return
             if not missed or limit != 1:
                 return
-            found = select(self._own(ns), query, scope)
+            wanted *= _MORE
+            found = select(self._own(ns), query._replace(limit=wanted), scope)
 
     def _add(
         self, ns: Namespace, collection: CollectionState, document: Stored, accept: Accept | None

@@ -14,7 +14,9 @@ from talking import STANDALONE, Deployment, Talker, lsid, play, play_live
 
 from fakeserver import ClusterSpec
 from fakeserver.deployment.events import CommandFinished
+from fakeserver.storage import mongomock
 from fakeserver.storage.engine import Namespace
+from fakeserver.storage.scanning import select
 from fakeserver.waiting.turns import Turns
 from mongowire.connection import WireConnection
 from mongowire.messages import OpMsg
@@ -131,6 +133,37 @@ def test_two_who_take_one_document_each_take_different_ones() -> None:
         assert sorted(taken) == list(range(5))
 
     play(scenario, GIVING_WAY)
+
+
+def test_whoever_competes_for_the_first_of_a_queue_has_one_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each loser looks once more, for others as well: not once for each that was faster."""
+    scans = []
+
+    def counted(*arguments: Any) -> Any:
+        scans.append(1)
+        return select(*arguments)
+
+    monkeypatch.setattr(mongomock, "select", counted)
+    competitors = 12
+
+    async def scenario(deployment: Deployment) -> None:
+        talker = await fill(deployment, 300)
+        await talker.ok(
+            {
+                "update": "c",
+                "updates": [{"q": {}, "u": [{"$set": {"p": "$_id"}}], "multi": True}],
+                "$db": "db",
+            }
+        )
+        scans.clear()
+        take = {"findAndModify": "c", "query": {"taken": None}, "sort": {"p": 1}, "$db": "db"}
+        change = {"update": {"$set": {"taken": True}}}
+        talkers = [await deployment.connect() for _ in range(competitors)]
+        replies = await at_once(*(each.ok({**take, **change}) for each in talkers))
+        assert sorted(reply["value"]["_id"] for reply in replies) == list(range(competitors))
+        assert len(scans) <= 2 * competitors
+
+    play(scenario, ClusterSpec.standalone(parameters=AT_ONCE))
 
 
 def test_a_session_is_its_statements_alone_until_it_ends() -> None:
