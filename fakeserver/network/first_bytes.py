@@ -16,7 +16,6 @@ import struct
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from fakeserver.profile import WIRE_82
 from mongowire.codes import ErrorCode
 from mongowire.header import HEADER, HEADER_SIZE, MAX_MESSAGE_SIZE
 from mongowire.tls import HANDSHAKE_RECORD
@@ -97,7 +96,7 @@ class Greeting:
 
     def __init__(self, wire: WireConnection, node: Node, state: ConnectionState) -> None:
         self._wire = wire
-        self._knows_proxies = node.profile.max_wire_version >= WIRE_82
+        self._knows_proxies = node.profile.has_proxy_port
         self._state = state
         self.over = False
         """The client speaks the wire protocol."""
