@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
+import bson
 from bson import json_util
 
 from fakeserver.control.errors import ControlError, unknown
@@ -206,9 +207,11 @@ def documents(value: Any) -> list[dict[str, Any]]:
 def from_json(value: str) -> Any:
     """Return what relaxed Extended JSON says. Raises `ControlError`."""
     try:
-        return json_util.loads(value, json_options=json_util.RELAXED_JSON_OPTIONS)
+        parsed = json_util.loads(value, json_options=json_util.RELAXED_JSON_OPTIONS)
+        bson.encode({"": parsed})  # a number may be too large for BSON
     except Exception as error:  # noqa: BLE001 - Extended JSON can be wrong in many ways
         raise ControlError(f"{value!r} is no JSON: {error}") from None
+    return parsed
 
 
 def groups(value: Any) -> list[list[str]]:

@@ -28,7 +28,7 @@ nothing may fail.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import bson
 
@@ -60,9 +60,6 @@ if TYPE_CHECKING:
     from fakeserver.storage.engine import Accept, Capped, IndexSpec, Namespace, Update
     from fakeserver.storage.metadata import Metadata
     from mongowire.ports import Rng
-
-_MORE: Final = 32
-"""How many times as many candidates are looked for after a try in which others were faster with all."""
 
 
 class MongomockEngine:
@@ -376,8 +373,7 @@ class MongomockEngine:
 
         Others may write while the documents are looked for and between two of them, so each is looked at
         again: one that is gone, or matches no more, is left out, as by a server that yields. Where one
-        document is wanted, the next one takes its place. Of those more are looked for with each try: who
-        competes with many others for the first of a queue has one soon, whatever the others take.
+        document is wanted, the next one takes its place; each try looks for more, so that one is left.
         """
         collection = self._own(ns)
         keys = None if collection is None else looked_up(collection, query, scope)
@@ -386,9 +382,8 @@ class MongomockEngine:
             for key in keys:
                 yield collection, key, collection.documents[key]  # type: ignore[misc, union-attr]
             return
-        query = query._replace(limit=limit)
         if keys is None or query.skip:
-            found = select(self._own(ns), query, scope)
+            found = select(self._own(ns), query._replace(limit=limit), scope)
         else:
             found = [(key, collection.documents[key]) for key in keys[: limit or None]]  # type: ignore[union-attr]
         changed, wanted = 0, limit
@@ -409,7 +404,7 @@ class MongomockEngine:
                     return
             if not missed or limit != 1:
                 return
-            wanted *= _MORE
+            wanted *= 32
             found = select(self._own(ns), query._replace(limit=wanted), scope)
 
     def _add(

@@ -130,7 +130,7 @@ class Word(click.ParamType[str]):
         return [CompletionItem(word) for word in self.known if word.startswith(incomplete)]
 
 
-class ServerId(click.ParamType[str]):
+class ServerId(Filled):
     """An id in the registry of running servers, which the shell completes."""
 
     name = "ID"

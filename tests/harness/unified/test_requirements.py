@@ -18,14 +18,14 @@ SHARDED_RS = Topology.SHARDED_REPLICA_SET
 
 UNMET: list[tuple[dict[str, Any], dict[str, Any], str | None]] = [
     ({"min_server_version": "8.2"}, {}, None),
-    ({"min_server_version": "8.10"}, {}, "needs server 8.10 or newer, this is 8.2.3"),
+    ({"min_server_version": "8.10"}, {}, "needs server 8.10 or newer, this is 8.2.0"),
     (
         {"min_server_version": "4.0.10"},
         {"server_version": (4, 0, 9)},
         "needs server 4.0.10 or newer, this is 4.0.9",
     ),
     ({"min_server_version": "3.6"}, {"server_version": (3, 6, 0)}, None),
-    ({"max_server_version": "8.1.99"}, {}, "needs server 8.1.99 or older, this is 8.2.3"),
+    ({"max_server_version": "8.1.99"}, {}, "needs server 8.1.99 or older, this is 8.2.0"),
     ({"max_server_version": "8.2"}, {}, None),
     ({"topologies": ("single", "replicaset")}, {}, None),
     ({"topologies": ("single",)}, {}, "needs topology single, this is replicaset"),

@@ -32,7 +32,6 @@ NO_EXTENDED_JSON = (
     b'{"$numberDecimal": "x"}',
     b'{"$numberDouble": "x"}',
     b'{"$uuid": "x"}',
-    b'{"$binary": {"base64": "*", "subType": "00"}}',
     b'{"$binary": {"base64": "", "subType": "zz"}}',
     b'{"$timestamp": {"t": -1, "i": 0}}',
     b'{"$timestamp": 5}',
