@@ -9,6 +9,7 @@ Run as a program, this writes docs/CONFORMANCE.md.
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections import defaultdict
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "docs" / "conformance.yml"
 PAGE = ROOT / "docs" / "CONFORMANCE.md"
+BREAKS = ROOT / "tests" / "breaks"
+PROVED = BREAKS / "proved.json"
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
@@ -47,6 +50,11 @@ class Site(NamedTuple):
         """Whether the file has a definition, or a chapter, of that name."""
         return (ROOT / self.path).is_file() and self.name in _names(self.path)
 
+    @property
+    def test(self) -> str:
+        """As pytest names it, without parameters."""
+        return f"{self.path}::{self.name}"
+
     def link(self) -> str:
         target = f"../{self.path}" if not self.path.startswith("docs/") else self.path.removeprefix("docs/")
         shown = self.name if self.path.endswith(".md") else f"`{self.name}`"
@@ -57,7 +65,8 @@ class Site(NamedTuple):
 class Rule:
     """One sentence of a specification, and what obeys it.
 
-    It has a `reason` if it does not apply, `open` says what it lacks, `unseen` why no scenario can show it.
+    It has a `reason` if it does not apply, `open` says what it lacks, `unseen` why no scenario can show it,
+    `unbroken` why no few lines can be replaced so that it is broken.
     """
 
     id: str
@@ -68,6 +77,7 @@ class Rule:
     reason: str | None = None
     open: str | None = None
     unseen: str | None = None
+    unbroken: str | None = None
 
 
 @dataclass(frozen=True)
@@ -93,8 +103,8 @@ def _data() -> Mapping[str, Any]:
 
 
 def _specification(prefix: str, data: Mapping[str, Any]) -> Specification:
-    obeyed, reasons, waiting, unseen = (
-        data.get(key) or {} for key in ("obeyed by", "not applicable", "open", "not visible")
+    obeyed, reasons, waiting, unseen, unbroken = (
+        data.get(key) or {} for key in ("obeyed by", "not applicable", "open", "not visible", "not broken")
     )
     rules = []
     for section, sentences in chain(data.get("sections", {}).items(), data["without keyword"].items()):
@@ -109,6 +119,7 @@ def _specification(prefix: str, data: Mapping[str, Any]) -> Specification:
                 reasons.get(number),
                 waiting.get(number),
                 unseen.get(number),
+                unbroken.get(number),
             )
             rules.append(rule)
     return Specification(prefix, data["title"], str(data.get("edition", "")), tuple(rules))
@@ -178,6 +189,23 @@ def _name(node: ast.stmt) -> str:
     return node.name
 
 
+@cache
+def broken_by() -> Mapping[str, Sequence[str]]:
+    """Return the names of the mutants that break a rule beside those that are of it."""
+    return {
+        number: names
+        for data in _data()["specifications"].values()
+        for number, names in (data.get("broken by") or {}).items()
+    }
+
+
+@cache
+def proved() -> Mapping[str, Mapping[str, str]]:
+    """Return the tests that fail when a rule is broken, as `file::name`, each with the break."""
+    found: Mapping[str, Mapping[str, str]] = json.loads(PROVED.read_text())
+    return found
+
+
 # --- the page ---
 
 
@@ -220,8 +248,18 @@ def _row(rule: Rule) -> str:
     elif rule.open is not None:
         ends = f"| open: {rule.open} | | |"
     else:
-        ends = f"| {_links(rule.obeyed_by)} | {_links(held()[rule.id])} | {_scenarios(rule)} |"
+        ends = f"| {_links(rule.obeyed_by)} | {_holders(rule)} | {_scenarios(rule)} |"
     return f"| {rule.id} | {rule.section} | {asked} {ends}"
+
+
+def _holders(rule: Rule) -> str:
+    """Return the tests that failed when the rule was broken; those that are marked, where it cannot be."""
+    marked = held()[rule.id]
+    if rule.unbroken is not None:
+        return f"{_links(marked)} (not broken: {rule.unbroken})"
+    if rule.id not in proved():
+        return f"{_links(marked)} (not tried with the rule broken)"
+    return _links([site for site in marked if site.test in proved()[rule.id]])
 
 
 def _links(sites: Sequence[Site]) -> str:

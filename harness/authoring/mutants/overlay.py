@@ -91,6 +91,7 @@ def put_in(sources: Mapping[str, str], originals: Mapping[str, str]) -> bool:
 
 
 def _loaded(path: str, names: Collection[str]) -> list[FunctionType]:
+    gc.unfreeze()  # what is frozen is not listed
     return [
         each
         for each in gc.get_objects()

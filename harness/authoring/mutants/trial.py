@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from multiprocessing import connection as connections
 from multiprocessing import get_context
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from harness.authoring.mutants.mutant import original, path_of
@@ -34,7 +35,7 @@ CASE_SECONDS: Final = 15.0
 """Seconds of the wall clock without a word from a mutant, after which it hangs: ten healthy cases."""
 
 MEMORY: Final = 4 << 30
-"""Bytes of address space that a mutant may take; one that allocates in a loop ends there."""
+"""Bytes of address space that a mutant may take besides; one that allocates in a loop ends there."""
 
 
 @dataclass(slots=True)
@@ -97,12 +98,12 @@ class Trial:
         if self._at >= 0:
             self._fell("crashes", f"the process ended with {self._process.exitcode}")
 
-    def hangs(self, clock: SystemClock) -> bool:
-        """End a process that has said nothing for too long; return whether it was one."""
-        if clock.utc() - self._heard < CASE_SECONDS or self._process is None:
+    def hangs(self, clock: SystemClock, seconds: float) -> bool:
+        """End a process that has said nothing for so many seconds; return whether it was one."""
+        if clock.utc() - self._heard < seconds or self._process is None:
             return False
         self._process.kill()
-        self._fell("hangs", f"no end after {CASE_SECONDS:g} s of the wall clock")
+        self._fell("hangs", f"no end after {seconds:g} s of the wall clock")
         return True
 
     def _fell(self, how: str, reason: str) -> None:
@@ -130,9 +131,17 @@ def key_of(item: Item) -> str:
 
 
 def run_trials(
-    trials: Iterable[Trial], *, jobs: int, on_end: Callable[[Trial], None], stops: bool = True
+    trials: Iterable[Trial],
+    *,
+    jobs: int,
+    on_end: Callable[[Trial], None],
+    stops: bool = True,
+    patience: float = CASE_SECONDS,
 ) -> None:
-    """Run trials, `jobs` at a time; with `stops`, each ends with the first case that kills its mutant."""
+    """Run trials, `jobs` at a time; with `stops`, each ends with the first case that kills its mutant.
+
+    One that says nothing for `patience` seconds of the wall clock hangs.
+    """
     waiting, running, clock = deque(trials), dict[Any, Trial](), SystemClock()
     try:
         while waiting or running:
@@ -142,7 +151,9 @@ def run_trials(
                 running[trial.begin(clock, stops=stops)] = trial
             for end in connections.wait(list(running), timeout=1.0):
                 _hear(end, running, clock, on_end)
-            for end, trial in [(end, trial) for end, trial in running.items() if trial.hangs(clock)]:
+            for end, trial in [
+                (end, trial) for end, trial in running.items() if trial.hangs(clock, patience)
+            ]:
                 del running[end]
                 on_end(trial)
     finally:
@@ -164,12 +175,21 @@ def _hear(end: Any, running: dict[Any, Trial], clock: SystemClock, on_end: Calla
 def _work(trial: Trial, reports: Connection, stops: bool) -> None:  # noqa: FBT001 - arguments of a process
     """Be a mutant, in a process of its own."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    most = _mapped() + MEMORY
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
     try:
         become(trial.mutant)
         trial.judge(reports.send, stops=stops)
     except BaseException:  # noqa: BLE001 - whatever a wrong driver raises is a finding
         reports.send(("broken", traceback.format_exc().strip()))
+
+
+def _mapped() -> int:
+    """Return the bytes of address space that this process has already: libraries may take many."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    except OSError:
+        return 0
 
 
 def become(mutant: Mutant) -> None:

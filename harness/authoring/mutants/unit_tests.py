@@ -68,7 +68,7 @@ def run_tests(
             yield mutant, killer
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)  # pytest keeps its plugins in sets
 class Session:
     """A pytest plugin that tries mutants instead of running the tests once."""
 
@@ -81,13 +81,16 @@ class Session:
     _failed: str = ""
     """What the test under way failed with."""
 
-    def run(self, root: Path, folder: str) -> None:
-        """Collect the tests of a folder, and try all mutants. Raises RuntimeError if that is not possible."""
+    def run(self, root: Path, *places: str) -> None:
+        """Collect the tests of folders or files, and try all mutants.
+
+        Raises RuntimeError if that is not possible.
+        """
         before, said = Path.cwd(), io.StringIO()
         os.chdir(root)
         try:
             with redirect_stdout(said), redirect_stderr(said):
-                code = pytest.main([folder, "-s", *_OPTIONS], plugins=[self])
+                code = pytest.main([*places, "-s", *_OPTIONS], plugins=[self])
         finally:
             os.chdir(before)
         if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
@@ -186,20 +189,35 @@ def _of_its_own(mutant: Mutant, record: Record, root: Path, search: Search) -> s
 
 def _killer(mutant: Mutant, tests: Sequence[str], root: Path) -> str:
     """Return the id of the first test that fails with a mutant, or `SURVIVED`."""
+    ended = _pytest(mutant, ["-x", *tests], root)
+    if ended is None:
+        return HANGS
+    if ended.returncode == 0:
+        return SURVIVED
+    found = _FAILED.search(ended.stdout)
+    return found.group(1) if found else f"pytest ended with {ended.returncode}"
+
+
+def failures_of_its_own(mutant: Mutant, tests: Sequence[str], root: Path) -> Sequence[str]:
+    """Run tests with a mutant that has a pytest of its own, and return the ids of those that fail."""
+    ended = _pytest(mutant, tests, root)
+    return [] if ended is None else _FAILED.findall(ended.stdout)
+
+
+def _pytest(
+    mutant: Mutant, arguments_of_pytest: Sequence[str], root: Path
+) -> subprocess.CompletedProcess[str] | None:
+    """Run pytest with a mutant; return None if it does not end."""
     with tempfile.TemporaryDirectory() as folder:
         arguments: list[str] = []
         for number, (file, text) in enumerate(mutant.sources().items()):
             changed = Path(folder) / f"{number}.py"
             write_whole(changed, text)
             arguments.append(f"{path_of(file)}={changed}")
-        command = [sys.executable, *_PYTEST, *arguments, "--", "-x", *_OPTIONS, *tests]
+        command = [sys.executable, *_PYTEST, *arguments, "--", *_OPTIONS, *arguments_of_pytest]
         try:
-            ended = subprocess.run(  # noqa: S603 - pytest, of this very interpreter
+            return subprocess.run(  # noqa: S603 - pytest, of this very interpreter
                 command, cwd=root, capture_output=True, text=True, timeout=SECONDS, check=False
             )
         except subprocess.TimeoutExpired:
-            return HANGS
-    if ended.returncode == 0:
-        return SURVIVED
-    found = _FAILED.search(ended.stdout)
-    return found.group(1) if found else f"pytest ended with {ended.returncode}"
+            return None

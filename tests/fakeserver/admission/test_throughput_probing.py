@@ -110,6 +110,14 @@ def test_a_step_that_is_too_small_for_whole_tickets_is_one_ticket() -> None:
 
 
 @pytest.mark.spec("SAC-13", "SAC-21")
+def test_a_trial_that_paid_moves_the_stable_concurrency_by_the_weight() -> None:
+    probing = _probing(initial_concurrency=100, moving_average_weight=0.2)
+    probing.probe(_seen(100, TicketCounts(50, 50)))
+    probing.probe(_seen(110, None))
+    assert probing.stable_concurrency == pytest.approx(0.8 * 100 + 0.2 * 110)
+    assert probing.stable_throughput == 110
+
+
 def test_what_it_changed_is_counted() -> None:
     probing = _probing(initial_concurrency=100, moving_average_weight=1.0)
     for throughput, peak in (

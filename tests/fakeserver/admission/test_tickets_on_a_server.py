@@ -165,7 +165,6 @@ def test_no_tickets_block_whoever_needs_one_until_the_pool_grows() -> None:
     play(scenario, _spec(ingressAdmissionControllerTicketPoolSize=0))
 
 
-@pytest.mark.spec("SAC-65")
 @pytest.mark.parametrize("size", [-1, "many"])
 def test_a_bad_value_of_the_ingress_pool_is_refused(size: Any) -> None:
     async def scenario(deployment: Deployment) -> None:
@@ -178,6 +177,7 @@ def test_a_bad_value_of_the_ingress_pool_is_refused(size: Any) -> None:
     play(scenario, ClusterSpec.standalone(profile="8.2"))
 
 
+@pytest.mark.spec("SAC-65")
 def test_ingress_admission_that_is_switched_off_asks_nobody() -> None:
     async def scenario(deployment: Deployment) -> None:
         assert await _together(deployment, _FIND, _FIND) == [(0.1, None), (0.1, None)]

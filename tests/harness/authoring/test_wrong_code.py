@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from harness.authoring.mutants.holding import belonging
 from harness.authoring.mutants.mutant import Change, load_mutants
 from harness.authoring.mutants.overlay import changed_functions
 from harness.authoring.mutants.record import FILE, SURVIVED, Record
@@ -117,6 +118,12 @@ def test_a_broken_record_is_an_error(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("[1, 2")
     with pytest.raises(BadInputError, match=FILE):
         Record.read(tmp_path)
+
+
+def test_a_test_has_failed_with_any_of_its_parameters_and_a_machine_with_its_only_method() -> None:
+    tests = ["a.py::test_one", "a.py::test_two", "b.py::TestPool"]
+    failed = ["a.py::test_one[x::y]", "a.py::test_twofold", "b.py::TestPool::runTest"]
+    assert belonging(failed, tests) == {"a.py::test_one", "b.py::TestPool"}
 
 
 # --- functions ---

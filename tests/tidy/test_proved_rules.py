@@ -1,0 +1,71 @@
+"""The tests that docs/CONFORMANCE.md names fail when their rule is broken, or it is said why it cannot be."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from itertools import chain
+from pathlib import Path
+
+import pytest
+from prove_rules import breaks, to_prove
+from spec_rules import Rule, broken_by, held, proved, specifications
+
+ROOT = Path(__file__).parents[2]
+RULES = [
+    rule
+    for rule in chain.from_iterable(specification.rules for specification in specifications())
+    if rule.reason is None and not rule.open
+]
+SAMPLE = 6
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_a_rule_is_broken_by_something_or_it_is_said_why_not(rule: Rule) -> None:
+    if rule.unbroken is not None:
+        assert rule.id not in breaks(), "it is said that nothing breaks it, and something does"
+    else:
+        assert breaks().get(rule.id), f"no mutant breaks {rule.id}; add one to tests/breaks: {rule.text}"
+
+
+def numbers() -> list[object]:
+    """Give each rule a test; one that nobody has tried fails until somebody has."""
+    untried = pytest.mark.xfail(strict=True, reason="python tests/support/prove_rules.py")
+    return [
+        pytest.param(number, id=number, marks=[] if number in proved() else [untried])
+        for number in to_prove()
+    ]
+
+
+@pytest.mark.parametrize("number", numbers())
+def test_each_test_that_is_marked_with_a_rule_has_failed_when_it_was_broken(number: str) -> None:
+    recorded, names = proved().get(number, {}), {mutant.name for mutant in breaks()[number]}
+    assert {site.test for site in held()[number]} == set(recorded), (
+        f"python tests/support/prove_rules.py {number}"
+    )
+    assert set(recorded.values()) <= names
+
+
+def test_what_breaks_a_rule_beside_its_own_mutants_is_said_of_rules_that_exist() -> None:
+    assert broken_by().keys() <= {rule.id for rule in RULES}
+
+
+def prove(numbers: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run in a process of its own: it forks, which a process with threads should not."""
+    program = (
+        "import sys; sys.path.insert(0, 'tests/support'); from prove_rules import prove, proved; "
+        "numbers = sys.argv[1:]; found = prove(numbers, known=True); "
+        "sys.exit(repr([n for n in numbers if found[n] != dict(sorted(proved()[n].items()))] or 0))"
+    )
+    command = [sys.executable, "-c", program, *numbers]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=3600)
+
+
+@pytest.mark.slow
+def test_a_sample_of_rules_is_held_by_the_tests_that_are_recorded() -> None:
+    chosen = [number for number in to_prove() if number in proved()]
+    if os.environ.get("PUSHBACKD_MUTANTS") != "full":
+        chosen = chosen[:: len(chosen) // SAMPLE]
+    done = prove(chosen)
+    assert done.returncode == 0, done.stderr
