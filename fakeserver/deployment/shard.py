@@ -205,7 +205,9 @@ class Shard:
         if old is not None and hears:
             old.transactions.abort_all()
             old.record(PrimarySteppedDown(old.name, replica_set.term))
-        newest = max((each for each in self.nodes if each.member.reaches(node.member)), key=_progress)
+        # A member that has not rolled back yet has nothing to give.
+        among = [each for each in self.nodes if each.history is node.history]
+        newest = max((each for each in among if each.member.reaches(node.member)), key=_progress)
         lost = not hears or (self._loses and newest.applied < self.cluster.oplog.last)
         point = Point(newest.applied, newest.catalog)
         replica_set.elect(node.member)
@@ -332,10 +334,12 @@ class Shard:
     def _begin_history(self, primary: Node, point: Point) -> None:
         """Have a new primary, and those in its reach, go on from what the newest of them has."""
         cluster = self.cluster
-        history = cluster.history.branch(point)
+        left, history = cluster.history, cluster.history.branch(point)
         cluster.go_on_in(history)
         for node in cluster.servers:
-            node.member.diverged = node in self.nodes and not node.member.reaches(primary.member)
+            away = node in self.nodes and not node.member.reaches(primary.member)
+            # One that was away before has its own to roll back, and does so when it follows the new primary.
+            node.member.diverged = away or node.history is not left
             if not node.member.diverged:
                 node.follow(history)
 

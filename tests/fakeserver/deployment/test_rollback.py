@@ -323,6 +323,25 @@ def test_two_old_primaries_roll_back_one_after_the_other() -> None:
     play(scenario, ClusterSpec.replica_set(5, election_timeout=10.0))
 
 
+def test_a_member_that_waits_to_roll_back_gives_nothing_to_the_next_primary() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        nodes = deployment.cluster.nodes
+        old, _ = await _apart(deployment)
+        await _insert(old, 2)
+        # It reaches the set again at the moment at which the new primary is left alone.
+        deployment.cluster.heal()
+        deployment.cluster.partition(["node1"], ["node0", "node2"])
+        await deployment.sleep(2.0)
+        assert deployment.primary is nodes[2]
+        deployment.cluster.heal()
+        await deployment.sleep(2.0)
+        for node in nodes:
+            assert await _ids(await deployment.connect(node)) == [1]
+        assert nodes[0].position.rolled_back == 1
+
+    play(scenario, AS_A_SERVER)
+
+
 # Concerns.
 
 
