@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from fakeserver.access.privileges import CLUSTER, Resource
-from fakeserver.deployment.journal_search import COLLECTION
+from fakeserver.access.privileges import CLUSTER, JOURNAL, Resource
 from fakeserver.idl.fields import first_argument, truth
 
 if TYPE_CHECKING:
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from fakeserver.access.session import Identity
     from fakeserver.deployment.node import Node
 
-_JOURNAL: Final = Resource("local", COLLECTION)
 """The requests of all clients: who reads them here needs what the verb that reads them wants."""
 
 Need: TypeAlias = "tuple[Resource, tuple[str, ...]]"
@@ -35,7 +33,7 @@ class Ask:
 
     def may(self, resource: Resource, *actions: str) -> bool:
         """Return whether all of the actions are permitted on a resource."""
-        if resource == _JOURNAL and actions == ("find",):
+        if resource == JOURNAL and actions == ("find",):
             return self.may_control
         return self.privileges.permit(resource, *actions)
 

@@ -51,6 +51,8 @@ class Resource(NamedTuple):
 CLUSTER: Final = Resource(cluster=True)
 ANYTHING: Final = Resource(anything=True)
 EVERYWHERE: Final = Resource()
+JOURNAL: Final = Resource("local", "pushbackd.journal")
+"""The journal as clients read it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,8 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from fakeserver.profile import Profile
+
 _MOST_CONNECTIONS: Final = 1_000_000
 MOST_WRITES: Final = 1_000_000_000
 """The documents a second from which on the write throttler holds nobody back."""
@@ -237,6 +239,21 @@ _ABANDONED: Final = (
     ),
 )
 """Ours: on a server, a request notices that its client has left where its code looks."""
+
+
+def what_sizes_end(given: Mapping[str, Any], values: Mapping[str, Any], profile: Profile) -> dict[str, Any]:
+    """Return what else the parameters of a start set: sizes of ticket pools end throughput probing."""
+    ends = ticket_sizes.end_probing(given, {**values, **given}, profile)
+    return {ticket_sizes.ALGORITHM: ticket_sizes.FIXED} if ends else {}
+
+
+def check_change(
+    given: Mapping[str, Any], before: Mapping[str, Any], after: Mapping[str, Any], profile: Profile
+) -> None:
+    """Refuse what cannot be changed as a server stands. Raises `CommandError` 2 or 20."""
+    ticket_sizes.check(given, before, after, profile)
+    prioritization.check(before, after)
+
 
 _CONCURRENCY: Final = "Throughput probing {} concurrency cannot be {} than {} concurrency"
 

@@ -10,7 +10,7 @@ work (`$currentOp`); what comes by the port for operators; and the applications 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from bson import Int64
 
@@ -22,7 +22,6 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fakeserver.access.connection_state import ConnectionState
     from fakeserver.admission.invocations import TicketPool
 
 GATE: Final = "executionControlDeprioritizationGate"
@@ -51,6 +50,18 @@ def check(before: Mapping[str, Any] | Any, after: Mapping[str, Any] | Any) -> No
             "Cannot transition to not use prioritization when low-priority read or write tickets are set"
             " to 0",
         )
+
+
+class Client(Protocol):
+    """A connection, as far as its operations may be lowered."""
+
+    @property
+    def has_priority(self) -> bool:
+        """Whether it came by a port whose operations are never lowered."""
+
+    @property
+    def metadata(self) -> Mapping[str, Any] | None:
+        """The metadata of its handshake."""
 
 
 class Prioritization:
@@ -88,7 +99,7 @@ class Prioritization:
         """Return the tickets of low priority for reads or for writes."""
         return self.read if pool == "read" else self.write
 
-    def spares(self, connection: ConnectionState | None, *, in_transaction: bool) -> bool:
+    def spares(self, connection: Client | None, *, in_transaction: bool) -> bool:
         """Return whether an operation is never lowered; without a connection, of any client."""
         if in_transaction or connection is None or connection.has_priority:
             return in_transaction or connection is not None

@@ -17,11 +17,11 @@ from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from fakeserver.bystanders import aside
 from fakeserver.deployment.events import BY_NAME, KIND_OF, CommandFinished, Event, to_document
 from fakeserver.deployment.record import Details, Exchange, Origin, Record
 from fakeserver.deployment.spec import JOURNAL_BYTES, JOURNAL_RECORDS
 from fakeserver.waiting.bell import Bell
+from fakeserver.waiting.bystanders import aside
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Container, Coroutine, Iterator, Sequence

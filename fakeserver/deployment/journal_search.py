@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from fakeserver.access.privileges import JOURNAL
 from fakeserver.deployment.events import CommandFinished
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from fakeserver.deployment.record import Record
 
 REQUEST: Final = "commandFinished"
-COLLECTION: Final = "pushbackd.journal"
+COLLECTION: Final = JOURNAL.collection
 """The collection of `local` as which clients read the journal."""
 BACKGROUND: Final = frozenset(
     {

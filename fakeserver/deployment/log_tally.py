@@ -5,9 +5,9 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from fakeserver.bystanders import aside
 from fakeserver.deployment.events import FailPointHit, FaultHit, RuleHit
 from fakeserver.deployment.log_lines import counted_line, rejected_line
+from fakeserver.waiting.bystanders import aside, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,8 +37,10 @@ class LogTally:
 
     def add(self, what: Counted) -> None:
         """Count an event. Those of different connections are alike."""
-        with aside("the tally of the log"):
+        try:
             self._add(what)
+        except Exception as error:  # noqa: BLE001 -- it looks on
+            tell("the tally of the log", error)
 
     def _add(self, what: Counted) -> None:
         key = what if isinstance(what, str) else (type(what), _ABOUT[type(what)](what))

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import json_util
 
-from fakeserver.bystanders import aside
 from fakeserver.settings import log_components
+from fakeserver.waiting.bystanders import aside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

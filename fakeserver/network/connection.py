@@ -261,7 +261,8 @@ class Connection(asyncio.Protocol):
             else:
                 request.record_wait()
                 self._pause = Pause(self.node, self.resume, action)
-            self._watch.look()
+            if self._watch.lost:
+                self._watch.look()
             return
         request.execution.context = None
         if action is RESPOND:
@@ -387,7 +388,7 @@ class Connection(asyncio.Protocol):
             self._stream(request, following)
 
     def _write(self, data: bytes) -> None:
-        if not self._watch.misses_reply():
+        if not (self._watch.lost and self._watch.misses_reply()):
             if self._outflow.transport is None:
                 self.transport.write(data)
             else:

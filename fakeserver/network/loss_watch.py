@@ -44,14 +44,12 @@ class LossWatch:
         return True
 
     def misses_reply(self) -> bool:
-        """Return whether a reply has nowhere to go."""
+        """Take note that a reply has nowhere to go; return whether that is so."""
         self.has_missed_reply = self.has_missed_reply or self.lost
         return self.lost
 
     def look(self) -> None:
-        """Have the loss noticed in time, now that the connection's request waits for something else."""
-        if not self.lost:
-            return
+        """Have a loss noticed in time, now that the connection's request waits for something else."""
         due = self._due
         self.end()
         node, request = self._connection.node, self._connection.waiting

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Literal, cast
 
-from fakeserver.bystanders import aside
 from fakeserver.network.connection import Connection
 from fakeserver.network.fault_accept import FirstLayer
 from fakeserver.network.transport import ProtocolAbove, TransportAbove
 from fakeserver.network.wire_entries import Accepted, Closed, Received, Sent
+from fakeserver.waiting.bystanders import aside
 from mongowire.connection import Envelope, WireConnection
 from mongowire.errors import RemoteProtocolError
 

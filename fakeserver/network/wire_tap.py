@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, cast
 from bson import json_util
 from bson.errors import BSONError
 
-from fakeserver.bystanders import aside
 from fakeserver.deployment.events import MessageReceived, MessageSent
 from fakeserver.network.transport import ProtocolAbove, TransportAbove
+from fakeserver.waiting.bystanders import aside
 from mongowire.connection import Envelope, WireConnection
 from mongowire.errors import InvalidMessage, RemoteProtocolError
 from mongowire.header import OpCode

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from bson import Timestamp
 
-    from fakeserver.access.privileges import Privileges
     from fakeserver.storage.engine import Document, Namespace
     from mongowire.ports import Rng
 
@@ -41,8 +40,8 @@ class Cursor:
     session_id: bytes | None = None
     owner: frozenset[tuple[str, str]] = frozenset()
     """The users who opened it, each a name and a database."""
-    privileges: Privileges | None = None
-    """Those that were last found to permit what opened it; None without access control."""
+    privileges: object = None
+    """Those that were last found to permit what opened it, told by identity; None without access control."""
     txn_number: int | None = None
     small: bool = False
     """All results surely fit into one reply, so their sizes are not added up."""

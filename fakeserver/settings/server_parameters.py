@@ -7,7 +7,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fakeserver.admission import parameters as admission
-from fakeserver.admission import prioritization, ticket_sizes
 from fakeserver.errors import CommandError
 from fakeserver.profile import WIRE_50
 from fakeserver.settings import log_components, without_effect
@@ -127,11 +126,10 @@ class ServerParameters:
         self.requires_api_version = False
         """`requireApiVersion`, which is asked with each command."""
         chosen = self._parse(parsed, at_startup=True)
-        self.sizes_end_probing = ticket_sizes.end_probing(chosen, {**self._values, **chosen}, profile)
+        followed = admission.what_sizes_end(chosen, self._values, profile)
+        self.sizes_end_probing = bool(followed)
         """The sizes of ticket pools that the start-up sets have ended throughput probing."""
-        if self.sizes_end_probing:
-            chosen[ticket_sizes.ALGORITHM] = ticket_sizes.FIXED
-        self._update(chosen)
+        self._update({**chosen, **followed})
 
     def _update(self, parsed: Mapping[str, Any]) -> None:
         self._values.update(parsed)
@@ -207,8 +205,7 @@ class ServerParameters:
         after = {**self._values, **parsed}
         admission.check_together(after)
         if not at_startup:
-            ticket_sizes.check(parsed, self._values, after, self._profile)
-            prioritization.check(self._values, after)
+            admission.check_change(parsed, self._values, after, self._profile)
         return parsed
 
     def _parse_one(self, name: str, value: Any, *, at_startup: bool) -> tuple[str, Any]:

@@ -10,7 +10,6 @@ import datetime as dt
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.bystanders import aside
 from fakeserver.deployment.profiling import Profiling
 from fakeserver.errors import CommandError
 from fakeserver.request.operations import describe, originating
@@ -18,6 +17,7 @@ from fakeserver.request.pipeline import PASS, Action, Outcome, Stage, Step
 from fakeserver.request.queueing import of_finished
 from fakeserver.stages.replying import working_millis
 from fakeserver.storage.engine import Namespace
+from fakeserver.waiting.bystanders import aside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import Int64
 from bson.errors import BSONError
 
-from fakeserver.bystanders import aside
 from fakeserver.errors import CommandError
 from fakeserver.profile import WIRE_80
 from fakeserver.request import queueing
@@ -16,6 +15,7 @@ from fakeserver.request.labels import LabelFacts, carries_backoff_hint, labels
 from fakeserver.request.operations import describe, originating
 from fakeserver.request.pipeline import Outcome, Stage, Step
 from fakeserver.settings.failpoints import MOCK_SHUTDOWN
+from fakeserver.waiting.bystanders import aside
 from fakeserver.waiting.interrupts import in_steps
 from mongowire.codes import Category, is_in
 from mongowire.pieces import encode_in_steps

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import bson
 from bson import Int64, Timestamp
 
-from fakeserver.bystanders import tell
 from fakeserver.storage.engine import Stats
 from fakeserver.waiting.bell import Bell
+from fakeserver.waiting.bystanders import tell
 from mongowire.framing import elements_of
 
 if TYPE_CHECKING:

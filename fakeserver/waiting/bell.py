@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fakeserver.bystanders import aside
+from fakeserver.waiting.bystanders import tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,5 +33,7 @@ class Bell:
         # Swapped first: a listener that listens again in its callback waits for the next ring.
         listeners, self.listeners = self.listeners, {}
         for callback in listeners.values():
-            with aside("a listener"):
+            try:
                 callback()
+            except Exception as error:  # noqa: BLE001 -- it looks on
+                tell("a listener", error)
