@@ -168,6 +168,8 @@ def _syntax_error(error: yaml.YAMLError, path: Path, text: str) -> ScenarioError
         mark = opened  # what is never closed is best seen where it was opened
     location = Location(path, mark.line + 1, mark.column + 1) if mark else Location(path)
     problem = getattr(error, "problem", None) or str(getattr(error, "reason", error))
+    if "nesting depth" in problem:  # the C library stops far beyond our own limit, and reads ahead
+        return ScenarioError(f"is nested more than {DEPTH_MAX} levels deep", location=location)
     line = next(iter(text.splitlines()[mark.line :]), "") if mark else ""
     fix = (
         "YAML indents with spaces" if "\t" in line else "check the indentation and the quotes near this line"

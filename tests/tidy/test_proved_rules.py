@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 from prove_rules import breaks, to_prove
-from spec_rules import Rule, broken_by, held, proved, specifications
+from spec_rules import BREAKS, Rule, broken_by, held, proved, specifications
+
+from harness.authoring.mutants.mutant import Mutant, load_mutants
+from harness.authoring.mutants.survey import functions_of
 
 ROOT = Path(__file__).parents[2]
 RULES = [
@@ -27,6 +30,11 @@ def test_a_rule_is_broken_by_something_or_it_is_said_why_not(rule: Rule) -> None
         assert rule.id not in breaks(), "it is said that nothing breaks it, and something does"
     else:
         assert breaks().get(rule.id), f"no mutant breaks {rule.id}; add one to tests/breaks: {rule.text}"
+
+
+@pytest.mark.parametrize("wrong", load_mutants(BREAKS), ids=lambda wrong: wrong.name)
+def test_what_breaks_a_rule_changes_todays_code(wrong: Mutant) -> None:
+    assert functions_of(wrong) != frozenset()
 
 
 def numbers() -> list[object]:

@@ -91,6 +91,8 @@ def _syntax_error(error: yaml.YAMLError, text: str, file: str) -> ScenarioFileEr
     if opened and "end of stream" in problem:
         mark = opened  # what is never closed is best seen where it was opened
     place = Place(file, mark.line + 1, mark.column + 1) if mark else Place(file, 1, 1)
+    if "nesting depth" in problem:
+        return _too_deep(place)  # the C library stops far beyond our own limit, and reads ahead
     line = next(iter(text.splitlines()[place.line - 1 :]), "")
     cure = "YAML indents with spaces" if "\t" in line else "check the indentation and the quotes here"
     return ScenarioFileError([Problem(place, "", f"is not YAML: {problem}; {cure}")])

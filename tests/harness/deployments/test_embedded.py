@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from driver import AsyncClient
+from fakeserver.profile import Profile
 from harness.deployments.embedded import SERVED, EmbeddedDeployment, embedded
 from harness.sim.world import World, run_virtual
 from harness.unified.deployment import Topology
@@ -35,7 +36,7 @@ def on_a_replica_set(
 def test_a_deployment_tells_what_requirements_are_compared_with(topology: Topology) -> None:
     async def scenario(deployment: EmbeddedDeployment) -> None:
         assert deployment.topology is topology
-        assert deployment.server_version == (8, 2, 0)
+        assert deployment.server_version == tuple(Profile.named("8.2").version_array[:3])
         assert deployment.parameters["enableTestCommands"] is True
         assert deployment.auth is False
         assert len(deployment.addresses) == _CLIENT_FACING[topology]

@@ -124,10 +124,10 @@ def _not_closed(_kill: Callable[..., bool]) -> Callable[..., bool]:
 
 
 def _for_nothing(try_acquire: Callable[..., bool]) -> Callable[..., bool]:
-    def wrong(self: TokenBucket, now: float) -> bool:
-        admitted = try_acquire(self, now)
+    def wrong(self: TokenBucket, now: float, tokens: float = 1) -> bool:
+        admitted = try_acquire(self, now, tokens)
         if admitted:
-            self.give_back()
+            self.give_back(tokens)
         return admitted
 
     return wrong
