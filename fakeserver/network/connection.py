@@ -25,8 +25,7 @@ is paused leaves its stages and returns its tickets and tokens, one that gave wa
 where it stands. A client that shut down its sending side after unacknowledged writes is the exception: what
 it sent is executed before the connection ends.
 
-Of a client that goes while a request waits, the request goes on, and the connection counts, until the server
-notices (`LossWatch`).
+A request whose client goes meanwhile goes on, and the connection counts, until that is noticed (`LossWatch`).
 """
 
 from __future__ import annotations

@@ -64,7 +64,8 @@ def prove(numbers: list[str]) -> subprocess.CompletedProcess[str]:
     program = (
         "import sys; sys.path.insert(0, 'tests/support'); from prove_rules import prove, proved; "
         "numbers = sys.argv[1:]; found = prove(numbers, known=True); "
-        "sys.exit(repr([n for n in numbers if found[n] != dict(sorted(proved()[n].items()))] or 0))"
+        "wrong = [n for n in numbers if found[n] != dict(sorted(proved()[n].items()))]; "
+        "sys.exit(f'these hold no longer: {wrong}' if wrong else 0)"
     )
     command = [sys.executable, "-c", program, *numbers]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=3600)

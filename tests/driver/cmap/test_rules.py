@@ -283,7 +283,7 @@ def test_when_a_clear_is_told_the_pool_is_paused_already_and_everybody_refused_a
     assert isinstance(effects[-1], Refuse)
 
 
-@pytest.mark.spec("CMAP-67", "CMAP-82", "CMAP-89")
+@pytest.mark.spec("CMAP-67", "CMAP-82")
 @pytest.mark.parametrize("error", [PoolClearedError("a:1"), PoolClearedError.interrupted("a:1")])
 def test_the_error_of_a_cleared_pool_is_retryable_and_says_nothing_of_the_server(
     error: PoolClearedError,
@@ -325,7 +325,7 @@ def test_the_pool_serves_others_while_it_interrupts() -> None:
     play(scenario, "retryReads=false")
 
 
-@pytest.mark.spec("CMAP-87", "CMAP-100", "CMAP-101", "CMAP-102")
+@pytest.mark.spec("CMAP-87", "CMAP-100", "CMAP-102")
 def test_the_background_runs_at_once_after_a_clear() -> None:
     async def scenario(stage: Stage) -> None:
         await ping(stage)

@@ -658,7 +658,7 @@ def leaves(stage: Stage) -> ScriptedMongod:
     return stage.members[1]
 
 
-@pytest.mark.spec("CMAP-42", "CMAP-43", "CMAP-76")
+@pytest.mark.spec("CMAP-43")
 def test_an_operation_on_a_member_that_leaves_ends_as_it_would() -> None:
     async def scenario(stage: Stage) -> None:
         await discovered(stage)

@@ -121,7 +121,7 @@ def test_who_waits_for_max_connecting_takes_a_connection_that_is_returned() -> N
     assert pool.granted[4] == number
 
 
-@pytest.mark.spec("CMAP-29", "CMAP-165")
+@pytest.mark.spec("CMAP-165")
 def test_a_waiter_leaves_at_its_deadline_and_not_before() -> None:
     pool = Driven(PoolOptions(max_size=1)).ready()
     pool.lend(1)
@@ -136,7 +136,7 @@ def test_a_waiter_leaves_at_its_deadline_and_not_before() -> None:
     assert pool.reasons("connectionCheckOutFailedEvent") == ["timeout"]
 
 
-@pytest.mark.spec("CMAP-36", "CMAP-37", "CMAP-78", "CMAP-79", "CMAP-81", "CMAP-84", "CMAP-157")
+@pytest.mark.spec("CMAP-36", "CMAP-79", "CMAP-81", "CMAP-84")
 def test_clearing_refuses_all_waiters_after_the_event_and_pauses() -> None:
     pool = Driven(PoolOptions(max_size=1)).ready()
     pool.lend(1)
@@ -158,7 +158,7 @@ def test_clearing_a_paused_pool_says_nothing_and_still_makes_connections_stale()
     assert pool.state.generations.current == 1
 
 
-@pytest.mark.spec("CMAP-76", "CMAP-78", "CMAP-154", "CMAP-155", "CMAP-168")
+@pytest.mark.spec("CMAP-76", "CMAP-78", "CMAP-155")
 def test_a_stale_connection_is_closed_when_it_comes_back() -> None:
     pool = Driven().ready()
     number = pool.lend(1)
@@ -201,7 +201,7 @@ def test_the_next_deadline_is_of_whoever_still_waits_and_gives_up_first() -> Non
     assert pool.state.next_deadline(4.0) == inf
 
 
-@pytest.mark.spec("CMAP-60", "CMAP-101", "CMAP-154", "CMAP-168")
+@pytest.mark.spec("CMAP-60", "CMAP-154", "CMAP-168")
 def test_an_idle_connection_is_closed_at_its_time_and_before_it_is_lent() -> None:
     pool = Driven(PoolOptions(max_idle=10.0)).ready()
     pool.give_back(pool.lend(1))
@@ -220,7 +220,7 @@ def test_an_idle_connection_is_closed_at_its_time_however_the_sum_is_rounded() -
     assert pool.reasons("connectionClosedEvent") == ["idle"]
 
 
-@pytest.mark.spec("CMAP-76", "CMAP-154", "CMAP-168")
+@pytest.mark.spec("CMAP-168")
 def test_a_broken_connection_is_closed_on_check_in() -> None:
     pool = Driven().ready()
     pool.give_back(pool.lend(1), errored=True)
@@ -238,7 +238,6 @@ def test_a_failure_to_establish_reaches_the_waiter_it_was_for() -> None:
     assert pool.state.total == 0
 
 
-@pytest.mark.spec("CMAP-81")
 def test_a_connection_that_became_stale_while_it_was_established_is_never_lent() -> None:
     pool = Driven().ready()
     pool.ask(1)
@@ -248,7 +247,7 @@ def test_a_connection_that_became_stale_while_it_was_established_is_never_lent()
     assert pool.reasons("connectionClosedEvent") == ["stale"]
 
 
-@pytest.mark.spec("CMAP-85", "CMAP-90", "CMAP-161", "CMAP-167")
+@pytest.mark.spec("CMAP-85", "CMAP-90", "CMAP-167")
 def test_an_interrupting_clear_cuts_off_what_is_in_use_and_abandons_what_is_pending() -> None:
     pool = Driven().ready()
     pool.lend(1)
@@ -356,7 +355,7 @@ def test_who_waits_is_not_kept_waiting_by_a_failure_to_populate() -> None:
     assert pool.lend(1) == 2
 
 
-@pytest.mark.spec("CMAP-35", "CMAP-42", "CMAP-43", "CMAP-76", "CMAP-168")
+@pytest.mark.spec("CMAP-35", "CMAP-42", "CMAP-43", "CMAP-168")
 def test_closing_closes_available_connections_before_it_says_so() -> None:
     pool = Driven().ready()
     pool.lend(1)
@@ -368,7 +367,7 @@ def test_closing_closes_available_connections_before_it_says_so() -> None:
     assert pool.reasons("connectionClosedEvent") == ["poolClosed", "poolClosed"]
 
 
-@pytest.mark.spec("CMAP-44", "CMAP-66", "CMAP-165")
+@pytest.mark.spec("CMAP-44", "CMAP-165")
 def test_nothing_can_be_checked_out_of_a_closed_pool() -> None:
     pool = Driven().ready()
     pool.do(pool.state.close(0.0))
@@ -451,7 +450,6 @@ def test_behind_a_load_balancer_a_clear_touches_one_service_and_pauses_nothing()
     assert list(pool.state.generations.services) == [SERVICES[1]]
 
 
-@pytest.mark.spec("CMAP-77")
 def test_behind_a_load_balancer_a_clear_without_a_service_does_nothing() -> None:
     pool = Driven(PoolOptions(load_balanced=True)).ready()
     assert pool.state.clear(0.0) == []
