@@ -87,7 +87,7 @@ class _Inner:
         self.scope = scope._replace(variables=self._bound)
         self.documents = None
         """Makes the documents that the pipeline begins with, where these are of no collection."""
-        if DOCUMENTS in pipeline[0]:
+        if pipeline and isinstance(pipeline[0], dict) and DOCUMENTS in pipeline[0]:
             self.documents = compile_documents(pipeline[0][DOCUMENTS], self.scope)
             pipeline = pipeline[1:]
         self._run = compile_pipeline(pipeline, self.scope)
@@ -278,7 +278,7 @@ def compile_union_with(argument: Any, scope: Scope, compile_pipeline: CompilePip
     stages = options.get("pipeline", [])
     _check_inner("$unionWith", stages, named="coll" in options)
     own = None
-    if stages and DOCUMENTS in stages[0]:
+    if stages and isinstance(stages[0], dict) and DOCUMENTS in stages[0]:
         own, stages = compile_documents(stages[0][DOCUMENTS], scope), stages[1:]
     pipeline = compile_pipeline(stages, scope)
 

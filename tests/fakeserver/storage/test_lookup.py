@@ -7,6 +7,7 @@ from typing import Any
 import bson
 import pytest
 from bson import Decimal128, Int64
+from data_commands import Server
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -242,3 +243,23 @@ def test_documents_of_a_graph_must_have_an_id() -> None:
     with pytest.raises(CommandError) as refused:
         joined.engine.aggregate(LOCAL, [{"$graphLookup": GRAPH}], options=options)
     assert refused.value.code == 40271
+
+
+@pytest.mark.parametrize("first", [1, None, "x", []])
+@pytest.mark.parametrize("around", [None, "$facet", "$lookup", "$unionWith"])
+def test_a_stage_that_is_no_object_is_refused_however_deep_it_stands(first: Any, around: str | None) -> None:
+    for stage in (
+        {"$lookup": {"from": "d", "pipeline": [first], "as": "x"}},
+        {"$unionWith": {"coll": "d", "pipeline": [first]}},
+    ):
+        outer: Any = {
+            None: stage,
+            "$facet": {"$facet": {"a": [stage]}},
+            "$lookup": {"$lookup": {"from": "d", "pipeline": [stage], "as": "x"}},
+            "$unionWith": {"$unionWith": {"coll": "d", "pipeline": [stage]}},
+        }[around]
+        server = Server()
+        server.fill("c", {"_id": 1})
+        with pytest.raises(CommandError) as refused:
+            server.run({"aggregate": "c", "pipeline": [outer], "cursor": {}})
+        assert refused.value.code == 14
