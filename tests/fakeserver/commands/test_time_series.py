@@ -155,3 +155,9 @@ def test_measurements_are_deleted_one_by_one_since_7_0(
     release: str, statement: dict[str, Any], code: int
 ) -> None:
     assert refusal(series(release), {"delete": "c", "deletes": [statement]}) == code
+
+
+def test_a_granularity_that_shrinks_is_refused_in_its_own_words() -> None:
+    server = series(granularity="hours")
+    with pytest.raises(CommandError, match=r"Invalid transition for timeseries\.granularity"):
+        server.run({"collMod": "c", "timeseries": {"granularity": "minutes"}})
