@@ -143,9 +143,10 @@ def compile_regex(regex: Any, options: str = "", *, invalid: int = _INVALID, wha
         raise CommandError(invalid, f"{what or _WHAT}: regular expression is too large")
     if flags & ~_OF_SIGNS == 0 and _SIGNS.isdisjoint(pattern):
         return Literal(pattern)
+    engine = _engine()
     try:
         return _compiled(pattern, flags)
-    except (re.error, _engine().error, OverflowError, RecursionError) as error:
+    except (re.error, engine.error, OverflowError, RecursionError) as error:
         reason = getattr(error, "msg", "regular expression is too large")
         raise CommandError(invalid, f"{what or _WHAT}: {reason}") from None
 

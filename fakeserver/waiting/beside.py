@@ -7,8 +7,8 @@ time, it is called as it is, so that runs repeat.
 
 from __future__ import annotations
 
+import functools
 import importlib
-import sys
 import threading
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -57,6 +57,11 @@ def beside(call: Callable[[], T]) -> T:
     return made.result  # type: ignore[return-value]
 
 
+@functools.cache
 def library_beside(name: str) -> Any:
-    """Return a module, which is loaded beside the event loop where it was not yet."""
-    return sys.modules.get(name) or beside(lambda: importlib.import_module(name))
+    """Return a module, which is loaded beside the event loop.
+
+    Raises `CommandError` for what ends the request meanwhile. The thread goes on loading then: until it is
+    done, the module stands half made in `sys.modules`, and only the lock of imports keeps others off it.
+    """
+    return beside(lambda: importlib.import_module(name))

@@ -10,11 +10,12 @@ import pytest
 from talking import STANDALONE, Deployment, play_live
 from turns import Request
 
-from fakeserver.waiting.beside import beside
+from fakeserver.waiting.beside import beside, library_beside
 from fakeserver.waiting.interrupts import GAVE_WAY, Worker, in_one_turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 HERE = threading.get_ident()
 
@@ -72,3 +73,15 @@ def test_a_search_through_a_long_text_lets_a_ping_pass() -> None:
         assert (await searching.fails(find))["code"] == 50
 
     play_live(scenario, STANDALONE)
+
+
+def test_a_library_that_a_request_gave_up_waiting_for_is_never_had_half_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = "import time\ntime.sleep(0.2)\nmade = True\n"
+    (tmp_path / "slow_to_make.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    worker, answer = begun(lambda: library_beside("slow_to_make"))
+    assert answer is GAVE_WAY
+    worker.end()
+    assert library_beside("slow_to_make").made
