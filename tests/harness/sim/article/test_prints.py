@@ -59,7 +59,7 @@ def test_clients_print_their_rates_every_five_seconds() -> None:
     assert len(lines) == 5
 
 
-@pytest.mark.spec("RI-11", "RI-12")
+@pytest.mark.spec("RI-12")
 def test_the_server_prints_every_second_but_those_in_which_it_is_stopped() -> None:
     lines = list(server_lines(trial(), [(9, 17)]))
     assert lines == [
