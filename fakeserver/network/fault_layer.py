@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from fakeserver.deployment.events import FaultHit
 from fakeserver.deployment.server import Server
+from fakeserver.network.fault_effects import End
 from fakeserver.network.fault_registry import Place
-from fakeserver.network.fault_steps import End, Pace, Send, Wait, end_of, wait_of
+from fakeserver.network.fault_steps import Pace, Send, Wait, wait_of
 from fakeserver.network.transport import ProtocolAbove, TransportAbove
 from fakeserver.waiting.pause import Await, Pause
 
@@ -254,7 +255,7 @@ class Layer(ProtocolAbove):
     def _act(self, hits: Sequence[Hit]) -> None:
         """Delay what comes from the client, then end the connection if a fault says so."""
         seconds = sum(wait_of(hit.effects, self._registry) for hit in hits)
-        ends = [end for hit in hits if (end := end_of(hit.effects)) and not hit.effects.cut]
+        ends = [hit.effects.end for hit in hits if hit.effects.end and not hit.effects.cut]
 
         def then() -> None:
             if ends:

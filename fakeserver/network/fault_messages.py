@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from fakeserver.network.fault_effects import End
 from fakeserver.network.fault_layer import FaultTransport, Layer
 from fakeserver.network.fault_requests import Reached, Requests
-from fakeserver.network.fault_steps import End, Send, Wait, end_of, reply_steps, wait_of
+from fakeserver.network.fault_steps import Send, Wait, reply_steps, wait_of
 from fakeserver.network.faults import Phase
 from mongowire.header import HEADER, HEADER_SIZE, OpCode
 from mongowire.messages import MORE_TO_COME
@@ -113,7 +114,7 @@ class MessageLayer(Layer):
         garbage = sum(hit.effects.garbage or 0 for hit in hits)
         steps: list[Step] = [Wait(seconds)] if seconds else []
         steps += [Send(self._registry.random_bytes(garbage))] if garbage else []
-        steps.append(next((end for hit in hits if (end := end_of(hit.effects))), End.CLOSE))
+        steps.append(next((hit.effects.end for hit in hits if hit.effects.end), End.CLOSE))
         self._enqueue(steps)
 
     def _leave_if_idle(self) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from fakeserver.deployment.server import Server
-    from fakeserver.network.faults import Effects
+    from fakeserver.network.fault_effects import Effects
     from mongowire.ports import Rng
 
 

@@ -1,37 +1,21 @@
-"""The way of a reply under faults: the changes to its bytes, and the steps in which they are sent.
+"""The way of a reply under faults: the steps in which its bytes are sent.
 
 Everything here is decided without waiting; the layers perform the steps, one after the other.
 """
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from fakeserver.network.fault_effects import End, edited
 from fakeserver.network.faults import Phase
-from mongowire.connection import Envelope, WireConnection
-from mongowire.errors import RemoteProtocolError
-from mongowire.header import HEADER, HEADER_SIZE, OpCode
-from mongowire.messages import CHECKSUM_PRESENT, checksum_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from fakeserver.network.fault_effects import Effects
     from fakeserver.network.fault_registry import FaultRegistry, Hit
-    from fakeserver.network.faults import Effects
-
-
-class End(Enum):
-    """The ways in which a fault ends a connection."""
-
-    CLOSE = "close"
-    """Both sides hear of its end, in order."""
-    RESET = "reset"
-    """It is reset, and what was not read is lost."""
-    SILENCE = "silence"
-    """Nothing is sent any more, and the connection stays open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +34,6 @@ class Wait:
 
 Step: TypeAlias = Send | Wait | End
 
-_FLAGS: Final = struct.Struct("<I")
-_BODY_AT: Final = HEADER_SIZE
 _GAP: Final = 0.0001
 """The seconds between two pieces, without which a client would read them as one."""
 _SLICES_PER_SECOND: Final = 50
@@ -117,18 +99,8 @@ def _marks(data: bytes, hits: Sequence[Hit]) -> Iterator[_Mark]:
     for hit in hits:
         effects = hit.effects
         yield _Mark(hit.offset, hit=hit)
-        end = end_of(effects)
-        if end is not None:
-            yield _Mark(min(len(data), hit.offset + (effects.cut or 0)), end=end)
-
-
-def end_of(effects: Effects) -> End | None:
-    """Return how a fault ends the connection, None if it does not."""
-    if effects.reset:
-        return End.RESET
-    if effects.half_open:
-        return End.SILENCE
-    return None if effects.cut is None else End.CLOSE
+        if effects.end is not None:
+            yield _Mark(min(len(data), hit.offset + effects.cut), end=effects.end)
 
 
 def _walk(data: bytes, marks: Sequence[_Mark], registry: FaultRegistry, pace: Pace) -> Iterator[Step]:
@@ -156,50 +128,3 @@ def _walk(data: bytes, marks: Sequence[_Mark], registry: FaultRegistry, pace: Pa
 def _was_done(hit: Hit) -> bool:
     """Whether a fault has delayed the request already."""
     return hit.fault.phase not in {Phase.BEFORE_REPLY, Phase.REPLY}
-
-
-def edited(reply: bytes, effects: Sequence[Effects]) -> bytes:
-    """Return a reply as faults change it: cut short, with a bad checksum, a wrong header, or twice."""
-    for each in effects:
-        if each.truncate is not None:
-            reply = _truncated(_plain(reply), each.truncate)
-        if each.bad_checksum:
-            reply = _with_bad_checksum(_plain(reply))
-        if each.response_to is not None:
-            reply = reply[:8] + struct.pack("<i", each.response_to) + reply[12:]
-        if each.length is not None:
-            reply = struct.pack("<i", each.length) + reply[4:]
-    return reply * 2 if any(each.duplicate for each in effects) else reply
-
-
-def _plain(reply: bytes) -> bytes:
-    """Return a reply without compression, so that a fault meets its document."""
-    wire = WireConnection()
-    try:
-        wire.receive_data(reply)
-        envelope = wire.next_message()
-    except RemoteProtocolError:
-        return reply
-    if not isinstance(envelope, Envelope) or envelope.compressor is None:
-        return reply
-    head = (envelope.request_id, envelope.response_to, envelope.op_code)
-    return HEADER.pack(HEADER_SIZE + len(envelope.payload), *head) + envelope.payload
-
-
-def _truncated(reply: bytes, count: int) -> bytes:
-    kept = reply[: max(HEADER_SIZE, len(reply) - count)]
-    return struct.pack("<i", len(kept)) + kept[4:]
-
-
-def _with_bad_checksum(reply: bytes) -> bytes:
-    """Return an OP_MSG with a checksum that is wrong in every bit; other messages have none."""
-    size, request_id, response_to, op_code = HEADER.unpack_from(reply)
-    if op_code != OpCode.MSG or size != len(reply):
-        return reply
-    (flags,) = _FLAGS.unpack_from(reply, _BODY_AT)
-    payload = _FLAGS.pack(flags | CHECKSUM_PRESENT) + reply[_BODY_AT + _FLAGS.size :]
-    if flags & CHECKSUM_PRESENT:
-        payload = payload[:-4]
-    right = checksum_of(payload, request_id=request_id, response_to=response_to)
-    wrong = bytes(byte ^ 0xFF for byte in right)
-    return HEADER.pack(HEADER_SIZE + len(payload) + 4, request_id, response_to, op_code) + payload + wrong

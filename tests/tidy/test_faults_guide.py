@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from fakeserver.network.faults import EFFECTS, FIELDS, Phase
+from fakeserver.network.fault_effects import EFFECTS
+from fakeserver.network.faults import FIELDS, Phase
 
 SECTION = (Path(__file__).parents[2] / "docs" / "FAULTS.md").read_text().split("\n## ")
 

@@ -12,7 +12,7 @@ from fakeserver.control.arguments import Kind
 from fakeserver.control.scenario import settings
 from fakeserver.control.scenario.entries import is_a_step
 from fakeserver.control.table import VERBS
-from fakeserver.network import faults
+from fakeserver.network import fault_effects, faults
 from fakeserver.rules import parsing as rules
 from fakeserver.rules.parsing import CONDITIONS
 from fakeserver.rules.parsing_effects import EFFECTS
@@ -106,7 +106,7 @@ def _rule() -> Schema:
 
 def _fault() -> Schema:
     phases = {"enum": [phase.value for phase in faults.Phase]}
-    return {**_open(faults.FIELDS, at=phases, do=_open(faults.EFFECTS)), "required": ["at", "do"]}
+    return {**_open(faults.FIELDS, at=phases, do=_open(fault_effects.EFFECTS)), "required": ["at", "do"]}
 
 
 def _open(names: Iterable[str], **known: Schema) -> Schema:

@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wire import splits, streams
 
+from fakeserver.control.errors import ControlError
+from fakeserver.network.fault_effects import EFFECTS, Effect, End, edited
 from fakeserver.network.fault_registry import FaultRegistry, Hit
 from fakeserver.network.fault_requests import Reached, Requests, Whole
-from fakeserver.network.fault_steps import End, Send, Wait, edited, reply_steps
-from fakeserver.network.faults import Effects, Phase, parse_fault
+from fakeserver.network.fault_steps import Send, Wait, reply_steps
+from fakeserver.network.faults import Phase, parse_fault
 from mongowire.compression import Compressor
 from mongowire.connection import Envelope, WireConnection
 from mongowire.errors import RemoteProtocolError
@@ -22,9 +24,14 @@ from mongowire.system import SeededRng
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from fakeserver.network.fault_effects import Effects
     from fakeserver.network.fault_steps import Step
 
 REPLY = WireConnection().send(OpMsg.of({"ok": 1.0, "text": "x" * 50}), request_id=5, response_to=7)
+
+
+def effects(**do: Any) -> Effects:
+    return parse_fault({"at": "reply", "do": do}).effects
 
 
 def registry() -> FaultRegistry:
@@ -103,7 +110,7 @@ def test_a_cut_lets_so_many_bytes_pass(byte: int, count: int) -> None:
 def test_a_bad_checksum_is_seen_by_whoever_looks(compressor: Compressor | None) -> None:
     message = OpMsg.of({"ok": 1.0})
     reply = WireConnection().send(message, request_id=1, response_to=2, compressor=compressor)
-    damaged = edited(reply, [Effects(bad_checksum=True)])
+    damaged = edited(reply, [effects(checksum="bad")])
     wire = WireConnection()
     wire.receive_data(damaged)
     envelope = wire.next_message()
@@ -116,7 +123,7 @@ def test_a_bad_checksum_is_seen_by_whoever_looks(compressor: Compressor | None) 
 
 def test_a_legacy_reply_has_no_checksum_to_damage() -> None:
     reply = WireConnection().send(OpReply.of({"ok": 1.0}), request_id=1, response_to=2)
-    assert edited(reply, [Effects(bad_checksum=True)]) == reply
+    assert edited(reply, [effects(checksum="bad")]) == reply
 
 
 @given(st.integers(1, 200), st.sampled_from([None, Compressor.ZLIB]))
@@ -124,7 +131,7 @@ def test_a_truncated_reply_has_a_header_that_agrees(count: int, compressor: Comp
     reply = WireConnection().send(
         OpMsg.of({"text": "x" * 100}), request_id=1, response_to=2, compressor=compressor
     )
-    cut = edited(reply, [Effects(truncate=count)])
+    cut = edited(reply, [effects(truncate=count)])
     wire = WireConnection()
     wire.receive_data(cut)
     envelope = wire.next_message()
@@ -132,3 +139,21 @@ def test_a_truncated_reply_has_a_header_that_agrees(count: int, compressor: Comp
     assert (envelope.response_to, envelope.wire_size) == (2, len(cut))
     with pytest.raises(RemoteProtocolError):
         envelope.parse()
+
+
+@pytest.mark.parametrize("name", EFFECTS)
+def test_every_effect_of_the_table_changes_what_happens(name: str) -> None:
+    value = {"checksum": "bad", "reset": True, "halfOpen": True, "duplicate": True}.get(name, 7)
+    assert effects(**{name: value}) != parse_fault({"at": "reply", "do": {"delay": 0}}).effects
+
+
+def test_another_effect_is_a_row_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    def bitten(count: int, reply: bytes) -> bytes:
+        return reply[count:]
+
+    row = Effect(read=int, edit=bitten, of_replies=True)
+    monkeypatch.setitem(EFFECTS, "bite", row)
+    fault = parse_fault({"at": "reply", "do": {"bite": 9, "truncate": 2}})
+    assert edited(REPLY, [fault.effects]) == edited(REPLY, [effects(truncate=2)])[9:]
+    with pytest.raises(ControlError, match="bite changes a reply, and at accept there is none"):
+        parse_fault({"at": "accept", "do": {"bite": 9}})
