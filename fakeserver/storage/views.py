@@ -39,7 +39,7 @@ def _named(db: str, field: str, argument: Any) -> Iterator[Namespace]:
     target = spec.get(field)
     if isinstance(target, dict):
         db, target = str(target.get("db", db)), target.get("coll")
-    if isinstance(target, str):
+    if type(target) is str:  # not `Code`, which is one of its classes and which no stage takes
         yield Namespace(db, target)
     yield from involved(db, spec.get("pipeline"))
 

@@ -263,3 +263,20 @@ def test_a_stage_that_is_no_object_is_refused_however_deep_it_stands(first: Any,
         with pytest.raises(CommandError) as refused:
             server.run({"aggregate": "c", "pipeline": [outer], "cursor": {}})
         assert refused.value.code == 14
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        {"$unionWith": bson.Code("d")},
+        {"$unionWith": {"coll": bson.Code("d")}},
+        {"$lookup": {"from": bson.Code("d"), "as": "x", "pipeline": []}},
+        {"$graphLookup": {**GRAPH, "from": bson.Code("d")}},
+    ],
+)
+def test_code_names_no_collection(stage: dict[str, Any]) -> None:
+    server = Server()
+    for pipeline in ([stage], [{"$facet": {"a": [stage]}}]):
+        with pytest.raises(CommandError) as refused:
+            server.run({"aggregate": "c", "pipeline": pipeline, "cursor": {}})
+        assert refused.value.code in {9, 14}
