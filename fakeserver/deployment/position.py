@@ -117,7 +117,8 @@ class Position:
         clock, oplog = self._node.clock, self._node.oplog
         copied = self.applied
         while True:
-            if oplog.last == copied:
+            # Members that show a copy ring too: what they have shown is no reason for another.
+            while oplog.last == copied:
                 grown = asyncio.Event()
                 number = oplog.grown.listen(grown.set)
                 try:

@@ -87,6 +87,24 @@ def test_a_lagging_secondary_shows_each_write_when_its_time_has_come() -> None:
     play(scenario)
 
 
+def test_two_lagging_secondaries_copy_nothing_when_nothing_is_written() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        primary, _ = await _pair(deployment)
+        secondaries = deployment.cluster.nodes[1:]
+        for node in secondaries:
+            node.lag(0.01)
+        await _write(primary, 1)
+        await deployment.sleep(1.0)
+        shown = [node.catalog for node in secondaries]
+        await deployment.sleep(5.0)
+        assert [node.catalog for node in secondaries] == shown
+        await _write(primary, 2)
+        await deployment.sleep(1.0)
+        assert [node.catalog for node in secondaries] != shown
+
+    play(scenario)
+
+
 def test_writes_that_come_fast_are_all_shown_in_the_end() -> None:
     async def scenario(deployment: Deployment) -> None:
         primary, secondary = await _pair(deployment)
