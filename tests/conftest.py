@@ -39,6 +39,16 @@ os.environ.pop("GITHUB_ACTIONS", None)  # or the files that tests break would be
 
 
 from corpus_checkout import ABSENT, find_corpus  # noqa: E402 - the path to it is set above
+from sizes import SIZES, SizeError, size  # noqa: E402 - as above
+
+
+def pytest_configure() -> None:
+    """Refuse a size that cannot be read before any test is collected."""
+    try:
+        for name in SIZES:
+            size(name)
+    except SizeError as wrong:
+        raise pytest.UsageError(str(wrong)) from None
 
 
 def pytest_report_header() -> str:

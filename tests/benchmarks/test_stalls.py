@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
 
 import pytest
+from sizes import is_full, size
 
 from benchmarks import large_inputs, stalls
 from fakeserver.storage import expressions
 from fakeserver.storage.functions import Function
 
-FULL = os.environ.get("PUSHBACKD_STALLS") == "full"
-SIZE = 20_000 if FULL else 2_000
-EVERY = 1 if FULL else 40
+SIZE = size("stalls")
+EVERY = 1 if is_full("stalls") else 40
 """Each so many cases are tried, others in the order of their names with each size."""
 
 

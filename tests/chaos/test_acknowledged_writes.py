@@ -2,14 +2,13 @@
 
 One that rolls back as a server does keeps what a majority has acknowledged.
 
-`PUSHBACKD_CHAOS=full` is a minute under fifty clients, and as long as `PUSHBACKD_CHAOS_SECONDS` says where
-that is set; without it the test is some seconds under eight.
+`PUSHBACKD_TESTS=chaos=60` is a minute under fifty clients (tests/support/sizes.py); without it the test is
+some seconds under eight.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections import Counter
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from disturbing import Application, Disturber
 from pymongo import AsyncMongoClient
+from sizes import is_full, size
 
 from fakeserver import ClusterSpec
 from fakeserver.deployment.background import BackgroundCluster
@@ -35,8 +35,7 @@ class Size:
     clients: int
 
 
-FULL = Size(float(os.environ.get("PUSHBACKD_CHAOS_SECONDS") or 60.0), 50)
-SIZE = FULL if os.environ.get("PUSHBACKD_CHAOS") == "full" else Size(4.0, 8)
+SIZE = Size(float(size("chaos")), 50 if is_full("chaos") else 8)
 SEED = 1
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from sizes import is_full
 
 from harness.authoring.mutants.mutant import Mutant, load_mutants
 from harness.authoring.mutants.page import MARK, body
@@ -44,7 +44,7 @@ def test_a_sample_dies_of_the_recorded_cases() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.environ.get("PUSHBACKD_MUTANTS") != "full", reason="PUSHBACKD_MUTANTS=full tries all")
+@pytest.mark.skipif(not is_full("mutants"), reason="PUSHBACKD_TESTS=mutants=1 tries all")
 def test_every_mutant_dies_of_the_recorded_case() -> None:
     done = run("--search", "known", "--least", "100", "-k", by_name(recorded(SCENARIOS)))
     assert done.returncode == 0, done.stdout + done.stderr

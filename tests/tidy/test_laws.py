@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -148,3 +149,23 @@ def test_no_text_holds_a_path_of_a_machine_or_a_note_to_self() -> None:
     wrong = re.compile(r"/(?:home|root|Users|work)/\w|\b(?:TODO|FIXME|XXX)\b")
     found = [(name_of(path), match.group()) for path in TEXTS for match in wrong.finditer(path.read_text())]
     assert found == []
+
+
+def test_the_sizes_of_the_tests_stand_in_the_page_for_those_who_contribute() -> None:
+    assert sizes.table() in (ROOT / "CONTRIBUTING.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "setting", ["everything", "packets", "packets=", "packets=-1", "packets=many", "paper=3"]
+)
+def test_a_size_that_cannot_be_read_is_refused(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(sizes.VARIABLE, f"answers=5 {setting}")
+    with pytest.raises(sizes.SizeError, match=re.escape(repr(setting))):
+        sizes.size("answers")
+
+
+def test_sizes_are_set_one_by_one_or_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(sizes.VARIABLE, "full answers=5")
+    assert sizes.size("answers") == 5
+    assert sizes.is_full("packets")
+    assert not sizes.is_full("answers")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from itertools import chain
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from prove_rules import breaks, to_prove
+from sizes import is_full
 from spec_rules import BREAKS, Rule, broken_by, held, proved, specifications
 
 from harness.authoring.mutants.mutant import Mutant, load_mutants
@@ -74,7 +74,7 @@ def prove(numbers: list[str]) -> subprocess.CompletedProcess[str]:
 @pytest.mark.slow
 def test_a_sample_of_rules_is_held_by_the_tests_that_are_recorded() -> None:
     chosen = [number for number in to_prove() if number in proved()]
-    if os.environ.get("PUSHBACKD_MUTANTS") != "full":
+    if not is_full("mutants"):
         chosen = chosen[:: len(chosen) // SAMPLE]
     done = prove(chosen)
     assert done.returncode == 0, done.stderr

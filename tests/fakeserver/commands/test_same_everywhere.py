@@ -1,13 +1,12 @@
 """An expression, a stage or an update answers the same wherever it stands: a value, or the code of a refusal.
 
 What is drawn comes from the grammar of the statements (tests/support/statements), so every operator of the
-server's tables is drawn. `PUSHBACKD_ANSWERS=100000` draws as many.
+server's tables is drawn. `PUSHBACKD_TESTS=answers=100000` draws as many.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import os
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from bson import Int64
 from data_commands import Server
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sizes import size
 from statements.pipelines import Pipelines
 
 from fakeserver.errors import CommandError
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
     Document = dict[str, Any]
 
-THOROUGH = settings().max_examples >= 1000
-COUNT = int(os.environ.get("PUSHBACKD_ANSWERS") or (3_000 if THOROUGH else 100))
+COUNT = size("answers")
 DRAWN = settings(
     max_examples=COUNT,
     deadline=None,

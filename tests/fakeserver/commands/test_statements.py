@@ -2,14 +2,13 @@
 
 The statements are drawn by a grammar from the tables in which the server keeps its commands, operators and
 stages (tests/support/statements), so that most pass validation and what is new is drawn too. `tox -e fuzz`
-draws more of them, `PUSHBACKD_STATEMENTS=1000000` as many as that.
+draws more of them, `PUSHBACKD_TESTS=statements=1000000` as many as that.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-import os
 from collections import Counter
 from functools import partial
 from random import Random
@@ -19,7 +18,7 @@ import bson
 import pytest
 from access import log_in_as
 from bson import Int64
-from hypothesis import settings
+from sizes import again, size
 from statements import Statement, Statements, changed
 from talking import Deployment, Talker, World
 
@@ -33,8 +32,7 @@ if TYPE_CHECKING:
 
     from fakeserver.idl.command_table import CommandTable
 
-THOROUGH = settings().max_examples >= 1000
-COUNT = int(os.environ.get("PUSHBACKD_STATEMENTS") or (40_000 if THOROUGH else 4_000))
+COUNT = size("statements")
 DAY = dt.datetime(2020, 5, 17, tzinfo=dt.UTC)
 SHARDED = ClusterSpec.sharded(mongos=1, members=1, parameters={"enableTestCommands": True})
 REPLICA_SET = ClusterSpec.replica_set(2, parameters={"enableTestCommands": True})
@@ -198,9 +196,9 @@ def test_no_statement_is_answered_by_a_defect(server: str, seed: int, request: p
     spec, table = TABLES[server]
     fuzz = Fuzz(spec, table, seed)
     fuzz.run(COUNT // len(TABLES) // len(SEEDS))
-    again = f"PUSHBACKD_STATEMENTS={COUNT} pytest -n 0 '{request.node.nodeid}'"
+    repeat = f"{again('statements')} pytest -n 0 '{request.node.nodeid}'"
     report = "\n".join(f"{text}\n    {statement.command}" for text, statement in fuzz.defects.items())
-    assert not fuzz.defects, f"{len(fuzz.defects)} defects, seed {seed}; repeat with {again}\n{report}"
+    assert not fuzz.defects, f"{len(fuzz.defects)} defects, seed {seed}; repeat with {repeat}\n{report}"
     never = {name for name, count in fuzz.sent.items() if count >= OFTEN and not fuzz.accepted[name]}
     known = NEVER_ACCEPTED | NEVER_ACCEPTED_BY[server]
     missed = never - known.keys() - WITHOUT_ENGINES
@@ -214,9 +212,9 @@ def test_no_type_of_a_value_is_answered_by_a_defect(server: str, request: pytest
     spec, table = TABLES[server]
     fuzz = TypeFuzz(dataclasses.replace(spec, auth=True, users=(ROOT,)), table, seed=1)
     fuzz.run(COUNT // len(TABLES))
-    again = f"PUSHBACKD_STATEMENTS={COUNT} pytest -n 0 '{request.node.nodeid}'"
+    repeat = f"{again('statements')} pytest -n 0 '{request.node.nodeid}'"
     report = "\n".join(f"{text}\n    {statement.command}" for text, statement in fuzz.defects.items())
-    assert not fuzz.defects, f"{len(fuzz.defects)} defects; repeat with {again}\n{report}"
+    assert not fuzz.defects, f"{len(fuzz.defects)} defects; repeat with {repeat}\n{report}"
 
 
 def test_statements_depend_on_the_seed_alone() -> None:

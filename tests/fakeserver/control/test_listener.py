@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import stat
 import struct
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import bson
 import pytest
 from controlled import TOKEN, controlled
+from sizes import size
 
 from fakeserver import ClusterSpec
 from fakeserver.control.client import ControlClient, NoAnswerError, ServerStatus
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fakeserver import BackgroundCluster
     from fakeserver.control.registry import Entry
 
-WAITING = int(os.environ.get("PUSHBACKD_WAITING_REQUESTS", "100"))
+WAITING = size("waiting")
 GENEROUS_SECONDS = 5.0
 """The bound of a test; `benchmarks/side_door.py` measures."""
 

@@ -10,6 +10,7 @@ import bson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sizes import size
 from threaded_server import ThreadedServer, serving
 from wire import drain, mutated
 
@@ -21,8 +22,7 @@ from mongowire.messages import DocumentSequence, OpMsg, OpQuery, OpReply
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_THOROUGH = settings().max_examples >= 1000
-_EXAMPLES = 10_000 if _THOROUGH else 150
+_EXAMPLES = size("packets")
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """A run that is interrupted, at whatever instant: it ends soon, says so, and leaves nothing but whole files.
 
-PUSHBACKD_INTERRUPTIONS is how many runs are interrupted at random instants: 8 unless it says 200.
+How many runs are interrupted at random instants says tests/support/sizes.py.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 import pytest
+from sizes import size
 
 from harness.report.results_file import ResultsReader
 from harness.running.result import ExitCode, ResultStatus, Tally
@@ -25,7 +26,7 @@ from harness.running.result import ExitCode, ResultStatus, Tally
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-RUNS = int(os.environ.get("PUSHBACKD_INTERRUPTIONS", "8"))
+RUNS = size("interruptions")
 MARK = "PUSHBACKD_TEST_MARK"
 BY_SIGNAL = {signal.SIGINT: ExitCode.INTERRUPTED, signal.SIGTERM: ExitCode.TERMINATED}
 WAYS = (

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-import os
 
 import pytest
 from fleets import article
+from sizes import is_full, size
 
 from harness.sim.fleet import simulate
 from harness.sim.fleet.scenario import Exponential, Fixed, NoRetry, Open, Scenario, Servers, Service
 
-ARRIVALS = int(os.environ.get("PUSHBACKD_FLEET_ARRIVALS", "3000"))
+ARRIVALS = size("arrivals")
 """How many requests arrive; the formulas hold within 2 % at a million, which takes the compiled engine."""
-TOLERANCE = 0.02 if ARRIVALS >= 1_000_000 else 0.3
+TOLERANCE = 0.02 if is_full("arrivals") else 0.3
 
 
 def erlang_c(workers: int, load: float) -> float:
@@ -33,11 +33,11 @@ def test_requests_wait_as_long_as_queueing_theory_says(workers: int, use: float)
         arrivals=Open(rate=rate),
         fleet=((1, NoRetry()),),
         servers=Servers(service=Service(base=1.0, workers=workers, spread="exponential")),
-        tick=0.005 if ARRIVALS >= 1_000_000 else 0.02,
+        tick=0.005 if is_full("arrivals") else 0.02,
         window=ARRIVALS / rate,
         seed=1,
     )
-    outcome = simulate(scenario, engine="auto" if ARRIVALS >= 1_000_000 else "plain")
+    outcome = simulate(scenario, engine="auto" if is_full("arrivals") else "plain")
     expected = erlang_c(workers, rate) / (workers - rate)
     assert outcome.total("turned_away") == 0
     assert outcome.waits / outcome.total("started") == pytest.approx(expected, rel=TOLERANCE)

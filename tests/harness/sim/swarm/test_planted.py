@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
+from sizes import size
 
 from driver.policy.backpressure import Backoff
 from harness.sim.swarm.checkers import CHECKERS
@@ -52,8 +52,8 @@ def test_what_was_replaced_is_put_back_after_an_error() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("planted", PLANTED.values(), ids=PLANTED)
 def test_a_planted_fault_is_noticed_by_its_checker(planted: Planted) -> None:
-    """With `PUSHBACKD_PLANTED_SEEDS=200` so many seeds are searched, rather than the known schedule run."""
-    most = int(os.environ.get("PUSHBACKD_PLANTED_SEEDS", "0"))
+    """With `PUSHBACKD_TESTS=planted=200` so many seeds are searched, rather than the known schedule run."""
+    most = size("planted")
     schedules = map(draw, range(most)) if most else [parse(KNOWN[planted.name])]
     with planted.apply():
         assert any(planted.checker in _broken(schedule) for schedule in schedules)

@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from sizes import size
 
 from harness.sim.swarm import judging
 from harness.sim.swarm.checkers.violation import Violation
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from harness.sim.swarm.history import History
 
-SEEDS = int(os.environ.get("PUSHBACKD_SWARM_TEST") or 20)
+SEEDS = size("seeds")
 QUIET = "seed=1 operations=6 gap=20 work=insert,increment,swap"
 SWAPS = QUIET.replace("insert,increment,", "increment,")
 TRACE = """

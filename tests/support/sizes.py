@@ -1,0 +1,78 @@
+"""How much is done by the tests that draw or repeat: a table of sizes, and one variable that changes them.
+
+`PUSHBACKD_TESTS=full` gives each its full size, `PUSHBACKD_TESTS=statements=100000` one of them that number;
+several are separated by blanks.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Final
+
+VARIABLE: Final = "PUSHBACKD_TESTS"
+
+
+class SizeError(ValueError):
+    """The variable names no size, or gives one no number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A number that a test takes: by default, at full size, and of what."""
+
+    default: int
+    full: int
+    unit: str
+
+
+SIZES: Final = {
+    "answers": Size(100, 3_000, "expressions, stages and updates that are compared, place by place"),
+    "arrivals": Size(3_000, 1_000_000, "arrivals at a queue whose waits are compared with the formulas"),
+    "chaos": Size(4, 60, "seconds in which servers die under clients: 8 of them, at full size 50"),
+    "interruptions": Size(3, 200, "runs that are interrupted at a random instant"),
+    "mutants": Size(0, 1, "whether each wrong driver, server and rule meets the test that it failed last"),
+    "packets": Size(150, 10_000, "mutated packets"),
+    "planted": Size(0, 200, "seeds that are searched for a planted fault; 0 runs the schedule that is kept"),
+    "seeds": Size(20, 1_000, "schedules of the swarm"),
+    "stalls": Size(2_000, 20_000, "elements of a large request; all requests from 20000 on, a sample below"),
+    "statements": Size(4_000, 40_000, "drawn statements"),
+    "waiting": Size(100, 5_000, "requests that wait while the control listener is asked"),
+}
+
+
+def size(name: str) -> int:
+    """Return the size that a test takes. Raises `SizeError` for a variable that cannot be read."""
+    return _sizes(os.environ.get(VARIABLE, ""))[name]
+
+
+def is_full(name: str) -> bool:
+    """Return whether a test takes its full size, or more."""
+    return size(name) >= SIZES[name].full
+
+
+def again(name: str) -> str:
+    """Return the setting with which a shell repeats a test at its size of today."""
+    return f"{VARIABLE}={name}={size(name)}"
+
+
+def table() -> str:
+    """Return the rows of the table of sizes in CONTRIBUTING.md."""
+    rows = (f"| `{name}` | {each.default} | {each.full} | {each.unit} |" for name, each in SIZES.items())
+    return "\n".join(rows) + "\n"
+
+
+def _sizes(text: str) -> dict[str, int]:
+    found = {name: each.default for name, each in SIZES.items()}
+    for setting in text.split():
+        if setting == "full":
+            found |= {name: each.full for name, each in SIZES.items()}
+            continue
+        name, _, number = setting.partition("=")
+        if name not in SIZES or not number.isdecimal():
+            known = ", ".join(SIZES)
+            raise SizeError(
+                f"{VARIABLE}: {setting!r} is neither 'full' nor NAME=NUMBER with a name of {known}"
+            )
+        found[name] = int(number)
+    return found
