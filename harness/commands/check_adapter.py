@@ -12,7 +12,7 @@ from harness.adapters.base import AdapterLost, Feature, OperationFailed, Unsuppo
 from harness.adapters.registry import PREFIX
 from harness.deployments.embedded import embedded
 from harness.running.result import ExitCode
-from harness.testing.adapter import check_adapter, checks_of
+from harness.testing.adapter import AdapterChecks, checks_of
 from harness.testing.adapter_protocol import check_protocol, introduction
 from harness.testing.program import CannotStartError
 from harness.testing.verdict import Holds, Verdict, expected_and_got
@@ -71,17 +71,18 @@ def _contract(adapter: str, said: Hello) -> Iterator[Verdict]:
 
     An adapter without any feature is one that has just begun: operations are checked from COMMAND_EVENTS on.
     """
-    for check in checks_of(said.features) if said.features else ():
-        yield _verdict(adapter, check)
+    with AdapterChecks(adapter) as running:
+        for check in checks_of(said.features) if said.features else ():
+            yield _verdict(running, check)
     for feature in Feature:
         if feature not in said.features and feature is not Feature.VIRTUAL_TIME:
             yield Verdict(feature.name, Holds.NOT_DECLARED, feature.value)
 
 
-def _verdict(adapter: str, check: Check) -> Verdict:
+def _verdict(running: AdapterChecks, check: Check) -> Verdict:
     part = check.__name__.replace("_", " ")
     try:
-        check_adapter(adapter, check)
+        running.run(check)
     except AssertionError as broken:
         expected, got = expected_and_got(broken)
         return Verdict(part, Holds.FAILED, expected=expected or str(check.__doc__), got=got)

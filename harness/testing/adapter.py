@@ -4,8 +4,8 @@
 
     check_adapter("cmd:node adapter.cjs")
 
-runs all checks that the adapter's features call for, each with a new adapter and new servers. With pytest,
-each check may be a test of its own:
+runs all checks that the adapter's features call for, each with a new adapter and new servers; one process
+serves the adapters of a command. With pytest, each check may be a test of its own:
 
     @pytest.mark.parametrize("check", checks_of({Feature.COMMAND_EVENTS}), ids=lambda check: check.__name__)
     def test_adapter(check):
@@ -14,9 +14,10 @@ each check may be a test of its own:
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import aclosing, asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from harness.adapters import make_adapter
 from harness.adapters.base import DriverAdapter
@@ -25,9 +26,9 @@ from harness.adapters.registry import PREFIX
 from harness.deployments.embedded import embedded
 from harness.testing.adapter_basics import EVERY
 from harness.testing.adapter_features import BY_FEATURE
-from harness.testing.worlds import run_in_memory, run_in_system
+from harness.testing.worlds import run_in_memory
 from harness.unified.deployment import Deployment, Topology
-from mongowire.system import SeededRng
+from mongowire.system import SeededRng, SystemClock, TcpNetwork
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,43 +59,71 @@ def check_adapter(adapter: str | Make, *checks: Check, virtual: bool = False) ->
     makes one. `virtual` runs in virtual time, which an adapter with `Feature.VIRTUAL_TIME` can do. Raises
     `AdapterLost` for a process that does not introduce itself, `KeyError` for a driver that there is not.
     """
-    run = run_in_memory if virtual else run_in_system
-    asked = list(checks)
+    with AdapterChecks(adapter, virtual=virtual) as running:
+        for check in checks or checks_of(running.features()):
+            running.run(check)
 
-    async def take_all(made: DriverAdapter, _deployment: Deployment) -> None:
-        asked.extend(checks_of(made.features))
 
-    def scenario(check: Check) -> Callable[[Clock, Network], Coroutine[Any, Any, None]]:
-        async def play(clock: Clock, network: Network) -> None:
+class AdapterChecks:
+    """Runs checks on one adapter after the other, each with servers of its own; a context manager.
+
+    The adapters of a command are served by one process, as in a run of scenarios.
+    """
+
+    def __init__(self, adapter: str | Make, *, virtual: bool = False) -> None:
+        self._adapter = adapter
+        self._virtual = virtual
+        self._runner = asyncio.Runner()
+        self._children = Children(call_seconds=_CALL_SECONDS)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._runner:
+            self._runner.run(self._children.aclose())
+
+    def features(self) -> frozenset[Feature]:
+        """Return what the adapter declares. Raises what `check_adapter` raises."""
+        declared: list[frozenset[Feature]] = []
+
+        async def ask(made: DriverAdapter, _deployment: Deployment) -> None:
+            declared.append(made.features)
+
+        self._play(ask)
+        return declared[-1]
+
+    def run(self, check: Check) -> None:
+        """Raise `AssertionError`, with what the check is about, unless an adapter passes it."""
+        try:
+            self._play(check)
+        except AssertionError as broken:
+            broken.add_note(f"{check.__name__}: {check.__doc__}")
+            raise
+
+    def _play(self, check: Check) -> None:
+        async def scenario(clock: Clock, network: Network) -> None:
             async with (
                 embedded(
-                    Topology.REPLICA_SET, clock=clock, network=network, rng=SeededRng(0), virtual=virtual
+                    Topology.REPLICA_SET,
+                    clock=clock,
+                    network=network,
+                    rng=SeededRng(0),
+                    virtual=self._virtual,
                 ) as deployment,
-                _made(adapter, deployment) as made,
+                aclosing(await self._made(deployment)) as made,
             ):
-                try:
-                    await check(made, deployment)
-                except AssertionError as broken:
-                    broken.add_note(f"{check.__name__}: {check.__doc__}")
-                    raise
+                await check(made, deployment)
 
-        return play
-
-    if not checks:
-        run(scenario(take_all))
-    for check in asked:
-        run(scenario(check))
-
-
-@asynccontextmanager
-async def _made(adapter: str | Make, deployment: Deployment) -> AsyncIterator[DriverAdapter]:
-    """Make an adapter, and close it with its process."""
-    async with aclosing(Children(call_seconds=_CALL_SECONDS)) as children:
-        if callable(adapter):
-            made = adapter(deployment)
-        elif adapter.startswith(PREFIX):
-            made = await children.adapter(adapter.removeprefix(PREFIX).strip(), deployment.clock)
+        if self._virtual:
+            run_in_memory(scenario)
         else:
-            made = make_adapter(adapter, deployment)
-        async with aclosing(made):
-            yield made
+            self._runner.run(scenario(SystemClock(), TcpNetwork()))
+
+    async def _made(self, deployment: Deployment) -> DriverAdapter:
+        if callable(self._adapter):
+            return self._adapter(deployment)
+        if self._adapter.startswith(PREFIX):
+            command = self._adapter.removeprefix(PREFIX).strip()
+            return await self._children.adapter(command, deployment.clock)
+        return make_adapter(self._adapter, deployment)

@@ -6,8 +6,9 @@ import gc
 import shlex
 import sys
 import threading
-from contextlib import aclosing
-from dataclasses import dataclass
+from contextlib import ExitStack, aclosing
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from harness.adapters import pymongo_base, reference
 from harness.adapters.base import Feature
 from harness.adapters.command import Children
 from harness.deployments.embedded import embedded
-from harness.testing.adapter import check_adapter, checks_of
+from harness.testing.adapter import AdapterChecks, check_adapter, checks_of
 from harness.testing.adapter_entities import Entities
 from harness.testing.adapter_features import BY_FEATURE
 from harness.testing.worlds import run_in_system
@@ -28,7 +29,7 @@ from harness.unified.deployment import Topology
 from mongowire.system import SeededRng
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from harness.adapters.base import ClientSpec, DriverAdapter, Handle, PoolSpec
     from harness.testing.adapter_entities import Check
@@ -48,7 +49,7 @@ class Subject:
     features: frozenset[Feature]
     command: str = ""
     virtual: bool = False
-    marks: Sequence[pytest.MarkDecorator] = ()
+    marks: Sequence[pytest.MarkDecorator] = field(default=(), compare=False)
 
 
 def features(names: str) -> frozenset[Feature]:
@@ -90,16 +91,30 @@ def cases() -> list[Any]:
     ]
 
 
+@pytest.fixture(scope="module")
+def running() -> Iterator[Callable[[Subject], AdapterChecks]]:
+    """What runs the checks of each subject: a process of a command serves one after the other."""
+    with ExitStack() as opened:
+
+        @cache
+        def of(subject: Subject) -> AdapterChecks:
+            name = f"cmd:{subject.command}" if subject.command else subject.name
+            return opened.enter_context(AdapterChecks(name, virtual=subject.virtual))
+
+        yield of
+
+
 @pytest.mark.parametrize(("subject", "check"), cases())
-def test_the_contract_of_adapters(subject: Subject, check: Check) -> None:
+def test_the_contract_of_adapters(
+    subject: Subject, check: Check, running: Callable[[Subject], AdapterChecks]
+) -> None:
     """Whatever is left open is an error."""
 
     async def introduced(adapter: DriverAdapter, deployment: Deployment) -> None:
         assert (adapter.name, adapter.features) == (subject.name, subject.features)
         await check(adapter, deployment)
 
-    name = f"cmd:{subject.command}" if subject.command else subject.name
-    check_adapter(name, introduced, virtual=subject.virtual)
+    running(subject).run(introduced)
     gc.collect()
     assert [thread for thread in threading.enumerate() if thread.name == "driver call"] == []
 
