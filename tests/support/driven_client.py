@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from driver.editions import Edition
     from driver.events import DriverEvent, Listener
     from harness.sim.world import World
+
+AN_HOUR = 3600.0
+"""Seconds of virtual time."""
 
 
 @dataclass
@@ -98,12 +102,16 @@ def play(
     edition: Edition = EDITION_2026_02_20,
     **given: Any,
 ) -> Stage:
-    """Run a scenario against a replica set of two, or against the members given."""
+    """Run a scenario against a replica set of two, or against the members given.
+
+    Raises TimeoutError for one that has not ended within `AN_HOUR`: its monitors would go on for ever.
+    """
     chosen = replica_set([1, 2]) if members is None else members
 
     async def main(world: World) -> Stage:
         async with staged(world, chosen, options, edition=edition, **given) as stage:
-            await scenario(stage)
+            async with asyncio.timeout(AN_HOUR):
+                await scenario(stage)
             stage.ended = world.clock.now()
         return stage
 

@@ -33,7 +33,8 @@ def failing(
 ) -> Mapping[str, frozenset[str]]:
     """Run with each mutant the tests that are `named` under its name, and return those that fail.
 
-    A test is `file::name`, with whatever parameters it has. One that hangs has not failed.
+    A test is `file::name`, with whatever parameters it has. One that hangs has not failed, and those after it
+    are run in another process.
     """
     tests = sorted({test for mutant in mutants for test in named[mutant.name]})
     swapped = [mutant for mutant in mutants if functions_of(mutant) is not None]
@@ -69,14 +70,19 @@ class Holding(Session):
             own = frozenset(self.named[mutant.name])
             keys = [key for key in passing if _test_of(key, own)]
             trials.append(Trial(mutant, keys, self._judge(keys)))
-        run_trials(trials, jobs=self.jobs, on_end=self._take, stops=False, patience=PATIENCE)
+        while trials:
+            run_trials(trials, jobs=self.jobs, on_end=self._take, stops=False, patience=PATIENCE)
+            trials = [
+                Trial(trial.mutant, rest, self._judge(rest)) for trial in trials if (rest := trial.untried())
+            ]
         return True
 
     def _take(self, trial: Trial) -> None:
         if trial.verdict.broken:
             raise RuntimeError(f"'{trial.mutant.name}' cannot be loaded: {trial.verdict.broken}")
         failures = [key for key, reason in trial.verdict.killed_by.items() if not reason.startswith("hangs")]
-        self.failed[trial.mutant.name] = belonging(failures, self.named[trial.mutant.name])
+        before = self.failed.get(trial.mutant.name, frozenset())
+        self.failed[trial.mutant.name] = before | belonging(failures, self.named[trial.mutant.name])
 
 
 def belonging(keys: Iterable[str], tests: Iterable[str]) -> frozenset[str]:

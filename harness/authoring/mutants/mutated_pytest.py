@@ -1,9 +1,16 @@
-"""Runs pytest with a mutant in the place of the original: `PATH=CHANGED… -- ARGUMENTS OF PYTEST`."""
+"""Runs pytest with a mutant in the place of the original: `PATH=CHANGED… -- ARGUMENTS OF PYTEST`.
+
+The modules of the mutant are imported before pytest is. Of a package that brings a plugin, such as ours, it
+rewrites the assertions, and for that reads the files, whoever else would have given it a text.
+"""
 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def main(arguments: list[str]) -> int:
@@ -11,8 +18,10 @@ def main(arguments: list[str]) -> int:
     from harness.authoring.mutants.overlay import import_anew  # noqa: PLC0415 - gone from memory by what it does
 
     end = arguments.index("--")
-    pairs = (argument.split("=", 1) for argument in arguments[:end])
+    pairs = [argument.split("=", 1) for argument in arguments[:end]]
     import_anew({path: Path(changed).read_text(encoding="utf-8") for path, changed in pairs})
+    for path, _ in pairs:
+        import_module(".".join(Path(path).relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"))
     import pytest  # noqa: PLC0415 - its plugins are ours, and have to be the mutant's
 
     return int(pytest.main(arguments[end + 1 :]))

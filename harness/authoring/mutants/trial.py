@@ -66,6 +66,8 @@ class Trial:
     verdict: Verdict = field(default_factory=Verdict)
     _at: int = -1
     """The index of the case under way; negative before the first one."""
+    _fell_at: int | None = None
+    """The index of the case with which the process hung or crashed."""
     _heard: float = 0.0
     _process: ForkProcess | None = None
 
@@ -98,6 +100,10 @@ class Trial:
         if self._at >= 0:
             self._fell("crashes", f"the process ended with {self._process.exitcode}")
 
+    def untried(self) -> Sequence[str]:
+        """Return the cases that come after one with which the process hung or crashed."""
+        return self.keys[self._fell_at + 1 :] if self._fell_at is not None else ()
+
     def hangs(self, clock: SystemClock, seconds: float) -> bool:
         """End a process that has said nothing for so many seconds; return whether it was one."""
         if clock.utc() - self._heard < seconds or self._process is None:
@@ -111,6 +117,7 @@ class Trial:
             self.verdict.broken = self.verdict.broken or reason
         else:
             self.verdict.killed_by.setdefault(self.keys[self._at], f"{how}: {reason}")
+            self._fell_at = self._at
         self._at = -1
 
 

@@ -193,3 +193,60 @@ def test_nothing_that_matches_is_an_error(tmp_path: Path) -> None:
     done = tried(tmp_path, "-k", "another")
     assert done.returncode == 2
     assert "no mutant matches" in done.stderr
+
+
+# --- the tests of a rule ---
+
+HELD = """\
+from driver.policy.backpressure import Backoff
+from fakeserver.admission.tickets import UNLIMITED
+
+def test_one(): assert Backoff().before(1, 0.5) >= 0
+
+def test_two(): assert Backoff().before(2, 0.5) >= 0
+
+def test_three(): assert UNLIMITED == 2**31 - 1
+"""
+
+FAILING = """\
+import sys
+from pathlib import Path
+
+from harness.authoring.mutants.holding import failing
+from harness.authoring.mutants.mutant import load_mutants
+
+root = Path(sys.argv[1])
+tests = [f"test_held.py::test_{number}" for number in ("one", "two", "three")]
+mutants = load_mutants(root)
+failed = failing({mutant.name: tests for mutant in mutants}, mutants, root=root, jobs=1)
+print(*sorted(test.rpartition("_")[2] for test in failed[mutants[0].name]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("wrong", "expected"),
+    [
+        pytest.param(
+            entry("one", LAST_LINE, "import os\nos._exit(3)"),
+            "one two",
+            id="after a crash the others are tried",
+        ),
+        pytest.param(
+            entry(
+                "one",
+                "UNLIMITED: Final = 2**31 - 1",
+                "UNLIMITED: Final = 7",
+                "fakeserver/admission/tickets.py",
+            ),
+            "three",
+            id="what is imported is the mutant's, though pytest rewrites its package",
+        ),
+    ],
+)
+def test_all_tests_that_fail_with_wrong_code_are_found(wrong: str, expected: str, tmp_path: Path) -> None:
+    write(tmp_path, wrong)
+    (tmp_path / "test_held.py").write_text(HELD)
+    command = [sys.executable, "-c", FAILING, str(tmp_path)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
+    assert (done.stdout.strip(), done.returncode) == (expected, 0), done.stderr
