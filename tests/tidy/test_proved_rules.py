@@ -37,16 +37,7 @@ def test_what_breaks_a_rule_changes_todays_code(wrong: Mutant) -> None:
     assert functions_of(wrong) != frozenset()
 
 
-def numbers() -> list[object]:
-    """Give each rule a test; one that nobody has tried fails until somebody has."""
-    untried = pytest.mark.xfail(strict=True, reason="python tests/support/prove_rules.py")
-    return [
-        pytest.param(number, id=number, marks=[] if number in proved() else [untried])
-        for number in to_prove()
-    ]
-
-
-@pytest.mark.parametrize("number", numbers())
+@pytest.mark.parametrize("number", to_prove())
 def test_each_test_that_is_marked_with_a_rule_has_failed_when_it_was_broken(number: str) -> None:
     recorded, names = proved().get(number, {}), {mutant.name for mutant in breaks()[number]}
     assert {site.test for site in held()[number]} == set(recorded), (
@@ -73,7 +64,7 @@ def prove(numbers: list[str]) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 def test_a_sample_of_rules_is_held_by_the_tests_that_are_recorded() -> None:
-    chosen = [number for number in to_prove() if number in proved()]
+    chosen = list(to_prove())
     if not is_full("mutants"):
         chosen = chosen[:: len(chosen) // SAMPLE]
     done = prove(chosen)

@@ -410,17 +410,21 @@ def test_listeners_are_plain_callables_that_get_frozen_events() -> None:
 
 @pytest.mark.spec("CMAP-146", "CMAP-147")
 @pytest.mark.parametrize(
-    ("error", "text"),
+    ("kind", "causes", "text"),
     [
-        (PoolClosedError("a:1"), "Attempted to check out a Connection from closed connection pool"),
+        (PoolClosedError, [], "Attempted to check out a Connection from closed connection pool"),
         (
-            PoolClearedError("a:1", NetworkError("boom")),
+            PoolClearedError,
+            [NetworkError("boom")],
             "Connection pool for a:1 was cleared because another operation failed with: boom",
         ),
-        (WaitQueueTimeoutError("a:1"), "Timed out while checking out a Connection from connection pool"),
+        (WaitQueueTimeoutError, [], "Timed out while checking out a Connection from connection pool"),
     ],
 )
-def test_the_errors_of_a_pool_have_its_address_and_the_specified_text(error: PoolError, text: str) -> None:
+def test_the_errors_of_a_pool_have_its_address_and_the_specified_text(
+    kind: type[PoolError], causes: list[Any], text: str
+) -> None:
+    error = kind("a:1", *causes)
     assert (str(error), error.address) == (text, "a:1")
     assert isinstance(error, PoolError)
 

@@ -82,7 +82,7 @@ def test_a_burst_of_k_tokens_admits_exactly_k_of_n_requests_whatever_they_are() 
         codes = [reply.get("code") for reply in replies if reply is not None]
         assert codes == [None, None, None, None, None, 462, 462]
 
-    play(scenario, _limited(burst=5.0))
+    play(scenario, _limited(burst=2.5, more={"ingressRequestAdmissionRatePerSec": 2}))
 
 
 @pytest.mark.spec("SAC-52", "SAC-55")

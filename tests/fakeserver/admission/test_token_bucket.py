@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fakeserver.admission.token_bucket import TokenBucket
@@ -36,6 +36,7 @@ def _bucket(rate: Fraction, burst: Fraction) -> TokenBucket:
 
 @pytest.mark.spec("SAC-32")
 @given(rate=_RATES, burst=_BURSTS, gaps=_GAPS)
+@example(rate=Fraction(1), burst=Fraction(1), gaps=[Fraction(0), Fraction(1, 2)])
 def test_no_window_admits_more_than_the_burst_and_what_accrues_in_it(
     rate: Fraction, burst: Fraction, gaps: list[Fraction]
 ) -> None:
