@@ -3,6 +3,7 @@
 A member that returns with a history of its own (`deployment.history`) finds out what it has alone, and
 
     closes its clients' connections, and is in the state ROLLBACK, in which it answers no reads
+    has the cursors that were open answer 175
     keeps what it takes back: in its log, and where it can be read, `local.pushbackd.rollback`. A server
         writes files beside its data
     shows the data as of the common operation, with sessions and transactions as of then
@@ -20,6 +21,8 @@ from fakeserver.deployment.events import ServerChanged
 from fakeserver.deployment.history import Rollback
 from fakeserver.deployment.replication import ALONE, Role
 from fakeserver.deployment.server import Server
+from fakeserver.errors import CommandError
+from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
     from mongowire.ports import Clock
 
 _REASON: Final = "rolls back"
+_REOPENED: Final = "the catalog was closed and reopened"
+"""What a server says of a cursor that was open before."""
 _SECONDS: Final = 0.5
 """The time that a rollback takes; a server's is mostly a second or two."""
 
@@ -124,7 +129,7 @@ def _go_back(shard: Home, node: Returning) -> None:
     _tell(node, rollback)
     for connection in list(node.connections.values()):
         connection.close("rolls back")
-    node.cursors.clear()
+    node.cursors.invalidate_all(CommandError(ErrorCode.QUERY_PLAN_KILLED, _REOPENED))
     history.lend(node)
     node.position.go_back(common.optime, common.catalog.copy(), _REASON)
     shard.rejoined(node)

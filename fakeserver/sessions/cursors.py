@@ -181,6 +181,12 @@ class CursorStore:
             if cursor.ns == ns and not cursor.is_change_stream:
                 cursor.death = error
 
+    def invalidate_all(self, error: CommandError) -> None:
+        """Have all open cursors answer with `error`, change streams too: the data are not what they were."""
+        for cursor in self:
+            cursor.death, cursor.refill = error, None
+            cursor.pending.clear()
+
     def __iter__(self) -> Iterator[Cursor]:
         """Iterate over the open cursors, the oldest first."""
         return iter(list(self.cursors.values()))

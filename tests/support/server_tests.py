@@ -1,4 +1,4 @@
-"""The public tests of a server's admission control, and the tests of ours that hold their rules."""
+"""A server's own tests of admission control and of rollback, and the tests of ours that hold their rules."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 ROOT = Path(__file__).parents[2]
-DATA = ROOT / "docs" / "server-tests.yml"
-TREE = "https://github.com/mongodb/mongo/blob/master/jstests/noPassthrough/"
+DATA = (ROOT / "docs" / "server-tests.yml", ROOT / "docs" / "server-tests-of-rollback.yml")
 
 
 @dataclass(frozen=True)
@@ -38,25 +37,38 @@ class PublicTest:
     """What of it does not hold yet."""
 
 
+@dataclass(frozen=True)
+class Table:
+    """The files of one part of the server's own tests, in their order."""
+
+    introduction: str
+    tree: str
+    """The address that their paths are below."""
+    files: Sequence[PublicTest]
+
+
 @cache
-def public_tests() -> tuple[PublicTest, ...]:
-    """Return the files in the order of the table."""
-    files: Mapping[str, Any] = _data()["files"]
-    return tuple(
+def tables() -> tuple[Table, ...]:
+    """Return the tables in the order of the page."""
+    return tuple(_table(yaml.safe_load(path.read_text())) for path in DATA)
+
+
+def _table(data: Mapping[str, Any]) -> Table:
+    files = tuple(
         PublicTest(
             path,
             tuple(PublicRule(rule["asks"], tuple(rule["held"])) for rule in facts.get("rules", ())),
             facts.get("out", ""),
             facts.get("open", ""),
         )
-        for path, facts in files.items()
+        for path, facts in data["files"].items()
     )
+    return Table(data["introduction"], data["tree"], files)
 
 
-@cache
-def _data() -> Mapping[str, Any]:
-    data: Mapping[str, Any] = yaml.safe_load(DATA.read_text())
-    return data
+def public_tests() -> tuple[PublicTest, ...]:
+    """Return the files of all tables."""
+    return tuple(file for table in tables() for file in table.files)
 
 
 @cache
@@ -70,27 +82,31 @@ def places() -> Mapping[str, str]:
     }
 
 
-def section() -> str:
-    """Return the last section of docs/CONFORMANCE.md."""
-    files = public_tests()
+def sections() -> str:
+    """Return the last sections of docs/CONFORMANCE.md."""
+    return "\n".join(map(_section, tables()))
+
+
+def _section(table: Table) -> str:
+    files = table.files
     rules = sum(len(file.rules) for file in files)
     without = sum(not file.rules and not file.open for file in files)
     waiting = sum(bool(file.open) for file in files)
     return "\n".join(
         [
-            _data()["introduction"],
+            table.introduction,
             f"{len(files)} files: {rules} rules held, {without} files out of scope, {waiting} partly open.",
             "",
             "| File | What it asks | Held by |",
             "|---|---|---|",
-            *(row for file in files for row in _rows(file)),
+            *(row for file in files for row in _rows(table.tree, file)),
             "",
         ]
     )
 
 
-def _rows(file: PublicTest) -> Iterator[str]:
-    name = f"[`{file.path}`]({TREE}{file.path})"
+def _rows(tree: str, file: PublicTest) -> Iterator[str]:
+    name = f"[`{file.path}`]({tree}{file.path})"
     for rule in file.rules:
         links = (f"[`{test}`](../{places().get(test, '')})" for test in rule.held)
         yield f"| {name} | {rule.asks} | {', '.join(links)} |"

@@ -212,7 +212,7 @@ def proved() -> Mapping[str, Mapping[str, str]]:
 def page() -> str:
     """Return docs/CONFORMANCE.md as it has to be."""
     return "\n".join(
-        [_data()["introduction"], *(_table(each) for each in specifications()), server_tests.section()]
+        [_data()["introduction"], *(_table(each) for each in specifications()), server_tests.sections()]
     )
 
 

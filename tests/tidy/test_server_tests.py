@@ -1,4 +1,4 @@
-"""Every public test of admission control has tests here that hold its rules, or a reason."""
+"""Every public test of admission control and of rollback has tests here that hold its rules, or a reason."""
 
 from __future__ import annotations
 
