@@ -58,7 +58,7 @@ def pytest_report_header() -> str:
 
 @pytest.fixture(scope="session", autouse=True)
 def _home(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Servers that tests start, and what runs remember, have folders of their own; other processes are small."""
+    """Servers that tests start, and what runs remember, have folders of their own."""
     os.environ["PUSHBACKD_HOME"] = str(tmp_path_factory.mktemp("home"))
     os.environ["PUSHBACKD_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))
     # What runs pytest in a process of its own draws nothing there, and is spared the import.

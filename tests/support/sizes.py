@@ -30,6 +30,7 @@ SIZES: Final = {
     "answers": Size(100, 3_000, "expressions, stages and updates that are compared, place by place"),
     "arrivals": Size(3_000, 1_000_000, "arrivals at a queue whose waits are compared with the formulas"),
     "chaos": Size(4, 60, "seconds in which servers die under clients: 8 of them, at full size 50"),
+    "deployments": Size(1, 4, "deployments on which the Node driver runs the bundled scenarios"),
     "interruptions": Size(3, 200, "runs that are interrupted at a random instant"),
     "mutants": Size(0, 1, "whether each wrong driver, server and rule meets the test that it failed last"),
     "packets": Size(150, 10_000, "mutated packets"),
