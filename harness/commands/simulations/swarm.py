@@ -38,9 +38,6 @@ _SHRUNK: Final = 3
     type=FilePath(dir_okay=False),
     help="With --replay or --schedule: write the timeline to this file, as a page.",
 )
-@click.option(
-    "--plant", metavar="NAME", help="Run with a wrong driver or server; 'list' names those there are."
-)
 @click.option("--quiet", "-q", is_flag=True, help="Print no lines about schedules that pass.")
 def command(*, replay: int | None, schedule: str | None, html: Path | None, **options: Any) -> int:
     """Run the reference driver against the fake servers under drawn faults, in virtual time.
@@ -53,42 +50,14 @@ def command(*, replay: int | None, schedule: str | None, html: Path | None, **op
         raise click.UsageError("--replay and --schedule exclude each other")
     if html is not None and replay is None and schedule is None:
         raise click.UsageError("--html needs --replay or --schedule")
-    plant = _known(options.pop("plant"))
-    if plant == _LIST:
-        return _list_planted()
     if replay is None and schedule is None:
-        return _run(plant=plant, **options)
+        return _run(**options)
     from harness.sim.swarm.drawing import draw  # noqa: PLC0415 - a help text needs none
     from harness.sim.swarm.schedule import ScheduleError  # noqa: PLC0415 - see above
 
     with bad_input(ScheduleError, OSError, UnicodeDecodeError):
         chosen = draw(replay) if replay is not None else _read(schedule or "")
-    return _show(chosen, html, plant)
-
-
-_LIST: Final = "list"
-
-
-def _known(plant: str | None) -> str | None:
-    """Check the name of a planted fault."""
-    if plant is None or plant == _LIST:
-        return plant
-    from harness.sim.swarm.planted import PLANTED  # noqa: PLC0415 - a help text needs none
-
-    if plant not in PLANTED:
-        raise click.BadParameter(
-            f"there is no {plant!r}; there is {', '.join(PLANTED)}", param_hint="--plant"
-        )
-    return plant
-
-
-def _list_planted() -> int:
-    from harness.sim.swarm.planted import PLANTED  # noqa: PLC0415 - see above
-
-    width = max(map(len, PLANTED))
-    for name, planted in PLANTED.items():
-        click.echo(f"{name:{width}}  {planted.meaning}")
-    return 0
+    return _show(chosen, html)
 
 
 def _read(text: str) -> Schedule:
@@ -99,7 +68,7 @@ def _read(text: str) -> Schedule:
     return parse(Path(text).read_text(encoding="utf-8") if is_file else text)
 
 
-def _run(*, plant: str | None, seeds: int, first: int, jobs: int | None, quiet: bool) -> int:
+def _run(*, seeds: int, first: int, jobs: int | None, quiet: bool) -> int:
     from harness.running import interruption  # noqa: PLC0415 - see above
     from harness.running.processors import processors  # noqa: PLC0415 - see above
     from harness.sim.swarm.many import judged  # noqa: PLC0415 - see above
@@ -107,7 +76,7 @@ def _run(*, plant: str | None, seeds: int, first: int, jobs: int | None, quiet: 
     wanted = range(first, first + seeds)
     failures = done = 0
     operations = Counter[str]()
-    verdicts = judged(wanted, jobs=jobs or min(processors(), seeds), plant=plant)
+    verdicts = judged(wanted, jobs=jobs or min(processors(), seeds))
     try:
         with interruption.politely(), closing(verdicts), _progress(seeds) as advance:
             for line in _drawn(wanted):
@@ -119,7 +88,7 @@ def _run(*, plant: str | None, seeds: int, first: int, jobs: int | None, quiet: 
                     click.secho(_line(seed, verdict), fg=None if verdict.passed else "red")
                 if not verdict.passed:
                     failures += 1
-                    _explain(seed, verdict, plant, shrinks=failures <= _SHRUNK)
+                    _explain(seed, verdict, shrinks=failures <= _SHRUNK)
                 advance(failures)
     finally:
         counts = ", ".join(f"{count} {outcome}" for outcome, count in operations.items())
@@ -157,35 +126,30 @@ def _line(seed: int, verdict: Verdict) -> str:
     )
 
 
-def _explain(seed: int, verdict: Verdict, plant: str | None, *, shrinks: bool) -> None:
+def _explain(seed: int, verdict: Verdict, *, shrinks: bool) -> None:
     """Print what was found, the command that repeats it, and the shrunk schedule."""
-    from harness.sim.swarm.many import planted  # noqa: PLC0415 - see above
     from harness.sim.swarm.schedule import parse  # noqa: PLC0415 - see above
     from harness.sim.swarm.shrinking import shrink  # noqa: PLC0415 - see above
 
-    with_plant = "" if plant is None else f" --plant {plant}"
     for _, text in verdict.violations[:5]:
         click.echo(f"        {text}")
-    click.echo(f"        replay: pushbackd simulate swarm --replay {seed}{with_plant}")
+    click.echo(f"        replay: pushbackd simulate swarm --replay {seed}")
     if not shrinks:
         return
-    with planted(plant):
-        smallest, found = shrink(parse(verdict.text), verdict.violations[0][0])
+    smallest, found = shrink(parse(verdict.text), verdict.violations[0][0])
     for _, text in () if found is None else found.violations[:1]:
         click.echo(f"        shrunk: {text}")
-    click.echo(f"        pushbackd simulate swarm --schedule {shlex.quote(str(smallest))}{with_plant}")
+    click.echo(f"        pushbackd simulate swarm --schedule {shlex.quote(str(smallest))}")
 
 
-def _show(schedule: Schedule, html: Path | None, plant: str | None) -> int:
+def _show(schedule: Schedule, html: Path | None) -> int:
     """Print the timeline of a schedule, or write its page."""
     from harness.sim.swarm.judging import verdict_of  # noqa: PLC0415 - see above
-    from harness.sim.swarm.many import planted  # noqa: PLC0415 - see above
     from harness.sim.swarm.run import perform  # noqa: PLC0415 - see above
     from harness.sim.swarm.timeline import page_of, summary_of, text_of  # noqa: PLC0415 - see above
 
     click.echo(str(schedule))
-    with planted(plant):
-        run = perform(schedule)
+    run = perform(schedule)
     verdict = verdict_of(schedule, run)
     if html is None:
         for line in text_of(run, verdict):

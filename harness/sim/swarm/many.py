@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import gc
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, nullcontext
-from functools import partial
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from harness.running import interruption
@@ -17,7 +16,6 @@ from harness.sim.sweep.processes import processes
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
-    from contextlib import AbstractContextManager
 
 Item: TypeAlias = int | str
 """A schedule: its text, or the seed that it is drawn from."""
@@ -26,22 +24,20 @@ _CHUNK: Final = 2
 """Schedules that a process runs before it says what came of them: after Ctrl-C it is awaited for these."""
 
 
-def judged(
-    items: Sequence[Item], *, jobs: int, plant: str | None = None, chunk: int = _CHUNK
-) -> Generator[Verdict, None, None]:
+def judged(items: Sequence[Item], *, jobs: int, chunk: int = _CHUNK) -> Generator[Verdict, None, None]:
     """Yield the verdict on each schedule, in their order, as they come.
 
-    `plant` is the name of a planted fault (`harness.sim.swarm.planted`). Closing the iterator ends the
-    processes. Raises `Interrupted` between two verdicts when a signal has asked for the end.
+    One job runs them in this process. Closing the iterator ends the other ones. Raises `Interrupted` between
+    two verdicts when a signal has asked for the end.
     """
     chunks = [items[start : start + chunk] for start in range(0, len(items), chunk)]
     if jobs == 1:
         for item in items:
             interruption.check()
-            yield from _judge_all(plant, [item])
+            yield from _judge_all([item])
         return
     with processes(jobs) as executor:
-        futures = [executor.submit(partial(_judge_all, plant), each) for each in chunks]
+        futures = [executor.submit(_judge_all, each) for each in chunks]
         for each, future in zip(chunks, futures, strict=True):
             try:
                 verdicts = future.result()
@@ -54,22 +50,12 @@ def judged(
                 yield verdict
 
 
-def planted(name: str | None) -> AbstractContextManager[None]:
-    """Return a block in which a planted fault is in driver or server; nothing without a name."""
-    if name is None:
-        return nullcontext()
-    from harness.sim.swarm.planted import PLANTED  # noqa: PLC0415 - needed where something is planted alone
-
-    block: AbstractContextManager[None] = PLANTED[name].apply()
-    return block
-
-
-def _judge_all(plant: str | None, items: Sequence[Item]) -> list[Verdict]:
+def _judge_all(items: Sequence[Item]) -> list[Verdict]:
     from harness.sim.swarm.judging import judge  # noqa: PLC0415 - for the processes that run schedules alone
     from harness.sim.swarm.schedule import parse  # noqa: PLC0415 - see above
 
     verdicts = []
-    with planted(plant), _garbage_kept():
+    with _garbage_kept():
         for item in items:
             verdicts.append(judge(parse(_text(item))))
             gc.collect()

@@ -84,7 +84,6 @@ def test_a_wrong_schedule_is_one_line_and_exit_code_2(
         (("--replay", 1, "--schedule", QUIET), "exclude each other"),
         (("--html", "page.html"), "needs --replay or --schedule"),
         (("--seeds", 0), "--seeds"),
-        (("--plant", "weeds"), "there is no 'weeds'"),
     ],
 )
 def test_wrong_options_are_named(swarm: Pushbackd, arguments: tuple[object, ...], complaint: str) -> None:

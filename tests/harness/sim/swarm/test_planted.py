@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from planted import PLANTED, Planted
+from planted.fault import replaced
 from sizes import size
 
 from driver.policy.backpressure import Backoff
 from harness.sim.swarm.checkers import CHECKERS
 from harness.sim.swarm.drawing import draw
 from harness.sim.swarm.judging import judge
-from harness.sim.swarm.planted import PLANTED, Planted
-from harness.sim.swarm.planted.fault import replaced
 from harness.sim.swarm.schedule import Schedule, parse
 
 KNOWN = {

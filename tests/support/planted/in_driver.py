@@ -21,8 +21,8 @@ from driver.policy.retry import RetryPolicy
 from driver.sdam.monitor import Monitor
 from driver.session import ClientSession, ServerSessionPool
 from driver.transaction import Transaction
-from harness.sim.swarm.planted.fault import Planted, replacing
 from mongowire.codes import Label
+from planted.fault import Planted, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

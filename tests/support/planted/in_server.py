@@ -20,8 +20,8 @@ from fakeserver.request.pipeline import PASS
 from fakeserver.sessions.cursors import CursorStore
 from fakeserver.sessions.session import RetryableWrite, SessionCatalog
 from fakeserver.sessions.transactions import Transactions
-from harness.sim.swarm.planted.fault import Planted, replacing
 from mongowire.codes import Label
+from planted.fault import Planted, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from harness.sim.swarm.planted import in_driver, in_server
-from harness.sim.swarm.planted.fault import Planted
+from planted import in_driver, in_server
+from planted.fault import Planted
 
 __all__ = ["PLANTED", "Planted"]
 
