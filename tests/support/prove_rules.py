@@ -1,8 +1,9 @@
-"""Breaks every rule of docs/conformance.yml, and records which of the tests that are marked with it fail.
+"""Breaks the rules of docs/CONFORMANCE.md, and records which of the tests that are said to hold them fail.
 
-A rule is broken by the mutants of tests/mutants and tests/breaks that are of it, and by those that
-conformance.yml names under `broken by`. Run as a program, for all rules or for those that are named (`RW-11`,
-`SAC`), this writes tests/breaks/proved.json, which the column `Held by` of docs/CONFORMANCE.md is made of.
+A rule is broken by the mutants of tests/mutants and tests/breaks that are of it, and by those that its file
+names under `broken by`. One of the server's own tests has the name of its file and the number in that as id.
+Run as a program, for all rules or for those that are named (`RW-11`, `SAC`, `rollback_views.js`), this writes
+tests/breaks/proved.json, which the column `Held by` of docs/CONFORMANCE.md is made of.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections import defaultdict
 from functools import cache
 from typing import TYPE_CHECKING
 
+import server_tests
 from spec_rules import BREAKS, PAGE, PROVED, ROOT, broken_by, held, page, proved, specifications
 
 from harness.authoring.mutants.holding import failing
@@ -36,15 +38,28 @@ def breaks() -> Mapping[str, Sequence[Mutant]]:
     found: dict[str, list[Mutant]] = defaultdict(list)
     for mutant in mutants.values():
         found[mutant.rule].append(mutant)
-    for number, names in broken_by().items():
+    of_servers = {number: rule.broken_by for number, rule in server_tests.rules().items()}
+    for number, names in (*broken_by().items(), *of_servers.items()):
         found[number] += [mutants[name] for name in names]
     return found
 
 
 def to_prove() -> Sequence[str]:
-    """Return the rules that can be broken, and that a test is said to hold."""
+    """Return the rules that can be broken, and that a test is said to hold.
+
+    Of the rules of the server's own tests these are those that something breaks.
+    """
     rules = [rule for specification in specifications() for rule in specification.rules]
-    return [rule.id for rule in rules if rule.reason is None and rule.unbroken is None and not rule.open]
+    own = [rule.id for rule in rules if rule.reason is None and rule.unbroken is None and not rule.open]
+    return [*own, *(number for number in server_tests.rules() if breaks().get(number))]
+
+
+@cache
+def holders(number: str) -> Sequence[str]:
+    """Return the tests that are said to hold a rule, as `file::name`."""
+    if number in server_tests.rules():
+        return [f"{server_tests.places()[test]}::{test}" for test in server_tests.rules()[number].held]
+    return [site.test for site in held()[number]]
 
 
 def prove(numbers: Collection[str], *, known: bool = False) -> dict[str, dict[str, str]]:
@@ -52,7 +67,7 @@ def prove(numbers: Collection[str], *, known: bool = False) -> dict[str, dict[st
 
     With `known`, only the breaks that are recorded are tried, with the tests that are recorded for them.
     """
-    tests = {number: [site.test for site in held()[number]] for number in numbers}
+    tests = {number: holders(number) for number in numbers}
     wanted: dict[str, set[str]] = defaultdict(set)
     for number in numbers:
         for mutant in breaks()[number]:
@@ -85,9 +100,7 @@ def main(chosen: Sequence[str]) -> int:
     )
     proved.cache_clear()
     PAGE.write_text(page())
-    idle = [
-        (number, site.test) for number in numbers for site in held()[number] if site.test not in found[number]
-    ]
+    idle = [(number, test) for number in numbers for test in holders(number) if test not in found[number]]
     for number, test in idle:
         names = ", ".join(mutant.name for mutant in breaks()[number])
         sys.stdout.write(f"{number}: {test} passes with all that breaks the rule: {names}\n")

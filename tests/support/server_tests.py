@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
 ROOT = Path(__file__).parents[2]
 DATA = (ROOT / "docs" / "server-tests.yml", ROOT / "docs" / "server-tests-of-rollback.yml")
@@ -20,9 +20,13 @@ DATA = (ROOT / "docs" / "server-tests.yml", ROOT / "docs" / "server-tests-of-rol
 class PublicRule:
     """A rule that a public test asserts, in our own words."""
 
+    id: str
+    """The name of its file, and its number there."""
     asks: str
     held: Sequence[str]
     """The tests that hold it."""
+    broken_by: Sequence[str] = ()
+    """The names of mutants that break it, beside those that are of it."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,10 @@ def _table(data: Mapping[str, Any]) -> Table:
     files = tuple(
         PublicTest(
             path,
-            tuple(PublicRule(rule["asks"], tuple(rule["held"])) for rule in facts.get("rules", ())),
+            tuple(
+                PublicRule(f"{path}-{number}", rule["asks"], rule["held"], rule.get("broken by", ()))
+                for number, rule in enumerate(facts.get("rules", ()), 1)
+            ),
             facts.get("out", ""),
             facts.get("open", ""),
         )
@@ -72,6 +79,12 @@ def public_tests() -> tuple[PublicTest, ...]:
 
 
 @cache
+def rules() -> Mapping[str, PublicRule]:
+    """Return the rules of all tables, by their ids."""
+    return {rule.id: rule for file in public_tests() for rule in file.rules}
+
+
+@cache
 def places() -> Mapping[str, str]:
     """Return the files of all tests, by their names."""
     return {
@@ -82,12 +95,12 @@ def places() -> Mapping[str, str]:
     }
 
 
-def sections() -> str:
-    """Return the last sections of docs/CONFORMANCE.md."""
-    return "\n".join(map(_section, tables()))
+def sections(proved: Container[str]) -> str:
+    """Return the last sections of docs/CONFORMANCE.md, given the rules that have been broken."""
+    return "\n".join(_section(table, proved) for table in tables())
 
 
-def _section(table: Table) -> str:
+def _section(table: Table, proved: Container[str]) -> str:
     files = table.files
     rules = sum(len(file.rules) for file in files)
     without = sum(not file.rules and not file.open for file in files)
@@ -99,17 +112,17 @@ def _section(table: Table) -> str:
             "",
             "| File | What it asks | Held by |",
             "|---|---|---|",
-            *(row for file in files for row in _rows(table.tree, file)),
+            *(row for file in files for row in _rows(table.tree, file, proved)),
             "",
         ]
     )
 
 
-def _rows(tree: str, file: PublicTest) -> Iterator[str]:
+def _rows(tree: str, file: PublicTest, proved: Container[str]) -> Iterator[str]:
     name = f"[`{file.path}`]({tree}{file.path})"
     for rule in file.rules:
-        links = (f"[`{test}`](../{places().get(test, '')})" for test in rule.held)
-        yield f"| {name} | {rule.asks} | {', '.join(links)} |"
+        links = ", ".join(f"[`{test}`](../{places().get(test, '')})" for test in rule.held)
+        yield f"| {name} | {rule.asks} | {links}{'' if rule.id in proved else ' (not broken)'} |"
     if file.out:
         yield f"| {name} | out of scope: {file.out} | |"
     if file.open:

@@ -212,7 +212,11 @@ def proved() -> Mapping[str, Mapping[str, str]]:
 def page() -> str:
     """Return docs/CONFORMANCE.md as it has to be."""
     return "\n".join(
-        [_data()["introduction"], *(_table(each) for each in specifications()), server_tests.sections()]
+        [
+            _data()["introduction"],
+            *(_table(each) for each in specifications()),
+            server_tests.sections(proved()),
+        ]
     )
 
 
