@@ -1,4 +1,4 @@
-"""The tour of the driver leads through functions that are there and small, and shows what one run prints."""
+"""The tours lead through functions that are there and small, and show what their programs print."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TOUR = (ROOT / "docs" / "READING.md").read_text()
-STOPS = re.findall(r"^### (\d+)\. `(.+?)`\n\n\[(driver/[\w/]+\.py)\]\(\.\./(.+?)\)", TOUR, re.MULTILINE)
-PROGRAM, JOURNAL = re.findall(r"^```(?:python|text)\n(.*?)^```$", TOUR, re.MULTILINE | re.DOTALL)
+TOURS = {"READING.md": ("driver", 30), "READING-SERVER.md": ("fakeserver", 12)}
+"""The package that each tour leads through, and its number of stops."""
 
 TOO_LONG = 30
 
@@ -36,18 +35,33 @@ def lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return (function.end_lineno or 0) - function.lineno + 1 - docstring
 
 
-def test_the_stops_are_numbered() -> None:
-    assert [int(number) for number, *_ in STOPS] == list(range(1, len(STOPS) + 1))
-    assert len(STOPS) == TOUR.count("\n### ") > 20
+def tour(page: str) -> str:
+    return (ROOT / "docs" / page).read_text()
 
 
-@pytest.mark.parametrize(("name", "path", "link"), [stop[1:] for stop in STOPS])
+def stops(page: str) -> list[tuple[str, str, str, str]]:
+    """Return number, name, path and link of each stop."""
+    package = TOURS[page][0]
+    heading = rf"^### (\d+)\. `(.+?)`\n\n\[({package}/[\w/]+\.py)\]\(\.\./(.+?)\)"
+    return re.findall(heading, tour(page), re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", TOURS)
+def test_the_stops_are_numbered(page: str) -> None:
+    numbers = [int(number) for number, *_ in stops(page)]
+    assert numbers == list(range(1, TOURS[page][1] + 1))
+    assert len(numbers) == tour(page).count("\n### ")
+
+
+@pytest.mark.parametrize(("name", "path", "link"), [stop[1:] for page in TOURS for stop in stops(page)])
 def test_each_stop_is_a_function_that_fits_on_a_screen(name: str, path: str, link: str) -> None:
     assert path == link
     assert lines(find(path, name)) < TOO_LONG
 
 
 @pytest.mark.slow
-def test_the_journal_is_what_the_program_prints() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
-    assert done.stdout == JOURNAL
+@pytest.mark.parametrize("page", TOURS)
+def test_the_journal_is_what_the_program_prints(page: str) -> None:
+    program, journal = re.findall(r"^```(?:python|text)\n(.*?)^```$", tour(page), re.MULTILINE | re.DOTALL)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == journal
