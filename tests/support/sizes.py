@@ -32,6 +32,7 @@ SIZES: Final = {
     "chaos": Size(4, 60, "seconds in which servers die under clients: 8 of them, at full size 50"),
     "deployments": Size(1, 4, "deployments on which the Node driver runs the bundled scenarios"),
     "interruptions": Size(3, 200, "runs that are interrupted at a random instant"),
+    "journals": Size(0, 1, "whether all folders of bundled scenarios are run twice, or two of them"),
     "mutants": Size(0, 1, "whether each wrong driver, server and rule meets the test that it failed last"),
     "packets": Size(150, 10_000, "mutated packets"),
     "planted": Size(0, 200, "seeds that are searched for a planted fault; 0 runs the schedule that is kept"),

@@ -315,21 +315,6 @@ def start(*arguments: object, hash_seed: str = "random", **options: Any) -> subp
     return subprocess.Popen(command, text=True, env=environment, **options)
 
 
-@pytest.mark.slow
-def test_the_bundled_scenarios_give_the_same_journals_in_every_process(tmp_path: Path) -> None:
-    journals, results = [], []
-    for hash_seed, jobs in (("1", 1), ("2", 2)):
-        folder = tmp_path / hash_seed
-        arguments = ("-k", "labels", "--time", "virtual", "--json", "--jobs", jobs, "--journal", folder)
-        with start(*arguments, stdout=subprocess.PIPE, hash_seed=hash_seed) as process:
-            results.append(process.communicate()[0])
-        journals.append({path.name: path.read_bytes() for path in folder.iterdir()})
-    summary = json.loads(results[0].splitlines()[-1])["summary"]
-    assert summary["passed"] + summary["skipped"] == len(journals[0]) > summary["skipped"]
-    assert results[0] == results[1]
-    assert journals[0] == journals[1]
-
-
 def children(process: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
 
