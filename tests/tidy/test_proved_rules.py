@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+import server_tests
 from prove_rules import breaks, holders, to_prove
 from sizes import is_full
 from spec_rules import BREAKS, Rule, broken_by, proved, specifications
@@ -30,6 +31,11 @@ def test_a_rule_is_broken_by_something_or_it_is_said_why_not(rule: Rule) -> None
         assert rule.id not in breaks(), "it is said that nothing breaks it, and something does"
     else:
         assert breaks().get(rule.id), f"no mutant breaks {rule.id}; add one to tests/breaks: {rule.text}"
+
+
+@pytest.mark.parametrize("rule", server_tests.rules().values(), ids=lambda rule: rule.id)
+def test_a_rule_of_the_servers_own_tests_is_broken_by_something(rule: server_tests.PublicRule) -> None:
+    assert breaks().get(rule.id), f"no mutant breaks {rule.id}; add one to tests/breaks: {rule.asks}"
 
 
 @pytest.mark.parametrize("wrong", load_mutants(BREAKS), ids=lambda wrong: wrong.name)
