@@ -1,4 +1,4 @@
-"""What a client that closes still says to its servers."""
+"""The last commands of a client that closes: open transactions, sessions and cursors end."""
 
 from __future__ import annotations
 

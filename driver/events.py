@@ -1,4 +1,4 @@
-"""What listeners of a client get: frozen records under the names of the specifications.
+"""Events for the listeners of a client: frozen records under the names of the specifications.
 
 `kind` is the name in the unified test format. Durations are in seconds; `connection_id` of a command event
 is the server's address, as in Command Logging and Monitoring, and of a pool event the connection's number.

@@ -1,4 +1,4 @@
-"""Who hears of events, and the events of a command: its start, then its success or its failure.
+"""Listeners of events, and the events of a command: its start, then its success or its failure.
 
 Listeners and the log hear of each event at once (Command Logging and Monitoring), often between two effects
 of a pool or a topology. An exception there would leave connections checked out for ever, or end a monitor:

@@ -1,4 +1,4 @@
-"""How the values of URI options are read: each function takes text, or a value of the right type already.
+"""Parsers of the values of URI options: each takes text, or a value of the right type already.
 
 They raise ValueError with a message that says what was expected.
 """

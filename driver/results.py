@@ -1,4 +1,4 @@
-"""What writes return (CRUD: Write Results). Without acknowledgement the counts are unknown: 0."""
+"""Results of writes (CRUD: Write Results). Without acknowledgement the counts are unknown: 0."""
 
 from __future__ import annotations
 

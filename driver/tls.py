@@ -1,4 +1,4 @@
-"""What a connection string says of TLS (URI Options: TLS)."""
+"""The TLS options of a connection string (URI Options: TLS)."""
 
 from __future__ import annotations
 

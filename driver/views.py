@@ -1,4 +1,4 @@
-"""What the views of a client use of it: databases, collections, and what reads in them."""
+"""The part of a client that its views use: databases, collections, and what reads in them."""
 
 from __future__ import annotations
 

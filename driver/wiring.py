@@ -1,4 +1,4 @@
-"""What a client's options mean to the parts that it is made of."""
+"""The wiring of a client: the parts that its options make."""
 
 from __future__ import annotations
 

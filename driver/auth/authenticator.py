@@ -1,4 +1,4 @@
-"""How a connection is authenticated: the messages, in the handshake and after it."""
+"""Authentication of a connection: its messages, in the handshake and after it."""
 
 from __future__ import annotations
 

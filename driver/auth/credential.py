@@ -1,4 +1,4 @@
-"""What a connection string says of the user (Authentication: MongoCredential).
+"""The credential of a connection string (Authentication: MongoCredential).
 
 Every mechanism of the specification can be named; `SUPPORTED` are those that this driver authenticates by.
 """

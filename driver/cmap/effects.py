@@ -1,4 +1,4 @@
-"""What a pool's state machine asks its shell to do, in the order in which it is to be done."""
+"""Effects: the requests of a pool's state machine to its shell, in the order of their performance."""
 
 from __future__ import annotations
 

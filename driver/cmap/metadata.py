@@ -1,4 +1,4 @@
-"""Who we are: the `client` document of the handshake, cut to the size that a server accepts."""
+"""Client metadata: the `client` document of the handshake, cut to the size that a server accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pool is set to."""
+"""The options of a pool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a file lies in its chunks: decisions without a server."""
+"""The layout of a file in its chunks: decisions without a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What GridFS asks of its two collections: every command of a bucket is sent from here."""
+"""The two collections of GridFS: every command of a bucket is sent from here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client logs: its events, as messages with the fields and words of the specifications.
+"""The log of a client: its events, as messages with the fields and words of the specifications.
 
 Whether anybody listens is asked first, and for each message: a logger's level may change at any time.
 """

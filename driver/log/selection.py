@@ -1,4 +1,4 @@
-"""What one server selection logs (`Server Selection: Logging`)."""
+"""The log messages of one server selection (`Server Selection: Logging`)."""
 
 from __future__ import annotations
 

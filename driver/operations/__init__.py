@@ -1,1 +1,1 @@
-"""What each method of CRUD, and of its neighbours, sends: builders of commands, one family per file."""
+"""Builders of the commands of CRUD and of its neighbours, one family per file."""

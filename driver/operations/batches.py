@@ -1,4 +1,4 @@
-"""How a bulk write is cut into commands: by kind, by number, and by size (CRUD: Bulk Write; Splitting)."""
+"""The split of a bulk write into commands: by kind, by number, and by size (CRUD: Bulk Write; Splitting)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a change stream asks for, and where it goes on after an error (`Change Streams`)."""
+"""The command of a change stream, and the point where it resumes after an error (`Change Streams`)."""
 
 from __future__ import annotations
 

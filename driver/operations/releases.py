@@ -1,4 +1,4 @@
-"""What a client refuses because a server is too old: options that it would ignore, or refuse unheard."""
+"""Options refused by a client because a server is too old: it would ignore them, or refuse them unheard."""
 
 from __future__ import annotations
 

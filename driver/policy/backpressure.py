@@ -1,4 +1,4 @@
-"""What Client Backpressure asks of a retry: a wait before it, and a token that pays for it.
+"""Client Backpressure of a retry: the wait before it, and the token that pays for it.
 
 The wait helps in a short overload, as it spreads retries out over time. It does not in a long one: there each
 operation still ends up with all its retries, and the offered load stays a multiple of what programs ask for.

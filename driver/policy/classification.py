@@ -1,4 +1,4 @@
-"""Which errors may be retried by which policy, and the labels that a driver adds itself.
+"""Classes of errors: retryable by which policy, and the labels that a driver adds itself.
 
 Servers from 4.4 on label their errors, as they know best whether a command may be sent again. What is left to
 the driver is what a server cannot label: errors of the connection, and the replies of older servers, which

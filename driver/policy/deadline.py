@@ -1,4 +1,4 @@
-"""When an operation must be done (Client Side Operations Timeout): values and arithmetic, no clock.
+"""Deadlines of operations (Client Side Operations Timeout): values and arithmetic, no clock.
 
 A deadline is an instant. The earliest of several wins, and none is infinity. What timeoutMS says is known
 long before the operation begins; `Timeout.start` makes a `Deadline` of it when it does.

@@ -1,4 +1,4 @@
-"""Whether a failed command may be sent again, where, and when.
+"""The retry policy: whether a failed command may be sent again, where, and when.
 
 One policy joins Retryable Reads, Retryable Writes and Client Backpressure. It decides; the shell waits.
 

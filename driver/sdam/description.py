@@ -1,4 +1,4 @@
-"""What a client knows of a server and of its deployment, parsed from `hello` replies.
+"""Descriptions of a server and of its deployment, parsed from `hello` replies.
 
 Addresses are strings `host:port` in lower case, as `hello` replies hold them.
 """

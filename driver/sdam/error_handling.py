@@ -1,4 +1,4 @@
-"""What an error of an application's operation says about its server (SDAM: Error Handling).
+"""Consequences of an application's error for its server (SDAM: Error Handling).
 
 Pure: the caller applies the `Reaction`.
 """

@@ -1,4 +1,4 @@
-"""How long a server takes to answer: an average for the latency window, a minimum for deadlines."""
+"""Round trip times of a server: an average for the latency window, a minimum for deadlines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which servers are suitable for an operation, and which of them is taken (Server Selection).
+"""Server Selection: the servers that are suitable for an operation, and the one of them that is taken.
 
 Pure functions from left to right: candidates, staleness, tags, deprioritized servers, latency window, load.
 """

@@ -1,4 +1,4 @@
-"""How a new server description changes what is known of the deployment (SDAM: TopologyType table).
+"""Transitions of the topology at a new server description (SDAM: TopologyType table).
 
 `updated(topology, server)` looks the pair (type of topology, type of server) up in `ACTIONS` and applies
 the action found there; a pair that is absent changes only the server's own description.

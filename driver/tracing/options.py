@@ -1,4 +1,4 @@
-"""Whether a client's operations are traced, and how much of their commands is shown.
+"""Options of tracing: whether operations are traced, and how much of their commands is shown.
 
 Nothing here needs OpenTelemetry: what does is imported when it is asked for.
 """

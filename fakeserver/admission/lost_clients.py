@@ -1,4 +1,4 @@
-"""What becomes of the work of clients that have gone: when a server notices (`abandonedRequests`).
+"""The work of clients that have gone, and the time at which a server notices (`abandonedRequests`).
 
 A server does not watch its connections while it works. An operation may be marked as one that ends with its
 client; then each check for interrupts looks at the connection, at most twice a second, and a wait inside the

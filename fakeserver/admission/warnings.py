@@ -1,4 +1,4 @@
-"""What the log warns of when parameters of admission control are set."""
+"""Warnings in the log when parameters of admission control are set."""
 
 from __future__ import annotations
 

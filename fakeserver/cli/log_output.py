@@ -1,4 +1,4 @@
-"""Where the log of a served deployment goes: to standard error, a file, or the system's log."""
+"""The log of a served deployment: to standard error, a file, or the system's log."""
 
 from __future__ import annotations
 

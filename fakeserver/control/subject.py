@@ -1,4 +1,4 @@
-"""What verbs act on: a deployment, its servers by name, and the parts that the control adds to it."""
+"""The subject of verbs: a deployment, its servers by name, and the parts that the control adds to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was set up on a deployment and never happened: a test with such a fault proves nothing."""
+"""Faults that were set up and never met: a test with such a fault proves nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left to be checked of a command whose shape is known: the names of its fields and their types.
+"""The checks that are left of a command whose shape is known: names of fields and their types.
 
 A server's parser is generated from the declaration of a command. Here it is worked out for each shape that
 clients send: names and required fields are the shape's own, and most values pass by their type alone.

@@ -1,4 +1,4 @@
-"""How far a connection is read while a request of it is under way."""
+"""The bytes that are read from a connection while a request of it is under way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How replies leave a connection: those to requests that came together go together."""
+"""The bytes that leave a connection: replies to requests that came together go together."""
 
 from __future__ import annotations
 

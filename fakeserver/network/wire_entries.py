@@ -1,4 +1,4 @@
-"""What a record of the wire is made of: values, in the order of what happened."""
+"""Entries of a record of the wire: values, in the order of their events."""
 
 from __future__ import annotations
 

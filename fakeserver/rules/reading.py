@@ -1,4 +1,4 @@
-"""What the readers of rules share."""
+"""Helpers that the readers of rules share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether an operation has low priority, and when it asks again (`Prioritization`)."""
+"""Low priority of operations, and the instant of their next look (`Prioritization`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an update makes of a document: of a long one in turns, while others may change it."""
+"""The update of one document: of a long one in turns, while others may change it."""
 
 from __future__ import annotations
 

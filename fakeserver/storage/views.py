@@ -1,4 +1,4 @@
-"""What views read: the namespaces that a pipeline names, and the rule that no view reads itself.
+"""The namespaces that a view's pipeline names, and the rule that no view reads itself.
 
 A server refuses the definition with which views would make a circle, or a chain that is too long, rather
 than the first read of one.

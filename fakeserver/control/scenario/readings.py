@@ -1,4 +1,4 @@
-"""What the triggers of a timeline are measured by: numbers of requests, rates, connections, the primary."""
+"""Readings for the triggers of a timeline: numbers of requests, rates, connections, the primary."""
 
 from __future__ import annotations
 

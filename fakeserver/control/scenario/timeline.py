@@ -1,4 +1,4 @@
-"""What is due on a timeline: decided from the time and the readings, without a clock or a deployment.
+"""The timeline of a scenario: due items by time and readings, without a clock or a deployment.
 
 Each entry goes its own way:
 

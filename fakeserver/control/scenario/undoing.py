@@ -1,4 +1,4 @@
-"""What undoes a performed verb: the verb, and its arguments."""
+"""The verb that undoes a performed verb, and its arguments."""
 
 from __future__ import annotations
 
