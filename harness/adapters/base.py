@@ -1,4 +1,4 @@
-"""What the runner asks of a driver.
+"""The port of drivers: the requests of the runner to an adapter.
 
 The runner never learns which driver it drives: it reads `features`, creates entities, calls operations by
 the names of the unified test format, and drains events. Handles are opaque to it; documents, events and

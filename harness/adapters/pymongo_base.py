@@ -1,4 +1,4 @@
-"""What the adapters of PyMongo's two APIs share: entities, operations, errors and the state of sessions."""
+"""Parts that the adapters of PyMongo's two APIs share: entities, operations, errors, sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an operation of the format becomes a call of PyMongo: arguments, time limit, result."""
+"""Calls of PyMongo for the operations of the format: arguments, time limit, result."""
 
 from __future__ import annotations
 

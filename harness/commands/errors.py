@@ -1,4 +1,4 @@
-"""How errors about the user's files end a command."""
+"""The end of a command for errors about the user's files."""
 
 from __future__ import annotations
 

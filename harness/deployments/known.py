@@ -1,4 +1,4 @@
-"""What is known of servers that run no more: enough to say that a case is skipped on others like them."""
+"""Facts about servers that run no more: enough to say that a case is skipped on others like them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients do before a case's first operation, as one line: they connect, in many pool events."""
+"""The events before a case's first operation as one line: clients connect, in many pool events."""
 
 from __future__ import annotations
 

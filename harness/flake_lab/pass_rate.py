@@ -1,4 +1,4 @@
-"""How often a case passes, and between which bounds its true rate lies."""
+"""The pass rate of a case, and the bounds between which its true rate lies."""
 
 from __future__ import annotations
 

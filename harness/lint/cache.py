@@ -1,4 +1,4 @@
-"""What was found in files the last time, for files that have not changed since.
+"""A cache of findings, for files that have not changed since.
 
 A file is known again by the hash of its bytes and of those of its JSON copy, which a rule compares with it.
 All is forgotten when the rules themselves change: another release, or other source files.

@@ -1,4 +1,4 @@
-"""Which server commands an operation may send, for the rules about fail points."""
+"""Server commands that an operation may send, for the rules about fail points."""
 
 from __future__ import annotations
 

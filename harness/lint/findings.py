@@ -1,4 +1,4 @@
-"""What a rule says of a scenario, and what a rule is."""
+"""Findings of the linter, and the rules that make them."""
 
 from __future__ import annotations
 

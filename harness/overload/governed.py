@@ -1,4 +1,4 @@
-"""How much of a server's capacity each policy gets out of it, through a step, a ramp and a spike of the load.
+"""The share of a server's capacity that each policy uses, through a step, a ramp and a spike of the load.
 
 `of_possible` is the goodput as a part of what such a server could have answered, `at_last` that of the end of
 the busy time, an eighth of the plan.

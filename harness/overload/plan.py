@@ -1,4 +1,4 @@
-"""How many requests a second are offered, and when: a plan is data, its arrivals are random."""
+"""Plans of offered load, in requests a second: a plan is data, its arrivals are random."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether throughput probing finds the best concurrency: from below and from above, in virtual time.
+"""Trials of throughput probing: the best concurrency from below and from above, in virtual time.
 
 A workload runs against a server whose best concurrency is known, and tickets and throughput are measured
 where they settle, in the last third. The same happens under a load that never lets up, with far more clients

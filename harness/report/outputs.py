@@ -1,4 +1,4 @@
-"""Where a run's results go: how much is printed, and the files that take results while the run goes on."""
+"""Outputs of a run: the amount of printing, and the files that take results while the run goes on."""
 
 from __future__ import annotations
 

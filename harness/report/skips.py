@@ -1,4 +1,4 @@
-"""Why cases were skipped, and what would let most of them run.
+"""Reasons of skipped cases, and the options with which most of them would run.
 
 A case that was skipped on five deployments for one reason counts once. What differs from deployment to
 deployment ("this is single") and from case to case (which field needs the feature) is no part of a reason.

@@ -1,4 +1,4 @@
-"""How often the garbage collector looks while scenarios are read, and while cases run."""
+"""Garbage collection while scenarios are read, and while cases run."""
 
 from __future__ import annotations
 

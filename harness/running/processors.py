@@ -1,4 +1,4 @@
-"""How much of the machine is this process's."""
+"""The processors that this process may use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the runner relies on in an adapter that declares a feature of client backpressure."""
+"""Checks of an adapter that declares a feature of client backpressure."""
 
 from __future__ import annotations
 

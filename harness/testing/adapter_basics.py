@@ -1,4 +1,4 @@
-"""What the runner relies on in every adapter, whatever it declares."""
+"""Checks of every adapter, whatever it declares."""
 
 from __future__ import annotations
 

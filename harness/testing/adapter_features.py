@@ -1,4 +1,4 @@
-"""What the runner relies on in an adapter that declares a feature."""
+"""Checks of an adapter that declares a feature."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the runner relies on in an adapter that drives a connection pool by itself."""
+"""Checks of an adapter that drives a connection pool by itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every `Clock` does."""
+"""The contract of every `Clock`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every `Listener` does."""
+"""The contract of every `Listener`."""
 
 from __future__ import annotations
 

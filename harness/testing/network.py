@@ -1,4 +1,4 @@
-"""What every `Network` does."""
+"""The contract of every `Network`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every `Rng` does."""
+"""The contract of every `Rng`."""
 
 from __future__ import annotations
 

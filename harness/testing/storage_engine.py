@@ -1,4 +1,4 @@
-"""What every `StorageEngine` does, in statements that each begin with a new engine."""
+"""The contract of every `StorageEngine`, in statements that each begin with a new engine."""
 
 from __future__ import annotations
 

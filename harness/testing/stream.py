@@ -1,4 +1,4 @@
-"""What every `Stream` does, at either end of a connection."""
+"""The contract of every `Stream`, at either end of a connection."""
 
 from __future__ import annotations
 

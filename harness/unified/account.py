@@ -1,4 +1,4 @@
-"""What a case did, kept while it runs, so that the account of an interrupted case is there as well."""
+"""The account of a case, kept while it runs, so that an interrupted case has one as well."""
 
 from __future__ import annotations
 

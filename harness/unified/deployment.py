@@ -1,4 +1,4 @@
-"""What the runner asks of the servers under test."""
+"""The port of deployments: the requests of the runner to the servers under test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a scenario, as opposed to what can be wrong with a driver.
+"""Errors in a scenario, as opposed to errors of a driver.
 
 ScenarioError       the file, or what it asks for, is not a valid scenario
 └── EntityError     an entity is missing, taken, or of another kind

@@ -1,4 +1,4 @@
-"""How long loops go on, and who may ask for their end.
+"""The length of loops, and the requests for their end.
 
 Unified Test Format: loop. The format's loops end when an outer program says so; here a count and a time say
 so too, because a run of scenarios has an end.

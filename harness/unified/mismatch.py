@@ -1,4 +1,4 @@
-"""Where an actual value is not what a scenario expects."""
+"""A mismatch: the place where an actual value is not the expected one."""
 
 from __future__ import annotations
 

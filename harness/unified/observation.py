@@ -1,4 +1,4 @@
-"""Which of a client's events a scenario sees.
+"""The events of a client that a scenario sees.
 
 Unified Test Format: Executing a Test. Command monitoring: Security (which commands are sensitive).
 """

@@ -1,4 +1,4 @@
-"""What became of a case: a value that reports, exit codes and expectations files are made of."""
+"""The outcome of a case: a value that reports, exit codes and expectations files are made of."""
 
 from __future__ import annotations
 

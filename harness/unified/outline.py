@@ -1,4 +1,4 @@
-"""Where the nodes of a YAML file stand in its text: what a program must know that edits it."""
+"""The outline of a YAML file: the place of each node in the text, for a program that edits it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands for a value that a file cannot know: credentials, and the rest of the environment's.
+"""Placeholders of values that a file cannot know: credentials, and the rest of the environment's.
 
 Unified Test Format: $$placeholder.
 """

@@ -1,4 +1,4 @@
-"""Where the public specification tests are, if they are on this machine."""
+"""The place of the public specification tests, if they are on this machine."""
 
 from __future__ import annotations
 

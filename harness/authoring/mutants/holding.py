@@ -1,4 +1,4 @@
-"""Which tests fail when a rule is broken: mutants, each with the tests that are said to hold its rule.
+"""Tests that fail when a rule is broken: mutants, each with the tests that are said to hold its rule.
 
 A test that passes with every mutant of a rule does not hold it, whatever it is marked with. Unlike
 `unit_tests`, which looks for one test that fails, this runs all that are named.

@@ -1,4 +1,4 @@
-"""What is known of mutants: for each suite, the case that killed each, in a file beside the mutants.
+"""The record of mutants: for each suite, the case that killed each, in a file beside the mutants.
 
 The next run tries that case first, and docs/MUTANTS.md is made of the file.
 """

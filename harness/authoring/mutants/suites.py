@@ -1,4 +1,4 @@
-"""What mutants are tried with: our scenarios, and the public specification tests where they are present."""
+"""Suites against mutants: our scenarios, and the public specification tests where they are present."""
 
 from __future__ import annotations
 

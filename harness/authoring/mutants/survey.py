@@ -1,4 +1,4 @@
-"""What each case does without a mutant: whether it passes, and which lines it reaches.
+"""The survey of cases without a mutant: whether each passes, and the lines that it reaches.
 
 A case that does not pass kills nothing, and one that never reaches what a mutant has changed cannot kill it.
 """

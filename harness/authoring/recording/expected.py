@@ -1,4 +1,4 @@
-"""What a scenario may expect, from what runs saw: documents in the customary form of the public scenarios."""
+"""Expectations of a recorded scenario: documents in the customary form of the public scenarios."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs of a case saw: its events, its sessions, what its operations came to, and what was stored.
+"""Observations of runs of a case: events, sessions, results of operations, and stored documents.
 
 A case is run on several deployments and with several seeds, because only that tells what belongs to the case
 from what chance or a deployment gave it.

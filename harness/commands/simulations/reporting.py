@@ -1,4 +1,4 @@
-"""What the simulations of `pushbackd simulate` share: their options, and how they report."""
+"""Options and reports that the simulations of `pushbackd simulate` share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a controller makes of what it saw: pure decisions, one sound, one that people make all the same."""
+"""Policies of a controller: pure decisions, one sound, one that people make all the same."""
 
 from __future__ import annotations
 

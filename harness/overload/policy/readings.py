@@ -1,4 +1,4 @@
-"""What `serverStatus` tells of a server's queues, and what happened between two looks at it."""
+"""Readings of a server's queues from `serverStatus`, and the difference between two of them."""
 
 from __future__ import annotations
 

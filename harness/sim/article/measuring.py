@@ -1,4 +1,4 @@
-"""What is measured of a live run: events as they happen, and windows of them at the end."""
+"""Measurements of a live run: events as they happen, and windows of them at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the article's two programs print, and a table that compares strategies."""
+"""The output of the article's two programs, and a table that compares strategies."""
 
 from __future__ import annotations
 

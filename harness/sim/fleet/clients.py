@@ -1,4 +1,4 @@
-"""What clients do: begin, ask, wait, give up."""
+"""The clients of a fleet: they begin, send, wait, give up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What befalls servers: they stand still and go on, or crash and come back.
+"""Outages of servers: they stand still and go on, or crash and come back.
 
 Here are also the requests, at a server that never notices, of those who have gone.
 """

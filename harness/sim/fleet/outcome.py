@@ -1,4 +1,4 @@
-"""What a simulation of a fleet has measured: a row for each window of time, latencies, and a trace."""
+"""The outcome of a simulated fleet: a row for each window of time, latencies, and a trace."""
 
 from __future__ import annotations
 

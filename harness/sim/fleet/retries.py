@@ -1,4 +1,4 @@
-"""What a client does when an attempt has ended: whether and when it asks again, and when for something new.
+"""Retries of a client after an attempt: whether and when it sends again, and when something new.
 
 The rules of Client Backpressure are those of `driver.policy.retry`; a test compares them.
 """

@@ -1,4 +1,4 @@
-"""What a simulated fleet is made of: who asks, when and how again, and of what servers. All values.
+"""The scenario of a simulated fleet: clients, their strategies, and servers. All values.
 
 Times are seconds and rates are events a second. Whatever cannot be simulated raises `ValueError` with the
 name of the field, when the value is made.

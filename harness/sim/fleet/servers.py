@@ -1,4 +1,4 @@
-"""What servers do: let requests in, work on them, look at them, answer; pause, crash and come back.
+"""The servers of a fleet: they admit requests, work on them, answer; pause, crash and come back.
 
 A request is on its way through gate, backlog, limiters, queue and work. Whoever has gone while the server
 does not notice is a count, so that a server buried under abandoned requests costs neither memory nor time.

@@ -1,4 +1,4 @@
-"""What a schedule leaves behind: its operations, what clients and servers recorded, and the ending. Values.
+"""The history of a schedule: operations, records of clients and servers, and the ending. Values.
 
 Workloads write a history and checkers decide about it. Neither knows the other; what they agree on is this:
 

@@ -1,4 +1,4 @@
-"""Whether calls on one register can be put in an order that explains all results.
+"""The search for an order of calls on one register that explains all results.
 
 The search is that of Wing and Gong with Lowe's memory: one call after another is placed, each only when no
 unplaced call had ended before it began; a set of placed calls with a value that was tried before is not tried

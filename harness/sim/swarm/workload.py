@@ -1,4 +1,4 @@
-"""What clients do: operations drawn one by one, performed by the reference driver, and noted in a history.
+"""The workload of clients: drawn operations, performed by the reference driver, noted in a history.
 
 Which operation a client's n-th is depends on the schedule's seed, the client and n alone, so that a smaller
 schedule has the same ones; one of a kind that `work` has no more becomes another.

@@ -1,4 +1,4 @@
-"""What a point of a sweep is measured by: a scenario in, one flat row of numbers out."""
+"""Measures of a point of a sweep: a scenario in, one flat row of numbers out."""
 
 from __future__ import annotations
 

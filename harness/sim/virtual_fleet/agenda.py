@@ -1,4 +1,4 @@
-"""When things happen: ticks as seconds of a virtual loop, and an instant for each thing within its tick.
+"""The agenda of the virtual tier: ticks as seconds of a virtual loop, with an instant for each event.
 
 A virtual loop calls what is due at one instant together, and tasks that these wake come after all of them.
 The engine finishes with one client before it turns to the next. So each thing that happens has an instant to

@@ -1,4 +1,4 @@
-"""What is measured of a run on the virtual tier: by the numbers and the trace of the model."""
+"""The record of a run on the virtual tier: the numbers and the trace of the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client of the virtual tier does about a failure: by the driver's own policy objects."""
+"""Strategies of the virtual tier after a failure: the driver's own policy objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operation is: a name, the entities that have it, its arguments, and how it is run."""
+"""The specification of an operation: its name, the entities that have it, its arguments, and its function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is inside a fail point: its modes, and the fields of its data, by the name of the fail point.
+"""The schema of fail points: modes, and the fields of the data, by the name of the fail point.
 
 A server does not check the data when a fail point is set: a value that cannot be used fails the command that
 meets it, or has no effect. So a wrong type is an error of the scenario.

@@ -1,4 +1,4 @@
-"""How the table of the format is written: JSON Schema, and since when a part of it stands."""
+"""The notation of the format's table: JSON Schema, and the version that brought a part of it."""
 
 from __future__ import annotations
 

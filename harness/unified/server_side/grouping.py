@@ -1,4 +1,4 @@
-"""Which operation of the scenario sent a request: by the order of events, and by session where several run.
+"""The operation that sent a request: by the order of events, and by session where several run.
 
 An operation is one step of the account, with all that it sends. What is within a `withTransaction` belongs to
 that one operation; what is within a loop or on a thread is an operation of its own each time. Where several

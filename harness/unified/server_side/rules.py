@@ -1,4 +1,4 @@
-"""What editions of the specifications say of attempts: how many there are, and how long the gaps are.
+"""Rules of the specifications' editions about attempts: their number, and the length of the gaps.
 
 The numbers stand here once more, apart from the reference driver's: a judge that asked the driver for its
 rules would find every driver right.

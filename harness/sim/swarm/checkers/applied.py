@@ -1,4 +1,4 @@
-"""How often a write was applied, by the documents of a member and by the log."""
+"""The number of times that a write was applied, by the documents of a member and by the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a majority read returns a majority has, and what a majority write is acknowledged for, too.
+"""Majority reads return only what a majority has, and majority writes are acknowledged for that alone.
 
 Both by then: at the instant at which the call returned, the majority's position, which was noted whenever it
 changed, has to be at the write or beyond. So a read concern or a write concern that was ignored is found

@@ -1,4 +1,4 @@
-"""What a checker found. A value."""
+"""A violation, as a checker reports it. A value."""
 
 from __future__ import annotations
 
