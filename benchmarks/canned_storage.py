@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fakeserver.storage.engine import Changed, UpdateResult
-from fakeserver.storage.mongomock import MongomockEngine
+from fakeserver.storage.port.engine import Changed, UpdateResult
+from fakeserver.storage.store.mongomock import MongomockEngine
 
 if TYPE_CHECKING:
-    from fakeserver.storage.engine import Accept, Document, Namespace, Query, Update
+    from fakeserver.storage.port.engine import Accept, Document, Namespace, Query, Update
 
 _DOCUMENT: Document = {"_id": 5, "name": "Ada", "tags": ["a", "b"], "n": 5}
 _UPDATED: Document = {**_DOCUMENT, "n": 6}

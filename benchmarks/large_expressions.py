@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import DatetimeMS
 
 from benchmarks.large_documents import Case, Document, aggregate, project
-from fakeserver.storage import accumulators, expression_dates, expressions, quantiles, window_functions
+from fakeserver.storage.expressions import accumulators, compiler, date_operators, quantiles
+from fakeserver.storage.stages import window_functions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,7 +96,7 @@ def _named(size: int) -> dict[str, list[Any]]:
         "$substrBytes": [[text, 1, size], [text, size, size]],
         "$substrCP": [[text, 1, size], [text, size, size]],
         "$arrayToObject": ["$o"],
-        **dict.fromkeys(expression_dates.PARTS, dates),
+        **dict.fromkeys(date_operators.PARTS, dates),
         "$tsIncrement": ["$ts"],
         "$tsSecond": ["$ts"],
     }
@@ -104,8 +105,8 @@ def _named(size: int) -> dict[str, list[Any]]:
 def expression_cases(size: int) -> Iterator[Case]:
     """Yield cases for each expression: what is special about it, and large values in all its places."""
     named = _named(size)
-    for name in (*expressions.FUNCTIONS.functions, *expressions._FORMS):  # noqa: SLF001 -- the table
-        function = expressions.FUNCTIONS.get(name)
+    for name in (*compiler.FUNCTIONS.functions, *compiler._FORMS):  # noqa: SLF001 -- the table
+        function = compiler.FUNCTIONS.get(name)
         for number, argument in enumerate(named.get(name, [])):
             yield Case("expression", name, f"own {number}", project({name: argument}))
         if (function is not None and function.named) or name in {"$literal", "$const"}:

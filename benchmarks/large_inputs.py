@@ -25,15 +25,10 @@ from benchmarks.large_statements import (
     update_cases,
 )
 from fakeserver.commands.default_table import default_table
-from fakeserver.storage import (
-    expressions,
-    geo_operators,
-    match_operators,
-    matching,
-    pipeline_stages,
-    update_operators,
-    window_functions,
-)
+from fakeserver.storage.expressions import compiler
+from fakeserver.storage.filters import geo_operators, match_operators, matching
+from fakeserver.storage.stages import pipeline_stages, window_functions
+from fakeserver.storage.updates import update_operators
 
 if TYPE_CHECKING:
     from benchmarks.large_documents import Case
@@ -110,7 +105,7 @@ def everything() -> list[str]:
         *geo_operators.OPERATORS,
     }
     tables: dict[str, Any] = {
-        "expression": (*expressions.FUNCTIONS.functions, *expressions._FORMS),  # noqa: SLF001
+        "expression": (*compiler.FUNCTIONS.functions, *compiler._FORMS),  # noqa: SLF001
         "accumulator": accumulator_names(),
         "window function": window_functions._FUNCTIONS,  # noqa: SLF001
         "stage": sorted(stages),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import Timestamp
 
 from benchmarks.large_documents import Case, Document, aggregate
-from fakeserver.storage import matching
+from fakeserver.storage.filters import matching
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import bson
 
-from fakeserver.storage.engine import IndexSpec, Namespace, Query, Update
-from fakeserver.storage.mongomock import MongomockEngine
+from fakeserver.storage.port.engine import IndexSpec, Namespace, Query, Update
+from fakeserver.storage.store.mongomock import MongomockEngine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fakeserver.storage.engine import Document
+    from fakeserver.storage.port.engine import Document
 
 _MICROSECONDS = 1e6
 _NS = Namespace("benchmark", "things")

@@ -50,9 +50,9 @@ from fakeserver.stages import mongod_stages, mongos_stages
 from fakeserver.stages.fsync_lock import WriteLock
 from fakeserver.stages.profiler import Profiler
 from fakeserver.stages.rules import stand_in
-from fakeserver.storage.catalog import Catalog
-from fakeserver.storage.mongomock import MongomockEngine
-from fakeserver.storage.oplog import Oplog
+from fakeserver.storage.port.oplog import Oplog
+from fakeserver.storage.store.catalog import Catalog
+from fakeserver.storage.store.mongomock import MongomockEngine
 from fakeserver.waiting.turns import Turns
 from mongowire.ids import uuid
 

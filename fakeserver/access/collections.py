@@ -11,8 +11,8 @@ from fakeserver.access.pipelines import pipeline_needs, with_bypass
 from fakeserver.access.privileges import Resource
 from fakeserver.errors import CommandError
 from fakeserver.idl.fields import whole
-from fakeserver.storage.engine import Namespace
-from fakeserver.storage.printing import show_document
+from fakeserver.storage.port.engine import Namespace
+from fakeserver.storage.values.printing import show_document
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:

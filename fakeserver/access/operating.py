@@ -8,7 +8,7 @@ from fakeserver.access.ask import is_set
 from fakeserver.access.privileges import CLUSTER, Resource
 from fakeserver.idl.fields import check_inner_db, whole
 from fakeserver.request import operations
-from fakeserver.storage.engine import Namespace
+from fakeserver.storage.port.engine import Namespace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from bson import Int64
 
 if TYPE_CHECKING:
-    from fakeserver.storage.oplog import OpTime
+    from fakeserver.storage.port.oplog import OpTime
 
 _ENOUGH: Final = 2
 """The number of samples that a rate can be worked out from."""

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import bson
 
-from fakeserver.storage.values import MISSING, identical
+from fakeserver.storage.values.types import MISSING, identical
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fakeserver.storage.engine import Changed, Document
+    from fakeserver.storage.port.engine import Changed, Document
 
 Path: TypeAlias = "tuple[str | int, ...]"
 """The names of fields, and the indexes of elements as numbers."""

@@ -12,17 +12,17 @@ from fakeserver.change_streams.tokens import ResumeToken, StreamPosition
 from fakeserver.errors import CommandError
 from fakeserver.profile import WIRE_82
 from fakeserver.sessions.session import lsid_of
-from fakeserver.storage.catalog import BUILT_IN
-from fakeserver.storage.engine import Namespace
-from fakeserver.storage.printing import show_document
+from fakeserver.storage.port.engine import Namespace
+from fakeserver.storage.store.catalog import BUILT_IN
+from fakeserver.storage.values.printing import show_document
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from fakeserver.change_streams.options import ChangeStreamOptions
-    from fakeserver.storage.engine import Document
-    from fakeserver.storage.oplog import OplogEntry, Written
+    from fakeserver.storage.port.engine import Document
+    from fakeserver.storage.port.oplog import OplogEntry, Written
 
 _COMMANDS: Final = {
     "create": "create",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bson import Timestamp
 
     from fakeserver.change_streams.tokens import StreamPosition
-    from fakeserver.storage.engine import Document, Namespace
+    from fakeserver.storage.port.engine import Document, Namespace
 
 _NOT_A_DOCUMENT: Final = 6188500
 _TWO_TOKENS: Final = 50865

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 import bson
 
 from fakeserver.change_streams.tokens import ResumeToken
-from fakeserver.storage.sizes import MAX_USER_BYTES, invalid_size
+from fakeserver.storage.values.sizes import MAX_USER_BYTES, invalid_size
 
 if TYPE_CHECKING:
     from bson import Binary
 
     from fakeserver.change_streams.tokens import StreamPosition
-    from fakeserver.storage.engine import Document
+    from fakeserver.storage.port.engine import Document
 
 _ROOM_FOR_HEAD: Final = 1024
 

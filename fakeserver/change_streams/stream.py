@@ -14,8 +14,8 @@ from bson import Timestamp
 from fakeserver.change_streams.splitting import split
 from fakeserver.change_streams.tokens import ResumeToken, StreamPosition
 from fakeserver.errors import CommandError
-from fakeserver.storage.printing import show_document
-from fakeserver.storage.sizes import MAX_USER_BYTES, Room, invalid_size
+from fakeserver.storage.values.printing import show_document
+from fakeserver.storage.values.sizes import MAX_USER_BYTES, Room, invalid_size
 from fakeserver.waiting.interrupts import check_for_interrupt
 from mongowire.codes import ErrorCode
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fakeserver.change_streams.events import Event, EventMaker
-    from fakeserver.storage.engine import Document
-    from fakeserver.storage.oplog import Oplog, OplogEntry, OpTime, Written
+    from fakeserver.storage.port.engine import Document
+    from fakeserver.storage.port.oplog import Oplog, OplogEntry, OpTime, Written
 
 
 class Source(Protocol):

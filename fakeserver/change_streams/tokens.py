@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from bson import Timestamp
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.printing import show_document
+from fakeserver.storage.values.printing import show_document
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:

@@ -38,16 +38,16 @@ from fakeserver.idl.features import STAGES
 from fakeserver.idl.fields import Field, Fields, first_argument
 from fakeserver.idl.read_concern import read_concern_not_supported
 from fakeserver.sessions.cursors import Cursor
-from fakeserver.storage.engine import Namespace
-from fakeserver.storage.pipeline_stages import compile_pipeline, stage_name, unrecognized_stage
-from fakeserver.storage.scope import Scope
+from fakeserver.storage.port.engine import Namespace
+from fakeserver.storage.port.scope import Scope
+from fakeserver.storage.stages.pipeline_stages import compile_pipeline, stage_name, unrecognized_stage
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fakeserver.commands.context import CommandContext
-    from fakeserver.storage.engine import Document
+    from fakeserver.storage.port.engine import Document
 
     Pipeline = Sequence[Mapping[str, Any]]
 

@@ -30,15 +30,15 @@ from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields
 from fakeserver.profile import WIRE_80
 from fakeserver.sessions.cursors import Cursor
-from fakeserver.storage.engine import Namespace
-from fakeserver.storage.printing import show_document
+from fakeserver.storage.port.engine import Namespace
+from fakeserver.storage.values.printing import show_document
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from fakeserver.commands.context import CommandContext
-    from fakeserver.storage.engine import Document
+    from fakeserver.storage.port.engine import Document
 
 table = CommandTable()
 

@@ -19,10 +19,10 @@ from fakeserver.change_streams.stream import ChangeStream
 from fakeserver.commands.cursors import first_batch
 from fakeserver.errors import CommandError
 from fakeserver.sessions.cursors import Cursor
-from fakeserver.storage.collation import fold_of
-from fakeserver.storage.engine import Namespace, Query
-from fakeserver.storage.pipeline_stages import compile_pipeline, stage_name
-from fakeserver.storage.scope import Scope
+from fakeserver.storage.port.engine import Namespace, Query
+from fakeserver.storage.port.scope import Scope
+from fakeserver.storage.stages.pipeline_stages import compile_pipeline, stage_name
+from fakeserver.storage.values.collation import fold_of
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from fakeserver.commands.context import CommandContext
     from fakeserver.deployment.node import Node
     from fakeserver.idl.command_table import Reply
-    from fakeserver.storage.engine import Document
-    from fakeserver.storage.oplog import Oplog, OpTime
+    from fakeserver.storage.port.engine import Document
+    from fakeserver.storage.port.oplog import Oplog, OpTime
 
 SPLIT: Final = "$changeStreamSplitLargeEvent"
 _NEEDS_SET: Final = 40573

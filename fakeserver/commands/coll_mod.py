@@ -31,20 +31,20 @@ from fakeserver.commands.index_specs import bad_expiry
 from fakeserver.errors import CommandError, WriteError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, whole
-from fakeserver.storage import time_series
-from fakeserver.storage.engine import Query
-from fakeserver.storage.index_keys import is_id_key
-from fakeserver.storage.paths import read, split
-from fakeserver.storage.printing import show_document
-from fakeserver.storage.values import MISSING, is_nan, is_number, order
+from fakeserver.storage.plans.index_keys import is_id_key
+from fakeserver.storage.port.engine import Query
+from fakeserver.storage.store import time_series
+from fakeserver.storage.values.paths import read, split
+from fakeserver.storage.values.printing import show_document
+from fakeserver.storage.values.types import MISSING, is_nan, is_number, order
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fakeserver.commands.context import CommandContext
-    from fakeserver.storage.catalog import Collection
-    from fakeserver.storage.engine import Document, IndexSpec
+    from fakeserver.storage.port.engine import Document, IndexSpec
+    from fakeserver.storage.store.catalog import Collection
 
 table = CommandTable()
 

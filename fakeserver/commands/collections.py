@@ -33,20 +33,20 @@ from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, first_argument
 from fakeserver.sessions.cursors import Cursor
-from fakeserver.storage import time_series
-from fakeserver.storage.catalog import matching
-from fakeserver.storage.engine import Namespace
-from fakeserver.storage.pipeline_stages import compile_pipeline
-from fakeserver.storage.printing import show_document
-from fakeserver.storage.scope import Scope
+from fakeserver.storage.port.engine import Namespace
+from fakeserver.storage.port.scope import Scope
+from fakeserver.storage.stages.pipeline_stages import compile_pipeline
+from fakeserver.storage.store import time_series
+from fakeserver.storage.store.catalog import matching
+from fakeserver.storage.values.printing import show_document
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fakeserver.commands.context import CommandContext
-    from fakeserver.storage.catalog import Collection
-    from fakeserver.storage.engine import Document
+    from fakeserver.storage.port.engine import Document
+    from fakeserver.storage.store.catalog import Collection
 
 table = CommandTable()
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError
 from fakeserver.idl.fields import whole
-from fakeserver.storage.values import is_number
+from fakeserver.storage.values.types import is_number
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:

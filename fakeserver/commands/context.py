@@ -15,8 +15,8 @@ from bson import Timestamp
 from fakeserver.commands.scripting import Scripts
 from fakeserver.errors import CommandError, WriteError
 from fakeserver.idl.fields import first_argument
-from fakeserver.storage.engine import Changed, Namespace
-from fakeserver.storage.oplog import Written
+from fakeserver.storage.port.engine import Changed, Namespace
+from fakeserver.storage.port.oplog import Written
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from fakeserver.request.context import RequestContext
     from fakeserver.sessions.cursors import CursorStore
     from fakeserver.sessions.transactions import Transaction
-    from fakeserver.storage.catalog import Catalog, Collection
-    from fakeserver.storage.engine import Document
+    from fakeserver.storage.port.engine import Document
+    from fakeserver.storage.store.catalog import Catalog, Collection
 
 
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 -- BSON dates are decoded as naive UTC

@@ -23,8 +23,8 @@ from fakeserver.commands.reading import check_hint, query_of, reader, view_of
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields
-from fakeserver.storage.printing import show
-from fakeserver.storage.values import INT64_MIN, not_an_integer, whole
+from fakeserver.storage.values.printing import show
+from fakeserver.storage.values.types import INT64_MIN, not_an_integer, whole
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:

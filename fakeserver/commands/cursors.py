@@ -34,8 +34,8 @@ from fakeserver.idl.api_version import declared
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, first_argument
 from fakeserver.sessions.session import Session
-from fakeserver.storage.engine import Namespace
-from fakeserver.storage.printing import show_document
+from fakeserver.storage.port.engine import Namespace
+from fakeserver.storage.values.printing import show_document
 from fakeserver.waiting.pause import Park
 from mongowire.codes import ErrorCode
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from fakeserver.commands.context import CommandContext
     from fakeserver.sessions.cursors import Cursor
-    from fakeserver.storage.engine import Document
+    from fakeserver.storage.port.engine import Document
 
 table = CommandTable()
 

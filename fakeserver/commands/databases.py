@@ -24,7 +24,7 @@ from fakeserver.commands.statistics import PAGE_BYTES, storage_bytes
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields
-from fakeserver.storage.catalog import BUILT_IN, matching
+from fakeserver.storage.store.catalog import BUILT_IN, matching
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:

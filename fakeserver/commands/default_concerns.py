@@ -26,7 +26,7 @@ from fakeserver.idl.read_concern import LEVELS, TIMES
 from fakeserver.idl.write_concern import WriteConcern
 from fakeserver.profile import WIRE_44
 from fakeserver.stages.concerns import unmet_for_good
-from fakeserver.storage.engine import Namespace, Query, Update
+from fakeserver.storage.port.engine import Namespace, Query, Update
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:

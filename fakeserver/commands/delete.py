@@ -25,16 +25,16 @@ from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields
 from fakeserver.profile import WIRE_70
-from fakeserver.storage import time_series
-from fakeserver.storage.engine import Query
-from fakeserver.storage.scanning import is_lookup
+from fakeserver.storage.port.engine import Query
+from fakeserver.storage.store import time_series
+from fakeserver.storage.store.scanning import is_lookup
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fakeserver.commands.context import CommandContext
-    from fakeserver.storage.engine import Accept, Document, Namespace
+    from fakeserver.storage.port.engine import Accept, Document, Namespace
 
 table = CommandTable()
 

@@ -32,7 +32,7 @@ from fakeserver.deployment.replication import Role
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import first_argument
-from fakeserver.storage import javascript
+from fakeserver.storage.scripts import javascript
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:

@@ -24,20 +24,20 @@ from fakeserver.commands.reading import check_hint, collation_of, query_of, read
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields
-from fakeserver.storage.collation import complete, fold_of
-from fakeserver.storage.index_keys import is_ordered, sign_of
-from fakeserver.storage.pacing import sorted_at_leisure
-from fakeserver.storage.paths import read, split
-from fakeserver.storage.sizes import MAX_USER_BYTES, fit_one_reply
-from fakeserver.storage.values import MISSING, order
+from fakeserver.storage.plans.index_keys import is_ordered, sign_of
+from fakeserver.storage.values.collation import complete, fold_of
+from fakeserver.storage.values.pacing import sorted_at_leisure
+from fakeserver.storage.values.paths import read, split
+from fakeserver.storage.values.sizes import MAX_USER_BYTES, fit_one_reply
+from fakeserver.storage.values.types import MISSING, order
 from fakeserver.waiting.interrupts import interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from fakeserver.commands.context import CommandContext
-    from fakeserver.storage.catalog import Collection
-    from fakeserver.storage.engine import Document
+    from fakeserver.storage.port.engine import Document
+    from fakeserver.storage.store.catalog import Collection
 
 table = CommandTable()
 

@@ -30,19 +30,19 @@ from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, check_inner_db, first_argument
 from fakeserver.profile import WIRE_80, WIRE_90
-from fakeserver.storage.engine import Namespace, Query
-from fakeserver.storage.pipeline_stages import compile_pipeline
-from fakeserver.storage.scope import Scope
-from fakeserver.storage.search_rules import metadata_of_pipeline
-from fakeserver.storage.sorting import check_sort
+from fakeserver.storage.plans.search_rules import metadata_of_pipeline
+from fakeserver.storage.port.engine import Namespace, Query
+from fakeserver.storage.port.scope import Scope
+from fakeserver.storage.stages.pipeline_stages import compile_pipeline
+from fakeserver.storage.values.sorting import check_sort
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fakeserver.commands.context import CommandContext
-    from fakeserver.storage.catalog import Collection
-    from fakeserver.storage.engine import Document, Explanation
+    from fakeserver.storage.port.engine import Document, Explanation
+    from fakeserver.storage.store.catalog import Collection
 
 table = CommandTable()
 

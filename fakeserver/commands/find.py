@@ -31,18 +31,18 @@ from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields
 from fakeserver.sessions.cursors import Cursor
-from fakeserver.storage.ending import ends_with_last
-from fakeserver.storage.engine import Query
-from fakeserver.storage.index_keys import precedes
-from fakeserver.storage.sizes import fit_one_reply
+from fakeserver.storage.plans.ending import ends_with_last
+from fakeserver.storage.plans.index_keys import precedes
+from fakeserver.storage.port.engine import Query
+from fakeserver.storage.values.sizes import fit_one_reply
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from fakeserver.commands.context import CommandContext
-    from fakeserver.storage.catalog import Collection
-    from fakeserver.storage.engine import Document, Namespace, StorageEngine
+    from fakeserver.storage.port.engine import Document, Namespace, StorageEngine
+    from fakeserver.storage.store.catalog import Collection
 
 table = CommandTable()
 

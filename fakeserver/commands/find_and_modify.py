@@ -28,17 +28,17 @@ from fakeserver.commands.writing import Batch
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields
-from fakeserver.storage.printing import show_document
-from fakeserver.storage.projecting import compile_projection
-from fakeserver.storage.scope import Scope
+from fakeserver.storage.port.scope import Scope
+from fakeserver.storage.stages.projecting import compile_projection
+from fakeserver.storage.values.printing import show_document
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fakeserver.commands.context import CommandContext
-    from fakeserver.storage.engine import Accept, Document, Namespace
-    from fakeserver.storage.projecting import Project
+    from fakeserver.storage.port.engine import Accept, Document, Namespace
+    from fakeserver.storage.stages.projecting import Project
 
 table = CommandTable()
 

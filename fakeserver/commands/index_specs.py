@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.commands.partial_filters import check_partial_filter
 from fakeserver.errors import CommandError
-from fakeserver.storage.collation import complete
-from fakeserver.storage.engine import IndexSpec
-from fakeserver.storage.index_keys import is_id_key
-from fakeserver.storage.printing import show, show_document
-from fakeserver.storage.values import INT32_MAX, is_nan, is_number, type_name
+from fakeserver.storage.plans.index_keys import is_id_key
+from fakeserver.storage.port.engine import IndexSpec
+from fakeserver.storage.values.collation import complete
+from fakeserver.storage.values.printing import show, show_document
+from fakeserver.storage.values.types import INT32_MAX, is_nan, is_number, type_name
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from fakeserver.storage.catalog import Collection
+    from fakeserver.storage.store.catalog import Collection
 
 _PLUGINS: Final = frozenset({"text", "2d", "2dsphere", "hashed", "columnstore", "queryable_encrypted_range"})
 _KINDS: Final[dict[str, str]] = {

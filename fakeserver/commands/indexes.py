@@ -33,8 +33,8 @@ from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields
 from fakeserver.profile import WIRE_60
 from fakeserver.sessions.cursors import Cursor
-from fakeserver.storage.index_keys import is_id_key
-from fakeserver.storage.printing import show_document
+from fakeserver.storage.plans.index_keys import is_id_key
+from fakeserver.storage.values.printing import show_document
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     from fakeserver.commands.context import CommandContext
     from fakeserver.sessions.transactions import Transaction
-    from fakeserver.storage.catalog import Collection
-    from fakeserver.storage.engine import Document, IndexSpec
+    from fakeserver.storage.port.engine import Document, IndexSpec
+    from fakeserver.storage.store.catalog import Collection
 
 table = CommandTable()
 

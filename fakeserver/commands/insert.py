@@ -23,11 +23,11 @@ from fakeserver.commands.context import check_uuid, namespace
 from fakeserver.commands.writing import Batch, numbered, prepare
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields
-from fakeserver.storage import time_series
+from fakeserver.storage.store import time_series
 
 if TYPE_CHECKING:
     from fakeserver.commands.context import CommandContext
-    from fakeserver.storage.engine import Accept, Document, Namespace
+    from fakeserver.storage.port.engine import Accept, Document, Namespace
 
 table = CommandTable()
 

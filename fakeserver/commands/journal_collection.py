@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.deployment.journal_search import COLLECTION
-from fakeserver.storage.engine import Namespace
-from fakeserver.storage.matching import compile_filter
+from fakeserver.storage.filters.matching import compile_filter
+from fakeserver.storage.port.engine import Namespace
 from fakeserver.waiting.interrupts import interruptible
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from fakeserver.commands.context import CommandContext
     from fakeserver.deployment.record import Record
-    from fakeserver.storage.engine import Document
+    from fakeserver.storage.port.engine import Document
 
 JOURNAL: Final = Namespace("local", COLLECTION)
 

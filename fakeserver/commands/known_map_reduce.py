@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from fakeserver.storage.engine import Document
+    from fakeserver.storage.port.engine import Document
 
 _MAP: Final = re.compile(r"function\s*\w*\(\)\{return emit\(0,this\.(\w+)\+1\);?\}")
 _REDUCE: Final = re.compile(

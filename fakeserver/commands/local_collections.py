@@ -20,9 +20,9 @@ from fakeserver.commands.journal_collection import JOURNAL
 from fakeserver.commands.reading import NATURAL, query_of, reader
 from fakeserver.commands.replication import configuration
 from fakeserver.sessions.cursors import Cursor
-from fakeserver.storage.engine import Namespace
-from fakeserver.storage.oplog_documents import document_of
-from fakeserver.storage.values import copy_value
+from fakeserver.storage.port.engine import Namespace
+from fakeserver.storage.port.oplog_documents import document_of
+from fakeserver.storage.values.types import copy_value
 from fakeserver.waiting.interrupts import interruptible
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from fakeserver.commands.context import CommandContext
     from fakeserver.idl.command_table import Reply
-    from fakeserver.storage.engine import Document
+    from fakeserver.storage.port.engine import Document
 
 OPLOG: Final = Namespace("local", "oplog.rs")
 ROLLED_BACK: Final = Namespace("local", "pushbackd.rollback")

@@ -29,14 +29,14 @@ from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, first_argument
 from fakeserver.profile import WIRE_70
-from fakeserver.storage.engine import Namespace, Query
-from fakeserver.storage.stored import Stored
+from fakeserver.storage.port.engine import Namespace, Query
+from fakeserver.storage.values.stored import Stored
 from fakeserver.waiting.interrupts import interruptible
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from fakeserver.commands.context import CommandContext
-    from fakeserver.storage.catalog import Collection
+    from fakeserver.storage.store.catalog import Collection
 
 table = CommandTable()
 

@@ -24,11 +24,11 @@ from fakeserver.commands.reading import query_of, reader
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields
-from fakeserver.storage import javascript
-from fakeserver.storage.engine import Namespace, Query
-from fakeserver.storage.pacing import sorted_at_leisure
-from fakeserver.storage.scripted import is_code
-from fakeserver.storage.values import order, type_name
+from fakeserver.storage.expressions.scripted import is_code
+from fakeserver.storage.port.engine import Namespace, Query
+from fakeserver.storage.scripts import javascript
+from fakeserver.storage.values.pacing import sorted_at_leisure
+from fakeserver.storage.values.types import order, type_name
 from fakeserver.waiting.interrupts import interruptible
 from mongowire.codes import ErrorCode
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fakeserver.commands.context import CommandContext
-    from fakeserver.storage.engine import Document
+    from fakeserver.storage.port.engine import Document
 
 table = CommandTable()
 

@@ -26,16 +26,16 @@ from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import GENERIC, Field, Fields, first_argument, truth, type_name, whole
 from fakeserver.request import operations
 from fakeserver.sessions.session import lsid_of, uid_of
-from fakeserver.storage.catalog import matching
-from fakeserver.storage.matching import compile_filter
-from fakeserver.storage.values import exact
+from fakeserver.storage.filters.matching import compile_filter
+from fakeserver.storage.store.catalog import matching
+from fakeserver.storage.values.types import exact
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from fakeserver.commands.context import CommandContext
-    from fakeserver.storage.engine import Document
+    from fakeserver.storage.port.engine import Document
 
 table = CommandTable()
 

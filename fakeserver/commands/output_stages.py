@@ -17,15 +17,15 @@ from fakeserver.commands.reading import query_of
 from fakeserver.commands.writing import check_limits
 from fakeserver.errors import CommandError, WriteError
 from fakeserver.idl.fields import Field, Fields
-from fakeserver.storage.engine import Changed, Namespace, Query, Update
-from fakeserver.storage.expressions import compile_expression
-from fakeserver.storage.indexes import duplicate_key
-from fakeserver.storage.oplog import Written
-from fakeserver.storage.paths import exactly, split
-from fakeserver.storage.scope import Scope
-from fakeserver.storage.sizes import TOO_LARGE_TO_UPSERT, check_updated
-from fakeserver.storage.updating import compile_update
-from fakeserver.storage.values import MISSING, type_name
+from fakeserver.storage.expressions.compiler import compile_expression
+from fakeserver.storage.plans.indexes import duplicate_key
+from fakeserver.storage.port.engine import Changed, Namespace, Query, Update
+from fakeserver.storage.port.oplog import Written
+from fakeserver.storage.port.scope import Scope
+from fakeserver.storage.updates.updating import compile_update
+from fakeserver.storage.values.paths import exactly, split
+from fakeserver.storage.values.sizes import TOO_LARGE_TO_UPSERT, check_updated
+from fakeserver.storage.values.types import MISSING, type_name
 from fakeserver.waiting.interrupts import in_one_turn, interruptible
 from mongowire.codes import ErrorCode
 from mongowire.ids import uuid
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from bson import Binary
 
     from fakeserver.commands.context import CommandContext
-    from fakeserver.storage.catalog import Collection
-    from fakeserver.storage.engine import Document
+    from fakeserver.storage.port.engine import Document
+    from fakeserver.storage.store.catalog import Collection
 
 NAMES: Final = frozenset({"$out", "$merge"})
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import Regex
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.match_operators import is_operators
-from fakeserver.storage.matching import compile_filter
-from fakeserver.storage.printing import show
+from fakeserver.storage.filters.match_operators import is_operators
+from fakeserver.storage.filters.matching import compile_filter
+from fakeserver.storage.values.printing import show
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bson import Regex
 
-from fakeserver.storage.bounds import Clause, conjuncts
-from fakeserver.storage.index_keys import is_ordered
-from fakeserver.storage.paths import prefixes
-from fakeserver.storage.printing import regex_options, show_document
-from fakeserver.storage.search_rules import is_served_by
-from fakeserver.storage.values import INT64_MAX, SCALARS
+from fakeserver.storage.plans.bounds import Clause, conjuncts
+from fakeserver.storage.plans.index_keys import is_ordered
+from fakeserver.storage.plans.search_rules import is_served_by
+from fakeserver.storage.values.paths import prefixes
+from fakeserver.storage.values.printing import regex_options, show_document
+from fakeserver.storage.values.types import INT64_MAX, SCALARS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fakeserver.storage.engine import Document, Explanation, Query
+    from fakeserver.storage.port.engine import Document, Explanation, Query
 
 _SORT_MEMORY: Final = 104_857_600
 _NEAREST: Final = ("GEO_NEAR_2D", "GEO_NEAR_2DSPHERE")

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.collation import complete
-from fakeserver.storage.engine import Namespace, Query
-from fakeserver.storage.expressions import compile_expression
-from fakeserver.storage.printing import show_document
-from fakeserver.storage.scope import Scope
-from fakeserver.storage.views import involved
+from fakeserver.storage.expressions.compiler import compile_expression
+from fakeserver.storage.port.engine import Namespace, Query
+from fakeserver.storage.port.scope import Scope
+from fakeserver.storage.store.views import involved
+from fakeserver.storage.values.collation import complete
+from fakeserver.storage.values.printing import show_document
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from bson import Timestamp
 
     from fakeserver.commands.context import CommandContext
-    from fakeserver.storage.catalog import Collection
-    from fakeserver.storage.engine import Document, IndexSpec
+    from fakeserver.storage.port.engine import Document, IndexSpec
+    from fakeserver.storage.store.catalog import Collection
 
 NATURAL: Final = "$natural"
 

@@ -23,14 +23,14 @@ from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, first_argument, type_name
 from fakeserver.profile import WIRE_70
-from fakeserver.storage.engine import IndexSpec, Namespace
+from fakeserver.storage.port.engine import IndexSpec, Namespace
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from fakeserver.commands.context import CommandContext
     from fakeserver.deployment.config_server import ConfigServer
     from fakeserver.deployment.shard import Shard
-    from fakeserver.storage.catalog import Collection
+    from fakeserver.storage.store.catalog import Collection
 
 table = CommandTable()
 

@@ -20,16 +20,16 @@ from fakeserver.commands.statistics import collection_stats
 from fakeserver.errors import CommandError
 from fakeserver.idl.fields import Field, Fields
 from fakeserver.sessions.session import NO_USER, lsid_of
-from fakeserver.storage.lookup import compile_documents
-from fakeserver.storage.scope import Scope
-from fakeserver.storage.values import copy_value, is_object, type_name
+from fakeserver.storage.port.scope import Scope
+from fakeserver.storage.stages.lookup import compile_documents
+from fakeserver.storage.values.types import copy_value, is_object, type_name
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fakeserver.commands.context import CommandContext
-    from fakeserver.storage.engine import Document, Namespace
+    from fakeserver.storage.port.engine import Document, Namespace
 
 _NO_ROUTER: Final = 6_789_101
 SEARCH_UNAVAILABLE: Final = 31082

@@ -27,7 +27,7 @@ from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from fakeserver.commands.context import CommandContext
-    from fakeserver.storage.engine import Document, Namespace
+    from fakeserver.storage.port.engine import Document, Namespace
 
 table = CommandTable()
 

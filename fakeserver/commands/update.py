@@ -27,21 +27,21 @@ from fakeserver.commands.writing import Batch, check_id, numbered, refuse_retrya
 from fakeserver.errors import CommandError, WriteError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields
-from fakeserver.storage import time_series
-from fakeserver.storage.engine import Query, Update, UpdateResult
-from fakeserver.storage.match_operators import is_operators
-from fakeserver.storage.pipeline_stages import check_stage_name
-from fakeserver.storage.scanning import is_lookup
-from fakeserver.storage.storable import check_update
-from fakeserver.storage.updating import looks_at_nothing_else
+from fakeserver.storage.filters.match_operators import is_operators
+from fakeserver.storage.port.engine import Query, Update, UpdateResult
+from fakeserver.storage.stages.pipeline_stages import check_stage_name
+from fakeserver.storage.store import time_series
+from fakeserver.storage.store.scanning import is_lookup
+from fakeserver.storage.updates.updating import looks_at_nothing_else
+from fakeserver.storage.values.storable import check_update
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fakeserver.commands.context import CommandContext
-    from fakeserver.storage.catalog import Collection
-    from fakeserver.storage.engine import Accept, Changed, Document, Namespace
+    from fakeserver.storage.port.engine import Accept, Changed, Document, Namespace
+    from fakeserver.storage.store.catalog import Collection
 
 table = CommandTable()
 

@@ -22,7 +22,7 @@ from fakeserver.access.users import EXTERNAL, Password
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, first_argument
-from fakeserver.storage.matching import compile_filter
+from fakeserver.storage.filters.matching import compile_filter
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:

@@ -20,11 +20,11 @@ import bson
 from bson import Binary, Int64, ObjectId, Regex, Timestamp
 
 from fakeserver.errors import CommandError, WriteError
-from fakeserver.storage.engine import Namespace
-from fakeserver.storage.sizes import MAX_USER_BYTES
-from fakeserver.storage.storable import check_insert
-from fakeserver.storage.stored import stored
-from fakeserver.storage.values import is_object
+from fakeserver.storage.port.engine import Namespace
+from fakeserver.storage.values.sizes import MAX_USER_BYTES
+from fakeserver.storage.values.storable import check_insert
+from fakeserver.storage.values.stored import stored
+from fakeserver.storage.values.types import is_object
 from fakeserver.waiting.interrupts import check_for_interrupt
 from mongowire.codes import Category, ErrorCode, is_in
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
     from fakeserver.commands.context import CommandContext
     from fakeserver.sessions.transactions import Transaction
-    from fakeserver.storage.catalog import Collection
-    from fakeserver.storage.engine import Accept, Changed, Document
-    from fakeserver.storage.stored import Stored
+    from fakeserver.storage.port.engine import Accept, Changed, Document
+    from fakeserver.storage.store.catalog import Collection
+    from fakeserver.storage.values.stored import Stored
 
     Write: TypeAlias = Callable[[Accept], Document]
     Replay: TypeAlias = Callable[[Mapping[str, Any]], Document]
-    from fakeserver.storage.engine import Document
+    from fakeserver.storage.port.engine import Document
 
 T = TypeVar("T")
 

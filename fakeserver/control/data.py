@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fakeserver.commands.writing import check_id, check_limits
 from fakeserver.errors import CommandError
-from fakeserver.storage.engine import Changed, Namespace
-from fakeserver.storage.oplog import Written
+from fakeserver.storage.port.engine import Changed, Namespace
+from fakeserver.storage.port.oplog import Written
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from fakeserver.deployment.cluster import Cluster
     from fakeserver.deployment.config_server import Metadata
-    from fakeserver.storage import catalog
-    from fakeserver.storage.catalog import Collection
-    from fakeserver.storage.engine import Document
+    from fakeserver.storage.port.engine import Document
+    from fakeserver.storage.store import catalog
+    from fakeserver.storage.store.catalog import Collection
 
 _SPARED: Final = ("hello", "isMaster", "pushbackd")
 

@@ -9,8 +9,8 @@ from fakeserver.control.arguments import Argument, Kind
 from fakeserver.control.errors import ControlError, unknown
 from fakeserver.control.verbs import Verb
 from fakeserver.errors import CommandError
-from fakeserver.storage.catalog import BUILT_IN
-from fakeserver.storage.engine import Namespace
+from fakeserver.storage.port.engine import Namespace
+from fakeserver.storage.store.catalog import BUILT_IN
 
 if TYPE_CHECKING:
     from fakeserver.control.subject import Subject

@@ -12,7 +12,7 @@ from fakeserver.deployment.attempts import operations_of, retried
 from fakeserver.deployment.events import KINDS
 from fakeserver.deployment.journal_search import REQUEST, Criteria, is_counted, near_misses
 from fakeserver.errors import CommandError
-from fakeserver.storage.matching import compile_filter
+from fakeserver.storage.filters.matching import compile_filter
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence

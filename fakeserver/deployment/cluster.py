@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from fakeserver.profile import Profile
     from fakeserver.rules.book import RuleBook
     from fakeserver.sessions.session import SessionCatalog
-    from fakeserver.storage.oplog import OpTime
+    from fakeserver.storage.port.oplog import OpTime
     from fakeserver.waiting.turns import Turns
     from mongowire.ports import Clock, Network, Rng
 

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, Typ
 
 from bson import Binary, Int64, MaxKey, MinKey, ObjectId, Timestamp
 
-from fakeserver.storage.catalog import BUILT_IN, Collection
-from fakeserver.storage.engine import Namespace, Query
+from fakeserver.storage.port.engine import Namespace, Query
+from fakeserver.storage.store.catalog import BUILT_IN, Collection
 from mongowire.ids import ObjectIds, uuid
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fakeserver.profile import Profile
-    from fakeserver.storage.catalog import Catalog
-    from fakeserver.storage.engine import Document
-    from fakeserver.storage.oplog import Oplog
+    from fakeserver.storage.port.engine import Document
+    from fakeserver.storage.port.oplog import Oplog
+    from fakeserver.storage.store.catalog import Catalog
     from mongowire.ports import Clock, Rng
 
 _COLLECTIONS: Final = ("chunks", "collections", "databases", "mongos", "settings", "shards", "version")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fakeserver.deployment.server import Server
-    from fakeserver.storage.oplog import OpTime
+    from fakeserver.storage.port.oplog import OpTime
     from mongowire.ports import Clock
 
 _PERIOD: Final = 1.0

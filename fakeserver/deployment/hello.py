@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from fakeserver.deployment.spec import MemberSpec
     from fakeserver.profile import Profile
-    from fakeserver.storage.oplog import OpTime
+    from fakeserver.storage.port.oplog import OpTime
 
 MAX_BSON_OBJECT_SIZE: Final = 16 * 1024 * 1024
 MAX_MESSAGE_SIZE_BYTES: Final = 48_000_000

@@ -18,15 +18,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fakeserver.storage.oplog import ClusterTime
+from fakeserver.storage.port.oplog import ClusterTime
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from fakeserver.sessions.session import SessionCatalog
     from fakeserver.sessions.transactions import Transactions
-    from fakeserver.storage.catalog import Catalog
-    from fakeserver.storage.oplog import Oplog, OplogEntry, OpTime
+    from fakeserver.storage.port.oplog import Oplog, OplogEntry, OpTime
+    from fakeserver.storage.store.catalog import Catalog
 
 
 class Point(NamedTuple):

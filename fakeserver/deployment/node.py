@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from fakeserver.deployment.shard import Shard
     from fakeserver.idl.command_table import CommandSpec
     from fakeserver.profile import Profile
-    from fakeserver.storage.oplog import OpTime
+    from fakeserver.storage.port.oplog import OpTime
     from mongowire.ports import Clock, Rng
 
 _MAX_REQUEST_ID: Final = (1 << 31) - 1

@@ -15,15 +15,15 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.storage.oplog import gossip_of
+from fakeserver.storage.port.oplog import gossip_of
 
 if TYPE_CHECKING:
     from bson import Timestamp
 
     from fakeserver.deployment.history import Rollback
     from fakeserver.deployment.server import Server
-    from fakeserver.storage.catalog import Catalog
-    from fakeserver.storage.oplog import ClusterTime, OpTime
+    from fakeserver.storage.port.oplog import ClusterTime, OpTime
+    from fakeserver.storage.store.catalog import Catalog
 
 _ROLLBACKS: Final = 100
 """So many of its rollbacks a member remembers."""

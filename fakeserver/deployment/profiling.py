@@ -10,7 +10,7 @@ from fakeserver.errors import CommandError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fakeserver.storage.engine import Document
+    from fakeserver.storage.port.engine import Document
 
 _ALL: Final = 2
 _SLOW_MS: Final = 100

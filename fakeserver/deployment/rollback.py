@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fakeserver.deployment.replication import ReplicaSet
     from fakeserver.deployment.spec import ClusterSpec
     from fakeserver.sessions.cursors import CursorStore
-    from fakeserver.storage.oplog import OpTime
+    from fakeserver.storage.port.oplog import OpTime
     from mongowire.ports import Clock
 
 _REASON: Final = "rolls back"

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from fakeserver.request.pipeline import Pipeline
     from fakeserver.settings.failpoints import FailPointRegistry
     from fakeserver.settings.server_parameters import ServerParameters
-    from fakeserver.storage.catalog import Catalog
-    from fakeserver.storage.oplog import Oplog, OpTime
+    from fakeserver.storage.port.oplog import Oplog, OpTime
+    from fakeserver.storage.store.catalog import Catalog
     from fakeserver.waiting.bell import Bell
     from mongowire.ports import Clock, Rng
 

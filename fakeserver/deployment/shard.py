@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from fakeserver.deployment.history import History
     from fakeserver.deployment.node import Node
     from fakeserver.deployment.spec import MemberSpec
-    from fakeserver.storage.oplog import OpTime
+    from fakeserver.storage.port.oplog import OpTime
 
 
 class Shard:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from bson import Int64
 
-from fakeserver.storage.engine import Changed, Query
-from fakeserver.storage.oplog import Written
-from fakeserver.storage.paths import read
-from fakeserver.storage.values import milliseconds, type_name
+from fakeserver.storage.port.engine import Changed, Query
+from fakeserver.storage.port.oplog import Written
+from fakeserver.storage.values.paths import read
+from fakeserver.storage.values.types import milliseconds, type_name
 
 if TYPE_CHECKING:
     import asyncio
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from fakeserver.deployment.counters import Counters
     from fakeserver.sessions.transactions import Transactions
     from fakeserver.settings.server_parameters import ServerParameters
-    from fakeserver.storage.catalog import Catalog, Collection
-    from fakeserver.storage.engine import Document
-    from fakeserver.storage.oplog import Oplog
+    from fakeserver.storage.port.engine import Document
+    from fakeserver.storage.port.oplog import Oplog
+    from fakeserver.storage.store.catalog import Catalog, Collection
     from mongowire.ports import Clock
 
 SLEEP: Final = "ttlMonitorSleepSecs"
@@ -65,7 +65,7 @@ class Rule(NamedTuple):
 
 def rules(collections: Iterable[Collection]) -> Iterator[Rule]:
     """Yield what expires: by TTL indexes, in clustered collections and in time series."""
-    from fakeserver.storage.matching import compile_filter  # noqa: PLC0415 - mongomock is slow to import
+    from fakeserver.storage.filters.matching import compile_filter  # noqa: PLC0415 - mongomock is slow to import
 
     for collection in collections:
         seconds = collection.options.get("expireAfterSeconds")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from fakeserver.errors import CommandError
 from fakeserver.idl.fields import NUMBERS, UNKNOWN, FieldError, type_name
 from fakeserver.profile import WIRE_42, WIRE_44
-from fakeserver.storage.printing import show, show_document
+from fakeserver.storage.values.printing import show, show_document
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fakeserver.rules.book import Ruling
     from fakeserver.sessions.transaction_router import Routed
     from fakeserver.settings.failpoints import CommandFault
-    from fakeserver.storage.oplog import OpTime
+    from fakeserver.storage.port.oplog import OpTime
     from mongowire.connection import Envelope
     from mongowire.messages import DocumentSequence
 

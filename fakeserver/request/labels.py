@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fakeserver.profile import Profile
-    from fakeserver.storage.oplog import OpTime
+    from fakeserver.storage.port.oplog import OpTime
 
 COMMIT_OR_ABORT: Final = frozenset(
     {

@@ -16,7 +16,7 @@ from fakeserver.admission.progress import REJECTED, REQUEST_RATE
 from fakeserver.deployment.journal import COMMAND_FINISHED
 from fakeserver.errors import CommandError
 from fakeserver.settings.failpoints import DO_NOT_SET_MORE_TO_COME
-from fakeserver.storage.sizes import MAX_INTERNAL_BYTES, invalid_size
+from fakeserver.storage.values.sizes import MAX_INTERNAL_BYTES, invalid_size
 from mongowire.codes import Category, ErrorCode, is_in
 from mongowire.errors import LocalProtocolError
 from mongowire.framing import elements_of, extended

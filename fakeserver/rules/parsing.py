@@ -13,7 +13,7 @@ from fakeserver.rules.conditions import CONTROLLING, Conditions
 from fakeserver.rules.parsing_effects import effects_of
 from fakeserver.rules.reading import at, check_known, count_from_one, one_text, plain
 from fakeserver.rules.rule import PER, Expectation, Rule, Sequence
-from fakeserver.storage.matching import compile_filter
+from fakeserver.storage.filters.matching import compile_filter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

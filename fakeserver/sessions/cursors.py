@@ -8,8 +8,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.pacing import PACE
-from fakeserver.storage.sizes import Room, surely_fit
+from fakeserver.storage.values.pacing import PACE
+from fakeserver.storage.values.sizes import Room, surely_fit
 from fakeserver.waiting.interrupts import check_for_interrupt
 from mongowire.codes import ErrorCode
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from bson import Timestamp
 
-    from fakeserver.storage.engine import Document, Namespace
+    from fakeserver.storage.port.engine import Document, Namespace
     from mongowire.ports import Rng
 
 _FEW: Final = 1000

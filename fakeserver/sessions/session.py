@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from fakeserver.sessions.transactions import Transaction
-    from fakeserver.storage.oplog import Oplog, OpTime
+    from fakeserver.storage.port.oplog import Oplog, OpTime
 
 TIMEOUT_MINUTES: Final = 30
 """`localLogicalSessionTimeoutMinutes`, which hello announces as `logicalSessionTimeoutMinutes`."""

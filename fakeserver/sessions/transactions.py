@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError, expired
 from fakeserver.sessions.session import Use, numbers
-from fakeserver.storage.printing import show_document
+from fakeserver.storage.values.printing import show_document
 from fakeserver.waiting.bell import Bell
 from fakeserver.waiting.pause import Park
 from mongowire.codes import ErrorCode
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from bson import Timestamp
 
     from fakeserver.sessions.session import Session
-    from fakeserver.storage.catalog import Catalog, Workspace
-    from fakeserver.storage.engine import Changed, Namespace
-    from fakeserver.storage.oplog import Oplog, OpTime, Written
+    from fakeserver.storage.port.engine import Changed, Namespace
+    from fakeserver.storage.port.oplog import Oplog, OpTime, Written
+    from fakeserver.storage.store.catalog import Catalog, Workspace
 
 LIFETIME: Final = 60.0
 """Seconds after which a transaction that does not end is aborted, by default."""

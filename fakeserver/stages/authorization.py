@@ -70,7 +70,7 @@ class Authorization(Stage):
         identity, bypass = request.connection.identity, node.bypasses(request.connection)
         ask = Ask(node, identity, identity.privileges(node.users, bypass=bypass), request.db, command)
         if not _is_permitted(request, ask):
-            from fakeserver.storage.printing import show_document  # noqa: PLC0415 - refusals are few
+            from fakeserver.storage.values.printing import show_document  # noqa: PLC0415 - refusals are few
 
             # The message quotes the command, and may be logged by the client.
             shown = {name: "xxx" if name in _SECRETS else value for name, value in command.items()}

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from fakeserver.idl.command_table import CommandSpec
     from fakeserver.request.context import RequestContext
     from fakeserver.request.stage import Enter, Shape
-    from fakeserver.storage.oplog import OpTime
+    from fakeserver.storage.port.oplog import OpTime
 
 _SNAPSHOT_READS: Final = frozenset({"find", "aggregate", "distinct"})
 _DEFAULTED: Final = frozenset({"find", "aggregate", "count", "distinct"})

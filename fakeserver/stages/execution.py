@@ -24,7 +24,7 @@ from fakeserver.settings.failpoints import (
     FAIL_IN_RUN_COMMAND,
     ON_PRIMARY_TRANSACTIONAL_WRITE,
 )
-from fakeserver.storage.engine import Namespace
+from fakeserver.storage.port.engine import Namespace
 from fakeserver.waiting.interrupts import in_one_turn
 from fakeserver.waiting.pause import Await, Park
 from mongowire.codes import ErrorCode
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from fakeserver.sessions.session import Session
     from fakeserver.sessions.transaction_router import Routed, TransactionRouter
     from fakeserver.sessions.transactions import Transaction
-    from fakeserver.storage.catalog import Catalog
+    from fakeserver.storage.store.catalog import Catalog
 
 
 _EXCLUSIVE: Final = frozenset(

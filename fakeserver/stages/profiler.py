@@ -16,7 +16,7 @@ from fakeserver.request.operations import describe, originating
 from fakeserver.request.pipeline import PASS, Action, Outcome, Stage, Step
 from fakeserver.request.queueing import of_finished
 from fakeserver.stages.replying import working_millis
-from fakeserver.storage.engine import Namespace
+from fakeserver.storage.port.engine import Namespace
 from fakeserver.waiting.bystanders import aside
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from fakeserver.request.context import RequestContext
     from fakeserver.request.pipeline import Pipeline
-    from fakeserver.storage.engine import Document
+    from fakeserver.storage.port.engine import Document
 
 PROFILE: Final = "system.profile"
 _BATCHES: Final = {"update": "updates", "delete": "deletes"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.engine import (
+from fakeserver.storage.port.engine import (
     Capped,
     Changed,
     IndexSpec,
@@ -18,7 +18,7 @@ from fakeserver.storage.engine import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from fakeserver.storage.engine import Document, StorageEngine
+    from fakeserver.storage.port.engine import Document, StorageEngine
 
     Make = Callable[[], StorageEngine]
 

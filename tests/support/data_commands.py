@@ -19,10 +19,10 @@ from fakeserver.sessions.cursors import CursorStore
 from fakeserver.sessions.session import RetryableWrite, Session, SessionCatalog
 from fakeserver.sessions.transactions import Transactions
 from fakeserver.stages.parsing import plain
-from fakeserver.storage.catalog import Catalog
-from fakeserver.storage.engine import Namespace
-from fakeserver.storage.mongomock import MongomockEngine
-from fakeserver.storage.oplog import Oplog, OpTime
+from fakeserver.storage.port.engine import Namespace
+from fakeserver.storage.port.oplog import Oplog, OpTime
+from fakeserver.storage.store.catalog import Catalog
+from fakeserver.storage.store.mongomock import MongomockEngine
 from mongowire import ids
 from mongowire.messages import decode_document
 from mongowire.system import SeededRng

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 import bson
 
 from fakeserver.errors import WriteError
-from fakeserver.storage.engine import Changed, Explanation, Query, Stats, UpdateResult
+from fakeserver.storage.port.engine import Changed, Explanation, Query, Stats, UpdateResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
-    from fakeserver.storage.engine import Accept, Capped, Document, IndexSpec, Namespace, Update
+    from fakeserver.storage.port.engine import Accept, Capped, Document, IndexSpec, Namespace, Update
 
 _MISSING: Final = object()
 _COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.engine import Namespace, Query
-from fakeserver.storage.mongomock import MongomockEngine
+from fakeserver.storage.port.engine import Namespace, Query
+from fakeserver.storage.store.mongomock import MongomockEngine
 
 Document = dict[str, Any]
 _NS = Namespace("db", "c")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from bson import Timestamp
 
-from fakeserver.storage.paths import split
-from fakeserver.storage.writing import write
+from fakeserver.storage.values.paths import split
+from fakeserver.storage.values.writing import write
 from fakeserver.waiting.pause import Park
 
 if TYPE_CHECKING:

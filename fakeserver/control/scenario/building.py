@@ -13,7 +13,7 @@ from fakeserver.control.scenario.forms import known_keys, mapping, sequence, sho
 from fakeserver.control.scenario.loader import read
 from fakeserver.control.scenario.model import Item, Scenario, Seed
 from fakeserver.control.scenario.places import Report
-from fakeserver.storage.engine import Namespace
+from fakeserver.storage.port.engine import Namespace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

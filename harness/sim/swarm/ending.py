@@ -10,7 +10,7 @@ from bson import Timestamp
 
 from fakeserver.network.wire_entries import Accepted, Closed, Received, Sent
 from fakeserver.sessions.transactions import State
-from fakeserver.storage.engine import Namespace, Query
+from fakeserver.storage.port.engine import Namespace, Query
 from harness.sim.swarm.history import DELETION, Leftover, Logged, Reached, RolledBack
 from harness.sim.swarm.workload import DATABASE, SHARED
 from harness.unified.server_side.seen import SeenRequest, document_of
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from driver import AsyncClient
     from fakeserver.deployment.cluster import Cluster
     from fakeserver.network.wire_entries import Entry
-    from fakeserver.storage.catalog import Catalog
-    from fakeserver.storage.oplog import OplogEntry, OpTime, Written
+    from fakeserver.storage.port.oplog import OplogEntry, OpTime, Written
+    from fakeserver.storage.store.catalog import Catalog
 
 _MARKS: Final = (b"comment", b"commitTransaction", b"abortTransaction")
 """What the commands of the workload have in them; those that end transactions have no comment."""

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakeserver.admission.flow_control import FlowSamples
-from fakeserver.storage.oplog import OpTime
+from fakeserver.storage.port.oplog import OpTime
 
 
 def _at(number: int) -> OpTime:

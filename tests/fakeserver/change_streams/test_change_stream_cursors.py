@@ -17,7 +17,7 @@ from fakeserver.change_streams.tokens import ResumeToken, StreamPosition
 from fakeserver.commands.aggregate import aggregate
 from fakeserver.commands.cursors import get_more
 from fakeserver.errors import CommandError
-from fakeserver.storage.oplog import Oplog
+from fakeserver.storage.port.oplog import Oplog
 from fakeserver.waiting.pause import Park
 
 BIG = "x" * 9_000_000

@@ -11,8 +11,8 @@ from data_commands import START, Server
 from watching import told, watch
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.engine import Changed, Namespace
-from fakeserver.storage.oplog import Written
+from fakeserver.storage.port.engine import Changed, Namespace
+from fakeserver.storage.port.oplog import Written
 
 NS = {"db": "db", "coll": "c"}
 IMAGES = {"changeStreamPreAndPostImages": {"enabled": True}}

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fakeserver.change_streams.delta import delta_of
-from fakeserver.storage.engine import Changed, Namespace, Query, Update
-from fakeserver.storage.mongomock import MongomockEngine
+from fakeserver.storage.port.engine import Changed, Namespace, Query, Update
+from fakeserver.storage.store.mongomock import MongomockEngine
 
 NS = Namespace("db", "c")
 LONG = "long enough that a difference is worth telling " * 3

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from fakeserver.errors import CommandError
 from fakeserver.sessions.cursors import Cursor
-from fakeserver.storage.engine import Namespace
-from fakeserver.storage.sizes import MAX_INTERNAL_BYTES, MAX_USER_BYTES, Room, fit_one_reply
+from fakeserver.storage.port.engine import Namespace
+from fakeserver.storage.values.sizes import MAX_INTERNAL_BYTES, MAX_USER_BYTES, Room, fit_one_reply
 
 MEBIBYTE = 1024 * 1024
 

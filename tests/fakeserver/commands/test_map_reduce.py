@@ -11,7 +11,7 @@ from talking import REPLICA_SET, Deployment, lsid, play
 
 from fakeserver import ClusterSpec
 from fakeserver.errors import CommandError
-from fakeserver.storage import javascript
+from fakeserver.storage.scripts import javascript
 
 MAP = "function inc() { return emit(0, this.x + 1) }"
 REDUCE = "function sum(key, values) { return values.reduce((acc, x) => acc + x); }"

@@ -21,8 +21,8 @@ from sizes import size
 from statements.pipelines import Pipelines
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.pipeline_stages import NAMES as STAGES
-from fakeserver.storage.values import truthy
+from fakeserver.storage.stages.pipeline_stages import NAMES as STAGES
+from fakeserver.storage.values.types import truthy
 from mongowire.messages import decode_document
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pymongo.errors import NetworkTimeout, WaitQueueTimeoutError
 from talking import REPLICA_SET, STANDALONE, Deployment, Talker, lsid, play
 from threaded_server import serving
 
-from fakeserver.storage import javascript
+from fakeserver.storage.scripts import javascript
 
 SLEEP = {"$where": "function() { sleep(2 * 1000); return true; }"}
 BUSY = (

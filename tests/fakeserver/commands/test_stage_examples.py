@@ -8,7 +8,7 @@ import pytest
 from data_commands import Server
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.pipeline_stages import STAGES_OF_COMMANDS, UNSUPPORTED_STAGES
+from fakeserver.storage.stages.pipeline_stages import STAGES_OF_COMMANDS, UNSUPPORTED_STAGES
 
 Document = dict[str, Any]
 OWN_TESTS = {

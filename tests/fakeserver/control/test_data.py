@@ -8,7 +8,7 @@ import pytest
 from talking import Deployment, play, retryable_insert
 
 from fakeserver.control.errors import ControlError
-from fakeserver.storage.engine import Namespace, Query
+from fakeserver.storage.port.engine import Namespace, Query
 
 NS = Namespace("shop", "orders")
 CAPPED = {"create": "orders", "capped": True, "size": 4096, "max": 2, "$db": "shop"}

@@ -14,7 +14,7 @@ from pymongo.errors import OperationFailure, ServerSelectionTimeoutError
 from fakeserver import ClusterSpec
 from fakeserver.control.table import VERBS
 from fakeserver.deployment.background import BackgroundCluster
-from fakeserver.storage.engine import Namespace
+from fakeserver.storage.port.engine import Namespace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from talking import REPLICA_SET, Deployment, lsid, play, retryable_insert
 from fakeserver import ClusterSpec, UserSpec
 from fakeserver.control.errors import ControlError
 from fakeserver.deployment.background import BackgroundCluster
-from fakeserver.storage.engine import Namespace
+from fakeserver.storage.port.engine import Namespace
 
 if TYPE_CHECKING:
     from pymongo.collection import Collection

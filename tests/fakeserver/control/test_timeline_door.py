@@ -13,7 +13,7 @@ from fakeserver.control.scenario.building import build
 from fakeserver.control.scenario.loader import read_text
 from fakeserver.control.scenario.places import ScenarioFileError
 from fakeserver.control.table import VERBS
-from fakeserver.storage.engine import Namespace
+from fakeserver.storage.port.engine import Namespace
 from harness.sim import run_virtual
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from talking import Deployment, play
 
 from fakeserver import MemberSpec
 from fakeserver.deployment.replication import Member, ReplicaSet, Role
-from fakeserver.storage.engine import Namespace, Query
+from fakeserver.storage.port.engine import Namespace, Query
 
 if TYPE_CHECKING:
     from fakeserver.deployment.cluster import Node
-    from fakeserver.storage.oplog import OpTime
+    from fakeserver.storage.port.oplog import OpTime
 
 _SPECS = st.sampled_from(
     [

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from fakeserver.deployment.events import CommandFinished, PrimaryElected, to_document
 from fakeserver.deployment.journal import COMMAND_FINISHED, Journal, Record
 from fakeserver.deployment.server_log import ServerLog
-from fakeserver.storage.engine import Changed, Namespace
-from fakeserver.storage.oplog import ClusterTime, Oplog, OpTime, Written
+from fakeserver.storage.port.engine import Changed, Namespace
+from fakeserver.storage.port.oplog import ClusterTime, Oplog, OpTime, Written
 from mongowire.framing import extended
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fakeserver.profile import PROFILES, Profile
 from fakeserver.request.labels import LabelFacts, carries_backoff_hint, is_retriable, labels
-from fakeserver.storage.oplog import OpTime
+from fakeserver.storage.port.oplog import OpTime
 from mongowire.codes import Category, Label
 
 _82 = Profile.named("8.2")

@@ -19,13 +19,13 @@ from talking import LATENCY, Deployment, Talker, lsid, play
 from fakeserver import ClusterSpec
 from fakeserver.deployment.rollback import isolate
 from fakeserver.request import operations
-from fakeserver.storage.engine import Namespace, Query
+from fakeserver.storage.port.engine import Namespace, Query
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from fakeserver.deployment.node import Node
-    from fakeserver.storage.engine import Document
+    from fakeserver.storage.port.engine import Document
 
 GIVING_WAY: Final = {"internalQueryExecYieldPeriodMS": 0, "enableTestCommands": 1}
 TOPOLOGIES: Final = {

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from fakeserver.errors import CommandError
 from fakeserver.sessions.session import RetryableWrite, Session, SessionCatalog, Use
-from fakeserver.storage.oplog import Oplog
+from fakeserver.storage.port.oplog import Oplog
 
 _ID = bytes.fromhex("00112233445566778899aabbccddeeff")
 _PRINTED = "00112233-4455-6677-8899-aabbccddeeff - 47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU= -  - "

@@ -10,7 +10,7 @@ from talking import Deployment, Talker, play
 from transacting import Session, plain_find, plain_insert
 
 if TYPE_CHECKING:
-    from fakeserver.storage.oplog import OpTime
+    from fakeserver.storage.port.oplog import OpTime
 
 EVERYTHING = {"q": {}, "u": {"$inc": {"x": 100}}, "multi": True}
 

@@ -10,8 +10,8 @@ import pytest
 from bson import Decimal128
 from data_commands import Server
 
-from fakeserver.storage.engine import IndexSpec, Namespace, Query, Update
-from fakeserver.storage.mongomock import MongomockEngine
+from fakeserver.storage.port.engine import IndexSpec, Namespace, Query, Update
+from fakeserver.storage.store.mongomock import MongomockEngine
 from fakeserver.waiting.pause import Park
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.engine import Namespace, Query, Update
-from fakeserver.storage.mongomock import MongomockEngine
+from fakeserver.storage.port.engine import Namespace, Query, Update
+from fakeserver.storage.store.mongomock import MongomockEngine
 
 Document = dict[str, Any]
 NS = Namespace("db", "c")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pipelines import piped
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.collation import complete, fold_of
+from fakeserver.storage.values.collation import complete, fold_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

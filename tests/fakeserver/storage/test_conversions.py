@@ -9,8 +9,8 @@ import pytest
 from bson import Binary, DatetimeMS, Decimal128, Int64, ObjectId, Regex, Timestamp
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.engine import Namespace, Query
-from fakeserver.storage.mongomock import MongomockEngine
+from fakeserver.storage.port.engine import Namespace, Query
+from fakeserver.storage.store.mongomock import MongomockEngine
 
 NS = Namespace("db", "c")
 DAY = dt.datetime(2020, 1, 2, 3, 4, 5, 678_000)  # noqa: DTZ001 -- BSON dates are decoded as naive UTC

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakeserver.errors import CommandError
-from fakeserver.storage import calendar
-from fakeserver.storage.dates import date_of, folded, unfolded
-from fakeserver.storage.expressions import compile_expression
-from fakeserver.storage.scope import Scope
-from fakeserver.storage.values import milliseconds
+from fakeserver.storage.expressions.compiler import compile_expression
+from fakeserver.storage.port.scope import Scope
+from fakeserver.storage.values import calendar
+from fakeserver.storage.values.dates import date_of, folded, unfolded
+from fakeserver.storage.values.types import milliseconds
 
 NEW_YORK, TOKYO = "America/New_York", "Asia/Tokyo"
 

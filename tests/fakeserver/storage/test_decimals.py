@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pipelines import piped, refusal
 
-from fakeserver.storage.arithmetic import to_decimal
+from fakeserver.storage.values.arithmetic import to_decimal
 
 
 def value(expression: Any) -> Any:

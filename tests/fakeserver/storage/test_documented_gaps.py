@@ -10,8 +10,8 @@ import pytest
 from data_commands import Server
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.expressions import UNSUPPORTED
-from fakeserver.storage.pipeline_stages import UNSUPPORTED_STAGES
+from fakeserver.storage.expressions.compiler import UNSUPPORTED
+from fakeserver.storage.stages.pipeline_stages import UNSUPPORTED_STAGES
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docs" / "STORAGE.md").read_text()
@@ -36,4 +36,4 @@ def test_the_modules_that_are_told_of_are_there() -> None:
     storage = ROOT / "fakeserver" / "storage"
     patterns = [pattern for row in MODULES for pattern in re.findall(r"`(\w+\*?)`", row)]
     assert len(patterns) > 10
-    assert all(list(storage.glob(f"{pattern}.py")) for pattern in patterns)
+    assert all(list(storage.rglob(f"{pattern}.py")) for pattern in patterns)

@@ -9,7 +9,7 @@ from talking import Deployment, play
 
 from fakeserver import ClusterSpec
 from fakeserver.errors import WriteError
-from fakeserver.storage.storable import check_insert, check_update
+from fakeserver.storage.values.storable import check_insert, check_update
 
 
 @pytest.mark.parametrize(

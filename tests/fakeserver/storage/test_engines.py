@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from model_engine import ModelEngine
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.collection_state import CollectionState
-from fakeserver.storage.engine import Changed, IndexSpec, Query, Update
-from fakeserver.storage.index_keys import KeyMaker
-from fakeserver.storage.mongomock import MongomockEngine
+from fakeserver.storage.plans.index_keys import KeyMaker
+from fakeserver.storage.port.engine import Changed, IndexSpec, Query, Update
+from fakeserver.storage.store.collection_state import CollectionState
+from fakeserver.storage.store.mongomock import MongomockEngine
 from harness.testing.storage_engine import NS, STATEMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fakeserver.storage.engine import StorageEngine
+    from fakeserver.storage.port.engine import StorageEngine
 
 Operation = tuple[str, Any]
 

@@ -9,9 +9,9 @@ import pytest
 from bson import Code, DBRef, MaxKey, MinKey, Regex
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.engine import Namespace, Query, Update
-from fakeserver.storage.matching import compile_filter
-from fakeserver.storage.mongomock import MongomockEngine
+from fakeserver.storage.filters.matching import compile_filter
+from fakeserver.storage.port.engine import Namespace, Query, Update
+from fakeserver.storage.store.mongomock import MongomockEngine
 
 Document = dict[str, Any]
 NS = Namespace("db", "c")

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.geo_shapes import parse
-from fakeserver.storage.geometry import EARTH_RADIUS_METRES, SphericalArea, radians_between
+from fakeserver.storage.filters.geo_shapes import parse
+from fakeserver.storage.filters.geometry import EARTH_RADIUS_METRES, SphericalArea, radians_between
 
 DEGREE = math.radians(1) * EARTH_RADIUS_METRES
 CITIES = {

@@ -24,8 +24,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakeserver.errors import CommandError
-from fakeserver.storage import javascript
-from fakeserver.storage.javascript import MEMORY_BYTES, RunawayError, Runtime
+from fakeserver.storage.scripts import javascript
+from fakeserver.storage.scripts.javascript import MEMORY_BYTES, RunawayError, Runtime
 
 
 def runtime() -> Runtime:

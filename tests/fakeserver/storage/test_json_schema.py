@@ -8,8 +8,8 @@ import pytest
 from bson import Code, Decimal128
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.matching import compile_filter
-from fakeserver.storage.schema import compile_schema
+from fakeserver.storage.filters.matching import compile_filter
+from fakeserver.storage.filters.schema import compile_schema
 
 Document = dict[str, Any]
 NAN = float("nan")

@@ -9,14 +9,14 @@ from data_commands import Server
 from turns import run_in_turns
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.expressions import compile_expression
-from fakeserver.storage.matching import compile_filter
-from fakeserver.storage.memory import MAX_OPERATOR_BYTES, checked_document, weight
-from fakeserver.storage.pacing import sorted_at_leisure
-from fakeserver.storage.pipeline_stages import compile_pipeline
-from fakeserver.storage.regex import MatchLimitError, compile_regex
-from fakeserver.storage.scope import Scope
-from fakeserver.storage.updating import compile_update
+from fakeserver.storage.expressions.compiler import compile_expression
+from fakeserver.storage.expressions.regex import MatchLimitError, compile_regex
+from fakeserver.storage.filters.matching import compile_filter
+from fakeserver.storage.port.scope import Scope
+from fakeserver.storage.stages.pipeline_stages import compile_pipeline
+from fakeserver.storage.updates.updating import compile_update
+from fakeserver.storage.values.memory import MAX_OPERATOR_BYTES, checked_document, weight
+from fakeserver.storage.values.pacing import sorted_at_leisure
 from fakeserver.waiting.interrupts import in_one_turn
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fakeserver.errors import CommandError
-from fakeserver.storage import joining, lookup
-from fakeserver.storage.engine import IndexSpec, Namespace, Query
-from fakeserver.storage.joining import keys_of
-from fakeserver.storage.mongomock import MongomockEngine
-from fakeserver.storage.scope import Scope
+from fakeserver.storage.port.engine import IndexSpec, Namespace, Query
+from fakeserver.storage.port.scope import Scope
+from fakeserver.storage.stages import joining, lookup
+from fakeserver.storage.stages.joining import keys_of
+from fakeserver.storage.store.mongomock import MongomockEngine
 
 LOCAL, FOREIGN = Namespace("db", "local"), Namespace("db", "foreign")
 Document = dict[str, Any]
@@ -173,7 +173,7 @@ def test_an_index_is_asked_instead_of_reading_the_collection() -> None:
 def test_what_is_joined_may_come_to_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     joined = Joined([{"k": 1}], [{"k": 1, "text": "x" * 100}] * 20)
     size = sum(len(bson.encode(each)) for each in joined.stored(FOREIGN))
-    monkeypatch.setattr("fakeserver.storage.volume.MAX_INTERNAL_BYTES", 200)
+    monkeypatch.setattr("fakeserver.storage.values.volume.MAX_INTERNAL_BYTES", 200)
     stage = {"from": "foreign", "localField": "k", "foreignField": "k", "as": "j"}
     monkeypatch.setattr(lookup, "_MAX_BYTES", size)
     assert len(joined.run({"$lookup": stage})[0]["j"]) == 20

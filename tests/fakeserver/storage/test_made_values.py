@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from pipelines import piped, refusal
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.expressions import compile_expression
-from fakeserver.storage.matching import compile_filter
-from fakeserver.storage.quantiles import percentiles
-from fakeserver.storage.scope import Scope
+from fakeserver.storage.expressions.compiler import compile_expression
+from fakeserver.storage.expressions.quantiles import percentiles
+from fakeserver.storage.filters.matching import compile_filter
+from fakeserver.storage.port.scope import Scope
 from mongowire.system import SeededRng
 
 APPROXIMATELY = {"method": "approximate"}

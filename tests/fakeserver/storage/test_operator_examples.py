@@ -16,10 +16,13 @@ from pipelines import piped
 from fakeserver.errors import CommandError
 from fakeserver.idl import features
 from fakeserver.profile import WIRE_42, WIRE_44, WIRE_50, WIRE_60, WIRE_70, WIRE_80, WIRE_82
-from fakeserver.storage import accumulators, matching, pipeline_stages, update_operators, window_functions
-from fakeserver.storage.engine import Namespace, Query, Update
-from fakeserver.storage.expressions import expression_names
-from fakeserver.storage.mongomock import MongomockEngine
+from fakeserver.storage.expressions import accumulators
+from fakeserver.storage.expressions.compiler import expression_names
+from fakeserver.storage.filters import matching
+from fakeserver.storage.port.engine import Namespace, Query, Update
+from fakeserver.storage.stages import pipeline_stages, window_functions
+from fakeserver.storage.store.mongomock import MongomockEngine
+from fakeserver.storage.updates import update_operators
 
 if TYPE_CHECKING:
     from collections.abc import Callable

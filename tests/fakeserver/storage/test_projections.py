@@ -9,8 +9,8 @@ import pytest
 from bson import Int64
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.engine import Namespace, Query
-from fakeserver.storage.mongomock import MongomockEngine
+from fakeserver.storage.port.engine import Namespace, Query
+from fakeserver.storage.store.mongomock import MongomockEngine
 
 Document = dict[str, Any]
 NS = Namespace("db", "c")

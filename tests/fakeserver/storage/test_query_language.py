@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.engine import Namespace, Query, Update
-from fakeserver.storage.matching import compile_filter
-from fakeserver.storage.mongomock import MongomockEngine
-from fakeserver.storage.printing import show
-from fakeserver.storage.sorting import sort_documents
-from fakeserver.storage.values import copy_value, equal, identity, order
+from fakeserver.storage.filters.matching import compile_filter
+from fakeserver.storage.port.engine import Namespace, Query, Update
+from fakeserver.storage.store.mongomock import MongomockEngine
+from fakeserver.storage.values.printing import show
+from fakeserver.storage.values.sorting import sort_documents
+from fakeserver.storage.values.types import copy_value, equal, identity, order
 
 Document = dict[str, Any]
 NS = Namespace("db", "c")

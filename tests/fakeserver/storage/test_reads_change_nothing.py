@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.engine import Namespace
+from fakeserver.storage.port.engine import Namespace
 
 Document = dict[str, Any]
 NS = Namespace("db", "c")

@@ -9,7 +9,7 @@ import pytest
 from bson import Binary, Code, DatetimeMS, Decimal128, Regex
 from pipelines import piped, refusal
 
-from fakeserver.storage.values import is_finite, not_an_integer, whole
+from fakeserver.storage.values.types import is_finite, not_an_integer, whole
 
 DAY = dt.datetime(2020, 5, 17)  # noqa: DTZ001 -- BSON dates are decoded as naive UTC
 INFINITY, NAN = float("inf"), float("nan")

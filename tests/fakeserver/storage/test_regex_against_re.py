@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fakeserver.errors import CommandError
-from fakeserver.storage import pcre
-from fakeserver.storage.pcre import translate
-from fakeserver.storage.regex import MatchLimitError, _engine, compile_regex
+from fakeserver.storage.expressions import pcre
+from fakeserver.storage.expressions.pcre import translate
+from fakeserver.storage.expressions.regex import MatchLimitError, _engine, compile_regex
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from talking import STANDALONE, Deployment, play
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.engine import Changed, Namespace, Query, Update
-from fakeserver.storage.mongomock import MongomockEngine
-from fakeserver.storage.stored import Stored, stored
+from fakeserver.storage.port.engine import Changed, Namespace, Query, Update
+from fakeserver.storage.store.mongomock import MongomockEngine
+from fakeserver.storage.values.stored import Stored, stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,9 +9,9 @@ from data_commands import Server
 
 from fakeserver.commands import index_specs
 from fakeserver.errors import CommandError
-from fakeserver.storage.engine import IndexSpec
-from fakeserver.storage.text_language import Folding, words
-from fakeserver.storage.text_search import TextIndex, parse_search
+from fakeserver.storage.filters.text_language import Folding, words
+from fakeserver.storage.filters.text_search import TextIndex, parse_search
+from fakeserver.storage.port.engine import IndexSpec
 
 SCORE = {"$meta": "textScore"}
 ARTICLES: list[dict[str, Any]] = [

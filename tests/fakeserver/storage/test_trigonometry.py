@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakeserver.errors import CommandError
-from fakeserver.storage import decimal_functions
-from fakeserver.storage.expressions import compile_expression
-from fakeserver.storage.scope import Scope
+from fakeserver.storage.expressions.compiler import compile_expression
+from fakeserver.storage.port.scope import Scope
+from fakeserver.storage.values import decimal_functions
 
 ONE_ARGUMENT = (
     "sin",

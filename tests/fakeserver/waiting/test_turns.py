@@ -14,9 +14,9 @@ from talking import STANDALONE, Deployment, Talker, lsid, play, play_live
 
 from fakeserver import ClusterSpec
 from fakeserver.deployment.events import CommandFinished
-from fakeserver.storage import mongomock
-from fakeserver.storage.engine import Namespace
-from fakeserver.storage.scanning import select
+from fakeserver.storage.port.engine import Namespace
+from fakeserver.storage.store import mongomock
+from fakeserver.storage.store.scanning import select
 from fakeserver.waiting.turns import Turns
 from mongowire.connection import WireConnection
 from mongowire.messages import OpMsg
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
     from fakeserver.errors import CommandError
-    from fakeserver.storage.engine import Document
+    from fakeserver.storage.port.engine import Document
 
 AT_ONCE = {"internalQueryExecYieldPeriodMS": 0}
 """Has every command give way at each of its yield points, in virtual time too."""

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from fakeserver.deployment.server import OpenConnection
     from fakeserver.request.context import RequestContext
     from fakeserver.sessions.transactions import Transaction
-    from fakeserver.storage.catalog import Catalog
-    from fakeserver.storage.oplog import Written
+    from fakeserver.storage.port.oplog import Written
+    from fakeserver.storage.store.catalog import Catalog
 
 _LATE: Final = 20.0
 """Seconds: more than a client waits for anything."""

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from bson import Code
 
-from fakeserver.storage import accumulators, window_functions
+from fakeserver.storage.expressions import accumulators
+from fakeserver.storage.stages import window_functions
 from statements.updates import Updates
 from statements.values import UNITS
 

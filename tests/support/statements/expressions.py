@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from bson import Code, Regex
 
-from fakeserver.storage import (
-    expression_arrays,
-    expression_dates,
-    expression_math,
-    expression_text,
-    expression_trigonometry,
-    expressions,
+from fakeserver.storage.expressions import (
+    arithmetic_operators,
+    array_operators,
+    compiler,
+    date_operators,
+    string_operators,
+    trigonometry,
 )
 from statements.values import DATES, PATTERNS, TEXTS, TYPES, UNITS, ZONES, Values
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from random import Random
 
-    from fakeserver.storage.functions import Function
+    from fakeserver.storage.expressions.functions import Function
 
 
-EXPRESSIONS = (*expressions.FUNCTIONS.functions, *expressions._FORMS)
+EXPRESSIONS = (*compiler.FUNCTIONS.functions, *compiler._FORMS)
 FORMATS = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S.%LZ", "%j %u %G %V %z %Z", "%Q", "%", "%b %B", "")
 
 Makers = dict[str, "Callable[[], Any]"]
@@ -79,7 +79,7 @@ class Expressions(Values):
         forms = self._forms(depth)
         if name in forms:
             return forms[name]()
-        function = expressions.FUNCTIONS.get(name)
+        function = compiler.FUNCTIONS.get(name)
         if function is None:
             return self.one_of(
                 lambda: self.expression(depth), lambda: self.several(lambda: self.expression(depth), 1)
@@ -101,14 +101,17 @@ class Expressions(Values):
     def _families(self) -> tuple[tuple[Mapping[str, Any], Callable[[], Any]], ...]:
         """The tables of operators, each with what its operators are usually given."""
         return (
-            (expression_math.functions.functions, lambda: self.one_of(self.small, self.small, self.number)),
-            (expression_trigonometry.functions.functions, self.small),
-            (expression_text.functions.functions, lambda: self.pick(("a", "bc", "é", "$c", 0, 1))),
             (
-                expression_arrays.functions.functions,
+                arithmetic_operators.functions.functions,
+                lambda: self.one_of(self.small, self.small, self.number),
+            ),
+            (trigonometry.functions.functions, self.small),
+            (string_operators.functions.functions, lambda: self.pick(("a", "bc", "é", "$c", 0, 1))),
+            (
+                array_operators.functions.functions,
                 lambda: self.one_of(lambda: self.several(self.scalar), self.small),
             ),
-            (expression_dates.functions.functions, lambda: self.pick((*DATES, "$d"))),
+            (date_operators.functions.functions, lambda: self.pick((*DATES, "$d"))),
         )
 
     def _forms(self, depth: int) -> Makers:

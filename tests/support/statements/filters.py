@@ -7,7 +7,7 @@ from typing import Any
 
 from bson import Code, Regex
 
-from fakeserver.storage import match_operators, matching
+from fakeserver.storage.filters import match_operators, matching
 from statements.expressions import Expressions, Makers
 from statements.values import PATTERNS, TYPES
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fakeserver.storage import pipeline_stages as stages
+from fakeserver.storage.stages import pipeline_stages as stages
 from statements.accumulators import Accumulators
 from statements.values import COLLECTIONS, UNITS
 

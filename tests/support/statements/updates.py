@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fakeserver.storage import update_operators
+from fakeserver.storage.updates import update_operators
 from statements.filters import Filters
 from statements.values import SMALL
 

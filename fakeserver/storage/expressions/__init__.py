@@ -1,0 +1,1 @@
+"""Expressions of aggregation, with their operators and accumulators."""

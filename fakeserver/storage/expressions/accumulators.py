@@ -1,0 +1,245 @@
+"""Accumulators of `$group`, `$bucketAuto` and `$setWindowFields`: one value from those of many documents."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+from fakeserver.errors import CommandError
+from fakeserver.idl.features import ACCUMULATORS
+from fakeserver.storage.expressions import scripted
+from fakeserver.storage.expressions.arithmetic_operators import average, deviation, extreme, total
+from fakeserver.storage.expressions.array_operators import merge_objects
+from fakeserver.storage.expressions.compiler import compile_expression
+from fakeserver.storage.expressions.quantiles import NAMES as QUANTILES
+from fakeserver.storage.expressions.quantiles import compile_quantile
+from fakeserver.storage.expressions.set_operators import unique
+from fakeserver.storage.values.memory import Budget, too_much
+from fakeserver.storage.values.pacing import paced, sorted_at_leisure
+from fakeserver.storage.values.printing import show, show_field
+from fakeserver.storage.values.sorting import check_sort, sort_documents
+from fakeserver.storage.values.types import (
+    INT32_MAX,
+    INT32_MIN,
+    MISSING,
+    is_number,
+    is_object,
+    order,
+    type_name,
+    whole,
+)
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from fakeserver.storage.port.scope import Evaluate, Frame, Scope
+
+    Values: TypeAlias = Sequence[Any]
+
+_UNKNOWN: Final = 15952
+
+
+class Accumulator(NamedTuple):
+    """A compiled accumulator: what it reads of each document, and what it makes of the values.
+
+    `summarize` takes the values of the documents in order and the variables of the first one, None where
+    there is no document.
+    """
+
+    source: Evaluate
+    summarize: Callable[[Values, Frame | None], Any]
+
+
+def compile_accumulator(operator: str, argument: Any, scope: Scope) -> Accumulator:
+    """Return an accumulator. Raises `CommandError` for one that is unknown or malformed."""
+    if not scope.knows(operator, ACCUMULATORS):
+        raise CommandError(_UNKNOWN, f"unknown group operator '{operator}'")
+    if operator in _WITH_COUNT:
+        return _counted(operator, argument, scope)
+    if operator in _BY_ORDER:
+        return _picked(operator, argument, scope)
+    if operator in QUANTILES:
+        quantile = compile_quantile(operator, argument, scope, lambda each: compile_expression(each, scope))
+        return Accumulator(quantile.source, lambda values, _first: quantile.summarize(values))
+    if operator == "$count":
+        if argument != {}:
+            raise CommandError(ErrorCode.TYPE_MISMATCH, "$count takes no arguments, i.e. $count:{}")
+        return Accumulator(lambda _frame: 1, lambda values, _first: total(values))
+    if operator == "$accumulator":
+        return Accumulator(*scripted.compile_accumulator(argument, scope, compile_expression))
+    accumulate = _ACCUMULATORS.get(operator)
+    if accumulate is None:
+        raise CommandError(_UNKNOWN, f"unknown group operator '{operator}'")
+    if isinstance(argument, list) and len(argument) != 1:
+        raise CommandError(40237, f"The {operator} accumulator is a unary operator")
+    source = compile_expression(argument[0] if isinstance(argument, list) else argument, scope)
+    fold = scope.fold
+    return Accumulator(source, lambda values, _first: accumulate(values, fold))
+
+
+def compile_field(name: str, spec: Any, scope: Scope) -> Accumulator:
+    """Return the accumulator of a field of `$group`. Raises `CommandError` for a bad one."""
+    if "." in name:
+        raise CommandError(40235, f"The field name '{name}' cannot contain '.'")
+    if name.startswith("$"):
+        raise CommandError(40236, f"The field name '{name}' cannot be an operator name")
+    if not is_object(spec):
+        raise CommandError(40234, f"The field '{name}' must be an accumulator object")
+    if len(spec) != 1:
+        raise CommandError(40238, f"The field '{name}' must specify one accumulator")
+    operator, argument = next(iter(spec.items()))
+    return compile_accumulator(operator, argument, scope)
+
+
+# A number of values.
+
+
+def _counted(operator: str, argument: Any, scope: Scope) -> Accumulator:
+    if not is_object(argument):
+        raise _no_object(_NOT_AN_OBJECT[operator], operator, argument)
+    for key in argument:
+        if key not in {"n", "input"}:
+            raise CommandError(5787901, f"Unknown argument for 'n' operator: {key}")
+    for key, code in (("n", 5787906), ("input", 5787907)):
+        if key not in argument:
+            raise CommandError(code, f"Missing value for '{key}'")
+    count, source = compile_expression(argument["n"], scope), compile_expression(argument["input"], scope)
+    take, fold = _WITH_COUNT[operator], scope.fold
+
+    def summarize(values: Values, first: Frame | None) -> Any:
+        number = _number(count(scope.frame({}) if first is None else first))
+        return take([_null(value) for value in values], number, fold)
+
+    return Accumulator(source, summarize)
+
+
+def _number(value: Any) -> int:
+    """Return the `n` of an accumulator. Raises `CommandError` 5787902, 5787903 or 5787908."""
+    if not is_number(value):
+        raise CommandError(5787902, f"Value for 'n' must be of integral type, but found {_shown(value)}")
+    number = whole(value)
+    if number is None or not INT32_MIN <= number <= INT32_MAX:
+        raise CommandError(5787903, f"Value for 'n' must be of integral type, but found {_shown(value)}")
+    if number <= 0:
+        raise CommandError(5787908, f"'n' must be greater than 0, found {number}")
+    return number
+
+
+def _shown(value: Any) -> str:
+    return "missing" if value is MISSING else show(value)
+
+
+def _picked(operator: str, argument: Any, scope: Scope) -> Accumulator:
+    """Return an accumulator of what comes first or last in an order of its own."""
+    several = operator.endswith("N")
+    if not is_object(argument):
+        raise _no_object(5788001, operator, argument)
+    needed = {"output": 5788004, "sortBy": 5788005, **({"n": 5788003} if several else {})}
+    for key in argument:
+        if key not in needed:
+            raise CommandError(5788002, f"Unknown argument to {operator} '{key}'")
+    for key, code in needed.items():
+        if key not in argument:
+            raise CommandError(code, f"Missing value for '{key}'")
+    sort = argument["sortBy"]
+    if not is_object(sort):
+        raise CommandError(
+            5788604, f"expected 'sortBy' to already be an object in the arguments to {operator}"
+        )
+    check_sort(sort)
+    output = compile_expression(argument["output"], scope)
+    count = compile_expression(argument["n"], scope) if several else None
+    within = {f"document.{name}": direction for name, direction in sort.items()}
+
+    def source(frame: Frame) -> Any:
+        return {"document": frame["ROOT"], "value": _null(output(frame))}
+
+    def summarize(values: Values, first: Frame | None) -> Any:
+        found = [each["value"] for each in sort_documents(list(values), within, scope.fold)]
+        if count is None:
+            return (found[0] if operator == "$top" else found[-1]) if found else None
+        number = _number(count(scope.frame({}) if first is None else first))
+        return found[:number] if operator == "$topN" else found[-number:]
+
+    return Accumulator(source, summarize)
+
+
+def _no_object(code: int, operator: str, argument: Any) -> CommandError:
+    return CommandError(
+        code, f"specification must be an object; found {show_field(operator, argument)[1:-1]}"
+    )
+
+
+_BY_ORDER: Final = frozenset({"$top", "$topN", "$bottom", "$bottomN"})
+_NOT_AN_OBJECT: Final = {"$firstN": 5787801, "$lastN": 5787801, "$minN": 5787900, "$maxN": 5787900}
+
+
+# One value of many.
+
+
+def _null(value: Any) -> Any:
+    return None if value is MISSING else value
+
+
+def _present(values: Values) -> list[Any]:
+    return [value for value in values if value is not MISSING]
+
+
+def _ordered(values: Values, fold: Any) -> list[Any]:
+    found = [value for value in values if value is not None]
+    keys = [order(value, fold) for value in paced(found)]
+    return [found[index] for index in sorted_at_leisure(list(range(len(found))), keys.__getitem__)]
+
+
+def _bounded(operator: str, values: Values) -> list[Any]:
+    """Return the values that are there. Raises `CommandError` 146 where they are too much to hold."""
+    budget, found = Budget(too_much(operator)), []
+    for value in paced(values):
+        if value is not MISSING:
+            budget.hold(value)
+            found.append(value)
+    return found
+
+
+def _concatenated(operator: str, values: Values) -> list[Any]:
+    budget, found = Budget(too_much(operator)), []
+    for array in _arrays(operator, values):
+        budget.hold(array)
+        found.extend(array)
+    return found
+
+
+def _arrays(operator: str, values: Values) -> list[list[Any]]:
+    found = _present(values)
+    for value in paced(found):
+        if not isinstance(value, list):
+            raise CommandError(
+                ErrorCode.TYPE_MISMATCH,
+                f"{operator} requires array inputs, but input {show(value)} is of type {type_name(value)}",
+            )
+    return found
+
+
+_WITH_COUNT: Final[dict[str, Callable[[list[Any], int, Any], Any]]] = {
+    "$firstN": lambda values, count, _fold: values[:count],
+    "$lastN": lambda values, count, _fold: values[-count:],
+    "$minN": lambda values, count, fold: _ordered(values, fold)[:count],
+    "$maxN": lambda values, count, fold: _ordered(values, fold)[::-1][:count],
+}
+_ACCUMULATORS: Final[dict[str, Callable[[Values, Any], Any]]] = {
+    "$sum": lambda values, _fold: total(values),
+    "$avg": lambda values, _fold: average(values),
+    "$min": lambda values, fold: extreme(values, -1, fold),
+    "$max": lambda values, fold: extreme(values, 1, fold),
+    "$first": lambda values, _fold: _null(values[0]) if values else None,
+    "$last": lambda values, _fold: _null(values[-1]) if values else None,
+    "$push": lambda values, _fold: _bounded("$push", values),
+    "$addToSet": lambda values, fold: _bounded("$addToSet", unique(_present(values), fold)),
+    "$mergeObjects": lambda values, _fold: merge_objects(*_present(values), None),
+    "$stdDevPop": lambda values, _fold: deviation(values, sample=False),
+    "$stdDevSamp": lambda values, _fold: deviation(values, sample=True),
+    "$concatArrays": lambda values, _fold: _concatenated("$concatArrays", values),
+    "$setUnion": lambda values, fold: unique(_concatenated("$setUnion", values), fold),
+}
+NAMES: Final = frozenset({*_ACCUMULATORS, *_WITH_COUNT, *_BY_ORDER, *QUANTILES, "$count", "$accumulator"})
+"""All accumulators."""

@@ -1,0 +1,374 @@
+"""Array and object expression operators."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, Final
+
+from fakeserver.errors import CommandError
+from fakeserver.storage.expressions.functions import FunctionTable, all_there, null_in, nullish
+from fakeserver.storage.expressions.set_operators import key_of
+from fakeserver.storage.values.memory import VALUE_BYTES, check_array, check_length
+from fakeserver.storage.values.pacing import paced
+from fakeserver.storage.values.printing import show
+from fakeserver.storage.values.sorting import sort_values
+from fakeserver.storage.values.types import (
+    MISSING,
+    as_mapping,
+    is_number,
+    is_object,
+    type_name,
+    whole,
+)
+from fakeserver.waiting.interrupts import interruptible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fakeserver.storage.values.types import Fold
+
+functions = FunctionTable()
+function = functions.function
+
+
+def _array(name: str, code: int, value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise CommandError(code, f"{name} must be an array, but is {type_name(value)}")
+    return value
+
+
+@function("$size")
+def _size(value: Any) -> int:
+    if not isinstance(value, list):
+        raise CommandError(
+            17124, f"The argument to $size must be an array, but was of type: {type_name(value)}"
+        )
+    return len(value)
+
+
+@function("$isArray")
+def _is_array(value: Any) -> bool:
+    return isinstance(value, list)
+
+
+@function("$arrayElemAt", 2)
+@null_in
+def _element_at(array: Any, index: Any) -> Any:
+    items = _array("$arrayElemAt's first argument", 28689, array)
+    if not is_number(index):
+        raise CommandError(
+            28690, f"$arrayElemAt's second argument must be a numeric value, but is {type_name(index)}"
+        )
+    position = whole(index)
+    if position is None or not -(2**31) <= position < 2**31:
+        shown = f"representable as a 32-bit integer: {show(index)}"
+        raise CommandError(28691, f"$arrayElemAt's second argument must be {shown}")
+    position += len(items) if position < 0 else 0
+    return items[position] if 0 <= position < len(items) else MISSING
+
+
+@function("$first")
+@null_in
+def _first(array: Any) -> Any:
+    return next(iter(_array("$first's argument", 28689, array)), MISSING)
+
+
+@function("$last")
+@null_in
+def _last(array: Any) -> Any:
+    items = _array("$last's argument", 28689, array)
+    return items[-1] if items else MISSING
+
+
+@function("$slice", 2, 3)
+@null_in
+def _slice(array: Any, *bounds: Any) -> Any:
+    items = _array("First argument to $slice", 28724, array)
+    second = _bound("Second", 28725, bounds[0])
+    if len(bounds) == 1:
+        return slice_of(items, [second])
+    third = _bound("Third", 28727, bounds[1])
+    if third <= 0:
+        raise CommandError(28729, f"Third argument to $slice must be positive: {show(bounds[1])}")
+    return slice_of(items, [second, third])
+
+
+def _bound(which: str, code: int, value: Any) -> int:
+    """Return an argument of `$slice` as a number. Raises `CommandError`."""
+    if not is_number(value):
+        message = f"{which} argument to $slice must be numeric, but is of type: {type_name(value)}"
+        raise CommandError(code, message)
+    number = whole(value)
+    if number is None or not -(2**31) <= number < 2**31:
+        message = f"{which} argument to $slice can't be represented as a 32-bit integer: {show(value)}"
+        raise CommandError(code + 1, message)
+    return number
+
+
+def slice_of(items: list[Any], bounds: list[int]) -> list[Any]:
+    """Return a part of an array: the first n, the last n (negative), or n from a position."""
+    if len(bounds) == 1:
+        return items[: bounds[0]] if bounds[0] >= 0 else items[bounds[0] :]
+    start, count = bounds
+    start = max(start + len(items), 0) if start < 0 else start
+    return items[start : start + count]
+
+
+def _check_concatenated(array: Any) -> None:
+    if not isinstance(array, list):
+        raise CommandError(28664, f"$concatArrays only supports arrays, not {type_name(array)}")
+
+
+@function("$concatArrays", 0, None)
+def _concat_arrays(*arrays: Any) -> Any:
+    if not all_there(arrays, _check_concatenated):
+        return None
+    check_length("$concatArrays", sum(map(len, arrays)))
+    items: list[Any] = []
+    for array in paced(arrays):
+        items += array
+    return items
+
+
+@function("$reverseArray")
+@null_in
+def _reverse(array: Any) -> Any:
+    return _array("The argument to $reverseArray", 34435, array)[::-1]
+
+
+@function("$indexOfArray", 2, 4, folds=True)
+def _index_of(array: Any, value: Any, start: Any = 0, end: Any = MISSING, *, fold: Fold | None = None) -> Any:
+    if nullish(array):
+        return None
+    if not isinstance(array, list):
+        raise CommandError(
+            40090, f"$indexOfArray requires an array as a first argument, found: {type_name(array)}"
+        )
+    key = key_of(value, fold)
+    first = search_index("$indexOfArray", "starting index", start)
+    last = (
+        len(array) if end is MISSING else min(search_index("$indexOfArray", "ending index", end), len(array))
+    )
+    return next((index for index in paced(range(first, last)) if key_of(array[index], fold) == key), -1)
+
+
+def search_index(name: str, what: str, value: Any) -> int:
+    """Return a bound of a search. Raises `CommandError` 40096 or 40097 for what is none."""
+    number = whole(value)
+    if number is None:
+        raise CommandError(
+            40096,
+            f"{name}requires an integral {what}, found a value of type: {type_name(value)}, with value: "
+            f"{show(value)}",
+        )
+    if number < 0:
+        raise CommandError(40097, f"{name} requires a nonnegative {what}, found: {show(value)}")
+    return number
+
+
+@function("$range", 2, 3)
+def _range(*limits: Any) -> list[int]:
+    names = ("starting", "ending", "step")
+    numbers = [_limit(name, 34443 + 2 * n, limits[n]) for n, name in enumerate(names[: len(limits)])]
+    if numbers[2:] == [0]:
+        raise CommandError(34449, "$range requires a non-zero step value")
+    wanted = range(*numbers)
+    check_array("$range", _ARRAY_BYTES + VALUE_BYTES * len(wanted))
+    made: list[int] = []
+    for start in interruptible(range(0, len(wanted), _AT_ONCE)):
+        made.extend(wanted[start : start + _AT_ONCE])
+    return made
+
+
+_AT_ONCE: Final = 100_000
+_ARRAY_BYTES: Final = 24
+"""Bytes that a server counts for an array itself."""
+
+
+def _limit(name: str, code: int, value: Any) -> int:
+    """Return an argument of `$range` as a number. Raises `CommandError`."""
+    if not is_number(value):
+        shown = MISSING if value is MISSING else type_name(value)
+        raise CommandError(code, f"$range requires a numeric {name} value, found value of type: {shown}")
+    number = whole(value)
+    if number is None or not -(2**31) <= number < 2**31:
+        message = f"$range requires a {name} value that can be represented as a 32-bit integer, found value: "
+        raise CommandError(code + 1, message + show(value))
+    return number
+
+
+@function("$zip", named=True)
+def _zip(parts: dict[str, Any]) -> Any:
+    inputs = parts.get("inputs", [])
+    if not isinstance(inputs, list):
+        raise CommandError(34461, f"inputs must be an array of expressions, found {type_name(inputs)}")
+    if not inputs:
+        raise CommandError(34465, "$zip requires at least one input array")
+    if any(nullish(each) for each in inputs):
+        return None
+    for each in inputs:
+        if not isinstance(each, list):
+            raise CommandError(34468, f"$zip found a non-array expression in input: {show(each)}")
+    _check_defaults(parts, len(inputs))
+    longest = bool(parts.get("useLongestLength", False))
+    check_length("$zip", (len(inputs) + 1) * (max if longest else min)(map(len, inputs)))
+    if not longest:
+        return [list(row) for row in interruptible(zip(*inputs, strict=False))]
+    defaults = parts.get("defaults") or [None] * len(inputs)
+    rows = zip_longest(*inputs, fillvalue=MISSING)
+    return [
+        [default if item is MISSING else item for item, default in zip(row, defaults, strict=True)]
+        for row in interruptible(rows)
+    ]
+
+
+def _check_defaults(parts: dict[str, Any], count: int) -> None:
+    if not isinstance(parts.get("useLongestLength", False), bool):
+        found = type_name(parts["useLongestLength"])
+        raise CommandError(34463, f"useLongestLength must be a bool, found {found}")
+    defaults = parts.get("defaults")
+    if defaults is None:
+        return
+    if not isinstance(defaults, list):
+        raise CommandError(34462, f"defaults must be an array of expressions, found {type_name(defaults)}")
+    if not parts.get("useLongestLength"):
+        raise CommandError(34466, "cannot specify defaults unless useLongestLength is true")
+    if len(defaults) != count:
+        raise CommandError(34467, "defaults and inputs must have the same length")
+
+
+def _check_sort_array(parts: Any) -> None:
+    if not is_object(parts):
+        found = type_name(parts)
+        raise CommandError(2942500, f"$sortArray requires an object as an argument, found: {found}")
+    for key in parts:
+        if key not in {"input", "sortBy"}:
+            raise CommandError(2942501, f"$sortArray found an unknown argument: {key}")
+    for code, key in ((2942502, "input"), (2942503, "sortBy")):
+        if key not in parts:
+            raise CommandError(code, f"$sortArray requires '{key}' to be specified")
+
+
+@function("$sortArray", named=True, parse=_check_sort_array, refuses=True, folds=True)
+def _sort_array(parts: dict[str, Any], *, fold: Fold | None = None) -> Any:
+    items = parts["input"]
+    if nullish(items):
+        return None
+    if not isinstance(items, list):
+        raise CommandError(
+            2942504,
+            f"The input argument to $sortArray must be an array, but was of type: {type_name(items)}",
+        )
+    return sort_values(items, parts["sortBy"], fold)
+
+
+@function("$arrayToObject")
+@null_in
+def _array_to_object(array: Any) -> dict[str, Any]:
+    if not isinstance(array, list):
+        raise CommandError(40386, f"$arrayToObject requires an array input, found: {type_name(array)}")
+    if not array:
+        return {}
+    if not is_object(array[0]) and not isinstance(array[0], list):
+        raise CommandError(40398, f"Unrecognised input type format for $arrayToObject: {type_name(array[0])}")
+    pair = _key_and_value if is_object(array[0]) else _pair
+    return dict(map(pair, paced(array)))
+
+
+def _pair(item: Any) -> tuple[str, Any]:
+    if not isinstance(item, list):
+        raise CommandError(40396, f"{_MIXED}Array was detected, now found: {type_name(item)}")
+    if len(item) != 2:  # noqa: PLR2004 -- key and value
+        raise CommandError(
+            40397, f"$arrayToObject requires an array of size 2 arrays,found array of size: {len(item)}"
+        )
+    wrong = CommandError(
+        40395,
+        "$arrayToObject requires an array of key-value pairs, where the key must be of type string. Found "
+        f"key type: {type_name(item[0])}",
+    )
+    return _objectkey_of(item[0], wrong, 4940400), item[1]
+
+
+def _key_and_value(item: Any) -> tuple[str, Any]:
+    if not is_object(item):
+        raise CommandError(40391, f"{_MIXED}Object was detected, now found: {type_name(item)}")
+    fields = as_mapping(item)
+    if len(fields) != 2:  # noqa: PLR2004 -- key and value
+        raise CommandError(
+            40392,
+            "$arrayToObject requires an object keys of 'k' and 'v'. Found incorrect number of "
+            f"keys:{len(fields)}",
+        )
+    if fields.keys() != {"k", "v"}:
+        raise CommandError(
+            40393,
+            "$arrayToObject requires an object with keys 'k' and 'v'. Missing either or both keys from: "
+            f"{show(fields)}",
+        )
+    wrong = CommandError(
+        40394,
+        "$arrayToObject requires an object with keys 'k' and 'v', where the value of 'k' must be of type "
+        f"string. Found type: {type_name(fields['k'])}",
+    )
+    return _objectkey_of(fields["k"], wrong, 4940401), fields["v"]
+
+
+_MIXED = "$arrayToObject requires a consistent input format. Elements mustall be arrays or all be objects. "
+
+
+def _objectkey_of(value: Any, wrong_type: CommandError, null_byte: int) -> str:
+    if type(value) is not str:
+        raise wrong_type
+    if "\0" in value:
+        raise CommandError(null_byte, "Key field cannot contain an embedded null byte")
+    return value
+
+
+@function("$objectToArray")
+@null_in
+def _object_to_array(value: Any) -> list[dict[str, Any]]:
+    if not is_object(value):
+        raise CommandError(40390, f"$objectToArray requires a document input, found: {type_name(value)}")
+    return [{"k": name, "v": item} for name, item in paced(as_mapping(value).items())]
+
+
+@function("$mergeObjects", 0, None)
+def merge_objects(*values: Any) -> dict[str, Any]:
+    """Return the fields of all documents, the last one winning; null and missing count as none."""
+    merged: dict[str, Any] = {}
+    for value in interruptible(values[0] if len(values) == 1 and isinstance(values[0], list) else values):
+        if nullish(value):
+            continue
+        if not is_object(value):
+            raise CommandError(
+                40400,
+                f"$mergeObjects requires object inputs, but input {value} is of type {type_name(value)}",
+            )
+        merged.update(value)
+    return merged
+
+
+def _n_of(name: str, take: Callable[[list[Any], int, Fold | None], list[Any]]) -> None:
+    @function(name, named=True, folds=True)
+    def _call(arguments: dict[str, Any], *, fold: Fold | None = None) -> Any:
+        if arguments.keys() != {"n", "input"}:
+            raise CommandError(5787907, f"{name} takes 'n' and 'input', and nothing else")
+        items = arguments["input"]
+        if not isinstance(items, list):
+            raise CommandError(5788200, "Input must be an array")
+        value = arguments["n"]
+        number = whole(value)
+        if number is None or number <= 0:
+            raise CommandError(5787908, f"'n' must be greater than 0, found {value} for {name}")
+        return take(items, number, fold)
+
+
+def _without_nulls(items: list[Any]) -> list[Any]:
+    return [item for item in paced(items) if not nullish(item)]
+
+
+_n_of("$firstN", lambda items, count, _fold: items[:count])
+_n_of("$lastN", lambda items, count, _fold: items[-count:])
+_n_of("$minN", lambda items, count, fold: sort_values(_without_nulls(items), 1, fold)[:count])
+_n_of("$maxN", lambda items, count, fold: sort_values(_without_nulls(items), -1, fold)[:count])

@@ -1,0 +1,294 @@
+"""Aggregation expressions, compiled to closures.
+
+An expression is compiled once per command, so that what is wrong with it (an unknown operator, an undefined
+variable) is said even when there is no document to evaluate it for, as a server does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from fakeserver.errors import CommandError, not_implemented
+from fakeserver.idl.features import EXPRESSIONS
+from fakeserver.storage.expressions import (
+    arithmetic_operators,
+    array_operators,
+    date_operators,
+    hash_operators,
+    quantiles,
+    regex_operators,
+    set_operators,
+    string_operators,
+    trigonometry,
+    type_operators,
+)
+from fakeserver.storage.expressions.forms import FORMS, null_if_missing
+from fakeserver.storage.expressions.functions import FunctionTable
+from fakeserver.storage.expressions.scripted import compile_function
+from fakeserver.storage.values.pacing import order_at_leisure, paced
+from fakeserver.storage.values.paths import gather, split
+from fakeserver.storage.values.printing import show, show_document
+from fakeserver.storage.values.types import MISSING, order, truthy, type_name
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fakeserver.storage.expressions.functions import Function
+    from fakeserver.storage.port.scope import Evaluate, Frame, Scope
+
+_UNDEFINED_VARIABLE: Final = 17276
+_NOT_ONE_FIELD: Final = 15983
+_INVALID_PATH: Final = 16872
+
+FUNCTIONS: Final = FunctionTable.merge(
+    arithmetic_operators.functions,
+    array_operators.functions,
+    set_operators.functions,
+    string_operators.functions,
+    regex_operators.functions,
+    date_operators.functions,
+    type_operators.functions,
+    trigonometry.functions,
+    hash_operators.functions,
+)
+
+
+UNSUPPORTED: Final = frozenset({
+    *("$encStrContains", "$encStrEndsWith", "$encStrNormalizedEq", "$encStrStartsWith"),
+    *("$bottom", "$bottomN", "$top", "$topN"),
+    *("$createUUID", "$currentDate", "$hash", "$hexHash", "$subtype"),
+    *("$deserializeEJSON", "$serializeEJSON", "$toArray", "$toObject"),
+    *("$similarityCosine", "$similarityDotProduct", "$similarityEuclidean"),
+})  # fmt: skip
+"""Expressions that a server has, most of them since 8.3, and we have not; see docs/STORAGE.md."""
+
+
+def compile_expression(expression: Any, scope: Scope, names: frozenset[str] | None = None) -> Evaluate:
+    """Return an expression as a function of its variables. Raises `CommandError` for a malformed one."""
+    return Compiler(scope, scope.names() if names is None else names).compile(expression)
+
+
+class Compiler:
+    """Compiles expressions in which the variables `names` are defined."""
+
+    def __init__(self, scope: Scope, names: frozenset[str]) -> None:
+        self.scope = scope
+        self.names = names
+
+    def compile(self, expression: Any) -> Evaluate:
+        """Return one expression as a function."""
+        if type(expression) is str and expression.startswith("$"):
+            return self._variable(expression[2:]) if expression.startswith("$$") else _field(expression[1:])
+        if isinstance(expression, dict):
+            return self._object(expression)
+        if isinstance(expression, list):
+            compiled = [self.compile(item) for item in paced(expression)]
+            return lambda frame: [null_if_missing(item(frame)) for item in paced(compiled)]
+        return lambda _frame: expression
+
+    def within(self, *names: str) -> Compiler:
+        """Return a compiler in which more variables are defined."""
+        return Compiler(self.scope, self.names | frozenset(names))
+
+    def _variable(self, text: str) -> Evaluate:
+        name, _, rest = text.partition(".")
+        if name not in self.names:
+            raise CommandError(_UNDEFINED_VARIABLE, f"Use of undefined variable: {name}")
+        parts = split(rest) if rest else ()
+        return lambda frame: gather(frame.get(name, MISSING), parts)
+
+    def _object(self, document: dict[str, Any]) -> Evaluate:
+        first = next(iter(document), "")
+        if not first.startswith("$"):
+            fields = [(name, self.compile(value)) for name, value in paced(document.items())]
+
+            def evaluate(frame: Frame) -> Any:
+                values = ((name, value(frame)) for name, value in paced(fields))
+                return {name: value for name, value in values if value is not MISSING}
+
+            return evaluate
+        if len(document) != 1:
+            raise CommandError(
+                _NOT_ONE_FIELD,
+                "an expression specification must contain exactly one field, the name of the expression. "
+                f"Found {len(document)} fields in {show_document(document)}",
+            )
+        return self._operator(first, document[first])
+
+    def _operator(self, name: str, argument: Any) -> Evaluate:
+        if not self.scope.knows(name, EXPRESSIONS):
+            raise _unrecognized(name)
+        form = _FORMS.get(name)
+        if form is not None:
+            return form(self, argument)
+        function = FUNCTIONS.get(name)
+        if name in UNSUPPORTED:
+            raise not_implemented(f"the expression {name}")
+        if function is None:
+            raise _unrecognized(name)
+        arguments = argument if isinstance(argument, list) else [argument]
+        if function.named:
+            return self._named(function, argument)
+        function.check(len(arguments))
+        compiled = [self.compile(item) for item in paced(arguments)]
+        if function.folds:
+            fold = self.scope.fold
+            return lambda frame: function.call(*[item(frame) for item in paced(compiled)], fold=fold)
+        return lambda frame: function.call(*[item(frame) for item in paced(compiled)])
+
+    def _named(self, function: Function, argument: Any) -> Evaluate:
+        name, call = function.name, function.call
+        if name in date_operators.PARTS:
+            argument = date_operators.part_arguments(name, argument)
+        if function.parse is not None and (function.refuses or isinstance(argument, dict)):
+            function.parse(argument)
+        if not isinstance(argument, dict):
+            raise CommandError(
+                ErrorCode.FAILED_TO_PARSE,
+                f"{name} expects an object of named arguments but found: {type_name(argument)}",
+            )
+        compiled = {key: self.compile(value) for key, value in argument.items()}
+        if function.folds:
+            fold = self.scope.fold
+            return lambda frame: call({key: value(frame) for key, value in compiled.items()}, fold=fold)
+        return lambda frame: call({key: value(frame) for key, value in compiled.items()})
+
+
+def _unrecognized(name: str) -> CommandError:
+    return CommandError(ErrorCode.INVALID_PIPELINE_OPERATOR, f"Unrecognized expression '{name}'")
+
+
+def _field(path: str) -> Evaluate:
+    if not path or path.startswith(".") or path.endswith("."):
+        raise CommandError(_INVALID_PATH, f"'${path}' starts with an invalid character for a field path")
+    parts = split(path)
+    return lambda frame: gather(frame["CURRENT"], parts)
+
+
+def is_expression_name(name: str) -> bool:
+    """Return whether an expression may begin with that name."""
+    return name in _FORMS or name in UNSUPPORTED or FUNCTIONS.get(name) is not None
+
+
+def expression_names() -> frozenset[str]:
+    """Return the names of all operators."""
+    return frozenset(_FORMS) | frozenset(FUNCTIONS.functions)
+
+
+def _meta(compiler: Compiler, argument: Any) -> Evaluate:
+    if type(argument) is not str:
+        raise CommandError(17307, "$meta only supports string arguments")
+    if argument not in _METADATA:
+        raise CommandError(17308, f"Unsupported argument to $meta: {argument}")
+    read = compiler.scope.meta.get(argument)
+    if read is not None:
+        return lambda frame: read(frame["ROOT"])
+    if argument == "indexKey":
+        return lambda _frame: MISSING
+    raise CommandError(40218, f"query requires {_METADATA[argument]} metadata, but it is not available")
+
+
+_METADATA: Final = {
+    "score": "score",
+    "scoreDetails": "score details",
+    "searchRootDocumentId": "search root document id",
+    "searchSequenceToken": "search sequence token",
+    "textScore": "text score",
+    "searchScore": "$search score",
+    "searchHighlights": "$search highlights",
+    "searchScoreDetails": "$search score details",
+    "vectorSearchScore": "$vectorSearch score",
+    "geoNearDistance": "$geoNear distance",
+    "geoNearPoint": "$geoNear point",
+    "randVal": "rand val",
+    "recordId": "record ID",
+    "indexKey": "index key",
+    "sortKey": "sort key",
+}
+"""The metadata of documents, as errors name it."""
+
+
+def _literal(_compiler: Compiler, argument: Any) -> Evaluate:
+    return lambda _frame: argument
+
+
+def _rand(compiler: Compiler, _argument: Any) -> Evaluate:
+    rng = compiler.scope.rng
+    return lambda _frame: rng.random() if rng is not None else 0.0
+
+
+def _create_object_id(compiler: Compiler, argument: Any) -> Evaluate:
+    if argument != {}:
+        raise CommandError(ErrorCode.FAILED_TO_PARSE, "$createObjectId does not accept arguments")
+    make_id = compiler.scope.make_id
+    return lambda _frame: make_id() if make_id is not None else None
+
+
+def _quantile(name: str) -> Callable[[Compiler, Any], Evaluate]:
+    def form(compiler: Compiler, argument: Any) -> Evaluate:
+        found = quantiles.compile_quantile(name, argument, compiler.scope, compiler.compile, "expression")
+        return quantiles.quantile_of(found)
+
+    return form
+
+
+def _and(compiler: Compiler, argument: Any) -> Evaluate:
+    items = [compiler.compile(item) for item in paced(argument if isinstance(argument, list) else [argument])]
+    return lambda frame: all(truthy(item(frame)) for item in paced(items))
+
+
+def _or(compiler: Compiler, argument: Any) -> Evaluate:
+    items = [compiler.compile(item) for item in paced(argument if isinstance(argument, list) else [argument])]
+    return lambda frame: any(truthy(item(frame)) for item in paced(items))
+
+
+def _comparison(test: Callable[[Any, Any], Any], name: str) -> Callable[[Compiler, Any], Evaluate]:
+    def form(compiler: Compiler, argument: Any) -> Evaluate:
+        passed = len(argument) if isinstance(argument, list) else 1
+        if passed != 2:  # noqa: PLR2004 -- what is compared
+            message = f"Expression {name} takes exactly 2 arguments. {passed} were passed in."
+            raise CommandError(16020, message)
+        left, right, fold = compiler.compile(argument[0]), compiler.compile(argument[1]), compiler.scope.fold
+        return lambda frame: test(order_at_leisure(left(frame), fold), order_at_leisure(right(frame), fold))
+
+    return form
+
+
+def _in(compiler: Compiler, argument: Any) -> Evaluate:
+    if not isinstance(argument, list) or len(argument) != 2:  # noqa: PLR2004 -- a value and an array
+        raise CommandError(16020, "Expression $in takes exactly 2 arguments. 1 were passed in.")
+    value, source, fold = compiler.compile(argument[0]), compiler.compile(argument[1]), compiler.scope.fold
+
+    def evaluate(frame: Frame) -> Any:
+        items = source(frame)
+        if not isinstance(items, list):
+            found = show(items) if items is not MISSING else "missing"
+            raise CommandError(40081, f"$in requires an array as a second argument, found: {found}")
+        sought = order_at_leisure(value(frame), fold)
+        return any(order(item, fold) == sought for item in paced(items))
+
+    return evaluate
+
+
+_FORMS: Final[dict[str, Callable[[Compiler, Any], Evaluate]]] = {
+    "$literal": _literal,
+    "$const": _literal,
+    "$rand": _rand,
+    "$function": compile_function,
+    "$meta": _meta,
+    "$createObjectId": _create_object_id,
+    "$percentile": _quantile("$percentile"),
+    "$median": _quantile("$median"),
+    "$and": _and,
+    "$or": _or,
+    **FORMS,
+    "$in": _in,
+    "$eq": _comparison(lambda left, right: left == right, "$eq"),
+    "$ne": _comparison(lambda left, right: left != right, "$ne"),
+    "$gt": _comparison(lambda left, right: left > right, "$gt"),
+    "$gte": _comparison(lambda left, right: left >= right, "$gte"),
+    "$lt": _comparison(lambda left, right: left < right, "$lt"),
+    "$lte": _comparison(lambda left, right: left <= right, "$lte"),
+    "$cmp": _comparison(lambda left, right: (left > right) - (left < right), "$cmp"),
+}

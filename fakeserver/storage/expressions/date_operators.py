@@ -1,0 +1,432 @@
+"""Expression operators on dates: their parts, arithmetic in units, to text and from it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from bson import DatetimeMS, Int64, ObjectId, Timestamp
+
+from fakeserver.errors import CommandError
+from fakeserver.storage.expressions.functions import FunctionTable, nullish
+from fakeserver.storage.values import calendar
+from fakeserver.storage.values.dates import YEARS_OF_A_CYCLE, Date, folded, folded_year
+from fakeserver.storage.values.printing import show
+from fakeserver.storage.values.types import INT64_MAX, INT64_MIN, MISSING, type_name, whole
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from fakeserver.storage.expressions.functions import Call
+
+functions = FunctionTable()
+
+_NOT_A_DATE: Final = 16006
+_NOT_ONE_ARGUMENT: Final = 40536
+_UNKNOWN_ARGUMENT: Final = 40535
+_NO_DATE: Final = 40539
+_ZONED_FORMAT: Final = "%Y-%m-%dT%H:%M:%S.%L"
+_SUNDAY: Final = calendar.WEEKDAYS.index("sunday")
+
+
+def to_date(value: Any, code: int = _NOT_A_DATE) -> Date:
+    """Return what stands for an instant as a date. Raises `CommandError` 16006, or an operator's own code."""
+    if isinstance(value, dt.datetime | DatetimeMS):
+        return value
+    if isinstance(value, Timestamp):
+        return value.as_datetime().replace(tzinfo=None)
+    if isinstance(value, ObjectId):
+        return value.generation_time.replace(tzinfo=None)
+    raise CommandError(code, f"can't convert from BSON type {type_name(value)} to Date")
+
+
+def _zone(name: str, value: Any) -> dt.tzinfo | None:
+    """Return the time zone of an argument, None for null. Raises `CommandError` 40517 or 40485."""
+    if value is MISSING:
+        return dt.UTC
+    if value is None:
+        return None
+    if type(value) is not str:
+        raise CommandError(
+            40517, f"{name} requires a string for the timezone argument, but was given a {type_name(value)}"
+        )
+    return calendar.zone(value)
+
+
+# The names of arguments.
+
+
+class _Names(NamedTuple):
+    """The arguments of an operator, and the codes of what is no object, unknown, or missing."""
+
+    required: tuple[str, ...]
+    optional: tuple[str, ...]
+    no_object: int
+    unknown: int
+    missing: tuple[int, ...]
+
+    def parse(self, name: str) -> Callable[[Any], None]:
+        """Return the check of an operator's arguments, which raises `CommandError`."""
+
+        def check(argument: Any) -> None:
+            if not isinstance(argument, dict):
+                raise CommandError(
+                    self.no_object,
+                    f"{name} only supports an object as its argument, found {type_name(argument)}",
+                )
+            for key in argument:
+                if key not in self.required and key not in self.optional:
+                    expected = ", ".join((*self.required, *self.optional))
+                    raise CommandError(
+                        self.unknown,
+                        f"Unrecognized argument to {name}: {key}. Expected arguments are {expected}.",
+                    )
+            for key, code in zip(self.required, self.missing, strict=True):
+                if key not in argument:
+                    raise CommandError(code, f"Missing '{key}' parameter to {name}")
+
+        return check
+
+
+_ARITHMETIC: Final = _Names(("startDate", "unit", "amount"), ("timezone",), 5166400, 5166401, (5166402,) * 3)
+_ARGUMENTS: Final[Mapping[str, _Names]] = {
+    "$dateAdd": _ARITHMETIC,
+    "$dateSubtract": _ARITHMETIC,
+    "$dateDiff": _Names(("startDate", "endDate", "unit"), ("timezone", "startOfWeek"),
+                        5166301, 5166302, (5166303, 5166304, 5166305)),
+    "$dateTrunc": _Names(("date", "unit"), ("binSize", "timezone", "startOfWeek"),
+                         5439007, 5439008, (5439009, 5439010)),
+    "$dateToParts": _Names(("date",), ("timezone", "iso8601"), 40524, 40520, (40522,)),
+    "$dateToString": _Names(("date",), ("format", "timezone", "onNull"), 18629, 18534, (18628,)),
+    "$dateFromString": _Names(("dateString",), ("format", "timezone", "onError", "onNull"),
+                              40540, 40541, (40542,)),
+    "$dateFromParts": _Names((), ("year", "isoWeekYear", "month", "isoWeek", "day", "isoDayOfWeek", "hour",
+                                  "minute", "second", "millisecond", "timezone"), 40519, 40518, ()),
+}  # fmt: skip
+
+
+def _operator(name: str, check: Callable[[Any], None] | None = None) -> Callable[[Call], Call]:
+    """Enter an operator of named arguments; those that lead nowhere are null."""
+
+    def enter(call: Call) -> Call:
+        def with_nulls(arguments: dict[str, Any]) -> Any:
+            try:
+                return call({key: None if value is MISSING else value for key, value in arguments.items()})
+            except OverflowError:  # beyond 64 bits of milliseconds
+                raise CommandError(ErrorCode.OVERFLOW, f"date overflow in {name}") from None
+
+        names = _ARGUMENTS.get(name)
+        parse = check or (None if names is None else names.parse(name))
+        functions.function(name, named=True, parse=parse, refuses=parse is not None)(with_nulls)
+        return call
+
+    return enter
+
+
+# Parts.
+
+_PARTS: Final[Mapping[str, Callable[[dt.datetime], Any]]] = {
+    "$year": lambda shown: shown.year,  # counted on by whole cycles, as "$isoWeekYear" is
+    "$month": lambda shown: shown.month,
+    "$dayOfMonth": lambda shown: shown.day,
+    "$hour": lambda shown: shown.hour,
+    "$minute": lambda shown: shown.minute,
+    "$second": lambda shown: shown.second,
+    "$millisecond": lambda shown: shown.microsecond // 1000,
+    "$dayOfYear": lambda shown: shown.timetuple().tm_yday,
+    "$dayOfWeek": lambda shown: shown.isoweekday() % 7 + 1,
+    "$week": calendar.week,
+    "$isoDayOfWeek": lambda shown: shown.isoweekday(),
+    "$isoWeek": lambda shown: shown.isocalendar().week,
+    "$isoWeekYear": lambda shown: Int64(shown.isocalendar().year),
+}
+
+
+def part_arguments(name: str, argument: Any) -> dict[str, Any]:
+    """Return the arguments of an operator that takes a date, or a date with a time zone."""
+    if isinstance(argument, list):
+        if len(argument) != 1:
+            raise CommandError(
+                _NOT_ONE_ARGUMENT, f"{name} accepts exactly one argument if given an array, but was given"
+                f" {len(argument)}"
+            )  # fmt: skip
+        argument = argument[0]
+    if not isinstance(argument, dict) or next(iter(argument), "").startswith("$"):
+        return {"date": argument}
+    for key in argument:
+        if key not in {"date", "timezone"}:
+            raise CommandError(_UNKNOWN_ARGUMENT, f'unrecognized option to {name}: "{key}"')
+    if "date" not in argument:
+        raise CommandError(_NO_DATE, f"missing 'date' argument to {name}, provided: {argument}")
+    return argument
+
+
+def _part(name: str, part: Callable[[dt.datetime], Any]) -> None:
+    def call(arguments: dict[str, Any]) -> Any:
+        date, where = arguments["date"], _zone(name, arguments.get("timezone", MISSING))
+        if nullish(date) or where is None:
+            return None
+        shown, cycles = _shown(date, where)
+        found = part(shown)
+        return type(found)(found + cycles * YEARS_OF_A_CYCLE) if cycles and name in _YEARS else found
+
+    _operator(name)(call)
+
+
+_YEARS: Final = frozenset({"$year", "$isoWeekYear"})
+
+
+def _shown(date: Any, where: dt.tzinfo) -> tuple[dt.datetime, int]:
+    """Return what clocks show at an instant in a year that Python reaches, and how many cycles away it is."""
+    near, cycles = folded(to_date(date))
+    return calendar.local(near, where), cycles
+
+
+for _name, _of in _PARTS.items():
+    _part(_name, _of)
+PARTS: Final = frozenset(_PARTS)
+
+
+@_operator("$dateToParts")
+def _date_to_parts(arguments: dict[str, Any]) -> Any:
+    where, iso8601 = (
+        _zone("$dateToParts", arguments.get("timezone", MISSING)),
+        arguments.get("iso8601", False),
+    )
+    if where is None or iso8601 is None:
+        return None
+    if not isinstance(iso8601, bool):
+        raise CommandError(40521, f"iso8601 must evaluate to a bool, found {type_name(iso8601)}")
+    if nullish(arguments["date"]):
+        return None
+    shown, cycles = _shown(arguments["date"], where)
+    ahead = cycles * YEARS_OF_A_CYCLE
+    if iso8601:
+        iso = shown.isocalendar()
+        day = {"isoWeekYear": iso.year + ahead, "isoWeek": iso.week, "isoDayOfWeek": iso.weekday}
+    else:
+        day = {"year": shown.year + ahead, "month": shown.month, "day": shown.day}
+    time = {"hour": shown.hour, "minute": shown.minute, "second": shown.second}
+    return {**day, **time, "millisecond": shown.microsecond // 1000}
+
+
+_ISO_DATE: Final = ("isoWeekYear", "isoWeek", "isoDayOfWeek")
+_DATE: Final = ("year", "month", "day")
+_TIME: Final = ("hour", "minute", "second", "millisecond")
+
+
+def _check_parts(argument: Any) -> None:
+    """Refuse parts that are unknown, or of two calendars. Raises `CommandError`."""
+    _ARGUMENTS["$dateFromParts"].parse("$dateFromParts")(argument)
+    natural, iso = (argument.keys() & names for names in (_DATE, _ISO_DATE))
+    if "year" not in natural and "isoWeekYear" not in iso:
+        raise CommandError(40516, "$dateFromParts requires either 'year' or 'isoWeekYear' to be present")
+    if natural and iso:
+        code = 40489 if "year" in natural else 40525
+        raise CommandError(code, "$dateFromParts does not allow mixing natural dates with ISO dates")
+
+
+@_operator("$dateFromParts", _check_parts)
+def _date_from_parts(arguments: dict[str, Any]) -> Any:
+    names = _ISO_DATE if "isoWeekYear" in arguments else _DATE
+    where = _zone("$dateFromParts", arguments.get("timezone", MISSING))
+    if where is None or any(nullish(value) for name, value in arguments.items() if name != "timezone"):
+        return None
+    first = _whole("$dateFromParts", names[0], arguments[names[0]])
+    if not 1 <= first <= dt.MAXYEAR:
+        message = f"'{names[0]}' must evaluate to an integer in the range 1 to 9999, found {first}"
+        raise CommandError(40523 if names is _DATE else 31095, message)
+    second, third = (_short(name, arguments.get(name, 1)) for name in names[1:])
+    if names is _ISO_DATE:
+        year, cycles = folded_year(first)
+        day = dt.datetime.fromisocalendar(year, 1, 1) + dt.timedelta(weeks=second - 1, days=third - 1)
+    else:
+        year, month = divmod(first * 12 + second - 1, 12)
+        year, cycles = folded_year(year)
+        day = dt.datetime(year, month + 1, 1) + dt.timedelta(days=third - 1)  # noqa: DTZ001 -- what clocks show
+    hours, minutes = (_short(name, arguments.get(name, 0)) for name in _TIME[:2])
+    seconds, millis = (_whole("$dateFromParts", name, arguments.get(name, 0)) for name in _TIME[2:])
+    shown = day + dt.timedelta(hours=hours, minutes=minutes)
+    passed = seconds * 1000 + millis
+    return calendar.add(calendar.far_instant(shown, cycles, where), "millisecond", passed, dt.UTC)
+
+
+def _short(name: str, value: Any) -> int:
+    number = _whole("$dateFromParts", name, value)
+    if not _LEAST <= number <= _MOST:
+        raise CommandError(
+            31034,
+            f"'{name}' must evaluate to a value in the range [{_LEAST}, {_MOST}]; value {number} is not in"
+            " range",
+        )
+    return number
+
+
+_LEAST: Final = -(2**15)
+_MOST: Final = 2**15 - 1
+
+
+def _whole(operator: str, name: str, value: Any) -> int:
+    number = whole(value)
+    if number is None:
+        raise CommandError(
+            40515, f"'{name}' must evaluate to an integer, found {type_name(value)} with value {value}"
+            f" in {operator}"
+        )  # fmt: skip
+    return number
+
+
+# Text.
+
+
+@_operator("$dateToString")
+def _date_to_string(arguments: dict[str, Any]) -> Any:
+    zoned = "timezone" in arguments and arguments["timezone"] not in ("UTC", "GMT", "Z")
+    where = _zone("$dateToString", arguments.get("timezone", MISSING))
+    pattern = arguments.get("format", _ZONED_FORMAT if zoned else calendar.ISO_FORMAT)
+    if nullish(arguments["date"]):
+        return arguments.get("onNull")
+    if where is None or nullish(pattern):
+        return None
+    if type(pattern) is not str:
+        raise CommandError(
+            18533, "$dateToString requires that 'format' be a string, found: " + type_name(pattern)
+        )
+    return calendar.show(to_date(arguments["date"]), pattern, where)
+
+
+@_operator("$dateFromString")
+def _date_from_string(arguments: dict[str, Any]) -> Any:
+    text = arguments["dateString"]
+    where = _zone("$dateFromString", arguments.get("timezone", MISSING))
+    pattern = arguments.get("format", MISSING)
+    if nullish(text):
+        return arguments.get("onNull")
+    if where is None or pattern is None:
+        return None
+    if pattern is MISSING:
+        pattern = None
+    elif type(pattern) is not str:
+        found = f"{type_name(pattern)} with value {show(pattern)}"
+        raise CommandError(40684, f"$dateFromString requires that 'format' be a string, found: {found}")
+    given_zone = where if "timezone" in arguments else None
+    try:
+        return calendar.parse(_text(text), pattern, given_zone)
+    except CommandError as error:
+        if "onError" in arguments and error.code == ErrorCode.CONVERSION_FAILURE:
+            return arguments["onError"]
+        raise
+
+
+def _text(value: Any) -> str:
+    if type(value) is str:
+        return value
+    raise CommandError(
+        ErrorCode.CONVERSION_FAILURE,
+        f"$dateFromString requires that 'dateString' be a string, found: {type_name(value)} with value"
+        f" {value}",
+    )
+
+
+# Arithmetic.
+
+
+@_operator("$dateAdd")
+def _date_add(arguments: dict[str, Any]) -> Any:
+    return _shifted("$dateAdd", arguments, 1)
+
+
+@_operator("$dateSubtract")
+def _date_subtract(arguments: dict[str, Any]) -> Any:
+    return _shifted("$dateSubtract", arguments, -1)
+
+
+def _shifted(name: str, arguments: dict[str, Any], sign: int) -> Any:
+    if None in arguments.values():
+        return None
+    unit, amount = _unit(name, arguments["unit"]), arguments["amount"]
+    where = _given_zone(name, arguments)
+    date = to_date(arguments["startDate"], 5166403)
+    number = whole(amount)
+    if number is None:
+        raise CommandError(5166405, f"{name} expects integer amount of time units")
+    if sign < 0 and number == INT64_MIN:
+        raise CommandError(6045000, f"invalid $dateSubtract 'amount' parameter value: {number}")
+    if abs(number) >= calendar.most(unit):
+        message = f"invalid dateAdd 'amount' parameter value: {sign * number} {unit}"
+        raise CommandError(5976500, message)
+    try:
+        return calendar.add(date, unit, sign * number, where)
+    except OverflowError:
+        raise CommandError(5166406, "dateAdd overflowed") from None
+
+
+@_operator("$dateDiff")
+def _date_diff(arguments: dict[str, Any]) -> Any:
+    if _is_null(arguments):
+        return None
+    unit = _unit("$dateDiff", arguments["unit"])
+    week_start, where = _week_start("$dateDiff", arguments), _given_zone("$dateDiff", arguments)
+    start, end = (to_date(arguments[key], 5166307) for key in ("startDate", "endDate"))
+    found = calendar.difference(start, end, unit, where, week_start)
+    if not INT64_MIN <= found <= INT64_MAX:
+        raise OverflowError(found)
+    return Int64(found)
+
+
+@_operator("$dateTrunc")
+def _date_trunc(arguments: dict[str, Any]) -> Any:
+    if _is_null(arguments):
+        return None
+    size = arguments.get("binSize", 1)
+    count = whole(size)
+    if count is None:
+        raise CommandError(
+            5439017, f"$dateTrunc requires 'binSize' to be a 64-bit integer, but got value '{size}'"
+        )
+    if count <= 0:
+        raise CommandError(
+            5439018, f"$dateTrunc requires 'binSize' to be greater than 0, but got value {size}"
+        )
+    unit = _unit("$dateTrunc", arguments["unit"])
+    week_start, where = _week_start("$dateTrunc", arguments), _given_zone("$dateTrunc", arguments)
+    return calendar.truncate(to_date(arguments["date"], 5439012), unit, count, where, week_start)
+
+
+def _is_null(arguments: Mapping[str, Any]) -> bool:
+    """Return whether an argument is null that matters; the first day of weeks matters to weeks alone."""
+    unit = arguments["unit"]
+    return any(value is None for key, value in arguments.items() if key != "startOfWeek" or unit == "week")
+
+
+def _given_zone(name: str, arguments: Mapping[str, Any]) -> dt.tzinfo:
+    """Return the time zone of arguments of which none is null. Raises `CommandError` 40517 or 40485."""
+    return _zone(name, arguments.get("timezone", MISSING)) or dt.UTC
+
+
+def _unit(name: str, value: Any) -> str:
+    if type(value) is not str:
+        raise CommandError(5439013, f"{name} requires 'unit' to be a string, but got {type_name(value)}")
+    if value not in calendar.UNITS:
+        raise CommandError(
+            ErrorCode.FAILED_TO_PARSE,
+            f"{name} parameter 'unit' value parsing failed :: caused by :: unknown time unit value: {value}",
+        )
+    return value
+
+
+def _week_start(name: str, arguments: Mapping[str, Any]) -> int:
+    """Return the first day of weeks. Raises `CommandError` where the unit is a week."""
+    value = arguments.get("startOfWeek", MISSING)
+    if value is MISSING or arguments["unit"] != "week":
+        return _SUNDAY
+    if type(value) is not str:
+        message = f"{name} requires 'startOfWeek' to be a string, but got {type_name(value)}"
+        raise CommandError(5439015, message)
+    for number, day in enumerate(calendar.WEEKDAYS):
+        if value.lower() in {day, day[:3]}:
+            return number
+    raise CommandError(
+        5439016, f"{name} parameter 'startOfWeek' value cannot be recognized as a day of a week: {value}"
+    )

@@ -1,0 +1,252 @@
+"""String expression operators."""
+
+from __future__ import annotations
+
+from string import ascii_lowercase, ascii_uppercase
+from typing import TYPE_CHECKING, Any, Final
+
+from bson import Code, Timestamp
+
+from fakeserver.errors import CommandError
+from fakeserver.storage.expressions.array_operators import search_index
+from fakeserver.storage.expressions.conversions import text_of
+from fakeserver.storage.expressions.functions import FunctionTable, all_there, null_in, nullish
+from fakeserver.storage.values.memory import check_length, check_text, checked_text
+from fakeserver.storage.values.printing import show
+from fakeserver.storage.values.types import (
+    INT32_MAX,
+    INT32_MIN,
+    INT64_MAX,
+    INT64_MIN,
+    MISSING,
+    exact,
+    is_nan,
+    is_number,
+    type_name,
+    whole,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+functions = FunctionTable()
+function = functions.function
+
+
+def _text(name: str, code: int, value: Any) -> str:
+    if type(value) is not str:
+        raise CommandError(code, f"{name} requires a string argument, found: {type_name(value)}")
+    return value
+
+
+_WITH_TEXT: Final = frozenset({"string", "int", "long", "double", "decimal", "date", "timestamp"})
+
+
+def _plain(value: Any) -> str:
+    """Return a value as text where an operator asks for text: null is none, and not every type has one."""
+    if nullish(value):
+        return ""
+    if isinstance(value, Code) and value.scope is None:
+        return str(value)
+    if type_name(value) not in _WITH_TEXT:
+        raise CommandError(16007, f"can't convert from BSON type {type_name(value)} to String")
+    return show(value) if isinstance(value, Timestamp) else text_of(value)
+
+
+def _check_part(value: Any) -> None:
+    if type(value) is not str:
+        raise CommandError(16702, f"$concat only supports strings, not {type_name(value)}")
+
+
+@function("$concat", 0, None)
+def _concat(*values: Any) -> str | None:
+    if not all_there(values, _check_part):
+        return None
+    check_text(sum(map(len, values)))
+    return checked_text("".join(values))
+
+
+def upper_case(text: str) -> str:
+    """Return a text with the letters of ASCII in upper case; a server changes no other."""
+    return text.translate(_TO_UPPER)
+
+
+_TO_UPPER = str.maketrans(ascii_lowercase, ascii_uppercase)
+_TO_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
+
+
+@function("$toLower")
+def _lower(value: Any) -> str:
+    return _plain(value).translate(_TO_LOWER)
+
+
+@function("$toUpper")
+def _upper(value: Any) -> str:
+    return upper_case(_plain(value))
+
+
+@function("$strLenCP")
+def _length(value: Any) -> int:
+    return len(_text("$strLenCP", 34471, value))
+
+
+@function("$strLenBytes")
+def _length_bytes(value: Any) -> int:
+    return len(_text("$strLenBytes", 34473, value).encode())
+
+
+@function("$substrCP", 3)
+def _substring(value: Any, start: Any, length: Any) -> str:
+    text = _plain(value)
+    first = _index(start, (34450, 34451), "$substrCP: starting index")
+    count = _index(length, (34452, 34453), "$substrCP: length")
+    if count < 0:
+        raise CommandError(34454, "$substrCP: length must be a nonnegative integer.")
+    if first < 0:
+        raise CommandError(34455, "$substrCP: the starting index must be nonnegative integer.")
+    return text[first : first + count]
+
+
+def _index(value: Any, codes: tuple[int, int], what: str) -> int:
+    if not is_number(value):
+        raise CommandError(codes[0], f"{what} must be a numeric type (is BSON type {type_name(value)})")
+    number = whole(value)
+    if number is None or not INT32_MIN <= number <= INT32_MAX:
+        raise CommandError(
+            codes[1], f"{what} cannot be represented as a 32-bit integral value: {show(value)}"
+        )
+    return number
+
+
+def _substring_bytes(name: str) -> None:
+    @function(name, 3)
+    def _call(value: Any, start: Any, length: Any) -> str:
+        data = _plain(value).encode()
+        for code, what, bound in ((16034, "starting index", start), (16035, "length", length)):
+            if not is_number(bound):
+                raise CommandError(
+                    code, f"{name}:  {what} must be a numeric type (is BSON type {type_name(bound)})"
+                )
+        first, count = _long(start), _long(length)
+        if first < 0:
+            raise CommandError(50752, f"{name}:  starting index must be non-negative (got: {first})")
+        end = len(data) if count < 0 else first + count
+        if _continues_character(data, first):
+            raise CommandError(28656, f"{name}:  Invalid range, starting index is a UTF-8 continuation byte.")
+        if _continues_character(data, end):
+            raise CommandError(
+                28657, f"{name}:  Invalid range, ending index is in the middle of a UTF-8 character."
+            )
+        return data[first:end].decode()
+
+
+def _long(number: Any) -> int:
+    return 0 if is_nan(number) else int(max(INT64_MIN, min(INT64_MAX, exact(number))))
+
+
+def _continues_character(data: bytes, index: int) -> bool:
+    return index < len(data) and data[index] & 0xC0 == 0x80  # noqa: PLR2004 -- UTF-8's bits
+
+
+_substring_bytes("$substr")
+_substring_bytes("$substrBytes")
+
+
+@function("$split", 2)
+@null_in
+def _split(value: Any, separator: Any) -> list[str]:
+    for code, which, text in ((40085, "first", value), (40086, "second", separator)):
+        if type(text) is not str:
+            raise CommandError(
+                code,
+                f"$split requires an expression that evaluates to a string as a {which} argument, found: "
+                f"{type_name(text)}",
+            )
+    if not separator:
+        raise CommandError(40087, "$split requires a non-empty separator")
+    check_length("$split", value.count(separator))
+    return list(value.split(separator))
+
+
+@function("$strcasecmp", 2)
+def _compare(left: Any, right: Any) -> int:
+    first, second = upper_case(_plain(left)).encode(), upper_case(_plain(right)).encode()
+    return (first > second) - (first < second)
+
+
+def _finding(name: str, codes: tuple[int, int], unit: Callable[[str], Any]) -> None:
+    """Enter an operator that finds a part of a text, counting in characters or bytes."""
+
+    @function(name, 2, 4)
+    def _find(value: Any, part: Any, start: Any = 0, end: Any = MISSING) -> Any:
+        if nullish(value):
+            return None
+        for code, which, text in ((codes[0], "first", value), (codes[1], "second", part)):
+            if type(text) is not str:
+                raise CommandError(
+                    code, f"{name} requires a string as the {which} argument, found: {type_name(text)}"
+                )
+        data = unit(value)
+        first = search_index(name, "starting index", start)
+        last = len(data) if end is MISSING else min(search_index(name, "ending index", end), len(data))
+        found = data.find(unit(part), first, last) if first <= last else -1
+        # Counted in characters, nothing is found behind the last one, not even what is empty.
+        return -1 if found == last and last > 0 and name == "$indexOfCP" else found
+
+
+_finding("$indexOfBytes", (40091, 40092), str.encode)
+_finding("$indexOfCP", (40093, 40094), str)
+
+
+def _trimming(name: str, trim: Callable[[str, str | None], str]) -> None:
+    @function(name, named=True)
+    def _trim(parts: dict[str, Any]) -> Any:
+        text = parts.get("input")
+        if nullish(text):
+            return None
+        if type(text) is not str:
+            raise _not_text(50699, f"{name} requires its input to be a string", text)
+        if "chars" not in parts:
+            return trim(text, _WHITE_SPACE)
+        chars = parts["chars"]
+        if nullish(chars):
+            return None
+        if type(chars) is not str:
+            raise _not_text(50700, f"{name} requires 'chars' to be a string", chars)
+        return trim(text, chars) if chars else text
+
+
+def _not_text(code: int, what: str, value: Any) -> CommandError:
+    return CommandError(code, f"{what}, got {show(value)} (of type {type_name(value)}) instead.")
+
+
+_WHITE_SPACE = "\0\t\n\v\f\r \xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B)))
+"""The characters that `$trim` removes by default."""
+
+_trimming("$trim", str.strip)
+_trimming("$ltrim", str.lstrip)
+_trimming("$rtrim", str.rstrip)
+
+
+def _replacing(name: str, count: int) -> None:
+    @function(name, named=True)
+    def _replace(parts: dict[str, Any]) -> Any:
+        values = {key: parts.get(key) for key in _REPLACE_CODES}
+        for key, value in values.items():
+            if not nullish(value) and type(value) is not str:
+                raise CommandError(
+                    _REPLACE_CODES[key], f"{name} requires that '{key}' be a string, found: {show(value)}"
+                )
+        if any(map(nullish, values.values())):
+            return None
+        text, find, replacement = map(str, values.values())
+        if count != 1:
+            check_text(len(text) + text.count(find) * (len(replacement) - len(find)))
+        return checked_text(text.replace(find, replacement, count))
+
+
+_REPLACE_CODES = {"input": 51746, "find": 51745, "replacement": 51744}
+
+
+_replacing("$replaceOne", 1)
+_replacing("$replaceAll", -1)

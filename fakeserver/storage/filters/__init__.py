@@ -1,0 +1,1 @@
+"""Filters: query operators, schemas, text and geographic searches."""

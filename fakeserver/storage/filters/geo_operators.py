@@ -1,0 +1,250 @@
+"""The geographic operators of filters, and the `$geoNear` stage."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from fakeserver.errors import CommandError
+from fakeserver.storage.filters import geo_shapes
+from fakeserver.storage.filters.geo_shapes import MULTI_POLYGON, POLYGON, BadShapeError, Shape
+from fakeserver.storage.filters.geometry import (
+    EARTH_RADIUS_METRES,
+    SphericalArea,
+    flat_distance,
+    flat_polygon,
+    radians_between,
+    radians_to,
+)
+from fakeserver.storage.values.metadata import DISTANCE, POINT
+from fakeserver.storage.values.paths import read
+from fakeserver.storage.values.printing import show
+from fakeserver.storage.values.types import is_number
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from fakeserver.storage.filters.geo_shapes import Pair
+    from fakeserver.storage.port.scope import Scope
+
+    Test: TypeAlias = Callable[[Shape], bool]
+    Predicate: TypeAlias = Callable[[Any], bool]
+
+NEAR: Final = frozenset({"$near", "$nearSphere", "$geoNear"})
+DISTANCES: Final = frozenset({"$maxDistance", "$minDistance"})
+WITHIN: Final = frozenset({"$geoWithin", "$within"})
+OPERATORS: Final = NEAR | WITHIN | {"$geoIntersects"}
+
+
+def compile_geo(
+    operator: str, condition: Mapping[str, Any], scope: Scope, parts: tuple[str, ...]
+) -> Predicate:
+    """Return a geographic operator of a field's condition as a predicate. Raises `CommandError` 2."""
+    try:
+        if operator in NEAR:
+            return near_predicate(parse_near(operator, condition), scope, parts)
+        test = (
+            _intersects(condition[operator]) if operator == "$geoIntersects" else _within(condition[operator])
+        )
+    except BadShapeError as error:
+        raise CommandError(ErrorCode.BAD_VALUE, str(error)) from None
+    return lambda document: any(test(shape) for _value, shape in geometries_of(document, parts))
+
+
+def geometries_of(document: Any, parts: tuple[str, ...]) -> Iterator[tuple[Any, Shape]]:
+    """Yield the geometries at a path, each with the value that states it."""
+    for value in read(document, parts):
+        for each in geo_shapes.candidates(value):
+            shape = geo_shapes.stored(each)
+            if shape is not None:
+                yield each, shape
+
+
+# Within and intersects.
+
+
+def _within(argument: Any) -> Test:
+    if not isinstance(argument, dict) or not argument:
+        raise CommandError(ErrorCode.BAD_VALUE, f"unknown geo specifier: {show(argument)}")
+    specifier, value = next(iter(argument.items()))
+    if specifier == "$uniqueDocs" and len(argument) > 1:
+        specifier, value = list(argument.items())[1]
+    if specifier == "$geometry":
+        shape = _query_geometry(value)
+        if shape.type not in {POLYGON, MULTI_POLYGON}:
+            raise CommandError(
+                ErrorCode.BAD_VALUE, f"$within not supported with provided geometry: {show(argument)}"
+            )
+        return _area(shape, value).covers
+    form = _FLAT.get(specifier)
+    if form is None:
+        raise CommandError(ErrorCode.BAD_VALUE, f"unknown geo specifier: {specifier}: {show(value)}")
+    return form(value)
+
+
+def _intersects(argument: Any) -> Test:
+    if not isinstance(argument, dict) or "$geometry" not in argument:
+        raise CommandError(ErrorCode.BAD_VALUE, f"$geoIntersects needs a $geometry: {show(argument)}")
+    return _area(_query_geometry(argument["$geometry"]), argument["$geometry"]).meets
+
+
+def _query_geometry(value: Any) -> Shape:
+    if not geo_shapes.is_geojson(value):
+        raise CommandError(ErrorCode.BAD_VALUE, f"unknown GeoJSON type: {show(value)}")
+    return geo_shapes.parse_geojson(value)
+
+
+def _area(shape: Shape, value: Any) -> SphericalArea:
+    try:
+        return SphericalArea(shape)
+    except ValueError as error:
+        raise CommandError(ErrorCode.BAD_VALUE, f"{error}: {show(value)}") from None
+
+
+def _points(value: Any, name: str, least: int) -> list[Pair]:
+    items = list(value.values()) if isinstance(value, dict) else value
+    shapes = [geo_shapes.legacy(each) for each in items] if isinstance(items, list) else []
+    found = [shape.points[0] for shape in shapes if shape is not None]
+    if len(found) < least or len(found) != len(shapes):
+        raise BadShapeError(f"Point must be an array or object: {name}: {show(value)}")
+    return found
+
+
+def _on_points(holds: Callable[[Pair], bool]) -> Test:
+    """Return a test that only single points can pass: nothing else lies on the flat map."""
+    return lambda shape: shape.is_point and holds(shape.points[0])
+
+
+def _box(value: Any) -> Test:
+    (left, bottom), (right, top) = _points(value, "$box", 2)[:2]
+    xs, ys = sorted((left, right)), sorted((bottom, top))
+    return _on_points(lambda pair: xs[0] <= pair[0] <= xs[1] and ys[0] <= pair[1] <= ys[1])
+
+
+def _polygon(value: Any) -> Test:
+    return _on_points(flat_polygon(_points(value, "$polygon", 3)))
+
+
+def _circle(value: Any, name: str) -> tuple[Pair, float]:
+    items = list(value.values()) if isinstance(value, dict) else value
+    if not isinstance(items, list) or len(items) != 2 or not is_number(items[1]):  # noqa: PLR2004 -- a center, a radius
+        raise BadShapeError(f"{name} must be an array of a point and a radius: {show(value)}")
+    radius = geo_shapes.number(items[1])
+    if not radius >= 0:
+        raise BadShapeError("radius must be a non-negative number")
+    return _single(geo_shapes.parse(items[0])), radius
+
+
+def _single(shape: Shape) -> Pair:
+    if not shape.is_point:
+        raise BadShapeError("a point is needed, not another shape")
+    return shape.points[0]
+
+
+def _center(value: Any) -> Test:
+    center, radius = _circle(value, "$center")
+    return _on_points(lambda pair: flat_distance(center, pair) <= radius)
+
+
+def _center_sphere(value: Any) -> Test:
+    center, radius = _circle(value, "$centerSphere")
+    return lambda shape: all(radians_between(center, vertex) <= radius for vertex in shape.vertices())
+
+
+_FLAT: Final[dict[str, Callable[[Any], Test]]] = {
+    "$box": _box,
+    "$polygon": _polygon,
+    "$center": _center,
+    "$centerSphere": _center_sphere,
+}
+
+
+# Near.
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """A search for what is near: distances are metres around GeoJSON, else radians or the map's own units."""
+
+    center: Pair
+    spherical: bool
+    metres: bool
+    least: float = 0.0
+    most: float = math.inf
+
+    def distance(self, shape: Shape) -> float | None:
+        """Return the distance of a shape, None if it is too near or too far, or not on the flat map."""
+        if self.spherical:
+            found = radians_to(self.center, shape) * (EARTH_RADIUS_METRES if self.metres else 1.0)
+        elif shape.is_point:
+            found = flat_distance(self.center, shape.points[0])
+        else:
+            return None
+        return found if self.least <= found <= self.most else None
+
+
+def parse_near(operator: str, condition: Mapping[str, Any]) -> Near:
+    """Return what a field's condition searches for. Raises `CommandError` 2, `BadShapeError`."""
+    value = condition[operator]
+    if not isinstance(value, dict | list):
+        raise CommandError(ErrorCode.BAD_VALUE, "near must be first in query")
+    if isinstance(value, dict) and "$geometry" in value:
+        shape = _query_geometry(value["$geometry"])
+        if not shape.is_point:
+            raise CommandError(
+                ErrorCode.BAD_VALUE, f"$near requires a point, given {show(value['$geometry'])}"
+            )
+        least, most = _bounds({**condition, **value})
+        return Near(shape.points[0], spherical=True, metres=True, least=least, most=most)
+    if geo_shapes.is_geojson(value):
+        least, most = _bounds(condition)
+        center = _single(geo_shapes.parse_geojson(value))
+        return Near(center, spherical=True, metres=True, least=least, most=most)
+    found = geo_shapes.legacy(value)
+    if found is None:
+        raise CommandError(
+            ErrorCode.BAD_VALUE, f"invalid point in geo near query $geometry argument: {show(value)}"
+        )
+    items = list(value.values()) if isinstance(value, dict) else value
+    third = {"$maxDistance": items[2]} if len(items) > 2 else {}  # noqa: PLR2004 -- a pair, and a distance
+    least, most = _bounds({**third, **condition})
+    return Near(found.points[0], spherical=operator == "$nearSphere", metres=False, least=least, most=most)
+
+
+def _bounds(options: Mapping[str, Any]) -> tuple[float, float]:
+    found = []
+    for name, default in (("$minDistance", 0.0), ("$maxDistance", math.inf)):
+        value = options.get(name, default)
+        if not is_number(value):
+            raise CommandError(ErrorCode.BAD_VALUE, f"{name[1:]} must be a number")
+        if not geo_shapes.number(value) >= 0:
+            raise CommandError(ErrorCode.BAD_VALUE, f"{name[1:]} must be non-negative")
+        found.append(geo_shapes.number(value))
+    return found[0], found[1]
+
+
+def nearest(near: Near, document: Any, parts: tuple[str, ...]) -> tuple[float, Any] | None:
+    """Return the least distance of a document's geometries, and that geometry; None if none is in reach."""
+    reached = [
+        (distance, value)
+        for value, shape in geometries_of(document, parts)
+        for distance in (near.distance(shape),)
+        if distance is not None
+    ]
+    return min(reached, key=lambda pair: pair[0], default=None)
+
+
+def near_predicate(near: Near, scope: Scope, parts: tuple[str, ...]) -> Predicate:
+    """Return a search as a predicate, which notes each document's distance and geometry."""
+    metadata = scope.metadata
+
+    def matches(document: Any) -> bool:
+        found = nearest(near, document, parts)
+        if found is not None and metadata is not None:
+            metadata.note(DISTANCE, document, found[0])
+            metadata.note(POINT, document, found[1])
+        return found is not None
+
+    return matches

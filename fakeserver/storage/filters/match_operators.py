@@ -1,0 +1,300 @@
+"""The query operators that test one value: `$eq`, `$gt`, `$in`, `$type` and their kin."""
+
+from __future__ import annotations
+
+import operator
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from bson import Binary, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex
+
+from fakeserver.errors import CommandError
+from fakeserver.storage.expressions.arithmetic_operators import remainder
+from fakeserver.storage.expressions.regex import compile_regex, source_of
+from fakeserver.storage.values.pacing import paced
+from fakeserver.storage.values.printing import show, show_field
+from fakeserver.storage.values.sizes import MAX_USER_BYTES
+from fakeserver.storage.values.types import (
+    INT32_MAX,
+    INT32_MIN,
+    MISSING,
+    TYPE_CODES,
+    exact,
+    identity,
+    is_finite,
+    is_nan,
+    is_number,
+    not_an_integer,
+    order,
+    rank,
+    type_name,
+    whole,
+)
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from fakeserver.storage.values.types import Fold
+
+    Test: TypeAlias = Callable[[Any], bool]
+    Compile: TypeAlias = Callable[[Any, str, Mapping[str, Any], Fold | None], Test]
+
+_REGEXES: Final = (Regex, re.Pattern)
+_REFERENCE: Final = frozenset({"$ref", "$id"})
+"""The fields by which a query knows a document for a DBRef, which is a value to equal."""
+
+
+_OPTIONS_TWICE: Final = 51075
+
+
+@dataclass(frozen=True, slots=True)
+class LeafOperator:
+    """The compiler of an operator's argument to a test; `each` if the elements of an array are tested too."""
+
+    compile: Compile
+    each: bool = True
+
+
+def is_operators(condition: Any) -> bool:
+    """Return whether a condition is a document of operators, not a value to equal."""
+    if not isinstance(condition, dict) or not condition:
+        return False
+    return next(iter(condition)).startswith("$") and not condition.keys() >= _REFERENCE
+
+
+def _bad(message: str) -> CommandError:
+    return CommandError(ErrorCode.BAD_VALUE, message)
+
+
+def equality(target: Any, fold: Fold | None) -> Test:
+    """Return the test whether a value equals `target`: null equals missing, numbers of all types compare."""
+    kind = type(target)
+    if target is None:
+        return lambda value: value is None or value is MISSING
+    if kind is ObjectId or (kind is str and fold is None):
+        return lambda value: value == target
+    if kind is bool:
+        return lambda value: value is target
+    if (kind is int or kind is Int64 or kind is float) and not is_nan(target):
+        return _equality_with_number(target)
+    key = order(target, fold)
+    return lambda value: value is not MISSING and order(value, fold) == key
+
+
+def _equality_with_number(target: float) -> Test:
+    def test(value: Any) -> bool:
+        if value == target:
+            return type(value) is not bool
+        return type(value) is Decimal128 and value.to_decimal() == target
+
+    return test
+
+
+def regex_test(regex: Any, options: str = "") -> Test:
+    """Return the test whether a string matches, or whether a value is that very regular expression."""
+    pattern = compile_regex(regex, options)
+    same = order(Regex(*source_of(regex, options)))
+
+    def test(value: Any) -> bool:
+        if type(value) is str:
+            return pattern.matches(value)
+        return isinstance(value, _REGEXES) and order(value) == same
+
+    return test
+
+
+def _eq(argument: Any, _name: str, _condition: Mapping[str, Any], fold: Fold | None) -> Test:
+    return equality(argument, fold)
+
+
+def _comparison(compare: Callable[[Any, Any], bool], *, inclusive: bool) -> Compile:
+    def compile_comparison(
+        argument: Any, name: str, _condition: Mapping[str, Any], fold: Fold | None
+    ) -> Test:
+        if isinstance(argument, _REGEXES):
+            raise _bad(f"Can't have RegEx as arg to predicate over field '{name}'.")
+        key, bit = order(argument, fold), rank(argument)
+        if argument is None:
+            return lambda value: inclusive and (value is None or value is MISSING)
+        if isinstance(argument, MinKey | MaxKey):
+            return lambda value: compare(order(value, fold), key)
+        if is_nan(argument):
+            return lambda value: inclusive and is_nan(value)
+
+        def test(value: Any) -> bool:
+            if value is MISSING or rank(value) != bit or is_nan(value):
+                return False
+            return compare(order(value, fold), key)
+
+        return test
+
+    return compile_comparison
+
+
+def _in(argument: Any, _name: str, _condition: Mapping[str, Any], fold: Fold | None) -> Test:
+    return membership("$in", argument, fold)
+
+
+def membership(operator_name: str, argument: Any, fold: Fold | None) -> Test:
+    """Return the test whether a value is one of many, or matches a regular expression among them."""
+    if not isinstance(argument, list):
+        raise _bad(f"{operator_name} needs an array")
+    for item in paced(argument):
+        if is_operators(item):
+            raise _bad(f"cannot nest $ under {operator_name}")
+    patterns = [regex_test(item) for item in paced(argument) if isinstance(item, _REGEXES)]
+    plain = [item for item in paced(argument) if not isinstance(item, _REGEXES)]
+    key: Callable[[Any], Any] = identity if fold is None else lambda value: order(value, fold)
+    keys = frozenset(key(item) for item in paced(plain))
+    if None in plain:
+        keys |= {key(MISSING)}
+    return lambda value: key(value) in keys or any(pattern(value) for pattern in paced(patterns))
+
+
+def _size(argument: Any, _name: str, _condition: Mapping[str, Any], _fold: Fold | None) -> Test:
+    size, reason = whole(argument), not_an_integer(argument)
+    if size is not None and size < 0:
+        reason = reason or "Expected a non-negative number in"
+    if reason is not None:
+        raise _bad(f"Failed to parse $size. {reason}: $size: {show(argument)}")
+    return lambda value: isinstance(value, list) and len(value) == size
+
+
+def _mod(argument: Any, _name: str, _condition: Mapping[str, Any], _fold: Fold | None) -> Test:
+    if not isinstance(argument, list):
+        raise _bad("malformed mod, needs to be an array")
+    if len(argument) < 2:  # noqa: PLR2004 -- divisor and remainder
+        raise _bad("malformed mod, not enough elements")
+    if len(argument) > 2:  # noqa: PLR2004 -- divisor and remainder
+        raise _bad("malformed mod, too many elements")
+    for part, value in zip(("divisor", "remainder"), argument, strict=True):
+        if not is_number(value):
+            raise _bad(f"malformed mod, {part} not a number")
+        if not is_finite(value):
+            raise _bad(
+                f"malformed mod, {part} value is invalid :: caused by :: Unable to coerce NaN/Inf "
+                "to integral type"
+            )
+    divisor, wanted = (int(exact(value)) for value in argument)
+    if divisor == 0:
+        raise _bad("divisor cannot be 0")
+
+    def test(value: Any) -> bool:
+        if not is_number(value) or not is_finite(value):
+            return False
+        return bool(remainder(int(exact(value)), divisor) == wanted)
+
+    return test
+
+
+def _type(argument: Any, name: str, _condition: Mapping[str, Any], _fold: Fold | None) -> Test:
+    aliases = argument if isinstance(argument, list) else [argument]
+    if not aliases:
+        raise CommandError(ErrorCode.FAILED_TO_PARSE, f"{name} must match at least one type")
+    wanted = frozenset(alias for each in aliases for alias in type_aliases(each))
+    return lambda value: value is not MISSING and type_name(value) in wanted
+
+
+def type_aliases(alias: Any) -> tuple[str, ...]:
+    """Return the types that a `$type` argument names: an alias, a number, or `number` for four of them."""
+    if alias == "number":
+        return ("int", "long", "double", "decimal")
+    if type(alias) is str:
+        if alias not in TYPE_CODES:
+            raise _bad(f"Unknown type name alias: {alias}")
+        return (alias,)
+    if not is_number(alias):
+        raise CommandError(ErrorCode.TYPE_MISMATCH, "type must be represented as a number or a string")
+    names = tuple(name for name, code in TYPE_CODES.items() if code == exact(alias))
+    if not names:
+        raise _bad(f"Invalid numerical type code: {exact(alias)}")
+    return names
+
+
+def _regex(argument: Any, _name: str, condition: Mapping[str, Any], _fold: Fold | None) -> Test:
+    options = condition.get("$options", "")
+    if type(options) is not str:
+        raise _bad("$options has to be a string")
+    if type(argument) is not str and not isinstance(argument, Regex | re.Pattern):
+        raise _bad("$regex has to be a string")
+    if options and isinstance(argument, Regex | re.Pattern) and argument.flags & ~re.UNICODE:
+        raise CommandError(_OPTIONS_TWICE, "options set in both $regex and $options")
+    return regex_test(argument, options)
+
+
+def _bits(matches: Callable[[int, int], bool], name: str) -> Compile:
+    def compile_bits(argument: Any, _path: str, _condition: Mapping[str, Any], _fold: Fold | None) -> Test:
+        mask = _mask(argument, name)
+
+        def test(value: Any) -> bool:
+            bits = _bits_of(value)
+            return bits is not None and matches(bits, mask)
+
+        return test
+
+    return compile_bits
+
+
+def _mask(argument: Any, name: str) -> int:
+    if isinstance(argument, list):
+        return _mask_of(argument)
+    shown = show_field(name, argument)[1:-1]
+    if isinstance(argument, bytes | Binary):
+        return int.from_bytes(argument, "little")
+    if not is_number(argument):
+        raise _bad(f"{name} takes an Array, a number, or a BinData but received: {shown}")
+    bits, reason = whole(argument), not_an_integer(argument)
+    if reason is None and bits is not None and bits >= 0:
+        return bits
+    raise CommandError(ErrorCode.FAILED_TO_PARSE, f"{reason or 'Expected a non-negative number in'}: {shown}")
+
+
+def _mask_of(positions: list[Any]) -> int:
+    """Return a number with bits at these positions.
+
+    All positions beyond the longest value that there is to test are alike: the first one stands for them.
+    """
+    bits_set = [min(_bit_position(*item), 8 * MAX_USER_BYTES) for item in enumerate(paced(positions))]
+    bits = bytearray(max(bits_set, default=0) // 8 + 1)
+    for bit in paced(bits_set):
+        bits[bit // 8] |= 1 << bit % 8
+    return int.from_bytes(bits, "little")
+
+
+def _bit_position(index: int, value: Any) -> int:
+    shown = show_field(str(index), value)[1:-1]
+    position = whole(value)
+    if position is None:
+        raise _bad(f"bit positions must be an integer but got: {shown}")
+    if not INT32_MIN <= position <= INT32_MAX:
+        raise _bad(f"bit positions cannot be represented as a 32-bit signed integer: {shown}")
+    if position < 0:
+        raise _bad(f"bit positions must be >= 0 but got: {shown}")
+    return position
+
+
+def _bits_of(value: Any) -> int | None:
+    if isinstance(value, bytes | Binary):
+        return int.from_bytes(value, "little")
+    return whole(value)
+
+
+LEAF_OPERATORS: Final[dict[str, LeafOperator]] = {
+    "$eq": LeafOperator(_eq),
+    "$gt": LeafOperator(_comparison(operator.gt, inclusive=False)),
+    "$gte": LeafOperator(_comparison(operator.ge, inclusive=True)),
+    "$lt": LeafOperator(_comparison(operator.lt, inclusive=False)),
+    "$lte": LeafOperator(_comparison(operator.le, inclusive=True)),
+    "$in": LeafOperator(_in),
+    "$size": LeafOperator(_size, each=False),
+    "$mod": LeafOperator(_mod),
+    "$type": LeafOperator(_type),
+    "$regex": LeafOperator(_regex),
+    "$bitsAllSet": LeafOperator(_bits(lambda bits, mask: bits & mask == mask, "$bitsAllSet")),
+    "$bitsAnySet": LeafOperator(_bits(lambda bits, mask: bits & mask != 0, "$bitsAnySet")),
+    "$bitsAllClear": LeafOperator(_bits(lambda bits, mask: bits & mask == 0, "$bitsAllClear")),
+    "$bitsAnyClear": LeafOperator(_bits(lambda bits, mask: bits & mask != mask, "$bitsAnyClear")),
+}
+"""`$exists`, `$ne`, `$nin`, `$not`, `$all`, `$elemMatch` are about all elements at once: see `matching`."""

@@ -1,0 +1,94 @@
+"""Validators of collections, and the details that a client gets of a failed validation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fakeserver.errors import CommandError, WriteError
+from fakeserver.storage.filters.match_operators import is_operators
+from fakeserver.storage.filters.matching import compile_filter
+from fakeserver.storage.filters.schema import compile_schema
+from fakeserver.storage.values.paths import exactly, split
+from fakeserver.storage.values.types import MISSING
+from fakeserver.waiting.interrupts import in_one_turn
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fakeserver.storage.port.engine import Document
+
+_NOT_ALLOWED = frozenset({"$where", "$text", "$near", "$nearSphere"})
+
+
+class Validator:
+    """A filter that every document of a collection shall match. Raises `CommandError` for a bad filter.
+
+    A moderate one leaves a document that did not match before alone when it is updated.
+    """
+
+    def __init__(self, query: Mapping[str, Any], *, moderate: bool = False) -> None:
+        for name in query:
+            if name in _NOT_ALLOWED:
+                raise CommandError(
+                    ErrorCode.QUERY_FEATURE_NOT_ALLOWED, f"{name} is not allowed in this context"
+                )
+        self.query = query
+        self.moderate = moderate
+        self._accepts = compile_filter(query)
+
+    def check(self, document: Document, before: Document | None = None) -> None:
+        """Refuse a document, which was `before` if it is updated. Raises `WriteError` 121 with `errInfo`."""
+        with in_one_turn():
+            if self._accepts(document) or (
+                self.moderate and before is not None and not self._accepts(before)
+            ):
+                return
+            details = self._details(document)
+        raise WriteError(
+            ErrorCode.DOCUMENT_VALIDATION_FAILURE,
+            "Document failed validation",
+            extra={"errInfo": {"failingDocumentId": document.get("_id"), "details": details}},
+        )
+
+    def _details(self, document: Document) -> Document:
+        if set(self.query) == {"$jsonSchema"}:
+            schema = self.query["$jsonSchema"]
+            violations = compile_schema(schema)(document)
+            described = {name: schema[name] for name in ("title", "description") if name in schema}
+            return {"operatorName": "$jsonSchema", **described, "schemaRulesNotSatisfied": violations}
+        failed = [clause for clause in map(self._clause, self.query.items()) if not clause[0](document)]
+        explained = [explain(name, condition, document) for _accepts, name, condition in failed]
+        if len(self.query) == 1:
+            return explained[0]
+        indexes = {name: index for index, name in enumerate(self.query)}
+        unsatisfied = [
+            {"index": indexes[name], "details": details}
+            for (_accepts, name, _condition), details in zip(failed, explained, strict=True)
+        ]
+        return {"operatorName": "$and", "clausesNotSatisfied": unsatisfied}
+
+    @staticmethod
+    def _clause(item: tuple[str, Any]) -> tuple[Any, str, Any]:
+        name, condition = item
+        return compile_filter({name: condition}), name, condition
+
+
+def explain(name: str, condition: Any, document: Document) -> Document:
+    """Return why a document does not match one condition, as `errInfo.details` has it."""
+    operator = next(iter(condition)) if is_operators(condition) else "$eq"
+    if name.startswith("$"):
+        operator = name
+    specified = {name: condition}
+    value = exactly(document, split(name))
+    if name.startswith("$"):
+        return {"operatorName": operator, "specifiedAs": specified, "reason": "expression did not match"}
+    if value is MISSING:
+        return {"operatorName": operator, "specifiedAs": specified, "reason": "field was missing"}
+    reason = "type did not match" if operator == "$type" else "comparison failed"
+    return {
+        "operatorName": operator,
+        "specifiedAs": specified,
+        "reason": reason,
+        "consideredValue": value,
+    }

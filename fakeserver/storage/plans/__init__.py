@@ -1,0 +1,1 @@
+"""Plans: indexes, their keys, and the choice between them."""

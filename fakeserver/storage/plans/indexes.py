@@ -1,0 +1,225 @@
+"""Indexes: the unique keys that they enforce (sparse, partial, collated), and lookups by value or order."""
+
+from __future__ import annotations
+
+import copy
+from bisect import bisect_left, insort
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from fakeserver.errors import WriteError
+from fakeserver.storage.plans.index_keys import is_ordered
+from fakeserver.storage.values.collation import complete
+from fakeserver.storage.values.pacing import sorted_at_leisure
+from fakeserver.storage.values.paths import read, split
+from fakeserver.storage.values.printing import show_document
+from fakeserver.storage.values.types import MISSING, SCALARS, identity
+from fakeserver.waiting.interrupts import interruptible
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+
+    from fakeserver.storage.plans.index_keys import KeyMaker
+    from fakeserver.storage.port.engine import Document, IndexSpec, Namespace
+    from fakeserver.storage.values.rows import Key
+
+Entry: TypeAlias = "tuple[Key, int, Hashable]"
+"""A key of an index, and the record number and the key in the store of the document that has it."""
+
+_NO_SCALARS: Final = (dict, list, type(None), type(MISSING))
+
+
+class UniqueIndex:
+    """The keys that documents hold, and who holds them, so that a second holder is refused without a scan."""
+
+    def __init__(self, ns: Namespace, maker: KeyMaker) -> None:
+        self.ns = ns
+        self._maker = maker
+        self._holders: dict[Hashable, list[Hashable]] = {}
+
+    def check(self, holder: Hashable, document: Document) -> None:
+        """Refuse a document whose key another holds. Raises `WriteError` 11000."""
+        for key, values in self._maker.keys(document).items():
+            if any(other != holder for other in self._holders.get(key, ())):
+                spec = self._maker.spec
+                shown = [None if value is MISSING else value for value in values]
+                raise duplicate_key(self.ns, spec.name, spec.key, shown)
+
+    def fork(self) -> UniqueIndex:
+        """Return an index that holds the same, and changes alone."""
+        fork = copy.copy(self)
+        fork.__dict__["_holders"] = {key: list(holders) for key, holders in self._holders.items()}
+        return fork
+
+    def keys(self, document: Document) -> list[Hashable]:
+        """Return the keys that a document holds."""
+        return list(self._maker.keys(document))
+
+    def holder(self, key: Hashable) -> Hashable | None:
+        """Return who holds a key, or None."""
+        return next(iter(self._holders.get(key, ())), None)
+
+    def add(self, holder: Hashable, document: Document) -> None:
+        """Enter the keys of a document."""
+        for key in self._maker.keys(document):
+            self._holders.setdefault(key, []).append(holder)
+
+    def remove(self, holder: Hashable, document: Document) -> None:
+        """Forget the keys of a document."""
+        for key in self._maker.keys(document):
+            holders = self._holders[key]
+            holders.remove(holder)
+            if not holders:
+                del self._holders[key]
+
+
+class Usage:
+    """How many commands have read an index, in its collection and in all forks of it."""
+
+    __slots__ = ("ops",)
+
+    def __init__(self) -> None:
+        self.ops = 0
+
+
+class OrderedIndex:
+    """The keys of an index in order, each with its document's record number and key.
+
+    They are put in order when a query first reads them so, and kept in order from then on: an index that
+    only answers equalities costs nothing here.
+    """
+
+    def __init__(self, maker: KeyMaker) -> None:
+        self.maker = maker
+        self.arrays: frozenset[str] = frozenset()
+        """The paths at which arrays led to keys; of an index of one field known once keys are in order."""
+        self.usage = Usage()
+        self.first = next(iter(maker.spec.key))
+        self.is_ordered = is_ordered(maker.spec)
+        self.is_hidden = bool(maker.spec.document.get("hidden"))
+        self.collation = complete(maker.spec.document.get("collation"))
+        spec = maker.spec
+        all_documents = not spec.sparse and "partialFilterExpression" not in spec.document
+        ordered = self.is_ordered and len(spec.key) == 1 and self.collation is None
+        self.is_plain = ordered and all_documents and not self.is_hidden
+        """Whether it orders all documents by one field."""
+        self.follows = self._is_compound = len(maker.spec.key) > 1
+        """Whether it has to hear of every change."""
+        self._entries: list[Entry] | None = None
+
+    @property
+    def spec(self) -> IndexSpec:
+        """The index's specification."""
+        return self.maker.spec
+
+    @property
+    def multikey(self) -> bool:
+        """Whether an array has led to a key."""
+        return bool(self.arrays)
+
+    def note(self, document: Document) -> None:
+        """Take notice of the arrays on the way to a document's keys."""
+        met = self.maker.arrays(document)
+        if met and not met <= self.arrays:
+            self.arrays |= met
+
+    def fork(self) -> OrderedIndex:
+        """Return an index that holds the same, and changes alone."""
+        fork = copy.copy(self)
+        if self._entries is not None:
+            fork.__dict__["_entries"] = list(self._entries)
+        return fork
+
+    def add(self, record: int, holder: Hashable, document: Document) -> None:
+        """Enter the keys of a document."""
+        if self._is_compound:
+            self.note(document)
+        if self._entries is not None:
+            for entry in self._made(record, holder, document):
+                insort(self._entries, entry)
+
+    def remove(self, record: int, holder: Hashable, document: Document) -> None:
+        """Forget the keys of a document."""
+        if self._entries is not None:
+            for entry in self._made(record, holder, document):
+                del self._entries[bisect_left(self._entries, entry)]
+
+    def entries(self, everything: Callable[[], Iterable[tuple[int, Hashable, Document]]]) -> list[Entry]:
+        """Return all entries in order; `everything` is asked for the documents if they are not yet."""
+        if self._entries is None:
+            self._entries = self.made(everything())
+            self.follows = True
+        return self._entries
+
+    def made(self, documents: Iterable[tuple[int, Hashable, Document]]) -> list[Entry]:
+        """Return the entries of some documents, in order, with yield points where they are many."""
+        return sorted_at_leisure([entry for each in interruptible(documents) for entry in self._made(*each)])
+
+    def _made(self, record: int, holder: Hashable, document: Document) -> list[Entry]:
+        self.note(document)
+        return [(key, record, holder) for key in self.maker.keys(document)]
+
+
+class ValueIndex:
+    """The holders of each scalar in the first field of an index, so that an equality on it needs no scan.
+
+    It knows all documents, whatever the index leaves out, and no collation.
+    """
+
+    def __init__(self, spec: IndexSpec) -> None:
+        self.path = next(iter(spec.key))
+        self._parts = split(self.path)
+        self._holders: dict[Hashable, dict[Hashable, None]] = {}
+
+    @staticmethod
+    def serves(spec: IndexSpec) -> bool:
+        """Return whether an index has its fields in order, and is no text, geographic or wildcard index."""
+        return is_ordered(spec)
+
+    def holders(self, value: Any) -> Collection[Hashable]:
+        """Return who holds a scalar."""
+        return self._holders.get(identity(value), {})
+
+    def fork(self) -> ValueIndex:
+        """Return an index that holds the same, and changes alone."""
+        fork = copy.copy(self)
+        fork.__dict__["_holders"] = {value: dict(holders) for value, holders in self._holders.items()}
+        return fork
+
+    def add(self, holder: Hashable, document: Document) -> None:
+        """Enter what a document holds."""
+        for value in self._values(document):
+            self._holders.setdefault(value, {})[holder] = None
+
+    def remove(self, holder: Hashable, document: Document) -> None:
+        """Forget what a document holds."""
+        for value in self._values(document):
+            holders = self._holders[value]
+            del holders[holder]
+            if not holders:
+                del self._holders[value]
+
+    def _values(self, document: Document) -> Iterable[Hashable]:
+        if len(self._parts) == 1:
+            value = document.get(self.path, MISSING)
+            if type(value) in SCALARS:
+                return (identity(value),)
+        column = _column(document, self._parts)
+        return {identity(value) for value in column if not isinstance(value, _NO_SCALARS)}
+
+
+def _column(document: Document, path: tuple[str, ...]) -> list[Any]:
+    values: list[Any] = []
+    for value in read(document, path):
+        values.extend(value if isinstance(value, list) and value else [value])
+    return values or [MISSING]
+
+
+def duplicate_key(ns: Namespace, index: str, pattern: Mapping[str, Any], values: Iterable[Any]) -> WriteError:
+    """Return the error for a key that another document holds."""
+    held = dict(zip(pattern, values, strict=True))
+    return WriteError(
+        ErrorCode.DUPLICATE_KEY,
+        f"E11000 duplicate key error collection: {ns} index: {index} dup key: {show_document(held)}",
+        extra={"keyPattern": dict(pattern), "keyValue": held},
+    )

@@ -1,0 +1,145 @@
+"""Rules for text and geographic searches: their positions in a filter, and the indexes that they need."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from fakeserver.errors import CommandError
+from fakeserver.storage.filters.geo_operators import NEAR
+from fakeserver.storage.filters.match_operators import is_operators
+from fakeserver.storage.filters.text_search import find_index
+from fakeserver.storage.plans.bounds import clauses
+from fakeserver.storage.values.metadata import DISTANCE, POINT, TEXT_SCORE, Metadata
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from fakeserver.storage.port.engine import IndexSpec, Query
+
+_TREES: Final = ("$and", "$or", "$nor")
+_TEXT: Final = "$text"
+_FLAT, _SPHERE = "2d", "2dsphere"
+
+
+class _Search(NamedTuple):
+    """A search in a filter: the operator, the field of a geographic one, and the trees around it."""
+
+    operator: str
+    path: str
+    condition: Any
+    trees: tuple[str, ...]
+
+    @property
+    def is_text(self) -> bool:
+        return self.operator == _TEXT
+
+
+def _searches(query: Mapping[str, Any], trees: tuple[str, ...] = ()) -> Iterator[_Search]:
+    for name, value in query.items():
+        if name == _TEXT:
+            yield _Search(name, "", value, trees)
+        elif name in _TREES and isinstance(value, list):
+            for item in value:
+                if isinstance(item, dict):
+                    yield from _searches(item, (*trees, name))
+        elif type(value) is dict and is_operators(value):
+            for operator in NEAR.intersection(value):
+                yield _Search(operator, name, value, trees)
+
+
+def metadata_of(query: Mapping[str, Any]) -> Metadata | None:
+    """Return where the searches in a filter are to note what they find out; None if there are none."""
+    known: set[str] = set()
+    for search in _searches(query):
+        known |= {TEXT_SCORE} if search.is_text else {DISTANCE, POINT}
+    return Metadata(frozenset(known)) if known else None
+
+
+def metadata_of_pipeline(pipeline: Sequence[Mapping[str, Any]]) -> Metadata | None:
+    """Return where the first stage is to note what it finds out; None if it searches for nothing."""
+    if not pipeline or not isinstance(pipeline[0], dict):
+        return None
+    if "$geoNear" in pipeline[0]:
+        return Metadata(frozenset({DISTANCE, POINT}))
+    match = pipeline[0].get("$match")
+    return metadata_of(match) if isinstance(match, dict) else None
+
+
+def check_searches(query: Query, filter_: Mapping[str, Any]) -> None:
+    """Refuse searches that a planner has no plan for. Raises `CommandError` 2, 27 or 291."""
+    found = list(_searches(filter_))
+    texts = [search for search in found if search.is_text]
+    nears = [search for search in found if not search.is_text]
+    if len(texts) > 1:
+        raise _unplanned(ErrorCode.BAD_VALUE, "Too many text expressions")
+    if len(nears) > 1:
+        raise _unplanned(ErrorCode.BAD_VALUE, "Too many geoNear expressions")
+    if texts and nears:
+        raise _unplanned(ErrorCode.BAD_VALUE, "text and geoNear not allowed in same query")
+    for search in texts:
+        _check_text(search, query, filter_)
+    for search in nears:
+        if "$or" in search.trees or "$nor" in search.trees:
+            raise _unplanned(ErrorCode.BAD_VALUE, "geoNear must be top-level expr")
+        if not any(_serves(index, search) for index in query.indexes):
+            raise _unplanned(ErrorCode.NO_QUERY_EXECUTION_PLANS, "unable to find index for $geoNear query")
+
+
+def _check_text(search: _Search, query: Query, filter_: Mapping[str, Any]) -> None:
+    index = find_index(query.indexes)
+    if "$nor" in search.trees:
+        raise _unplanned(ErrorCode.BAD_VALUE, "text expression not allowed in nor")
+    if isinstance(query.hint, dict) and "$natural" in query.hint:
+        raise _unplanned(ErrorCode.BAD_VALUE, "text expression not allowed with $natural hint")
+    if query.hint is not None:
+        raise _unplanned(ErrorCode.BAD_VALUE, "text and hint not allowed in same query")
+    if query.sort and "$natural" in query.sort:
+        raise _unplanned(ErrorCode.BAD_VALUE, "text expression not allowed with $natural sort order")
+    if "$or" in search.trees and not _others_indexed(filter_, query.indexes):
+        raise _unplanned(
+            ErrorCode.NO_QUERY_EXECUTION_PLANS,
+            "Failed to produce a solution for TEXT under OR - other non-TEXT clauses under OR have to be "
+            "indexed as well.",
+        )
+    fixed = {clause.path for clause in clauses(filter_) if clause.name == "$eq"}
+    if not fixed.issuperset(index.prefix):
+        raise _unplanned(
+            ErrorCode.NO_QUERY_EXECUTION_PLANS,
+            "failed to use text index to satisfy $text query (if text index is compound, are equality "
+            "predicates given for all prefix fields?)",
+        )
+
+
+def _others_indexed(query: Mapping[str, Any], indexes: Sequence[IndexSpec]) -> bool:
+    """Return whether each branch beside a text search in an `$or` has an index to begin with."""
+    heads = (next(iter(index.key.items())) for index in indexes)
+    first = {path for path, kind in heads if kind != "text"} | {"_id"}
+    for name, value in query.items():
+        if name == "$and":
+            if not all(_others_indexed(item, indexes) for item in value):
+                return False
+        elif name == "$or" and any(True for item in value for _search in _searches(item)):
+            for item in value:
+                if not first.intersection(item) and not any(True for _search in _searches(item)):
+                    return False
+    return True
+
+
+def _serves(index: IndexSpec, search: _Search) -> bool:
+    """Return whether an index is of the kind that a search needs."""
+    if search.is_text:
+        return "text" in index.key.values()
+    value = search.condition[search.operator]
+    geojson = isinstance(value, dict) and ("$geometry" in value or "type" in value)
+    kinds = {_SPHERE} if geojson else {_FLAT, _SPHERE} if search.operator == "$nearSphere" else {_FLAT}
+    return index.key.get(search.path) in kinds
+
+
+def is_served_by(query: Mapping[str, Any], index: IndexSpec) -> bool:
+    """Return whether a filter searches by text or by distance with an index, outside of `$or`."""
+    return any(_serves(index, search) for search in _searches(query) if "$or" not in search.trees)
+
+
+def _unplanned(code: int, reason: str) -> CommandError:
+    return CommandError(code, f"error processing query: planner returned error :: caused by :: {reason}")

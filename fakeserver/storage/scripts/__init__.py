@@ -1,0 +1,1 @@
+"""Scripts: JavaScript for the operators that run it."""

@@ -1,0 +1,231 @@
+"""`$bucket` and `$bucketAuto`: documents gathered by the range that a value of theirs is in."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from fakeserver.errors import CommandError
+from fakeserver.storage.expressions.accumulators import compile_field
+from fakeserver.storage.expressions.compiler import compile_expression
+from fakeserver.storage.stages.granularity import Rounder
+from fakeserver.storage.stages.grouping import compile_group, summaries
+from fakeserver.storage.values.memory import check_gathered
+from fakeserver.storage.values.pacing import paced, sorted_at_leisure
+from fakeserver.storage.values.printing import show
+from fakeserver.storage.values.sorting import sort_documents
+from fakeserver.storage.values.types import (
+    INT32_MAX,
+    INT32_MIN,
+    MISSING,
+    exact,
+    is_nan,
+    is_number,
+    is_object,
+    order,
+    type_name,
+    whole,
+)
+from fakeserver.waiting.interrupts import check_for_interrupt, interruptible
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fakeserver.storage.port.scope import Evaluate, Frame, Scope
+    from fakeserver.storage.stages.flow import PipelineStage
+
+    Document: TypeAlias = dict[str, Any]
+    Entry: TypeAlias = tuple[Any, Frame]
+    """A value to sort by, and the variables with which its document is seen."""
+
+_COUNT: Final[Mapping[str, Any]] = {"count": {"$sum": 1}}
+_OPTIONS: Final = ("groupBy", "boundaries", "default", "output")
+_AUTO_OPTIONS: Final = ("groupBy", "buckets", "output", "granularity")
+
+
+def _check_bucket(argument: Any) -> None:
+    """Refuse arguments that nobody knows, that are missing or of a wrong type. Raises `CommandError`."""
+    if not isinstance(argument, dict):
+        found = type_name(argument)
+        raise CommandError(40201, f"Argument to $bucket stage must be an object, but found type: {found}.")
+    for name in argument:
+        if name not in _OPTIONS:
+            raise CommandError(40197, f"Unrecognized option to $bucket: {name}.")
+    if "groupBy" not in argument or "boundaries" not in argument:
+        raise CommandError(40198, "$bucket requires 'groupBy' and 'boundaries' to be specified.")
+    for code, name, kind in ((40200, "boundaries", "array"), (40196, "output", "object")):
+        if name in argument and type_name(argument[name]) != kind:
+            found = f"an {kind}, but found type: {type_name(argument[name])}."
+            raise CommandError(code, f"The $bucket '{name}' field must be {found}")
+
+
+def compile_bucket(argument: Any, scope: Scope) -> PipelineStage:
+    """Return a `$bucket` stage. Raises `CommandError` for a malformed one."""
+    _check_bucket(argument)
+    boundaries, fields = argument["boundaries"], argument.get("output", _COUNT)
+    if len(boundaries) < 2:  # noqa: PLR2004 -- a bucket has two ends
+        raise CommandError(40192, "The $bucket 'boundaries' field must have at least 2 values")
+    if [order(each) for each in boundaries] != sorted(order(each) for each in boundaries):
+        raise CommandError(40194, "The 'boundaries' option to $bucket must be sorted in ascending order")
+    expression = compile_expression(argument["groupBy"], scope)
+    group = compile_group({"_id": "$_bucket", **fields}, scope)
+
+    ends = [order(each) for each in boundaries]
+
+    def bucket_of(document: Document) -> Any:
+        key = order(expression(scope.frame(document)))
+        index = bisect_right(ends, key)
+        if 0 < index < len(ends):
+            return boundaries[index - 1]
+        if "default" not in argument:
+            raise CommandError(
+                40066, "$switch could not find a matching branch for an input, and no default was specified."
+            )
+        return argument["default"]
+
+    def run(documents: list[Document]) -> list[Document]:
+        assigned = [{**document, "_bucket": bucket_of(document)} for document in interruptible(documents)]
+        return sort_documents(group(assigned), {"_id": 1})
+
+    return run
+
+
+def compile_bucket_auto(argument: Any, scope: Scope) -> PipelineStage:
+    """Return a `$bucketAuto` stage. Raises `CommandError` for a malformed one."""
+    if not is_object(argument):
+        raise CommandError(
+            40240, f"The argument to $bucketAuto must be an object, but found type: {type_name(argument)}"
+        )
+    for key in argument:
+        if key not in _AUTO_OPTIONS:
+            raise CommandError(40245, f"Unrecognized option to $bucketAuto: {key}")
+    if "groupBy" in argument:
+        _check_group_by(argument["groupBy"])
+    wanted = _buckets(argument["buckets"]) if "buckets" in argument else None
+    fields = argument.get("output", _COUNT)
+    if not is_object(fields):
+        raise CommandError(
+            40244, f"The $bucketAuto 'output' field must be an object, but found type: {type_name(fields)}"
+        )
+    accumulators = {name: compile_field(name, spec, scope) for name, spec in (fields or _COUNT).items()}
+    rounder = _rounder(argument["granularity"]) if "granularity" in argument else None
+    if wanted is None or "groupBy" not in argument:
+        raise CommandError(40246, "$bucketAuto requires 'groupBy' and 'buckets' to be specified")
+    if wanted <= 0:
+        raise CommandError(
+            40243, f"The $bucketAuto 'buckets' field must be greater than 0, but found: {wanted}"
+        )
+    key = compile_expression(argument["groupBy"], scope)
+
+    def run(documents: list[Document]) -> list[Document]:
+        if not scope.spills:
+            check_gathered("$bucketAuto", documents)
+        found = [_entry(scope.frame(document), key, rounder) for document in interruptible(documents)]
+        keys = [order(value, scope.fold) for value, _frame in paced(found)]
+        entries = [found[at] for at in sorted_at_leisure(list(range(len(found))), keys.__getitem__)]
+        return [
+            {"_id": {"min": low, "max": high}, **summaries(accumulators, [frame for _value, frame in held])}
+            for low, high, held in _filled(entries, wanted, rounder, scope)
+        ]
+
+    return run
+
+
+def _check_group_by(expression: Any) -> None:
+    if type(expression) is str and len(expression) > 1 and expression.startswith("$"):
+        return
+    if is_object(expression) and next(iter(expression), "").startswith("$"):
+        return
+    raise CommandError(
+        40239,
+        "The $bucketAuto 'groupBy' field must be defined as a $-prefixed path or an expression object, but"
+        f" found: {show(expression)}",
+    )
+
+
+def _buckets(value: Any) -> int:
+    if not is_number(value):
+        raise CommandError(
+            40241,
+            f"The $bucketAuto 'buckets' field must be a numeric value, but found type: {type_name(value)}",
+        )
+    number = whole(value)
+    if number is None or not INT32_MIN <= number <= INT32_MAX:
+        raise CommandError(
+            40242,
+            "The $bucketAuto 'buckets' field must be representable as a 32-bit integer, but found"
+            f" {float(exact(value)):g}",
+        )
+    return number
+
+
+def _rounder(name: Any) -> Rounder:
+    if type(name) is not str:
+        raise CommandError(
+            40261,
+            f"The $bucketAuto 'granularity' field must be a string, but found type: {type_name(name)}",
+        )
+    return Rounder(name)
+
+
+def _entry(frame: Frame, key: Evaluate, rounder: Rounder | None) -> Entry:
+    value = key(frame)
+    if rounder is None:
+        return (None if value is MISSING else value), frame
+    if not is_number(value):
+        raise CommandError(
+            40258,
+            "$bucketAuto can specify a 'granularity' with numeric boundaries only, but found a value with"
+            f" type: {type_name(value)}",
+        )
+    if is_nan(value):
+        raise CommandError(
+            40259, "$bucketAuto can specify a 'granularity' with numeric boundaries only, but found a NaN"
+        )
+    if exact(value) < 0:
+        raise CommandError(
+            40260,
+            "$bucketAuto can specify a 'granularity' with non-negative numbers only, but found a negative"
+            " number",
+        )
+    return value, frame
+
+
+def _filled(
+    entries: list[Entry], wanted: int, rounder: Rounder | None, scope: Scope
+) -> list[tuple[Any, Any, list[Entry]]]:
+    """Return buckets of about the same size, each with its least value, its boundary and what it holds.
+
+    Equal values are never parted. Boundaries are the next bucket's least value, or rounded to a series.
+    """
+    size = max(int(len(entries) / wanted + 0.5), 1)
+    buckets: list[tuple[Any, Any, list[Entry]]] = []
+    start, boundary = 0, None
+    while start < len(entries) and len(buckets) < wanted:
+        check_for_interrupt()
+        end = len(entries) if len(buckets) == wanted - 1 else min(start + size, len(entries))
+        last = entries[end - 1][0]
+        low = entries[start][0]
+        if rounder is not None:
+            low = rounder.down(low) if boundary is None else boundary
+        limit = last if rounder is None else rounder.up(last)
+        while end < len(entries) and _belongs(entries[end][0], last, limit, scope):
+            check_for_interrupt()
+            end += 1
+        boundary = _boundary(entries, end, limit, rounder)
+        buckets.append((low, boundary, entries[start:end]))
+        start = end
+    return buckets
+
+
+def _belongs(value: Any, last: Any, limit: Any, scope: Scope) -> bool:
+    key = order(value, scope.fold)
+    return key == order(last, scope.fold) or key < order(limit, scope.fold)
+
+
+def _boundary(entries: list[Entry], end: int, limit: Any, rounder: Rounder | None) -> Any:
+    if rounder is None:
+        return entries[end][0] if end < len(entries) else entries[-1][0]
+    if exact(limit) == 0 and end < len(entries):
+        return rounder.down(entries[end][0])
+    return limit

@@ -1,0 +1,333 @@
+"""The stages that bring in another collection as a whole: `$lookup` and `$unionWith`.
+
+A `$lookup` asks an index of the other collection where there is one and one value is looked for, and else
+makes a table of the other documents by key, once for all documents that it joins. Its pipeline is compiled
+once; what `let` binds changes from document to document in the variables of its scope.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from fakeserver.errors import CommandError
+from fakeserver.idl.fields import Field, Fields
+from fakeserver.storage.expressions.compiler import compile_expression
+from fakeserver.storage.stages.joining import Others, check_collection, other_collection
+from fakeserver.storage.stages.projecting import set_computed
+from fakeserver.storage.values.paths import gather, read, split
+from fakeserver.storage.values.printing import show
+from fakeserver.storage.values.types import SCALARS, copy_value, is_object, order, type_name
+from fakeserver.storage.values.volume import Volume
+from fakeserver.waiting.interrupts import check_for_interrupt, interruptible
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from fakeserver.storage.port.scope import Evaluate, Scope
+    from fakeserver.storage.stages.flow import PipelineStage
+
+    Document: TypeAlias = dict[str, Any]
+    CompilePipeline: TypeAlias = Callable[[Sequence[Mapping[str, Any]], Scope], PipelineStage]
+
+_TOO_MUCH: Final = 4568
+_MAX_BYTES: Final = 100 * 1024 * 1024
+"""`internalLookupStageIntermediateDocumentMaxSizeBytes`, as servers have it."""
+_UNION: Final = Fields.of(Field("coll", "string"), Field("pipeline", "array", of="object"))
+_FIXED_BY_COMPILING: Final = frozenset({"$setWindowFields", "$percentile", "$median"})
+"""Operators that take the value of a variable when they are compiled: each value needs a compilation."""
+_CHANGING: Final = frozenset({"$sample", "$rand", "$function", "$accumulator", "$where", "$createObjectId"})
+"""Operators that may have another result each time that they run."""
+
+
+def compile_lookup(argument: Any, scope: Scope, compile_pipeline: CompilePipeline) -> PipelineStage:
+    """Return a `$lookup` stage. Raises `CommandError` for a malformed one."""
+    if not isinstance(argument, dict):
+        raise CommandError(ErrorCode.FAILED_TO_PARSE, "the $lookup specification must be an Object")
+    if type(argument.get("as")) is not str:
+        raise CommandError(ErrorCode.FAILED_TO_PARSE, "must specify 'as' field for a $lookup")
+    pipeline = argument.get("pipeline", [])
+    _check_lookup(argument)
+    if "from" in argument or not pipeline:
+        check_collection("$lookup", "from", argument.get("from"))
+    _check_inner("$lookup", pipeline, named="from" in argument)
+    variables = {name: compile_expression(value, scope) for name, value in _let(argument).items()}
+    inner = _Inner(pipeline, variables, scope, compile_pipeline) if pipeline else None
+    target = split(argument["as"])
+
+    def run(documents: list[Document]) -> list[Document]:
+        if not documents:
+            return []
+        join = _Join(argument, scope, inner)
+        return [_with(document, target, join.found(document)) for document in interruptible(documents)]
+
+    return run
+
+
+def _with(document: Document, target: tuple[str, ...], found: list[Document]) -> Document:
+    changed = copy_value(document)
+    set_computed(changed, target, found)
+    return dict(changed)
+
+
+class _Inner:
+    """The pipeline of a `$lookup`, which runs once for each document that is joined."""
+
+    def __init__(
+        self,
+        pipeline: Sequence[Mapping[str, Any]],
+        variables: Mapping[str, Evaluate],
+        scope: Scope,
+        compile_pipeline: CompilePipeline,
+    ) -> None:
+        self._outer = scope
+        self._variables = variables
+        self._bound: dict[str, Any] = {**scope.variables, **dict.fromkeys(variables)}
+        self.scope = scope._replace(variables=self._bound)
+        self.documents = None
+        """Makes the documents that the pipeline begins with, where these are of no collection."""
+        if pipeline and isinstance(pipeline[0], dict) and DOCUMENTS in pipeline[0]:
+            self.documents = compile_documents(pipeline[0][DOCUMENTS], self.scope)
+            pipeline = pipeline[1:]
+        self._run = compile_pipeline(pipeline, self.scope)
+        names = _names_in(pipeline)
+        self._again = None
+        if names & _FIXED_BY_COMPILING:
+            self._again = lambda: compile_pipeline(pipeline, self.scope)
+        self.is_constant = not variables and not names & _CHANGING and self.documents is None
+        """Whether its results depend on the other collection alone, so that one run serves all documents."""
+        self.wanted = _equality(pipeline, self.scope) if pipeline else None
+
+    def bind(self, document: Document) -> None:
+        """Give the variables of `let` the values that they have for a document."""
+        frame = self._outer.frame(document)
+        bound = {name: evaluate(frame) for name, evaluate in self._variables.items()}
+        self._bound.update(self._outer.variables)
+        self._bound.update(bound)
+
+    def run(self, others: list[Document]) -> list[Document]:
+        """Return what the pipeline makes of some of the other documents."""
+        if self._again is not None:
+            self._run = self._again()
+        return self._run(others)
+
+
+def _names_in(value: Any) -> set[str]:
+    """Return the names of all fields, operators and stages in a pipeline."""
+    if isinstance(value, dict):
+        return set(value).union(*map(_names_in, value.values()))
+    return set().union(*map(_names_in, value)) if isinstance(value, list) else set()
+
+
+@dataclass(frozen=True, slots=True)
+class _Equality:
+    """A field of the other documents that the pipeline wants to equal a value which they do not change."""
+
+    path: str
+    value: Evaluate
+
+
+def _equality(pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> _Equality | None:
+    """Return an equality by which a pipeline begins: `$match` of `$expr` of `$eq`, alone or among others."""
+    match = pipeline[0].get("$match")
+    expression = match.get("$expr") if isinstance(match, dict) else None
+    if not isinstance(expression, dict):
+        return None
+    conditions = expression["$and"] if isinstance(expression.get("$and"), list) else [expression]
+    for condition in conditions:
+        sides = condition.get("$eq") if isinstance(condition, dict) else None
+        if isinstance(sides, list) and len(sides) == 2:  # noqa: PLR2004 -- both sides
+            for path, value in (sides, sides[::-1]):
+                is_path = type(path) is str and path.startswith("$") and path[1:2] not in {"", "$"}
+                if is_path and _is_variable(value):
+                    return _Equality(path[1:], compile_expression(value, scope))
+    return None
+
+
+def _is_variable(side: Any) -> bool:
+    if type(side) is not str or not side.startswith("$$"):
+        return False
+    return side[2:].partition(".")[0] not in {"ROOT", "CURRENT"}
+
+
+class _Join:
+    """One run of a `$lookup`: the other documents, read when they are needed."""
+
+    def __init__(self, argument: Mapping[str, Any], scope: Scope, inner: _Inner | None) -> None:
+        self._source = argument.get("from")
+        self._local, self._foreign = argument.get("localField"), str(argument.get("foreignField"))
+        self._scope, self._inner = scope, inner
+        self._others: Others | None = None
+        self._by_value: dict[Any, list[Document]] | None = None
+        self._constant: list[Document] | None = None
+        self._volume = Volume()
+
+    @property
+    def others(self) -> Others:
+        if self._others is None:
+            self._others = Others(other_collection(self._source, self._scope), self._scope)
+        return self._others
+
+    def found(self, document: Document) -> list[Document]:
+        """Return what is joined with a document. Raises `CommandError` 4568 if it is too much."""
+        found = self._found(document)
+        if not self._volume.fits(found, _MAX_BYTES):
+            name = self._source["coll"] if isinstance(self._source, dict) else self._source
+            raise CommandError(
+                _TOO_MUCH,
+                f"Total size of documents in {name} matching pipeline's $lookup stage exceeds {_MAX_BYTES}"
+                " bytes",
+            )
+        return found
+
+    def _found(self, document: Document) -> list[Document]:
+        inner = self._inner
+        if inner is not None and inner.documents is not None:
+            inner.bind(document)
+            self._others = Others(inner.documents(), self._scope)
+            if self._local is None:
+                return inner.run(self._others.documents)
+            return inner.run(self._others.sharing(document, self._local, self._foreign))
+        if self._local is not None:
+            related = self._related(document, self._local)
+            if inner is None or not related:
+                return related
+            inner.bind(document)
+            return inner.run(related)
+        if inner is None:
+            return self.others.documents
+        if inner.is_constant:
+            if self._constant is None:
+                inner.bind(document)
+                self._constant = inner.run(self.others.documents)
+            return self._constant
+        inner.bind(document)
+        return inner.run(self._candidates(inner))
+
+    def _related(self, document: Document, local: str) -> list[Document]:
+        """Return the documents whose foreign field shares a value with a local field."""
+        values = list(read(document, split(local)))
+        if len(values) == 1:
+            indexed = self._indexed(self._foreign, values[0])
+            if indexed is not None:
+                return indexed
+        return self.others.sharing(document, local, self._foreign)
+
+    def _indexed(self, path: str, value: Any) -> list[Document] | None:
+        """Return the documents that an index finds to hold a scalar, None where no index can."""
+        scope = self._scope
+        if scope.look_up is None or scope.fold is not None or type(value) not in SCALARS:
+            return None
+        return scope.look_up(self._source, path, value)
+
+    def _candidates(self, inner: _Inner) -> list[Document]:
+        """Return documents among which are all that the pipeline's first stage will let through."""
+        wanted = inner.wanted
+        if wanted is None:
+            return self.others.documents
+        value = wanted.value(inner.scope.frame({}))
+        indexed = self._indexed(wanted.path, value)
+        if indexed is not None:
+            return indexed
+        if self._by_value is None:
+            self._by_value = {}
+            parts = split(wanted.path)
+            for other in interruptible(self.others.documents):
+                key = order(gather(other, parts), self._scope.fold)
+                self._by_value.setdefault(key, []).append(other)
+        return self._by_value.get(order(value, self._scope.fold), [])
+
+
+def _check_lookup(argument: Mapping[str, Any]) -> None:
+    """Refuse arguments that nobody knows, or of a wrong type. Raises `CommandError` 9."""
+    fields = ("localField", "foreignField")
+    for name, value in argument.items():
+        if name not in ("from", "as", "let", "pipeline", *fields):
+            raise CommandError(ErrorCode.FAILED_TO_PARSE, f"unknown argument to $lookup: {name}")
+        if name in fields and type(value) is not str:
+            raise CommandError(
+                ErrorCode.FAILED_TO_PARSE,
+                f"$lookup argument '{name}: {show(value)}' must be a string, is type {type_name(value)}",
+            )
+    if (fields[0] in argument) != (fields[1] in argument):
+        raise CommandError(
+            ErrorCode.FAILED_TO_PARSE,
+            "$lookup requires both or neither of 'localField' and 'foreignField' to be specified",
+        )
+
+
+def _let(argument: Mapping[str, Any]) -> Mapping[str, Any]:
+    let = argument.get("let", {})
+    if not isinstance(let, dict):
+        raise CommandError(
+            ErrorCode.FAILED_TO_PARSE,
+            f"$lookup argument 'let: {show(let)}' must be an object, is type {type_name(let)}",
+        )
+    return let
+
+
+def compile_union_with(argument: Any, scope: Scope, compile_pipeline: CompilePipeline) -> PipelineStage:
+    """Return a `$unionWith` stage. Raises `CommandError` for a malformed one."""
+    if type(argument) is not str and not isinstance(argument, dict):
+        found = type_name(argument)
+        message = f"the $unionWith stage specification must be an object or string, but found {found}"
+        raise CommandError(ErrorCode.FAILED_TO_PARSE, message)
+    options: dict[str, Any] = dict(argument) if isinstance(argument, dict) else {"coll": argument}
+    _UNION.check(options, "$unionWith")
+    stages = options.get("pipeline", [])
+    _check_inner("$unionWith", stages, named="coll" in options)
+    own = None
+    if stages and isinstance(stages[0], dict) and DOCUMENTS in stages[0]:
+        own, stages = compile_documents(stages[0][DOCUMENTS], scope), stages[1:]
+    pipeline = compile_pipeline(stages, scope)
+
+    def run(documents: list[Document]) -> list[Document]:
+        check_for_interrupt()
+        return documents + pipeline(other_collection(options.get("coll"), scope) if own is None else own())
+
+    return run
+
+
+DOCUMENTS: Final = "$documents"
+
+
+def compile_documents(argument: Any, scope: Scope) -> Callable[[], list[Document]]:
+    """Return a `$documents` stage: what makes its documents, and raises `CommandError` 5858203 for others."""
+    evaluate = compile_expression(argument, scope)
+
+    def made() -> list[Document]:
+        documents = evaluate(scope.frame({}))
+        if not isinstance(documents, list) or not all(map(is_object, documents)):
+            raise CommandError(5858203, "an array of documents is expected in $documents")
+        return documents
+
+    return made
+
+
+_WITHOUT_COLLECTION: Final = {
+    "$lookup": "must specify 'pipeline' with $documents as first stage when 'from' is not given",
+    "$unionWith": "without explicit collection must have a pipeline with $documents as first stage",
+}
+_NOT_WITHIN: Final = {"$lookup": 51047, "$unionWith": 31441}
+_WRITING: Final = frozenset({"$out", "$merge", "$changeStream"})
+
+
+def _check_inner(stage: str, pipeline: Sequence[Mapping[str, Any]], *, named: bool) -> None:
+    """Refuse a pipeline within a stage that writes, or that has no documents. Raises `CommandError`.
+
+    `named` says whether the stage names a collection, without which only `$documents` begins.
+    """
+    if not isinstance(pipeline, list):
+        raise CommandError(ErrorCode.TYPE_MISMATCH, "'pipeline' option must be specified as an array")
+    for each in pipeline:
+        for name in _WRITING.intersection(each if isinstance(each, dict) else ()):
+            raise CommandError(_NOT_WITHIN[stage], f"{name} is not allowed within a {stage}'s sub-pipeline")
+    begins = bool(pipeline) and isinstance(pipeline[0], dict) and DOCUMENTS in pipeline[0]
+    if not named and not begins:
+        raise CommandError(ErrorCode.FAILED_TO_PARSE, f"{stage} stage {_WITHOUT_COLLECTION[stage]}")
+    if named and begins:
+        raise CommandError(
+            ErrorCode.INVALID_NAMESPACE,
+            f"'{DOCUMENTS}' can only be run without a collection, not in a {stage}",
+        )

@@ -1,0 +1,393 @@
+"""Aggregation pipelines, compiled: each stage a function from documents to documents.
+
+Stages that read what is not a collection (`$collStats`, `$currentOp` …) or write (`$out`, `$merge`) belong
+to the aggregate command.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from fakeserver.errors import CommandError, not_implemented
+from fakeserver.storage.expressions.compiler import compile_expression
+from fakeserver.storage.filters.matching import compile_filter
+from fakeserver.storage.stages.bucketing import compile_bucket, compile_bucket_auto
+from fakeserver.storage.stages.densifying import compile_densify
+from fakeserver.storage.stages.flow import Flowing, run_stages
+from fakeserver.storage.stages.geo_near import compile_geo_near
+from fakeserver.storage.stages.grouping import compile_group
+from fakeserver.storage.stages.joining import compile_graph_lookup
+from fakeserver.storage.stages.lookup import compile_lookup, compile_union_with
+from fakeserver.storage.stages.projecting import check_project, compile_projection, set_computed
+from fakeserver.storage.stages.redacting import compile_redact
+from fakeserver.storage.stages.sort_keys import (
+    KEEPING_DOCUMENTS,
+    ONE_BY_ONE,
+    carrying,
+    keyed_by,
+    names_sort_key,
+    sort_key_of,
+)
+from fakeserver.storage.stages.unwinding import compile_unwind
+from fakeserver.storage.stages.window_fields import compile_fill, compile_set_window_fields
+from fakeserver.storage.values.memory import MAX_OPERATOR_BYTES, check_sorted, checked_document, weight
+from fakeserver.storage.values.paths import remove, split
+from fakeserver.storage.values.printing import show
+from fakeserver.storage.values.sorting import check_sort, sort_documents
+from fakeserver.storage.values.types import (
+    MISSING,
+    copy_value,
+    is_object,
+    not_an_integer,
+    type_name,
+    whole,
+)
+from fakeserver.waiting.interrupts import check_for_interrupt, interruptible
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from fakeserver.storage.port.scope import Scope
+    from fakeserver.storage.stages.flow import PipelineStage
+
+    Document: TypeAlias = dict[str, Any]
+
+_UNRECOGNIZED: Final = 40324
+_NOT_ONE_FIELD: Final = 40323
+_NOT_AN_OBJECT: Final = 40228
+_BAD_LIMIT: Final = 5107201
+_BAD_SKIP: Final = 5107200
+_FACET_TOO_LARGE: Final = 4031700
+
+
+def compile_pipeline(pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> PipelineStage:
+    """Return a pipeline as one function. Raises `CommandError` for one that a server refuses."""
+    if not isinstance(pipeline, list | tuple):
+        raise CommandError(ErrorCode.TYPE_MISMATCH, "'pipeline' option must be specified as an array")
+    stages = list(_compile_stages(pipeline, scope))
+
+    return lambda documents: run_stages(stages, documents)
+
+
+def _compile_stages(pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> Iterator[PipelineStage]:
+    """Yield the stages; from a `$sort` to the last `$meta: "sortKey"`, documents carry their sort key."""
+    for index, stage in enumerate(interruptible(pipeline)):
+        name, run = stage_name(stage), _compile_stage(stage, scope)
+        if name == "$sort" and names_sort_key(pipeline[index + 1 :]):
+            yield keyed_by(run, stage[name], scope)
+            scope = scope._replace(meta={**scope.meta, "sortKey": sort_key_of})
+        elif "sortKey" not in scope.meta or name in KEEPING_DOCUMENTS:
+            yield run
+        elif name in ONE_BY_ONE:
+            yield carrying(run)
+        else:
+            yield run
+            scope = scope._replace(meta={key: scope.meta[key] for key in scope.meta if key != "sortKey"})
+
+
+def stage_name(stage: Any) -> str:
+    """Return a stage's name. Raises `CommandError` for what is no stage."""
+    if not isinstance(stage, dict):
+        raise CommandError(ErrorCode.TYPE_MISMATCH, "Each element of the 'pipeline' array must be an object")
+    if len(stage) != 1:
+        raise CommandError(
+            _NOT_ONE_FIELD, "A pipeline stage specification object must contain exactly one field."
+        )
+    return str(next(iter(stage)))
+
+
+def check_stage_name(stage: Any) -> None:
+    """Refuse what no server knows for a stage. Raises `CommandError` 14, 40323 or 40324."""
+    name = stage_name(stage)
+    if name not in _STAGES and name not in UNSUPPORTED_STAGES and name not in STAGES_OF_COMMANDS:
+        raise unrecognized_stage(name)
+
+
+STAGES_OF_COMMANDS: Final = frozenset({
+    "$changeStream", "$changeStreamSplitLargeEvent", "$collStats", "$currentOp", "$documents", "$indexStats",
+    "$listClusterCatalog", "$listLocalSessions", "$listSampledQueries", "$listSearchIndexes", "$listSessions",
+    "$merge", "$out", "$planCacheStats", "$querySettings", "$queryStats", "$rankFusion", "$scoreFusion",
+    "$shardedDataDistribution",
+})  # fmt: skip
+"""Stages that read what is not a collection, or write: they stand in an aggregate command's pipeline only."""
+
+
+def _compile_stage(stage: Mapping[str, Any], scope: Scope) -> PipelineStage:
+    name = stage_name(stage)
+    compiler = _STAGES.get(name)
+    if compiler is not None:
+        return compiler(stage[name], scope)
+    if name in UNSUPPORTED_STAGES:
+        raise not_implemented(f"the stage {name}")
+    if name in STAGES_OF_COMMANDS:
+        raise not_implemented(f"the stage {name} within another stage")
+    raise unrecognized_stage(name)
+
+
+UNSUPPORTED_STAGES: Final = frozenset({
+    "$backupCursor", "$backupCursorExtend", "$listCachedAndActiveUsers", "$listCatalog",
+    "$listClusterCatalog", "$listSampledQueries", "$operationMetrics", "$querySettings", "$queryStats",
+    "$rankFusion", "$score", "$scoreFusion", "$search", "$searchMeta",
+    "$vectorSearch",
+})  # fmt: skip
+"""Stages that a server has and we have not; see docs/STORAGE.md."""
+
+
+def unrecognized_stage(name: str) -> CommandError:
+    """Return the error for a stage that no server knows."""
+    return CommandError(_UNRECOGNIZED, f"Unrecognized pipeline stage name: '{name}'")
+
+
+def _match(argument: Any, scope: Scope) -> PipelineStage:
+    if not isinstance(argument, dict):
+        raise CommandError(15959, "the match filter must be an expression in an object")
+    predicate = compile_filter(argument, scope)
+    if not argument:
+        return Flowing(lambda documents: documents, looks=False)
+    return Flowing(lambda documents: (document for document in documents if predicate(document)))
+
+
+@contextmanager
+def _named_in_errors(stage: str) -> Iterator[None]:
+    """Have an error say which stage's specification it is about."""
+    try:
+        yield
+    except CommandError as error:
+        raise CommandError(error.code, f"Invalid {stage} :: caused by :: {error.message}") from None
+
+
+def _project(argument: Any, scope: Scope) -> PipelineStage:
+    check_project(argument)
+    with _named_in_errors("$project"):
+        project = compile_projection(argument, scope)
+    return Flowing.each(lambda document: checked_document(project(document)))
+
+
+def _add_fields(argument: Any, scope: Scope) -> PipelineStage:
+    if not isinstance(argument, dict):
+        raise CommandError(
+            40272, f"$addFields specification stage must be an object, got {type_name(argument)}"
+        )
+    with _named_in_errors("$addFields"):
+        fields = [(split(path), compile_expression(value, scope)) for path, value in _leaves(argument)]
+
+    def with_fields(document: Document) -> Document:
+        frame, changed = scope.frame(document), dict(document)
+        for parts, evaluate in fields:
+            value = evaluate(frame)
+            if value is MISSING:
+                changed = copy_value(changed)
+                remove(changed, parts)
+            set_computed(changed, parts, value)
+        return checked_document(changed)
+
+    return Flowing.each(with_fields)
+
+
+def _leaves(spec: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for name, value in spec.items():
+        if is_object(value) and value and not next(iter(value)).startswith("$"):
+            found.extend(_leaves(value, f"{prefix}{name}."))
+        else:
+            found.append((f"{prefix}{name}", value))
+    return found
+
+
+def _unset(argument: Any, _scope: Scope) -> PipelineStage:
+    paths = argument if isinstance(argument, list) else [argument]
+    if not paths or not all(type(path) is str and path for path in paths):
+        raise CommandError(31002, "$unset specification must be a string or an array")
+
+    removed = [split(path) for path in paths]
+
+    def without(document: Document) -> Document:
+        changed: Document = copy_value(document)
+        for parts in removed:
+            remove(changed, parts)
+        return changed
+
+    return Flowing.each(without)
+
+
+def _sort(argument: Any, scope: Scope) -> PipelineStage:
+    if not isinstance(argument, dict):
+        raise CommandError(15973, "the $sort key specification must be an object")
+    if not argument:
+        raise CommandError(15976, "$sort stage must have at least one sort key")
+    check_sort(argument)
+
+    def run(documents: list[Document]) -> list[Document]:
+        if not scope.spills:
+            check_sorted(documents)
+        return sort_documents(documents, argument, scope.fold, scope.meta)
+
+    return run
+
+
+def _amount(name: str, code: int, argument: Any) -> int:
+    count, reason = whole(argument), not_an_integer(argument)
+    if reason is None and count is not None and count >= 0:
+        return count
+    reason = reason or "Expected a non-negative number in"
+    raise CommandError(code, f"invalid argument to {name} stage: {reason}: {name}: {show(argument)}")
+
+
+def _limit(argument: Any, _scope: Scope) -> PipelineStage:
+    count = _amount("$limit", _BAD_LIMIT, argument)
+    if count == 0:
+        raise CommandError(15958, "the limit must be positive")
+    return Flowing(lambda documents: islice(documents, count), looks=False)
+
+
+def _skip(argument: Any, _scope: Scope) -> PipelineStage:
+    count = _amount("$skip", _BAD_SKIP, argument)
+    return Flowing(lambda documents: islice(documents, count, None))
+
+
+def _count(argument: Any, _scope: Scope) -> PipelineStage:
+    if type(argument) is not str or not argument:
+        raise CommandError(40156, "the count field must be a non-empty string")
+    if argument.startswith("$"):
+        raise CommandError(40158, "the count field cannot be a $-prefixed path")
+    if "." in argument:
+        raise CommandError(40160, "the count field cannot contain '.'")
+
+    def counted(documents: Iterable[Document]) -> Iterator[Document]:
+        count = sum(1 for _document in documents)
+        if count:
+            yield {argument: count}
+
+    return Flowing(counted)
+
+
+def _replace_root(argument: Any, scope: Scope) -> PipelineStage:
+    if not isinstance(argument, dict) or "newRoot" not in argument:
+        raise CommandError(
+            40231 if isinstance(argument, dict) else 40229, "no newRoot specified for the $replaceRoot stage"
+        )
+    return _replace_with(argument["newRoot"], scope)
+
+
+def _replace_with(argument: Any, scope: Scope) -> PipelineStage:
+    expression = compile_expression(argument, scope)
+
+    def replaced(document: Document) -> Document:
+        value = expression(scope.frame(document))
+        if not is_object(value):
+            shown = "MISSING" if value is MISSING else show(value)
+            raise CommandError(
+                _NOT_AN_OBJECT,
+                "PlanExecutor error during aggregation :: caused by :: 'newRoot' expression  must "
+                "evaluate to an "
+                f"object, but resulting value was: : {shown}. Type of resulting value: '{type_name(value)}'. "
+                f"Input document: {show(document)}",
+            )
+        return checked_document(dict(value))
+
+    return Flowing.each(replaced)
+
+
+def _lookup(argument: Any, scope: Scope) -> PipelineStage:
+    return compile_lookup(argument, scope, compile_pipeline)
+
+
+def _union_with(argument: Any, scope: Scope) -> PipelineStage:
+    return compile_union_with(argument, scope, compile_pipeline)
+
+
+def _facet(argument: Any, scope: Scope) -> PipelineStage:
+    if not isinstance(argument, dict) or not argument:
+        raise CommandError(40169, "the $facet specification must be a non-empty object")
+    _check_facets(argument)
+    branches = {name: compile_pipeline(pipeline, scope) for name, pipeline in argument.items()}
+
+    def run(documents: list[Document]) -> list[Document]:
+        size = 0
+        made: Document = {}
+        for name, branch in branches.items():
+            made[name] = branch(list(documents))
+            for document in interruptible(made[name]):
+                size += weight(document, MAX_OPERATOR_BYTES)
+                if size > MAX_OPERATOR_BYTES:
+                    message = f"document constructed by $facet is {size} bytes, which exceeds the limit of"
+                    raise CommandError(_FACET_TOO_LARGE, f"{message} {MAX_OPERATOR_BYTES} bytes")
+        return [made]
+
+    return run
+
+
+def _check_facets(branches: Mapping[str, Any]) -> None:
+    """Refuse what is no pipeline, and stages that no facet may hold. Raises `CommandError`."""
+    for name, pipeline in branches.items():
+        if not isinstance(pipeline, list):
+            raise CommandError(
+                40170, f"arguments to $facet must be arrays, {name} is type {type_name(pipeline)}"
+            )
+        for stage in pipeline:
+            for held in _NOT_IN_FACETS.intersection(stage if isinstance(stage, dict) else ()):
+                raise CommandError(40600, f"{held} is not allowed to be used within a $facet stage")
+
+
+_NOT_IN_FACETS: Final = frozenset({
+    "$changeStream", "$collStats", "$facet", "$geoNear", "$indexStats", "$merge", "$out", "$planCacheStats",
+    "$search", "$searchMeta", "$vectorSearch",
+})  # fmt: skip
+
+
+def _sample(argument: Any, scope: Scope) -> PipelineStage:
+    size = whole(argument.get("size")) if isinstance(argument, dict) else None
+    if size is None or size < 0:
+        raise CommandError(28747, "size argument to $sample must not be negative")
+    rng = scope.rng
+
+    def run(documents: list[Document]) -> list[Document]:
+        pool = list(documents)
+        chosen: list[Document] = []
+        while pool and len(chosen) < size:
+            check_for_interrupt()
+            index = int(rng.random() * len(pool)) if rng is not None else 0
+            chosen.append(pool.pop(index))
+        return chosen
+
+    return run
+
+
+def _sort_by_count(argument: Any, scope: Scope) -> PipelineStage:
+    group = compile_group({"_id": argument, "count": {"$sum": 1}}, scope)
+    return lambda documents: sort_documents(group(documents), {"count": -1})
+
+
+_STAGES: Final[dict[str, Callable[[Any, Scope], PipelineStage]]] = {
+    "$match": _match,
+    "$project": _project,
+    "$redact": compile_redact,
+    "$addFields": _add_fields,
+    "$set": _add_fields,
+    "$unset": _unset,
+    "$group": compile_group,
+    "$sort": _sort,
+    "$limit": _limit,
+    "$skip": _skip,
+    "$count": _count,
+    "$replaceRoot": _replace_root,
+    "$replaceWith": _replace_with,
+    "$unwind": compile_unwind,
+    "$lookup": _lookup,
+    "$geoNear": compile_geo_near,
+    "$graphLookup": compile_graph_lookup,
+    "$unionWith": _union_with,
+    "$facet": _facet,
+    "$sample": _sample,
+    "$sortByCount": _sort_by_count,
+    "$bucket": compile_bucket,
+    "$bucketAuto": compile_bucket_auto,
+    "$setWindowFields": compile_set_window_fields,
+    "$densify": compile_densify,
+    "$fill": compile_fill,
+}
+NAMES: Final = frozenset(_STAGES)
+"""The stages that make documents of documents."""

@@ -1,0 +1,1 @@
+"""The store: collections with their documents, indexes and options."""

@@ -1,0 +1,363 @@
+"""The state of a collection besides its documents: sizes, record ids, bounds, indexes, readers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from fakeserver.storage.filters.matching import compile_filter
+from fakeserver.storage.plans.index_keys import KeyMaker
+from fakeserver.storage.plans.index_scan import positions, slices
+from fakeserver.storage.plans.indexes import OrderedIndex, UniqueIndex, ValueIndex
+from fakeserver.storage.plans.planning import (
+    SCAN,
+    Plan,
+    any_of,
+    covers,
+    hinted,
+    natural_direction,
+    plans,
+    residue,
+)
+from fakeserver.storage.plans.search_rules import is_served_by
+from fakeserver.storage.port.engine import IndexSpec, Query
+from fakeserver.storage.values.types import MISSING, OWN_IDENTITY, identity
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Hashable, ItemsView, Iterable, Iterator, Mapping
+
+    from fakeserver.storage.plans.indexes import Entry
+    from fakeserver.storage.plans.special_indexes import Check
+    from fakeserver.storage.port.engine import Capped, Document
+    from fakeserver.storage.store.index_build import IndexBuild
+    from fakeserver.storage.store.mongomock_store import Store
+    from fakeserver.storage.values.stored import Stored
+
+_ID: Final = "_id_"
+_ID_INDEX: Final = IndexSpec(_ID, {"_id": 1}, unique=True)
+
+
+@dataclass(slots=True)
+class Examined:
+    """The keys and documents that were read to answer a query."""
+
+    keys: int = 0
+    documents: int = 0
+
+    def read_key(self) -> None:
+        """Count a key."""
+        self.keys += 1
+
+
+def _by_id() -> dict[str, OrderedIndex]:
+    return {_ID: OrderedIndex(KeyMaker(_ID_INDEX))}
+
+
+@dataclass(slots=True)
+class CollectionState:
+    """One collection: `store` holds the documents by key, in natural order, and `documents` are these."""
+
+    store: Store
+    documents: dict[Hashable, Stored] = field(init=False)
+    capped: Capped | None = None
+    unique_ids: bool = True
+    unique: dict[str, UniqueIndex] = field(default_factory=dict)
+    by_value: dict[str, ValueIndex] = field(default_factory=dict)
+    ordered: dict[str, OrderedIndex] = field(default_factory=_by_id)
+    checks: dict[str, Check] = field(default_factory=dict)
+    lookups: Mapping[str, str] = field(default_factory=dict)
+    """The names of the indexes that alone answer an equality with a scalar, by path."""
+    records: dict[Hashable, int] = field(default_factory=dict)
+    next_record: int = 1
+    size: int = 0
+    shared: bool = False
+    readers: int = 0
+    """Commands that read it just now; one that gave way to a write goes on in what it began with."""
+
+    def __post_init__(self) -> None:
+        self.documents = self.store.by_key
+
+    @property
+    def is_read(self) -> bool:
+        """Whether a fork or a reader relies on it as it is, so that a change is made to a copy."""
+        return self.shared or self.readers > 0
+
+    def fork(self) -> CollectionState:
+        """Return a copy that holds the same documents, which are values."""
+        return replace(
+            self,
+            store=type(self.store)(self.store.name, self.documents.copy()),
+            unique={name: index.fork() for name, index in self.unique.items()},
+            by_value={name: index.fork() for name, index in self.by_value.items()},
+            ordered={name: index.fork() for name, index in self.ordered.items()},
+            checks=dict(self.checks),
+            records=dict(self.records),
+            shared=False,
+            readers=0,
+        )
+
+    def key_of(self, document: Document) -> Hashable:
+        """Return the key to keep a new document under."""
+        if not self.unique_ids:
+            return ("record", self.next_record)
+        value: Any = document["_id"]
+        return value if type(value) in OWN_IDENTITY else identity(value)
+
+    def key_held(self, document: Document) -> Hashable:
+        """Return the key that a document is kept under."""
+        if self.unique_ids:
+            return identity(document["_id"])
+        return next(key for key, held in self.items() if held is document)
+
+    def items(self) -> ItemsView[Hashable, Stored]:
+        """Return the keys and documents in natural order."""
+        return self.documents.items()
+
+    # Reading.
+
+    def equals(self, path: str, value: Any) -> list[Hashable] | None:
+        """Return the keys of the documents that hold a scalar, in natural order.
+
+        None where it takes a plan: unless one index begins with the path, and holds all documents.
+        """
+        name = self.lookups.get(path)
+        if name is None:
+            return None
+        self.ordered[name].usage.ops += 1
+        return self._in_order(self.by_value[name].holders(value))
+
+    def by_id(self, value: Any) -> Stored | None:
+        """Return the document with an `_id`, a scalar, or None. Only where ids are unique."""
+        self.ordered[_ID].usage.ops += 1
+        return self.documents.get(identity(value))
+
+    def _in_order(self, keys: Collection[Hashable]) -> list[Hashable]:
+        return sorted(keys, key=self.records.__getitem__) if len(keys) > 1 else list(keys)
+
+    def plan(self, query: Query) -> Plan:
+        """Return the way to read what a query is about: of several indexes, that with the fewest keys."""
+        natural = natural_direction(query)
+        if natural is not None:
+            return Plan(backwards=natural < 0, is_sorted="$natural" in (query.sort or {}))
+        if query.hint:
+            index = self._hinted(query.hint)
+            return SCAN if index is None else hinted(query, index, self.prepare)
+        wanted = query.filter
+        for index in self.ordered.values():
+            if not index.is_ordered and is_served_by(wanted, index.spec):
+                return Plan(index)
+        return self._best(query) or SCAN
+
+    def _best(self, query: Query) -> Plan | None:
+        """Return the plan with the fewest keys, None for a scan of the collection."""
+        wanted = query.filter
+        every = bool(query.sort) or "$and" in wanted or "$or" in wanted
+        found = plans(
+            query,
+            [index for index in self.ordered.values() if every or index.first in wanted],
+            self.prepare,
+        )
+        by_branches = any_of(query, self._best) if every and ("$or" in wanted or "$and" in wanted) else None
+        if by_branches is not None:
+            found.append(by_branches)
+        if len(found) > 1:
+            return min(found, key=lambda plan: (self._count(plan), bool(query.sort) and not plan.is_sorted))
+        return found[0] if found else None
+
+    def _hinted(self, hint: Any) -> OrderedIndex | None:
+        for name, index in self.ordered.items():
+            if hint == name or (
+                isinstance(hint, dict) and list(hint.items()) == list(index.spec.key.items())
+            ):
+                return index
+        return None
+
+    def prepare(self, index: OrderedIndex) -> list[Entry]:
+        """Return an index's keys, in order from now on."""
+        self.readers += 1  # it may take turns: who writes meanwhile writes to a fork
+        try:
+            return index.entries(self._everything)
+        finally:
+            self.readers -= 1
+
+    def _everything(self) -> Iterable[tuple[int, Hashable, Document]]:
+        return ((self.records[key], key, document) for key, document in self.items())
+
+    def _count(self, plan: Plan) -> int:
+        """Return how many keys a plan has to read."""
+        if plan.branches:
+            return sum(self._count(branch) for branch, _filter in plan.branches)
+        if plan.pin is not MISSING and len(plan.bounds) == 1:
+            return len(self._holders(plan))
+        entries = self._entries(plan)
+        return sum(end - begin for begin, end in slices(entries, plan))
+
+    def _entries(self, plan: Plan) -> list[Entry]:
+        """Return the entries of a plan's index, of the holders of its pin alone if it has one."""
+        assert plan.index is not None
+        if plan.pin is MISSING:
+            return self.prepare(plan.index)
+        holders = self._holders(plan)
+        return plan.index.made((self.records[key], key, self.documents[key]) for key in holders)
+
+    def _holders(self, plan: Plan) -> Collection[Hashable]:
+        assert plan.spec is not None
+        if plan.spec.name == _ID:
+            key = identity(plan.pin)
+            return (key,) if key in self.documents else ()
+        return self.by_value[plan.spec.name].holders(plan.pin)
+
+    def read(
+        self, plan: Plan, query: Query, examined: Examined | None = None
+    ) -> Iterator[tuple[Hashable, Document]]:
+        """Iterate over the keys and documents that a plan reads for a query, in its order.
+
+        With `examined` what is read is counted there; a document that a key keeps out is not read.
+        """
+        if plan.index is not None:
+            plan.index.usage.ops += examined is None
+            return self._fetched(plan, query, examined)
+        if plan.branches:
+            return self._of_branches(plan, examined)
+        pairs: Iterable[tuple[Hashable, Document]] = (
+            reversed(self.documents.items()) if plan.backwards else self.items()
+        )
+        return iter(pairs) if examined is None else _counted(pairs, examined)
+
+    def _of_branches(self, plan: Plan, examined: Examined | None) -> Iterator[tuple[Hashable, Document]]:
+        seen: set[Hashable] = set()
+        for branch, wanted in plan.branches:
+            each = Query(wanted)
+            for key, document in self.read(branch, each, examined):
+                if key not in seen:
+                    seen.add(key)
+                    yield key, document
+
+    def _fetched(
+        self, plan: Plan, query: Query, examined: Examined | None
+    ) -> Iterator[tuple[Hashable, Document]]:
+        if examined is None:
+            for key in self._found(plan, Examined()):
+                yield key, self.documents[key]
+            return
+        lets_in = compile_filter(residue(plan, query.filter).of_key)
+        covered = covers(plan, query)
+        for key in self._found(plan, examined):
+            document = self.documents[key]
+            if lets_in(document):
+                examined.documents += not covered
+                yield key, document
+
+    def _found(self, plan: Plan, examined: Examined) -> Iterator[Hashable]:
+        """Yield the keys in the store of the documents that an index names, each once."""
+        index = plan.index
+        assert index is not None
+        if plan.pin is not MISSING and len(plan.bounds) == 1:
+            for key in self._in_order(self._holders(plan)):
+                if index.maker.holds(self.documents[key]):
+                    examined.keys += 1
+                    yield key
+            return
+        entries = self._entries(plan)
+        seen: set[Hashable] = set()
+        for position in positions(entries, plan, examined.read_key):
+            key = entries[position][2]
+            if not index.multikey:
+                yield key
+            elif key not in seen:
+                seen.add(key)
+                yield key
+
+    # Documents come, change and go.
+
+    def add(self, key: Hashable, document: Stored) -> None:
+        """Keep a new document."""
+        self.documents[key] = document
+        self.size += len(document.raw)
+        self.records[key] = self.next_record
+        self.next_record += 1
+        self._enter(key, document)
+
+    def replace(self, key: Hashable, before: Stored, after: Stored) -> None:
+        """Keep another document in the place of one."""
+        self._leave(key, before)
+        self._enter(key, after)
+        self.documents[key] = after
+        self.size += len(after.raw) - len(before.raw)
+
+    def discard(self, key: Hashable, document: Stored) -> None:
+        """Keep a document no longer."""
+        del self.documents[key]
+        self.size -= len(document.raw)
+        self._leave(key, document)
+        del self.records[key]
+
+    def _enter(self, key: Hashable, document: Document) -> None:
+        if self.by_value or self.unique:
+            for unique in self.unique.values():
+                unique.add(key, document)
+            for index in self.by_value.values():
+                index.add(key, document)
+        for ordered in self.ordered.values():
+            if ordered.follows:
+                ordered.add(self.records[key], key, document)
+
+    def _leave(self, key: Hashable, document: Document) -> None:
+        if self.by_value or self.unique:
+            for unique in self.unique.values():
+                unique.remove(key, document)
+            for index in self.by_value.values():
+                index.remove(key, document)
+        for ordered in self.ordered.values():
+            if ordered.follows:
+                ordered.remove(self.records[key], key, document)
+
+    # Indexes.
+
+    def share_ids(self) -> None:
+        """Let documents share an `_id`: there is no index of it."""
+        self.unique_ids = False
+        self.ordered.pop(_ID, None)
+
+    def check(self, key: Hashable, document: Document) -> None:
+        """Refuse a document that an index cannot hold. Raises `WriteError`."""
+        for unique in self.unique.values():
+            unique.check(key, document)
+        for check in self.checks.values():
+            check(document)
+
+    def add_index(self, build: IndexBuild) -> None:
+        """Enforce an index that was built of all documents, and look values up in it."""
+        name = build.spec.name
+        self.ordered[name] = build.ordered
+        if build.check is not None:
+            self.checks[name] = build.check
+        if build.unique is not None:
+            self.unique[name] = build.unique
+        if build.by_value is not None:
+            self.by_value[name] = build.by_value
+        self.lookups = self._lookups()
+
+    def drop_index(self, name: str) -> None:
+        """Forget an index."""
+        self.unique.pop(name, None)
+        self.by_value.pop(name, None)
+        self.ordered.pop(name, None)
+        self.checks.pop(name, None)
+        self.lookups = self._lookups()
+
+    def _lookups(self) -> dict[str, str]:
+        firsts = [index.first for index in self.ordered.values()]
+        return {
+            index.first: name
+            for name, index in self.ordered.items()
+            if name != _ID and index.is_plain and firsts.count(index.first) == 1
+        }
+
+
+def _counted(
+    pairs: Iterable[tuple[Hashable, Document]], counted: Examined
+) -> Iterator[tuple[Hashable, Document]]:
+    for pair in pairs:
+        counted.documents += 1
+        yield pair

@@ -1,0 +1,450 @@
+"""The storage engine: documents in mongomock's store, everything else in this package.
+
+mongomock keeps the documents, by key and in natural order. It evaluates nothing: the query language stands in
+this package, one feature a module, since mongomock lacks it or differs from a server (docs/STORAGE.md lists
+the differences). Its clock, random numbers and ids are never used, so that runs repeat. Its lock is left out
+(`mongomock_store.Store`): one event loop needs none, and it costs more than the dictionary behind it.
+
+The model: a `CollectionState` for each namespace holds the store, the indexes and the sizes. Methods of the
+engine find the documents (`scanning.select`), make what is to become of each (`updating`, `projecting`,
+`pipeline_stages`), and store it (`CollectionState.add`, `replace`, `discard`).
+
+*Copies on write.* Stored documents are never altered, so a copy of a collection is a copy of its
+dictionaries. `_own` makes one before a change if somebody relies on the collection as it is: a fork (a
+transaction, a member that lags) or a reader that gave way in the middle of its scan. `readers` counts these,
+around every scan. Nobody copies while nobody else looks.
+
+*Writes that yield.* A multi-update finds its documents first and changes them one by one, with a yield point
+before each but the first. By then another command may have changed a document, so each is looked at again:
+gone or matching no more, it is left out, as by a server whose plan yields. An update of one document searches
+again instead, because the caller shall not be answered "none" while one matches. `Update.done` carries what
+a statement has changed over a restart, so that nothing is incremented twice.
+
+*Order of checks*, which decides the error that a client sees: a malformed statement before the search; then,
+for each document, unique keys and restrictions of indexes, the size limit, and last `accept`, after which
+nothing may fail.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import bson
+
+from fakeserver.storage.filters.match_operators import is_operators
+from fakeserver.storage.filters.matching import compile_filter, equalities, refuse_expr
+from fakeserver.storage.plans.indexes import duplicate_key
+from fakeserver.storage.plans.planning import SCAN, covers, index_key, keyed, may_be_covered
+from fakeserver.storage.plans.search_rules import check_searches, metadata_of, metadata_of_pipeline
+from fakeserver.storage.port.engine import Changed, Document, Explanation, Query, Stats, UpdateResult
+from fakeserver.storage.port.scope import Scope
+from fakeserver.storage.stages.pipeline_stages import compile_pipeline
+from fakeserver.storage.stages.projecting import compile_projection
+from fakeserver.storage.store import scanning as scan
+from fakeserver.storage.store.collection_state import CollectionState, Examined
+from fakeserver.storage.store.explaining import explained
+from fakeserver.storage.store.index_build import build_index
+from fakeserver.storage.store.mongomock_store import NEW_SERVER, Store
+from fakeserver.storage.store.update_attempts import Updated, updated
+from fakeserver.storage.updates.updating import Replacement, Updater, compile_update, seed, with_id
+from fakeserver.storage.values.collation import fold_of
+from fakeserver.storage.values.sizes import TOO_LARGE_AFTER_UPDATE, TOO_LARGE_TO_UPSERT, check_updated
+from fakeserver.storage.values.stored import Stored, as_stored, stored
+from fakeserver.storage.values.types import SCALARS, copy_value, identity
+from fakeserver.waiting.interrupts import check_for_interrupt, interruptible
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator, Mapping, Sequence
+
+    from fakeserver.storage.port.engine import Accept, Capped, IndexSpec, Namespace, Update
+    from fakeserver.storage.values.metadata import Metadata
+    from mongowire.ports import Rng
+
+
+class MongomockEngine:
+    """A storage engine over mongomock's store; `rng` is for `$sample`, `$rand` and `$sampleRate`."""
+
+    def __init__(self, *, rng: Rng | None = None) -> None:
+        self._server: Any = NEW_SERVER()
+        self._collections: dict[Namespace, CollectionState] = {}
+        self._rng = rng
+        self._plain_scope = Scope(rng=rng)
+
+    def insert(self, ns: Namespace, document: Document, *, accept: Accept | None = None) -> Document:
+        """Store a document (with an `_id`) and return it as stored. Raises `WriteError` 11000."""
+        collection = self._collections.get(ns)
+        if collection is None or collection.is_read:
+            collection = self._ensure(ns)
+        kept = document if type(document) is Stored else stored(copy_value(document))
+        self._add(ns, collection, kept, accept)
+        if collection.capped is not None:
+            self._make_room(collection, collection.capped)
+        return kept
+
+    def find(self, ns: Namespace, query: Query) -> list[Document]:
+        """Return the documents that match."""
+        collection = self._collections.get(ns)
+        if collection is None:
+            return self._find(None, query, self._scope(query))
+        collection.readers += 1
+        try:
+            return self._find(collection, query, self._scope(query))
+        finally:
+            collection.readers -= 1
+
+    def _find(self, collection: CollectionState | None, query: Query, scope: Scope) -> list[Document]:
+        project = None
+        if query.projection:
+            if any("$" in name for name in query.projection):
+                compile_filter(query.filter, scope)  # refused first: a positional projection looks into it
+            seeing = scope._replace(meta={**scope.meta, **scan.metadata(collection, query, scope)})
+            project = compile_projection(query.projection, seeing, query=query.filter)
+        if project is None and collection is not None and scan.is_everything(query):
+            return scan.part_of(collection, query)
+        pairs = scan.select(collection, query, scope)
+        if collection is None:
+            return []
+        if query.return_key:
+            plan = collection.plan(query)
+            return [index_key(document, plan) for _key, document in interruptible(pairs)]
+        if project is not None:
+            # Keys know no field that is missing: to them it is null.
+            plan = collection.plan(query) if may_be_covered(query) else SCAN
+            of_keys = covers(plan, query)
+            projected = [
+                project(keyed(document, plan) if of_keys else document)
+                for _key, document in interruptible(pairs)
+            ]
+            scope.settle()
+            return projected
+        if query.show_record_id:
+            records = collection.records
+            return [{**document, "$recordId": bson.Int64(records[key])} for key, document in pairs]
+        return [document for _key, document in pairs]
+
+    def update(self, ns: Namespace, update: Update, *, accept: Accept | None = None) -> UpdateResult:
+        """Apply one statement to copies, and store those that changed."""
+        query = update.query
+        if update.upsert:
+            refuse_expr(query.filter)
+        scope = self._scope(query)
+        updater = compile_update(
+            update.change,
+            scope,
+            query=query.filter,
+            array_filters=update.array_filters,
+            multi=update.multi,
+            now=query.now,
+        )
+        done = {} if update.done is None else update.done
+        left = True
+        while left:
+            left = False
+            for _, key, document in self._targets(ns, query, scope, limit=0 if update.multi else 1):
+                if key in done:
+                    continue
+                made = updated(
+                    lambda: self._own(ns), key, document, updater, lambda one: scan.matches(one, query, scope)
+                )
+                if made is None:  # another took it meanwhile: there may be one in its place
+                    left = not update.multi
+                else:
+                    done[key] = self._change(made, key, updater, accept)
+        if not done:
+            return self._upsert(ns, update, updater, accept) if update.upsert else UpdateResult(0, 0)
+        images = tuple(done.values())
+        modified = len([image for image in images if image.after is not image.before])
+        return UpdateResult(len(images), modified, images=images)
+
+    def delete(self, ns: Namespace, query: Query, *, accept: Accept | None = None) -> list[Document]:
+        """Delete the documents that match and return them."""
+        deleted: list[Document] = []
+        for collection, key, document in self._targets(ns, query, self._scope(query), limit=query.limit):
+            if accept is not None:
+                accept(Changed(document, None, size=len(document.raw)))
+            collection.discard(key, document)
+            deleted.append(document)
+        return deleted
+
+    def aggregate(
+        self,
+        ns: Namespace,
+        pipeline: Sequence[Mapping[str, Any]],
+        *,
+        options: Query,
+        documents: list[Document] | None = None,
+    ) -> list[Document]:
+        """Return what the pipeline makes of the collection, or of `documents`."""
+        match = pipeline[0].get("$match", {}) if pipeline else {}
+        scope = self._scope(options, metadata_of_pipeline(pipeline))
+        run = compile_pipeline(pipeline, scope)
+        if documents is None:
+            if scope.metadata is not None:
+                check_searches(options, match)
+            collection = self._collections.get(ns)
+            if options.filter:
+                documents = [document for _key, document in scan.select(collection, options, scope)]
+            else:
+                documents = [] if collection is None else scan.read_for(collection, pipeline, options, scope)
+        results = run(documents)
+        scope.settle()
+        return results
+
+    def equal(self, ns: Namespace, path: str, value: Any) -> list[Document] | None:
+        """Return the documents that an index, asked for nothing else, knows to hold a scalar."""
+        collection = self._collections.get(ns)
+        if collection is None:
+            return []
+        if path == "_id" and collection.unique_ids and type(value) in SCALARS:
+            document = collection.by_id(value)
+            return [] if document is None else [document]
+        keys = scan.looked_up(collection, Query({path: value}), self._plain_scope)
+        return None if keys is None else [collection.documents[key] for key in keys]
+
+    def explain(self, ns: Namespace, query: Query, *, run: bool) -> Explanation:
+        """Return how a query is run."""
+        collection = self._collections.get(ns)
+        scope = self._scope(query)
+        compile_filter(query.filter, scope)
+        if scope.metadata is not None:
+            check_searches(query, query.filter)
+        if collection is None:
+            return Explanation(exists=False)
+        plan = collection.plan(query)
+        explanation = explained(collection, plan, query)
+        if not run:
+            return explanation
+        examined = Examined()
+        found = scan.select(collection, query, scope, examined=examined)
+        branches = tuple(
+            self.explain(ns, query._replace(filter=each, sort=None, projection=None), run=True)
+            for _plan, each in plan.branches
+        )
+        return replace(
+            explanation,
+            branches=branches,
+            returned=len(found),
+            keys=examined.keys,
+            documents=examined.documents,
+        )
+
+    def usage(self, ns: Namespace) -> Mapping[str, int]:
+        """Return how often each index has been read."""
+        collection = self._collections.get(ns)
+        return {} if collection is None else {n: each.usage.ops for n, each in collection.ordered.items()}
+
+    def stats(self, ns: Namespace) -> Stats:
+        """Return the number of documents and their bytes."""
+        collection = self._collections.get(ns)
+        return Stats() if collection is None else Stats(len(collection.documents), collection.size)
+
+    def drop(self, ns: Namespace) -> bool:
+        """Forget the collection; return whether it was there."""
+        collection = self._collections.pop(ns, None)
+        if collection is None:
+            return False
+        if not collection.is_read:
+            collection.store.drop()  # type: ignore[no-untyped-call]
+        return True
+
+    def create(self, ns: Namespace, *, capped: Capped | None = None, unique_ids: bool = True) -> None:
+        """Make an empty collection, if it is not there."""
+        collection = self._ensure(ns)
+        collection.capped = capped
+        if not unique_ids:
+            collection.share_ids()
+
+    def bound(self, ns: Namespace, capped: Capped) -> None:
+        """Set the bounds of a capped collection; what is beyond them goes with the next insert."""
+        self._ensure(ns).capped = capped
+
+    def create_index(self, ns: Namespace, index: IndexSpec, *, tolerant: bool = False) -> None:
+        """Enforce an index, if it is unique, and have equalities on its first field find with it."""
+        self._ensure(ns)
+        build = build_index(ns, index, lambda: self._collections.get(ns), tolerant=tolerant)
+        self._own(ns).add_index(build)  # type: ignore[union-attr]
+
+    def drop_index(self, ns: Namespace, name: str) -> None:
+        """Forget an index."""
+        collection = self._own(ns)
+        if collection is not None:
+            collection.drop_index(name)
+
+    def rename(self, source: Namespace, target: Namespace) -> None:
+        """Give a collection another name."""
+        collection = self._own(source)
+        assert collection is not None
+        del self._collections[source]
+        self._collections[target] = collection
+        for index in collection.unique.values():
+            index.ns = target
+
+    # What transactions are made of.
+
+    def fork(self) -> MongomockEngine:
+        """Return an engine that shares each collection until one of the two changes it."""
+        fork = MongomockEngine(rng=self._rng)
+        for collection in self._collections.values():
+            collection.shared = True
+        fork._collections = dict(self._collections)
+        return fork
+
+    def put(self, ns: Namespace, change: Changed) -> None:
+        """Make a change that another engine allowed."""
+        collection, before, after = self._ensure(ns), change.before, change.after
+        if before is None:
+            if after is not None:
+                self._add(ns, collection, as_stored(after), None)
+            return
+        key = collection.key_held(before)
+        held = collection.documents[key]
+        if after is None:
+            collection.discard(key, held)
+        else:
+            collection.replace(key, held, as_stored(after))
+
+    def claims(self, ns: Namespace, document: Document) -> list[Hashable]:
+        """Return pairs of an index's name and a key."""
+        collection = self._collections.get(ns)
+        claimed: list[Hashable] = [("_id_", identity(document["_id"]))]
+        for name, index in {} if collection is None else collection.unique.items():
+            claimed += [(name, key) for key in index.keys(document)]
+        return claimed
+
+    def claimant(self, ns: Namespace, claim: Any) -> Document | None:
+        """Return the document that takes up a unique key."""
+        collection = self._collections.get(ns)
+        if collection is None:
+            return None
+        name, key = claim
+        if name != "_id_":
+            index = collection.unique.get(name)
+            key = None if index is None else index.holder(key)
+        return collection.documents.get(key)
+
+    def _own(self, ns: Namespace) -> CollectionState | None:
+        """Return a collection that may be changed: its own copy of one that a fork or a reader holds."""
+        collection = self._collections.get(ns)
+        if collection is not None and collection.is_read:
+            collection = self._collections[ns] = collection.fork()
+            self._register(ns, collection.store)
+        return collection
+
+    def _register(self, ns: Namespace, store: Any) -> None:
+        self._server[ns.db]._collections[ns.collection] = store  # noqa: SLF001 -- it has no other door
+
+    def _ensure(self, ns: Namespace) -> CollectionState:
+        collection = self._own(ns)
+        if collection is None:
+            store = Store(ns.collection)
+            self._register(ns, store)
+            collection = self._collections[ns] = CollectionState(store)
+        return collection
+
+    def _scope(self, query: Query, metadata: Metadata | None = None) -> Scope:
+        fold = fold_of(query.collation) if query.collation else None
+        metadata = metadata or metadata_of(query.filter)
+        plain = query.let is None and query.now is None and query.read is None and query.make_id is None
+        if plain and fold is None and metadata is None and query.allow_disk_use and not query.release:
+            return self._plain_scope
+        variables = {**query.let} if query.let else {}
+        if query.now is not None:
+            variables["NOW"] = query.now
+        return Scope(
+            fold,
+            variables,
+            query.read,
+            self._rng,
+            metadata.readers() if metadata is not None else {},
+            query.make_id,
+            query.scripts,
+            query.indexes,
+            metadata,
+            query.allow_disk_use,
+            query.look_up,
+            query.release,
+        )
+
+    def _targets(
+        self, ns: Namespace, query: Query, scope: Scope, *, limit: int
+    ) -> Iterator[tuple[CollectionState, Hashable, Stored]]:
+        """Yield the documents that a write is about, each with its collection as it is by then.
+
+        Others may write while the documents are looked for and between two of them, so each is looked at
+        again: one that is gone, or matches no more, is left out, as by a server that yields. Where one
+        document is wanted, the next one takes its place; each try looks for more, so that one is left.
+        """
+        collection = self._own(ns)
+        keys = None if collection is None else scan.looked_up(collection, query, scope)
+        if keys is not None and len(keys) <= 1 and not query.skip:
+            # Nobody can have changed it since it was found.
+            for key in keys:
+                yield collection, key, collection.documents[key]  # type: ignore[misc, union-attr]
+            return
+        if keys is None or query.skip:
+            found = scan.select(self._own(ns), query._replace(limit=limit), scope)
+        else:
+            found = [(key, collection.documents[key]) for key in keys[: limit or None]]  # type: ignore[union-attr]
+        changed, wanted = 0, limit
+        while found:
+            missed = False
+            for key, seen in found:
+                if changed:
+                    check_for_interrupt()
+                collection = self._own(ns)
+                document = None if collection is None else collection.documents.get(key)
+                if document is not seen and (document is None or not scan.matches(document, query, scope)):
+                    missed = True
+                    continue
+                assert collection is not None
+                changed += 1
+                yield collection, key, document
+                if limit == 1:
+                    return
+            if not missed or limit != 1:
+                return
+            wanted *= 32
+            found = scan.select(self._own(ns), query._replace(limit=wanted), scope)
+
+    def _add(
+        self, ns: Namespace, collection: CollectionState, document: Stored, accept: Accept | None
+    ) -> None:
+        key = collection.key_of(document)
+        if key in collection.documents:
+            raise duplicate_key(ns, "_id_", {"_id": 1}, [document["_id"]])
+        if collection.unique or collection.checks:
+            collection.check(key, document)
+        if accept is not None:
+            accept(Changed(None, document, False, None, len(document.raw)))  # noqa: FBT003 -- by place, it costs less
+        collection.add(key, document)
+
+    def _change(self, made: Updated, key: Hashable, updater: Updater, accept: Accept | None) -> Changed:
+        collection, before, after = made
+        # The same bytes: number types and order of fields count.
+        if after == before and after.raw == before.raw:
+            return Changed(before, before)
+        if collection.unique or collection.checks:
+            collection.check(key, after)
+        size = len(after.raw)
+        check_updated(size, TOO_LARGE_AFTER_UPDATE, "Resulting document after update")
+        changed = Changed(before, after, isinstance(updater, Replacement), updater.touched, size)
+        if accept is not None:
+            accept(changed)
+        collection.replace(key, before, after)
+        return changed
+
+    def _upsert(self, ns: Namespace, update: Update, updater: Updater, accept: Accept | None) -> UpdateResult:
+        pins = list(equalities(update.query.filter))
+        replacing = isinstance(update.change, dict) and not is_operators(update.change)
+        base = seed([pair for pair in pins if pair[0] == "_id"] if replacing else pins)
+        document = stored(with_id(updater.apply(base, inserting=True), update.make_id))
+        check_updated(len(document.raw), TOO_LARGE_TO_UPSERT, "Document to upsert")
+        self._add(ns, self._ensure(ns), document, accept)
+        return UpdateResult(0, 0, document["_id"], upserted=True, images=(Changed(None, document),))
+
+    def _make_room(self, collection: CollectionState, capped: Capped) -> None:
+        while collection.size > capped.size or (capped.max and len(collection.documents) > capped.max):
+            if len(collection.documents) == 1:
+                return
+            collection.discard(*next(iter(collection.items())))

@@ -1,0 +1,163 @@
+"""Selection: the documents of a collection that a query is about, and the way to find them."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+import bson
+
+from fakeserver.storage.filters.matching import compile_filter
+from fakeserver.storage.plans.planning import reading
+from fakeserver.storage.plans.search_rules import check_searches
+from fakeserver.storage.values.memory import check_sorted
+from fakeserver.storage.values.metadata import DISTANCE
+from fakeserver.storage.values.sorting import check_sort, key_values, sort_documents
+from fakeserver.storage.values.types import INT64_MAX, SCALARS, identity
+from fakeserver.waiting.interrupts import in_one_turn, interruptible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Mapping, Sequence
+
+    from fakeserver.storage.port.engine import Document, Query
+    from fakeserver.storage.port.scope import Scope
+    from fakeserver.storage.store.collection_state import CollectionState, Examined
+
+_NEAREST_FIRST: Final[Mapping[str, Any]] = {"": {"$meta": DISTANCE}}
+
+
+def select(
+    collection: CollectionState | None,
+    query: Query,
+    scope: Scope,
+    *,
+    examined: Examined | None = None,
+) -> list[tuple[Hashable, Document]]:
+    """Return the keys and documents that a query is about, in its order, skipped and limited.
+
+    Raises `CommandError` for a query that is malformed. What was examined is counted in `examined`.
+    """
+    if collection is None:
+        return _scan(None, query, scope)
+    collection.readers += 1
+    try:
+        return _scan(collection, query, scope, examined)
+    finally:
+        collection.readers -= 1
+
+
+def _scan(
+    collection: CollectionState | None, query: Query, scope: Scope, examined: Examined | None = None
+) -> list[tuple[Hashable, Document]]:
+    limit = query.limit
+    stop = min(query.skip + limit, INT64_MAX) if limit else None
+    # What a run comes to is counted along its plan.
+    keys = None if collection is None or examined is not None else looked_up(collection, query, scope)
+    if collection is not None and keys is not None:
+        return [(key, collection.documents[key]) for key in keys[query.skip : stop]]
+    predicate = compile_filter(query.filter, scope)
+    searched = scope.metadata is not None and bool(query.filter)
+    if searched:
+        check_searches(query, query.filter)
+    if query.sort:
+        check_sort(query.sort)
+    if collection is None:
+        return []
+    plan = collection.plan(query)
+    pairs = interruptible(collection.read(plan, query, examined))
+    matching = (pair for pair in pairs if predicate(pair[1]))
+    sort = query.sort
+    if searched and DISTANCE in scope.meta and not sort:
+        sort = _NEAREST_FIRST
+    if plan.is_sorted or not sort:
+        found = list(islice(matching, query.skip, stop))
+    else:
+        found = list(matching)
+        if not scope.spills:
+            check_sorted(document for _key, document in found)
+        found = _sorted(found, sort, scope)[query.skip : stop]
+    scope.settle()
+    return found
+
+
+def is_lookup(wanted: Mapping[str, Any]) -> bool:
+    """Return whether a filter says no more than that `_id` equals a scalar."""
+    return len(wanted) == 1 and type(wanted.get("_id")) in SCALARS
+
+
+def is_everything(query: Query) -> bool:
+    """Return whether a query wants documents as they come: no conditions, no order, nothing but a part."""
+    return not (query.filter or query.sort or query.hint or query.return_key or query.show_record_id)
+
+
+def part_of(collection: CollectionState, query: Query) -> list[Document]:
+    """Return the documents of a query for which none has to be looked at.
+
+    A million of them are a few milliseconds' work: no yield points.
+    """
+    if not query.skip and not query.limit:
+        return list(collection.documents.values())
+    stop = min(query.skip + query.limit, INT64_MAX) if query.limit else None
+    return list(islice(collection.documents.values(), query.skip, stop))
+
+
+def metadata(
+    collection: CollectionState | None, query: Query, scope: Scope
+) -> dict[str, Callable[[Document], Any]]:
+    """Return what a projection may know of a stored document beside its fields."""
+
+    def record_id(document: Document) -> bson.Int64:
+        assert collection is not None
+        return bson.Int64(collection.records[collection.key_held(document)])
+
+    sort = query.sort
+    known: dict[str, Callable[[Document], Any]] = {"recordId": record_id}
+    if sort:
+        known["sortKey"] = lambda document: key_values(document, sort, scope.fold)
+    return known
+
+
+def read_for(
+    collection: CollectionState, pipeline: Sequence[Mapping[str, Any]], options: Query, scope: Scope
+) -> list[Document]:
+    """Return the documents for a pipeline: those which its first stages will drop may be left out."""
+    wanted = reading(pipeline, options)
+    keys = looked_up(collection, wanted, scope)
+    if keys is not None:
+        return [collection.documents[key] for key in keys]
+    plan = collection.plan(wanted)
+    if plan.is_scan and not plan.backwards:
+        return list(collection.documents.values())
+    collection.readers += 1
+    try:
+        pairs = collection.read(plan, wanted)
+        return [document for _key, document in interruptible(pairs)]
+    finally:
+        collection.readers -= 1
+
+
+def matches(document: Document, query: Query, scope: Scope) -> bool:
+    """Return whether a document that changed since it was found still is what a write is about."""
+    with in_one_turn():
+        return compile_filter(query.filter, scope)(document)
+
+
+def _sorted(
+    pairs: list[tuple[Hashable, Document]], sort: Mapping[str, Any], scope: Scope
+) -> list[tuple[Hashable, Document]]:
+    keys = {id(document): key for key, document in pairs}
+    documents = sort_documents([document for _key, document in pairs], sort, scope.fold, scope.meta)
+    return [(keys[id(document)], document) for document in documents]
+
+
+def looked_up(collection: CollectionState, query: Query, scope: Scope) -> list[Hashable] | None:
+    """Return the keys of what equals a scalar, where that is all that a filter says and needs no plan."""
+    wanted = query.filter
+    if len(wanted) != 1 or scope.fold is not None or query.hint:
+        return None
+    ((path, value),) = wanted.items()
+    if type(value) not in SCALARS:
+        return None
+    if path == "_id" and collection.unique_ids:
+        return [] if collection.by_id(value) is None else [identity(value)]
+    return None if query.sort else collection.equals(path, value)

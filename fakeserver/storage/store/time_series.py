@@ -1,0 +1,201 @@
+"""Time series: their options, the order of a measurement's fields, and the writes that a server refuses.
+
+A server keeps measurements in buckets, by their metadata and a span of time. Of that clients see: the span,
+which follows from the granularity and only grows; measurements with their time and metadata first; updates
+that are about the metadata and nothing else, since that belongs to a whole bucket.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import bson
+
+from fakeserver.errors import CommandError
+from fakeserver.storage.filters.match_operators import is_operators
+from fakeserver.storage.values.stored import stored
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fakeserver.storage.port.engine import Document, Namespace
+    from fakeserver.storage.values.stored import Stored
+
+_SPANS: Final = {"seconds": 3600, "minutes": 86_400, "hours": 2_592_000}
+_ROUNDINGS: Final = {"seconds": 60, "minutes": 3600, "hours": 86_400}
+_ELSEWHERE: Final = ("capped", "autoIndexId", "idIndex", "size", "max", "validator", "validationLevel",
+                     "validationAction", "viewOn", "pipeline")  # fmt: skip
+"""The options of other collections, which a time series cannot have."""
+FIELDS: Final = ("timeField", "metaField", "granularity", "bucketRoundingSeconds", "bucketMaxSpanSeconds")
+"""The options of a time series, in a server's order."""
+
+
+def _invalid(message: str) -> CommandError:
+    return CommandError(ErrorCode.INVALID_OPTIONS, message)
+
+
+def check_options(ns: Namespace, request: Mapping[str, Any]) -> None:
+    """Refuse what a time series cannot be created with. Raises `CommandError` 72, or 40414 without a time."""
+    spec: Mapping[str, Any] = request["timeseries"]
+    if "timeField" not in spec:
+        raise CommandError(
+            ErrorCode.IDL_FAILED_TO_PARSE,
+            "BSON field 'create.timeseries.timeField' is missing but a required field",
+        )
+    for name in _ELSEWHERE:
+        if request.get(name):
+            raise _invalid(f"{ns}: 'timeseries' is not allowed with '{name}'")
+    for name in ("timeField", "metaField"):
+        if "." in spec.get(name, ""):
+            raise _invalid(f"'{name}' must be a top-level field and not contain a '.'")
+    if spec.get("metaField") == "_id":
+        raise _invalid("'metaField' cannot be \"_id\"")
+    if spec.get("metaField") == spec["timeField"]:
+        raise _invalid("'metaField' cannot be the same as 'timeField'")
+    _check_buckets(spec)
+
+
+def _check_buckets(spec: Mapping[str, Any]) -> None:
+    granularity, span, rounding = _buckets(spec)
+    if granularity is None and span != rounding:
+        raise _invalid("Time-series 'bucketRoundingSeconds' must be equal to 'bucketMaxSpanSeconds'")
+    if granularity is None:
+        return
+    if span not in (None, _SPANS[granularity]):
+        raise _invalid(
+            "Time-series 'bucketMaxSpanSeconds' cannot be set to a value other than the default of"
+            f" {_SPANS[granularity]} for the provided granularity"
+        )
+    if rounding is not None:
+        raise _invalid(
+            "Time-series 'bucketRoundingSeconds' cannot be set alongside the granularity parameter"
+        )
+
+
+def _buckets(spec: Mapping[str, Any]) -> tuple[str | None, int | None, int | None]:
+    return spec.get("granularity"), spec.get("bucketMaxSpanSeconds"), spec.get("bucketRoundingSeconds")
+
+
+def completed(spec: Mapping[str, Any]) -> Document:
+    """Return the options as they are shown: with their defaults, in a server's order."""
+    granularity, span, _rounding = _buckets(spec)
+    shown = dict(spec)
+    if granularity is None and span is None:
+        shown["granularity"] = granularity = "seconds"
+    if granularity is not None:
+        shown["bucketMaxSpanSeconds"] = _SPANS[granularity]
+    return {name: shown[name] for name in FIELDS if name in shown}
+
+
+def modified(current: Mapping[str, Any], change: Mapping[str, Any]) -> Document:
+    """Return the options after a collMod. Raises `CommandError` 72 for buckets that would shrink."""
+    granularity, span, rounding = _buckets(change)
+    if not change:
+        return dict(current)
+    if granularity is not None:
+        if span not in (None, _SPANS[granularity]):
+            raise _invalid(
+                "Timeseries 'bucketMaxSpanSeconds' is not configurable to a value other than the default for"
+                " the provided granularity"
+            )
+        if rounding is not None:
+            raise _invalid(
+                "Timeseries 'bucketRoundingSeconds' is not configurable alongside the granularity parameter"
+            )
+        _check_transition(current.get("granularity"), granularity)
+        span, rounding = _SPANS[granularity], _ROUNDINGS[granularity]
+    elif span is None or rounding is None:
+        raise _invalid(
+            "Timeseries 'bucketMaxSpanSeconds' and 'bucketRoundingSeconds' need to be set alongside each"
+            " other"
+        )
+    elif span != rounding:
+        raise _invalid("Timeseries 'bucketRoundingSeconds' needs to be equal to 'bucketMaxSpanSeconds'")
+    now = current.get("granularity", "seconds")
+    if current["bucketMaxSpanSeconds"] > span:
+        raise _invalid("Timeseries 'bucketMaxSpanSeconds' needs to be equal or greater to transition")
+    if current.get("bucketRoundingSeconds", _ROUNDINGS[now]) > rounding:
+        raise _invalid("Timeseries 'bucketRoundingSeconds' needs to be equal or greater to transition")
+    fields = {name: current[name] for name in ("timeField", "metaField") if name in current}
+    if granularity is not None:
+        return completed({**fields, "granularity": granularity})
+    return completed({**fields, "bucketMaxSpanSeconds": span, "bucketRoundingSeconds": rounding})
+
+
+def _check_transition(current: str | None, target: str) -> None:
+    order = list(_SPANS)
+    if current is not None and order.index(target) < order.index(current):
+        raise _invalid(
+            "Invalid transition for timeseries.granularity. Can only transition from 'seconds' to 'minutes'"
+            " or 'minutes' to 'hours'."
+        )
+
+
+def arranged(measurement: Stored, spec: Mapping[str, Any]) -> Stored:
+    """Return a measurement as a server keeps it: its time and its metadata before all other fields."""
+    names: tuple[str, ...] = (spec["timeField"], spec.get("metaField", ""))
+    first = [name for name in names if name in measurement]
+    document = {name: measurement[name] for name in first} | dict(measurement)
+    # The library moves `_id` to the front of a document, but of no document within another.
+    return stored(document, bson.encode({"": document})[6:-1])
+
+
+def check_update(spec: Mapping[str, Any], statement: Mapping[str, Any]) -> None:
+    """Refuse an update of anything but metadata. Raises `CommandError` 72."""
+    meta = spec.get("metaField")
+    what = "on a time-series collection"
+    if not statement.get("multi", False):
+        raise _invalid(f"Cannot perform a non-multi update {what}")
+    if statement.get("upsert", False):
+        raise _invalid(f"Cannot perform an upsert {what}")
+    if meta is None:
+        raise _invalid(f"Cannot perform an update {what} that does not have a metaField")
+    _check_query(statement["q"], meta)
+    change = statement["u"]
+    if not isinstance(change, dict):
+        raise _invalid(f"Cannot perform an update {what} using a pipeline update")
+    if not is_operators(change):
+        raise _invalid(f"Cannot perform an update {what} using a replacement document")
+    for operator, fields in change.items():
+        if not isinstance(fields, dict):
+            continue  # refused when it is compiled
+        targets = [*fields, *(str(each) for each in fields.values() if operator == "$rename")]
+        if any(name.partition(".")[0] != meta for name in targets):
+            raise _invalid(
+                f"Cannot perform an update {what} which updates a field that is not the metaField '{meta}'"
+            )
+
+
+def check_delete(spec: Mapping[str, Any], statement: Mapping[str, Any]) -> None:
+    """Refuse a delete that is about more than metadata. Raises `CommandError` 72 or 20."""
+    meta = spec.get("metaField")
+    if meta is None and statement["q"]:
+        raise _invalid(
+            "Cannot perform a delete with a non-empty query on a time-series collection that does not have a"
+            " metaField "
+        )
+    if statement["limit"] != 0:
+        raise CommandError(
+            ErrorCode.ILLEGAL_OPERATION, "Cannot perform a non-multi delete on a time-series collection"
+        )
+    if meta is not None:
+        _check_query(statement["q"], meta)
+
+
+def _check_query(query: Mapping[str, Any], meta: str) -> None:
+    """Refuse conditions on other fields than the metadata."""
+    for name, condition in query.items():
+        if name in {"$expr", "$where"}:
+            raise _invalid(
+                f"Cannot use {name} when performing an update or delete on a time-series collection"
+            )
+        if name in {"$and", "$or", "$nor"} and isinstance(condition, list):
+            for each in condition:
+                if isinstance(each, dict):
+                    _check_query(each, meta)
+        elif not name.startswith("$") and name.partition(".")[0] != meta:
+            raise _invalid(
+                "Cannot perform an update or delete on a time-series collection when querying on a field that"
+                f" is not the metaField '{meta}'"
+            )

@@ -1,0 +1,1 @@
+"""Updates: operators, replacements and pipelines."""

@@ -1,0 +1,1 @@
+"""Values of BSON and documents: their types, order, arithmetic, text, size and paths."""

@@ -1,0 +1,78 @@
+"""The metadata of a search: text score, distance and geometry of each document (`{$meta: …}`)."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from fakeserver.errors import CommandError
+from fakeserver.storage.values.types import MISSING, identity, type_name
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Mapping
+
+    Readers: TypeAlias = Mapping[str, Callable[[Any], Any]]
+
+TEXT_SCORE: Final = "textScore"
+DISTANCE: Final = "geoNearDistance"
+POINT: Final = "geoNearPoint"
+NAMES: Final = frozenset({TEXT_SCORE, DISTANCE, POINT})
+
+_UNAVAILABLE: Final = 40218
+_ID: Final = "_id"
+
+
+@dataclass(slots=True)
+class Metadata:
+    """The metadata of one query's documents, by their `_id`: `known` names what the query makes."""
+
+    known: frozenset[str]
+    values: dict[str, dict[Hashable, Any]] = field(default_factory=dict)
+
+    def note(self, name: str, document: Any, value: Any) -> None:
+        """Remember a document's score, distance or point."""
+        self.values.setdefault(name, {})[_key(document)] = value
+
+    def of(self, name: str, document: Any) -> Any:
+        """Return what is known of a document, `MISSING` if nothing is."""
+        return self.values.get(name, {}).get(_key(document), MISSING)
+
+    def readers(self) -> Readers:
+        """Return what `$meta` may name, as functions of a document."""
+        return {name: functools.partial(self.of, name) for name in self.known}
+
+
+def _key(document: Any) -> Hashable:
+    return identity(document.get(_ID)) if isinstance(document, dict) else None
+
+
+def meta_of(value: Any) -> str | None:
+    """Return the name in `{$meta: name}` where it is one of a search's, None for other values."""
+    name = value.get("$meta") if isinstance(value, dict) and len(value) == 1 else None
+    return name if type(name) is str and name in NAMES else None
+
+
+def require(name: str, meta: Readers | None) -> Callable[[Any], Any]:
+    """Return the function that knows a document's metadata of a name. Raises `CommandError` 40218."""
+    if meta is None or name not in meta:
+        shown = {TEXT_SCORE: "text score", DISTANCE: "$geoNear distance", POINT: "$geoNear point"}[name]
+        raise CommandError(_UNAVAILABLE, f"query requires {shown} metadata, but it is not available")
+    return meta[name]
+
+
+def rank(name: str, value: Any) -> float:
+    """Return what a document is sorted by: the best score, or the least distance, is the least."""
+    if value is MISSING:
+        return 0.0
+    return -value if name == TEXT_SCORE else float(value)
+
+
+def check_sort_by(direction: Mapping[str, Any]) -> None:
+    """Refuse a `{$meta: …}` in a sort that no server knows. Raises `CommandError`."""
+    name = direction["$meta"]
+    if type(name) is not str:
+        raise CommandError(
+            ErrorCode.BAD_VALUE, f"Illegal $meta sort: $meta must be a string, not {type_name(name)}"
+        )

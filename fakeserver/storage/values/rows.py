@@ -1,0 +1,130 @@
+"""The values of a document at several paths together: a row for each element of the array on their way.
+
+The keys of indexes and of sorts are made of rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from bson import DBRef
+
+from fakeserver.errors import WriteError
+from fakeserver.storage.values.types import MISSING, order
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from fakeserver.storage.values.types import Fold
+
+Key = tuple[Any, ...]
+
+_AMBIGUOUS: Final = 16746
+_EMPTY_ARRAY: Final = (1,)
+"""The key of an empty array: that of `undefined`, between MinKey and null."""
+
+
+class Descending:
+    """A part of a key that stands in the opposite order."""
+
+    __slots__ = ("part",)
+
+    def __init__(self, part: Key) -> None:
+        self.part = part
+
+    def __lt__(self, other: object) -> Any:
+        return other.part < self.part if isinstance(other, Descending) else NotImplemented
+
+    def __gt__(self, other: object) -> Any:
+        return other.part > self.part if isinstance(other, Descending) else NotImplemented
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Descending) and other.part == self.part
+
+    def __hash__(self) -> int:
+        return hash(self.part)
+
+    def __repr__(self) -> str:
+        return f"Descending({self.part!r})"
+
+
+class _Cursor(NamedTuple):
+    """The position in the path of one field: `whole` says that arrays are entered no more."""
+
+    value: Any
+    parts: tuple[str, ...]
+    whole: bool = False
+
+
+class ParallelArraysError(Exception):
+    """Two fields of one key lie in different arrays; `fields` are their numbers, the later one first."""
+
+    def __init__(self, fields: tuple[int, int]) -> None:
+        super().__init__(f"fields {fields}")
+        self.fields = fields
+
+
+def rows(document: Any, paths: Sequence[tuple[str, ...]]) -> Iterator[tuple[Any, ...]]:
+    """Yield what a document holds at some paths together, once for each element of the array on their way.
+
+    What is missing is `MISSING`. Raises `ParallelArraysError` where two paths end in different arrays, and
+    `WriteError` 16746 where a number may be a position or a name.
+    """
+    return _expand([_Cursor(document, parts) for parts in paths])
+
+
+def _expand(cursors: list[_Cursor]) -> Iterator[tuple[Any, ...]]:
+    cursors = [cursor if cursor.whole else _follow(cursor) for cursor in cursors]
+    arrays = [n for n, cursor in enumerate(cursors) if isinstance(cursor.value, list) and not cursor.whole]
+    if not arrays:
+        yield tuple(cursor.value for cursor in cursors)
+        return
+    array = cursors[arrays[0]].value
+    for number in arrays[1:]:
+        if cursors[number].value is not array:
+            raise ParallelArraysError((number, arrays[0]))
+    for element in array or [None]:
+        inside = list(cursors)
+        for number in arrays:
+            inside[number] = _enter(element, cursors[number].parts, empty=not array)
+        yield from _expand(inside)
+
+
+def _enter(element: Any, parts: tuple[str, ...], *, empty: bool) -> _Cursor:
+    """Return the cursor at an array's element; an array within an array is not entered by itself."""
+    if not parts:
+        return _Cursor([] if empty else element, parts, whole=True)
+    if empty or not isinstance(element, dict | DBRef):
+        return _Cursor(MISSING, (), whole=True)
+    return _Cursor(element, parts)
+
+
+def _follow(cursor: _Cursor) -> _Cursor:
+    """Follow a path as far as documents and positions of arrays go."""
+    value, parts = cursor.value, cursor.parts
+    while parts:
+        if isinstance(value, DBRef):
+            value = value.as_doc()
+        if isinstance(value, dict):
+            value = value.get(parts[0], MISSING)
+        elif isinstance(value, list) and parts[0].isdigit() and int(parts[0]) < len(value):
+            if any(isinstance(element, dict) and parts[0] in element for element in value):
+                raise WriteError(
+                    _AMBIGUOUS,
+                    "Ambiguous field name found in array (do not use numeric field names in embedded elements"
+                    f" in an array), field: '{parts[0]}' for array: {parts[0]}",
+                )
+            value = value[int(parts[0])]
+        elif isinstance(value, list):
+            return _Cursor(value, parts)
+        else:
+            return _Cursor(MISSING, (), whole=True)
+        parts = parts[1:]
+    return _Cursor(value, parts)
+
+
+def part_of(value: Any, fold: Fold | None) -> Key:
+    """Return what a value is in a key: a missing one is null, an empty array stands before null."""
+    if value is MISSING:
+        return order(None)
+    return _EMPTY_ARRAY if value == [] else order(value, fold)

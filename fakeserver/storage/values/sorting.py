@@ -1,0 +1,141 @@
+"""Sorting as a server does: by BSON order, arrays by their least or greatest element."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from fakeserver.errors import CommandError
+from fakeserver.storage.values.metadata import check_sort_by, meta_of, rank, require
+from fakeserver.storage.values.pacing import order_at_leisure, paced, sorted_at_leisure
+from fakeserver.storage.values.paths import split
+from fakeserver.storage.values.rows import Descending, ParallelArraysError, part_of, rows
+from fakeserver.storage.values.types import MISSING, is_object, whole
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fakeserver.storage.values.metadata import Readers
+    from fakeserver.storage.values.rows import Key
+    from fakeserver.storage.values.types import Fold
+
+_BAD_DIRECTION: Final = 15975
+_META: Final = "$meta"
+_NATURAL: Final = "$natural"
+
+
+def check_sort(sort: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """Return a sort as fields and directions. Raises `CommandError` for a bad one."""
+    keys = []
+    for name, direction in sort.items():
+        if isinstance(direction, dict):
+            if _META in direction:
+                check_sort_by(direction)
+                continue
+            raise CommandError(
+                ErrorCode.BAD_VALUE, f"Illegal key in $sort specification: {name}: {direction}"
+            )
+        number = whole(direction)
+        if number not in (1, -1):
+            raise CommandError(
+                _BAD_DIRECTION, "$sort key ordering must be 1 (for ascending) or -1 (for descending)"
+            )
+        if not name:
+            raise CommandError(40352, "FieldPath cannot be constructed with empty string")
+        keys.append((name, number))
+    return keys
+
+
+def sort_documents(
+    documents: list[dict[str, Any]],
+    sort: Mapping[str, Any] | None,
+    fold: Fold | None = None,
+    meta: Readers | None = None,
+) -> list[dict[str, Any]]:
+    """Return documents in order. Python's sort is stable, so each key is one pass, the last one first.
+
+    `meta` are the metadata that `{$meta: …}` may name. Raises `CommandError` for a bad sort, and for
+    documents that hold parallel arrays at its fields.
+    """
+    if not sort:
+        return documents
+    checked = check_sort(sort)
+    if any(name == _NATURAL for name, _direction in checked):
+        return documents if checked[0][1] > 0 else documents[::-1]
+    columns = _columns(documents, checked, fold)
+    for name, direction in sort.items():
+        known = meta_of(direction)
+        if known is not None:
+            read = require(known, meta)
+            columns[name] = _Column([rank(known, read(document)) for document in paced(documents)])
+    return _in_order(documents, [columns[name] for name in sort if name in columns])
+
+
+class _Column(NamedTuple):
+    """The keys of all documents for one field of a sort."""
+
+    keys: list[Any]
+    descending: bool = False
+
+
+def _columns(items: list[Any], checked: list[tuple[str, int]], fold: Fold | None) -> dict[str, _Column]:
+    paths = [split(name) for name, _direction in checked]
+    signs = [direction for _name, direction in checked]
+    # A document sorts by one of the keys that its arrays make: the first in the sort's order.
+    keys = [_first(item, paths, signs, fold)[1] for item in paced(items)] if checked else []
+    return {
+        name: _Column([key[number] for key in paced(keys)], direction < 0)
+        for number, (name, direction) in enumerate(checked)
+    }
+
+
+def _in_order(items: list[Any], columns: Sequence[_Column]) -> list[Any]:
+    indexes = list(range(len(items)))
+    for column in reversed(columns):
+        indexes = sorted_at_leisure(indexes, column.keys.__getitem__, reverse=column.descending)
+    return [items[index] for index in paced(indexes)]
+
+
+def _first(
+    document: Any, paths: Sequence[tuple[str, ...]], signs: Sequence[int], fold: Fold | None
+) -> tuple[Sequence[Any], Key]:
+    """Return the values that a document sorts by, and the key that they make."""
+    try:
+        found = [(row, tuple(part_of(value, fold) for value in row)) for row in rows(document, paths)]
+    except ParallelArraysError:
+        raise CommandError(ErrorCode.BAD_VALUE, "cannot sort with keys that are parallel arrays") from None
+    if len(found) == 1:
+        return found[0]
+    return min(
+        found,
+        key=lambda each: tuple(
+            part if sign > 0 else Descending(part) for part, sign in zip(each[1], signs, strict=True)
+        ),
+    )
+
+
+def key_values(document: Any, sort: Mapping[str, Any], fold: Fold | None = None) -> list[Any]:
+    """Return the values that a document is sorted by, one for each field: what `$meta: "sortKey"` shows."""
+    checked = check_sort(sort)
+    paths, signs = [split(name) for name, _ in checked], [direction for _, direction in checked]
+    values, _key = _first(document, paths, signs, fold)
+    return [None if value is MISSING else value for value in values]
+
+
+class Sorted(dict[str, Any]):
+    """A document that carries the key it was sorted by, for `$meta: "sortKey"` in the stages that follow."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, document: Mapping[str, Any], key: list[Any]) -> None:
+        super().__init__(document)
+        self.key = key
+
+
+def sort_values(items: list[Any], by: Any, fold: Fold | None = None) -> list[Any]:
+    """Return an array's elements in order: by value (1 or -1) or by their fields."""
+    if is_object(by):
+        return _in_order(items, list(_columns(items, check_sort(by), fold).values()))
+    keys = [order_at_leisure(item, fold) for item in paced(items)]
+    indexes = sorted_at_leisure(list(range(len(items))), keys.__getitem__, reverse=whole(by) == -1)
+    return [items[index] for index in paced(indexes)]
