@@ -37,6 +37,7 @@ def _bucket(rate: Fraction, burst: Fraction) -> TokenBucket:
 @pytest.mark.spec("SAC-32")
 @given(rate=_RATES, burst=_BURSTS, gaps=_GAPS)
 @example(rate=Fraction(1), burst=Fraction(1), gaps=[Fraction(0), Fraction(1, 2)])
+@example(rate=Fraction(1), burst=Fraction(1), gaps=[Fraction(2), Fraction(0), Fraction(0)])
 def test_no_window_admits_more_than_the_burst_and_what_accrues_in_it(
     rate: Fraction, burst: Fraction, gaps: list[Fraction]
 ) -> None:
