@@ -4,44 +4,29 @@ from __future__ import annotations
 
 from functools import cache
 
-from fakeserver.commands import (
-    aggregate,
+from fakeserver.commands import cursors
+from fakeserver.commands.access import authentication, handshake, role_grants, roles, users
+from fakeserver.commands.administration import (
     api_version,
-    authentication,
-    bulk_write,
-    coll_mod,
-    collections,
     control,
-    count,
-    cursors,
-    databases,
-    default_concerns,
-    delete,
     diagnostics,
-    distinct,
-    explain,
     failpoint,
-    find,
-    find_and_modify,
-    handshake,
-    indexes,
-    insert,
     maintenance,
-    map_reduce,
     operations,
     parameters,
+    shutdown,
+)
+from fakeserver.commands.catalog import coll_mod, collections, databases, indexes, statistics
+from fakeserver.commands.cluster import (
+    default_concerns,
     reconfiguration,
     replication,
-    role_grants,
-    roles,
     sessions,
     sharding,
-    shutdown,
-    statistics,
     transactions,
-    update,
-    users,
 )
+from fakeserver.commands.queries import aggregate, count, distinct, explain, find, map_reduce
+from fakeserver.commands.writes import bulk_write, delete, find_and_modify, insert, update
 from fakeserver.idl.command_table import CommandTable
 
 

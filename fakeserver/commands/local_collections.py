@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import Binary, Timestamp
 
 from fakeserver.commands import journal_collection
+from fakeserver.commands.cluster.replication import configuration
 from fakeserver.commands.cursors import first_batch
 from fakeserver.commands.journal_collection import JOURNAL
-from fakeserver.commands.reading import NATURAL, query_of, reader
-from fakeserver.commands.replication import configuration
+from fakeserver.commands.queries.reading import NATURAL, query_of, reader
 from fakeserver.sessions.cursors import Cursor
 from fakeserver.storage.port.engine import Namespace
 from fakeserver.storage.port.oplog_documents import document_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from fakeserver.commands.writing import check_id, check_limits
+from fakeserver.commands.writes.writing import check_id, check_limits
 from fakeserver.errors import CommandError
 from fakeserver.storage.port.engine import Changed, Namespace
 from fakeserver.storage.port.oplog import Written

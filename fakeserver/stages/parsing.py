@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import bson
 from bson import CodecOptions, DatetimeConversion, DBRef, Timestamp
 
-from fakeserver.commands.writing import MAX_BATCH
+from fakeserver.commands.writes.writing import MAX_BATCH
 from fakeserver.errors import CommandError
 from fakeserver.idl.api_version import FIELDS
 from fakeserver.idl.fields import check_target, duplicate_field, type_name

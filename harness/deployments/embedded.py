@@ -61,7 +61,7 @@ class EmbeddedDeployment:
     @cached_property
     def parameters(self) -> Mapping[str, Any]:
         """What `getParameter` would answer, likewise."""
-        from fakeserver.commands.parameters import values  # noqa: PLC0415 - a help text needs no server
+        from fakeserver.commands.administration.parameters import values  # noqa: PLC0415 - a help text needs no server
 
         return {name: value for name, value, *_ in values(self.cluster.nodes[0])}
 

@@ -81,7 +81,7 @@ def families() -> Mapping[str, Sequence[CommandSpec]]:
 
 def files_with_a_table() -> Iterator[Path]:
     """Iterate over the command files: the modules that assign `table`."""
-    for path in sorted(FOLDER.glob("*.py")):
+    for path in sorted(FOLDER.rglob("*.py")):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "table":
                 yield path

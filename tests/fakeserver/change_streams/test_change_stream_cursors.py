@@ -14,8 +14,8 @@ from watching import Event, replayed, told, watch
 
 from fakeserver.change_streams.splitting import split
 from fakeserver.change_streams.tokens import ResumeToken, StreamPosition
-from fakeserver.commands.aggregate import aggregate
 from fakeserver.commands.cursors import get_more
+from fakeserver.commands.queries.aggregate import aggregate
 from fakeserver.errors import CommandError
 from fakeserver.storage.port.oplog import Oplog
 from fakeserver.waiting.pause import Park

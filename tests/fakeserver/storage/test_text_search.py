@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from data_commands import Server
 
-from fakeserver.commands import index_specs
+from fakeserver.commands.catalog import index_specs
 from fakeserver.errors import CommandError
 from fakeserver.storage.filters.text_language import Folding, words
 from fakeserver.storage.filters.text_search import TextIndex, parse_search

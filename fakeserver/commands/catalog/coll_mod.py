@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import Int64
 
-from fakeserver.commands.collections import IMAGES, TIMESERIES, check_view_pipeline
+from fakeserver.commands.catalog.collections import IMAGES, TIMESERIES, check_view_pipeline
+from fakeserver.commands.catalog.index_specs import bad_expiry
 from fakeserver.commands.context import check_uuid, namespace
-from fakeserver.commands.index_specs import bad_expiry
 from fakeserver.errors import CommandError, WriteError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, whole

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fakeserver.commands import local_collections
 from fakeserver.commands.context import check_uuid, namespace
 from fakeserver.commands.cursors import DEFAULT_BATCH, first_batch, whole_batch
-from fakeserver.commands.reading import NATURAL, check_hint, query_of, reader, snapshot_time, view_of
+from fakeserver.commands.queries.reading import NATURAL, check_hint, query_of, reader, snapshot_time, view_of
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.commands.replication import shard_of
+from fakeserver.commands.cluster.replication import shard_of
 from fakeserver.deployment.spec import MemberSpec
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.commands.partial_filters import check_partial_filter
+from fakeserver.commands.catalog.partial_filters import check_partial_filter
 from fakeserver.errors import CommandError
 from fakeserver.storage.plans.index_keys import is_id_key
 from fakeserver.storage.port.engine import IndexSpec

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import Int64
 
 from fakeserver.access.session_listing import SessionListing
-from fakeserver.commands.operations import current_operations
-from fakeserver.commands.statistics import collection_stats
+from fakeserver.commands.administration.operations import current_operations
+from fakeserver.commands.catalog.statistics import collection_stats
 from fakeserver.errors import CommandError
 from fakeserver.idl.fields import Field, Fields
 from fakeserver.sessions.session import NO_USER, lsid_of

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import Int64
 
-from fakeserver.commands import delete, insert, update
 from fakeserver.commands.context import check_uuid
 from fakeserver.commands.cursors import first_batch
-from fakeserver.commands.writing import Batch, numbered
+from fakeserver.commands.writes import delete, insert, update
+from fakeserver.commands.writes.writing import Batch, numbered
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields

@@ -25,13 +25,21 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.commands import local_collections, output_stages, source_stages
-from fakeserver.commands.change_streams import open_stream
+from fakeserver.commands import local_collections
 from fakeserver.commands.context import check_uuid
 from fakeserver.commands.cursors import first_batch
-from fakeserver.commands.explain import explain_aggregate
-from fakeserver.commands.match_rules import check_matches
-from fakeserver.commands.reading import check_hint, indexed_reader, query_of, reader, snapshot_time, view_of
+from fakeserver.commands.queries import output_stages, source_stages
+from fakeserver.commands.queries.change_streams import open_stream
+from fakeserver.commands.queries.explain import explain_aggregate
+from fakeserver.commands.queries.match_rules import check_matches
+from fakeserver.commands.queries.reading import (
+    check_hint,
+    indexed_reader,
+    query_of,
+    reader,
+    snapshot_time,
+    view_of,
+)
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.features import STAGES

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import Int64
 
 from fakeserver.admission.controls import CORES
-from fakeserver.commands import status_sections
+from fakeserver.commands.administration import status_sections
 from fakeserver.deployment.hello import MAX_BSON_OBJECT_SIZE
 from fakeserver.deployment.replication import Role
 from fakeserver.errors import CommandError

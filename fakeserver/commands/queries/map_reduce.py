@@ -18,9 +18,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.commands.context import namespace
-from fakeserver.commands.known_map_reduce import known
-from fakeserver.commands.output_stages import Merge, Out
-from fakeserver.commands.reading import query_of, reader
+from fakeserver.commands.queries.known_map_reduce import known
+from fakeserver.commands.queries.output_stages import Merge, Out
+from fakeserver.commands.queries.reading import query_of, reader
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from bson import Int64
 
 from fakeserver.access.privileges import CLUSTER, Resource
-from fakeserver.commands.collections import dropped_collection
-from fakeserver.commands.statistics import PAGE_BYTES, storage_bytes
+from fakeserver.commands.catalog.collections import dropped_collection
+from fakeserver.commands.catalog.statistics import PAGE_BYTES, storage_bytes
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields

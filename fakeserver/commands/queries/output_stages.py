@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import bson
 
-from fakeserver.commands.reading import query_of
-from fakeserver.commands.writing import check_limits
+from fakeserver.commands.queries.reading import query_of
+from fakeserver.commands.writes.writing import check_limits
 from fakeserver.errors import CommandError, WriteError
 from fakeserver.idl.fields import Field, Fields
 from fakeserver.storage.expressions.compiler import compile_expression

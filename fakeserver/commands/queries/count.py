@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from fakeserver.commands import local_collections
 from fakeserver.commands.context import check_uuid, namespace
-from fakeserver.commands.reading import check_hint, query_of, reader, view_of
+from fakeserver.commands.queries.reading import check_hint, query_of, reader, view_of
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields

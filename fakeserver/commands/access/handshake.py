@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import ObjectId
 
-from fakeserver.commands.authentication import speculate
+from fakeserver.commands.access.authentication import speculate
 from fakeserver.deployment import hello as hello_reply
 from fakeserver.deployment.default_concerns import implies_majority
 from fakeserver.errors import CommandError

@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fakeserver.commands.context import check_uuid, namespace
-from fakeserver.commands.writing import Batch, numbered, prepare
+from fakeserver.commands.writes.writing import Batch, numbered, prepare
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields
 from fakeserver.storage.store import time_series

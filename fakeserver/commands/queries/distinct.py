@@ -20,7 +20,14 @@ from typing import TYPE_CHECKING, Any, Final
 import bson
 
 from fakeserver.commands.context import check_uuid, namespace
-from fakeserver.commands.reading import check_hint, collation_of, query_of, reader, snapshot_time, view_of
+from fakeserver.commands.queries.reading import (
+    check_hint,
+    collation_of,
+    query_of,
+    reader,
+    snapshot_time,
+    view_of,
+)
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields

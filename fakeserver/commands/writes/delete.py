@@ -18,9 +18,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.commands.context import check_uuid, namespace
-from fakeserver.commands.insert import WRITE_FIELDS
-from fakeserver.commands.reading import check_hint, collation_of, query_of
-from fakeserver.commands.writing import Batch, numbered, refuse_retryable_multi
+from fakeserver.commands.queries.reading import check_hint, collation_of, query_of
+from fakeserver.commands.writes.insert import WRITE_FIELDS
+from fakeserver.commands.writes.writing import Batch, numbered, refuse_retryable_multi
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields

@@ -21,11 +21,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from fakeserver.commands.count import limit_of
-from fakeserver.commands.distinct import index_to_scan
-from fakeserver.commands.find import check_bounds
-from fakeserver.commands.plan_stages import ExplainedCommand, examined, parsed, tree
-from fakeserver.commands.reading import check_hint, indexes_of, query_of, reader, view_of
+from fakeserver.commands.queries.count import limit_of
+from fakeserver.commands.queries.distinct import index_to_scan
+from fakeserver.commands.queries.find import check_bounds
+from fakeserver.commands.queries.plan_stages import ExplainedCommand, examined, parsed, tree
+from fakeserver.commands.queries.reading import check_hint, indexes_of, query_of, reader, view_of
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, check_inner_db, first_argument

@@ -21,10 +21,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.commands import delete, update
 from fakeserver.commands.context import check_uuid, namespace
-from fakeserver.commands.reading import query_of
-from fakeserver.commands.writing import Batch
+from fakeserver.commands.queries.reading import query_of
+from fakeserver.commands.writes import delete, update
+from fakeserver.commands.writes.writing import Batch
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields

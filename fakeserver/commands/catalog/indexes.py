@@ -22,12 +22,12 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.commands import index_specs
-from fakeserver.commands.collections import EVERYTHING
-from fakeserver.commands.commit_quorum import commit_quorum
+from fakeserver.commands.catalog import index_specs
+from fakeserver.commands.catalog.collections import EVERYTHING
+from fakeserver.commands.catalog.commit_quorum import commit_quorum
 from fakeserver.commands.context import check_uuid, namespace
 from fakeserver.commands.cursors import first_batch
-from fakeserver.commands.source_stages import search_unavailable
+from fakeserver.commands.queries.source_stages import search_unavailable
 from fakeserver.errors import CommandError, WriteError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields

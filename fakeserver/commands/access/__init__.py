@@ -1,0 +1,1 @@
+"""The commands by which clients come in, and for users and roles."""

@@ -1,0 +1,1 @@
+"""The commands for databases, collections, views and indexes."""

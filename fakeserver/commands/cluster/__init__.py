@@ -1,0 +1,1 @@
+"""The commands for replica sets and sharded clusters, sessions and transactions."""
