@@ -23,14 +23,14 @@ from fakeserver.deployment.config_server import ConfigServer
 from fakeserver.deployment.doors import Door
 from fakeserver.deployment.establishment import Gate
 from fakeserver.deployment.flow_monitor import FlowMonitor
-from fakeserver.deployment.history import History
-from fakeserver.deployment.journal import Journal
-from fakeserver.deployment.journal_file import JournalFile
+from fakeserver.deployment.logs.server_log import ServerLog
 from fakeserver.deployment.node import Node
 from fakeserver.deployment.parts import Parts, Process
 from fakeserver.deployment.probing_clock import ProbingClock
-from fakeserver.deployment.record import Origin
-from fakeserver.deployment.server_log import ServerLog
+from fakeserver.deployment.records.journal import Journal
+from fakeserver.deployment.records.journal_file import JournalFile
+from fakeserver.deployment.records.record import Origin
+from fakeserver.deployment.replication.history import History
 from fakeserver.deployment.shard_clients import Shards
 from fakeserver.network.balancer import LoadBalancer
 from fakeserver.network.connection import Connection

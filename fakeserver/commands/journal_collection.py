@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.deployment.journal_search import COLLECTION
+from fakeserver.deployment.records.journal_search import COLLECTION
 from fakeserver.storage.filters.matching import compile_filter
 from fakeserver.storage.port.engine import Namespace
 from fakeserver.waiting.interrupts import interruptible
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fakeserver.commands.context import CommandContext
-    from fakeserver.deployment.record import Record
+    from fakeserver.deployment.records.record import Record
     from fakeserver.storage.port.engine import Document
 
 JOURNAL: Final = Namespace("local", COLLECTION)

@@ -15,14 +15,14 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.control import data
-from fakeserver.deployment.replication import Role
+from fakeserver.deployment.replication.state import Role
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fakeserver.deployment.cluster import Cluster
+    from fakeserver.deployment.logs.profiling import Profiling
     from fakeserver.deployment.node import Node
-    from fakeserver.deployment.profiling import Profiling
     from fakeserver.deployment.shard import Shard
     from fakeserver.deployment.spec import MemberSpec
 

@@ -14,8 +14,8 @@ from fakeserver.control.rule_methods import LocalMethods, RuleMethods
 from fakeserver.control.rule_verbs import add_holding_rule
 from fakeserver.control.subject import Subject
 from fakeserver.control.table import VERBS
-from fakeserver.deployment.events import VerbPerformed
-from fakeserver.deployment.log_lines import VERB
+from fakeserver.deployment.logs.log_lines import VERB
+from fakeserver.deployment.records.events import VerbPerformed
 from fakeserver.errors import CommandError
 from fakeserver.rules.builders import conditions
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 from fakeserver.control.arguments import Argument, Kind
 from fakeserver.control.errors import ControlError, unknown
 from fakeserver.control.verbs import Verb
-from fakeserver.deployment.attempts import operations_of, retried
-from fakeserver.deployment.events import KINDS
-from fakeserver.deployment.journal_search import REQUEST, Criteria, is_counted, near_misses
+from fakeserver.deployment.records.attempts import operations_of, retried
+from fakeserver.deployment.records.events import KINDS
+from fakeserver.deployment.records.journal_search import REQUEST, Criteria, is_counted, near_misses
 from fakeserver.errors import CommandError
 from fakeserver.storage.filters.matching import compile_filter
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
 
     from fakeserver.control.subject import Subject
-    from fakeserver.deployment.journal import Journal
-    from fakeserver.deployment.record import Record
+    from fakeserver.deployment.records.journal import Journal
+    from fakeserver.deployment.records.record import Record
 
 Document = dict[str, Any]
 

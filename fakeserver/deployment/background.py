@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fakeserver.control.scenario.model import Scenario
     from fakeserver.control.served import Served
     from fakeserver.deployment.cluster import Cluster, Node
-    from fakeserver.deployment.journal import Journal
+    from fakeserver.deployment.records.journal import Journal
     from mongowire.ports import Network
 
 T = TypeVar("T")

@@ -9,13 +9,13 @@ from urllib.parse import quote
 
 from fakeserver.access.scram import SHA_1
 from fakeserver.access.users import UserStore
-from fakeserver.deployment.default_concerns import DefaultConcerns
 from fakeserver.deployment.doors import sides_of
-from fakeserver.deployment.events import ServerChanged
 from fakeserver.deployment.flow_monitor import FlowMonitors
-from fakeserver.deployment.history import Owner
 from fakeserver.deployment.node import Node
-from fakeserver.deployment.replication import Member, ReplicaSet, Role
+from fakeserver.deployment.records.events import ServerChanged
+from fakeserver.deployment.replication.default_concerns import DefaultConcerns
+from fakeserver.deployment.replication.history import Owner
+from fakeserver.deployment.replication.state import Member, ReplicaSet, Role
 from fakeserver.deployment.shard import Shard
 from fakeserver.deployment.spec import MemberSpec, Topology, join_address, shard_name
 from fakeserver.deployment.ttl import TtlMonitor
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from fakeserver.control.rule_methods import LocalMethods
     from fakeserver.control.served import Served
     from fakeserver.deployment.config_server import ConfigServer
-    from fakeserver.deployment.history import History
-    from fakeserver.deployment.journal import Journal
+    from fakeserver.deployment.records.journal import Journal
+    from fakeserver.deployment.replication.history import History
     from fakeserver.deployment.spec import ClusterSpec
     from fakeserver.network.balancer import LoadBalancer
     from fakeserver.network.fault_injector import FaultInjector

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from fakeserver.deployment.server_log import ServerLog
+    from fakeserver.deployment.logs.server_log import ServerLog
     from fakeserver.deployment.spec import ClusterSpec
     from mongowire.ports import Listener, Network
 

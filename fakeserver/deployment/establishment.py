@@ -15,7 +15,7 @@ from fakeserver.admission.exemptions import AddressRanges
 from fakeserver.admission.progress import CONNECTION_RATE
 from fakeserver.admission.rate_limiter import ADMITTED, REJECTED
 from fakeserver.deployment.doors import Door
-from fakeserver.deployment.events import ConnectionQueued
+from fakeserver.deployment.records.events import ConnectionQueued
 from fakeserver.settings.failpoints import REJECT_CONNECTIONS
 from fakeserver.waiting.pause import Await, Pause
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from fakeserver.admission.flow_control import FlowSamples, LagSample
-from fakeserver.deployment.server_log import CAPACITY
+from fakeserver.deployment.logs.server_log import CAPACITY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

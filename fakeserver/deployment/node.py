@@ -10,14 +10,14 @@ from fakeserver.admission import warnings
 from fakeserver.deployment import ttl
 from fakeserver.deployment.counters import Counters
 from fakeserver.deployment.doors import Door, Doors
-from fakeserver.deployment.events import FailPointSet, ParameterSet, ServerChanged
-from fakeserver.deployment.hello import topology_version
-from fakeserver.deployment.history import Owner, Point
-from fakeserver.deployment.log_lines import COUNTED, LOGGED, lines_of
-from fakeserver.deployment.log_tally import LogTally
+from fakeserver.deployment.logs.log_lines import COUNTED, LOGGED, lines_of
+from fakeserver.deployment.logs.log_tally import LogTally
 from fakeserver.deployment.outages import Outages
-from fakeserver.deployment.position import Position
-from fakeserver.deployment.replication import Role
+from fakeserver.deployment.records.events import FailPointSet, ParameterSet, ServerChanged
+from fakeserver.deployment.replication.hello import topology_version
+from fakeserver.deployment.replication.history import Owner, Point
+from fakeserver.deployment.replication.position import Position
+from fakeserver.deployment.replication.state import Role
 from fakeserver.deployment.shard_clients import PARAMETERS as OF_SHARDS
 from fakeserver.deployment.spec import Topology
 from fakeserver.errors import CommandError
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     from fakeserver.access.users import UserStore
     from fakeserver.admission.warnings import Warned
     from fakeserver.deployment.cluster import Cluster
-    from fakeserver.deployment.events import Event
-    from fakeserver.deployment.hello import MemberFacts
-    from fakeserver.deployment.history import History
-    from fakeserver.deployment.journal import Journal
+    from fakeserver.deployment.logs.server_log import ServerLog
     from fakeserver.deployment.parts import Parts
-    from fakeserver.deployment.replication import Member
+    from fakeserver.deployment.records.events import Event
+    from fakeserver.deployment.records.journal import Journal
+    from fakeserver.deployment.replication.hello import MemberFacts
+    from fakeserver.deployment.replication.history import History
+    from fakeserver.deployment.replication.state import Member
     from fakeserver.deployment.server import OpenConnection
-    from fakeserver.deployment.server_log import ServerLog
     from fakeserver.deployment.shard import Shard
     from fakeserver.idl.command_table import CommandSpec
     from fakeserver.profile import Profile

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 from bson import Int64
 
-from fakeserver.deployment.events import ServerChanged
-from fakeserver.deployment.replication import Role
+from fakeserver.deployment.records.events import ServerChanged
+from fakeserver.deployment.replication.state import Role
 from fakeserver.errors import CommandError
 from fakeserver.request.pipeline import Action, Stage, Step
 from fakeserver.waiting.pause import Delay

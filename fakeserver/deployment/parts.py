@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fakeserver.deployment.doors import Door
     from fakeserver.deployment.establishment import Gate
     from fakeserver.deployment.flow_monitor import FlowMonitor
-    from fakeserver.deployment.profiling import Profiling
+    from fakeserver.deployment.logs.profiling import Profiling
     from fakeserver.deployment.shard_clients import Shards
     from fakeserver.idl.command_table import CommandTable
     from fakeserver.request.pipeline import Pipeline

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from fakeserver.admission.controls import AdmissionControl
     from fakeserver.deployment.counters import Counters
     from fakeserver.deployment.doors import Doors
-    from fakeserver.deployment.events import Event
-    from fakeserver.deployment.history import History
-    from fakeserver.deployment.replication import Member, ReplicaSet, Role
-    from fakeserver.deployment.server_log import ServerLog
+    from fakeserver.deployment.logs.server_log import ServerLog
+    from fakeserver.deployment.records.events import Event
+    from fakeserver.deployment.replication.history import History
+    from fakeserver.deployment.replication.state import Member, ReplicaSet, Role
     from fakeserver.deployment.spec import ClusterSpec
     from fakeserver.errors import CommandError
     from fakeserver.profile import Profile

@@ -37,18 +37,18 @@ import math
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from fakeserver.deployment.events import PrimaryElected, PrimarySteppedDown
-from fakeserver.deployment.hello import MemberFacts
-from fakeserver.deployment.history import Point
-from fakeserver.deployment.replication import ALONE, Member, ReplicaSet, Role
-from fakeserver.deployment.rollback import roll_back
+from fakeserver.deployment.records.events import PrimaryElected, PrimarySteppedDown
+from fakeserver.deployment.replication.hello import MemberFacts
+from fakeserver.deployment.replication.history import Point
+from fakeserver.deployment.replication.rollback import roll_back
+from fakeserver.deployment.replication.state import ALONE, Member, ReplicaSet, Role
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fakeserver.deployment.cluster import Cluster
-    from fakeserver.deployment.history import History
     from fakeserver.deployment.node import Node
+    from fakeserver.deployment.replication.history import History
     from fakeserver.deployment.spec import MemberSpec
     from fakeserver.storage.port.oplog import OpTime
 

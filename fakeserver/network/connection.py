@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from fakeserver.admission.rate_limiter import ADMITTED, REJECTED
 from fakeserver.deployment.doors import Door
 from fakeserver.deployment.establishment import Establishment
-from fakeserver.deployment.events import ConnectionAccepted, ConnectionClosed
+from fakeserver.deployment.records.events import ConnectionAccepted, ConnectionClosed
 from fakeserver.errors import CommandError
 from fakeserver.network.first_bytes import Greeting, Refusal
 from fakeserver.network.inflow import Inflow

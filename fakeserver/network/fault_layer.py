@@ -18,7 +18,7 @@ import struct
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from fakeserver.deployment.events import FaultHit
+from fakeserver.deployment.records.events import FaultHit
 from fakeserver.deployment.server import Server
 from fakeserver.network.fault_effects import End
 from fakeserver.network.fault_registry import Place
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from fakeserver.access.connection_state import ConnectionState
-    from fakeserver.deployment.events import Event
+    from fakeserver.deployment.records.events import Event
     from fakeserver.network.fault_registry import FaultRegistry, Hit
     from fakeserver.network.fault_steps import Step
     from fakeserver.network.faults import Phase

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fakeserver.control.errors import ControlError, unknown
-from fakeserver.deployment.replication import Role
+from fakeserver.deployment.replication.state import Role
 from fakeserver.network.faults import Fault, Phase, parse_fault
 
 if TYPE_CHECKING:

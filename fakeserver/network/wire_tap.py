@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from bson import json_util
 from bson.errors import BSONError
 
-from fakeserver.deployment.events import MessageReceived, MessageSent
+from fakeserver.deployment.records.events import MessageReceived, MessageSent
 from fakeserver.network.transport import ProtocolAbove, TransportAbove
 from fakeserver.waiting.bystanders import aside
 from mongowire.connection import Envelope, WireConnection
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Mapping
 
-    from fakeserver.deployment.journal import Journal
+    from fakeserver.deployment.records.journal import Journal
     from mongowire.ports import Clock, Listener, Network, Stream
 
 

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 from fakeserver.admission.progress import ADMITTED, QUEUED, REJECTED, Progress
-from fakeserver.deployment.events import FailPointHit, RequestAbandoned, RequestQueued
-from fakeserver.deployment.journal import COMMAND_FINISHED
-from fakeserver.deployment.journal_search import COLLECTION
+from fakeserver.deployment.records.events import FailPointHit, RequestAbandoned, RequestQueued
+from fakeserver.deployment.records.journal import COMMAND_FINISHED
+from fakeserver.deployment.records.journal_search import COLLECTION
 from fakeserver.errors import CommandError, expired
 from fakeserver.request.response import Response
 from fakeserver.settings.failpoint_targets import Target

@@ -13,7 +13,7 @@ import bson
 from bson.errors import BSONError
 
 from fakeserver.admission.progress import REJECTED, REQUEST_RATE
-from fakeserver.deployment.journal import COMMAND_FINISHED
+from fakeserver.deployment.records.journal import COMMAND_FINISHED
 from fakeserver.errors import CommandError
 from fakeserver.settings.failpoints import DO_NOT_SET_MORE_TO_COME
 from fakeserver.storage.values.sizes import MAX_INTERNAL_BYTES, invalid_size

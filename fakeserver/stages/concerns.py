@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import Timestamp
 
-from fakeserver.deployment.replication import Role
+from fakeserver.deployment.replication.state import Role
 from fakeserver.errors import CommandError, expired
 from fakeserver.idl.fields import type_name
 from fakeserver.idl.read_concern import LEVELS, TIMES, read_concern_not_supported
@@ -28,8 +28,8 @@ from fakeserver.waiting.pause import Await
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from fakeserver.deployment.history import History
     from fakeserver.deployment.node import Node
+    from fakeserver.deployment.replication.history import History
     from fakeserver.deployment.shard import Shard
     from fakeserver.idl.command_table import CommandSpec
     from fakeserver.request.context import RequestContext

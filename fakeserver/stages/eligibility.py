@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import Int64
 
 from fakeserver.admission.invocations import needs_primary
-from fakeserver.deployment.journal_search import COLLECTION
-from fakeserver.deployment.replication import Role
+from fakeserver.deployment.records.journal_search import COLLECTION
+from fakeserver.deployment.replication.state import Role
 from fakeserver.errors import CommandError, expired
 from fakeserver.idl.fields import Field, type_name, whole
 from fakeserver.request.pipeline import PASS, Action, Outcome, Stage, Step

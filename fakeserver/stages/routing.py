@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fakeserver.admission.invocations import needs_primary
 from fakeserver.admission.rate_limiter import ADMITTED, REJECTED
-from fakeserver.deployment.journal_search import COLLECTION
-from fakeserver.deployment.replication import Role
+from fakeserver.deployment.records.journal_search import COLLECTION
+from fakeserver.deployment.replication.state import Role
 from fakeserver.errors import CommandError, expired
 from fakeserver.request.labels import carries_backoff_hint, is_retriable
 from fakeserver.request.pipeline import PASS, RESPOND, Action, Outcome, Stage, Step

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import bson
 
-from fakeserver.deployment.events import RuleHit
+from fakeserver.deployment.records.events import RuleHit
 from fakeserver.errors import expired
 from fakeserver.request.pipeline import PASS, RESPOND, Action, Disconnect, Outcome, Silence, Stage, Step
 from fakeserver.rules.asked import Asked

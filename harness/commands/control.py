@@ -19,7 +19,7 @@ from fakeserver.control.client import ControlClient, find
 from fakeserver.control.errors import ControlError, dotted, unknown
 from fakeserver.control.table import VERBS
 from fakeserver.control.verbs import Applies, kebab
-from fakeserver.deployment.record_text import line_of
+from fakeserver.deployment.records.record_text import line_of
 from harness.commands.documents import compact, show
 from harness.commands.errors import bad_input
 from harness.commands.fault import place_of, rule_of, rule_options

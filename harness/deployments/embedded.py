@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from driver import AsyncClient
     from fakeserver import ClusterSpec
     from fakeserver.deployment.cluster import Cluster
-    from fakeserver.deployment.journal import Journal
+    from fakeserver.deployment.records.journal import Journal
     from fakeserver.network.wire_record import WireRecord
     from mongowire.ports import Clock, Network, Rng
 

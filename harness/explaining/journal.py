@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import json_util
 
-from fakeserver.deployment.events import (
+from fakeserver.deployment.records.events import (
     CommandFinished,
     ConnectionAccepted,
     ConnectionClosed,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from fakeserver.deployment.journal import Record
+    from fakeserver.deployment.records.journal import Record
     from harness.adapters.base import Event
     from harness.running.plan import Item
     from harness.unified.account import PerformedOperation

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from types import TracebackType
 
-    from fakeserver.deployment.journal import Record
+    from fakeserver.deployment.records.journal import Record
     from harness.adapters.base import DriverAdapter
     from harness.formats.reading import AnyCase
     from harness.running.plan import Item, Settings

@@ -12,7 +12,7 @@ from driver import AsyncClient
 from driver.errors import DriverError
 from driver.events import ConnectionClosedEvent
 from fakeserver import ClusterSpec
-from fakeserver.deployment.events import FaultHit
+from fakeserver.deployment.records.events import FaultHit
 from harness.sim import World, run_virtual
 
 if TYPE_CHECKING:

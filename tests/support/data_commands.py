@@ -12,7 +12,7 @@ import bson
 from fakeserver.commands.context import CommandContext
 from fakeserver.commands.default_table import default_table
 from fakeserver.deployment.counters import Counters
-from fakeserver.deployment.history import Point
+from fakeserver.deployment.replication.history import Point
 from fakeserver.profile import Profile
 from fakeserver.request.context import Execution
 from fakeserver.sessions.cursors import CursorStore

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import ObjectId
 
 from fakeserver.commands.access.authentication import speculate
-from fakeserver.deployment import hello as hello_reply
-from fakeserver.deployment.default_concerns import implies_majority
+from fakeserver.deployment.replication import hello as hello_reply
+from fakeserver.deployment.replication.default_concerns import implies_majority
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, type_name

@@ -27,8 +27,8 @@ from bson import Int64
 
 from fakeserver.admission.controls import CORES
 from fakeserver.commands.administration import status_sections
-from fakeserver.deployment.hello import MAX_BSON_OBJECT_SIZE
-from fakeserver.deployment.replication import Role
+from fakeserver.deployment.replication.hello import MAX_BSON_OBJECT_SIZE
+from fakeserver.deployment.replication.state import Role
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import first_argument

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.deployment.default_concerns import DOCUMENT_ID, implies_majority
+from fakeserver.deployment.replication.default_concerns import DOCUMENT_ID, implies_majority
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import Int64
 
-from fakeserver.deployment.replication import ReplicaSet, Role
+from fakeserver.deployment.replication.state import ReplicaSet, Role
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, first_argument, type_name, whole

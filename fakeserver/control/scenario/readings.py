@@ -7,12 +7,12 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.deployment.events import CommandFinished, ConnectionAccepted, ConnectionClosed
+from fakeserver.deployment.records.events import CommandFinished, ConnectionAccepted, ConnectionClosed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from fakeserver.deployment.journal import Record
+    from fakeserver.deployment.records.journal import Record
 
 UNCOUNTED: Final = frozenset(
     {

@@ -16,7 +16,7 @@ from fakeserver.control.arguments import count, flag, names
 from fakeserver.control.errors import ControlError, unknown
 from fakeserver.control.web.door import failure
 from fakeserver.control.web.tally import Tally
-from fakeserver.deployment.events import BY_NAME
+from fakeserver.deployment.records.events import BY_NAME
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from fakeserver.deployment.journal import Journal, Record
+    from fakeserver.deployment.records.journal import Journal, Record
     from mongowire.ports import Clock
 
 _LOOK_SECONDS: Final = 0.1

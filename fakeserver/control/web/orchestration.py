@@ -16,7 +16,7 @@ from starlette.routing import Route
 from fakeserver.control.arguments import document, flag
 from fakeserver.control.errors import ControlError, unknown
 from fakeserver.control.web.door import answer, failure, parsed
-from fakeserver.deployment.replication import Role
+from fakeserver.deployment.replication.state import Role
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from fakeserver.deployment.events import CommandFinished
+from fakeserver.deployment.records.events import CommandFinished
 from mongowire.codes import Category
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fakeserver.deployment.journal import Journal
+    from fakeserver.deployment.records.journal import Journal
 
 VERDICTS: Final = ("ok", "writeError", "error", "rejected", "disconnect", "silence")
 """The verdicts, as `verdict_of` names them."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from driver.events import DriverEvent
     from fakeserver.deployment.cluster import Cluster
-    from fakeserver.deployment.record import Record
+    from fakeserver.deployment.records.record import Record
     from harness.sim.swarm.history import Leftover
     from harness.sim.swarm.schedule import Schedule
     from harness.sim.world import World

@@ -23,7 +23,7 @@ from fakeserver.admission.lost_clients import (
     ends_with_client,
     noticed_at,
 )
-from fakeserver.deployment.events import CommandFinished, ConnectionClosed, RequestAbandoned
+from fakeserver.deployment.records.events import CommandFinished, ConnectionClosed, RequestAbandoned
 from mongowire.connection import WireConnection
 from mongowire.messages import OpMsg
 

@@ -11,7 +11,7 @@ from bson import Int64
 from talking import Deployment, Talker, play
 
 from fakeserver import ClusterSpec, UserSpec
-from fakeserver.deployment.events import FailPointHit
+from fakeserver.deployment.records.events import FailPointHit
 from mongowire.compression import Compressor
 from mongowire.messages import OpMsg, OpQuery, OpReply
 

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fakeserver import ClusterSpec
-from fakeserver.deployment.attempts import operations_of, retried
-from fakeserver.deployment.events import (
+from fakeserver.deployment.records.attempts import operations_of, retried
+from fakeserver.deployment.records.events import (
     KINDS,
     ConnectionAccepted,
     ConnectionClosed,
@@ -31,10 +31,10 @@ from fakeserver.deployment.events import (
     ServerChanged,
     VerbPerformed,
 )
-from fakeserver.deployment.journal import COMMAND_FINISHED, Journal
-from fakeserver.deployment.journal_file import JournalFile
-from fakeserver.deployment.journal_search import Criteria, covers, near_misses
-from fakeserver.deployment.record import Origin
+from fakeserver.deployment.records.journal import COMMAND_FINISHED, Journal
+from fakeserver.deployment.records.journal_file import JournalFile
+from fakeserver.deployment.records.journal_search import Criteria, covers, near_misses
+from fakeserver.deployment.records.record import Origin
 from harness.sim import run_virtual
 from mongowire.connection import WireConnection
 from mongowire.messages import OpCode, OpMsg
@@ -42,7 +42,7 @@ from mongowire.messages import OpCode, OpMsg
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fakeserver.deployment.events import Event
+    from fakeserver.deployment.records.events import Event
 
 
 def enter(journal: Journal, command: dict[str, Any], outcome: str | int = "ok", **facts: Any) -> None:

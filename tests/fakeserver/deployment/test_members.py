@@ -9,7 +9,7 @@ from bson import Int64, ObjectId
 from talking import Deployment, play
 
 from fakeserver import ClusterSpec, MemberSpec
-from fakeserver.deployment.replication import Member, ReplicaSet, Role
+from fakeserver.deployment.replication.state import Member, ReplicaSet, Role
 
 _INSERT = {"insert": "c", "documents": [{}], "$db": "db"}
 _FIND = {"find": "c", "$db": "db", "$readPreference": {"mode": "nearest"}}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from talking import Deployment, play
 
 from fakeserver import MemberSpec
-from fakeserver.deployment.replication import Member, ReplicaSet, Role
+from fakeserver.deployment.replication.state import Member, ReplicaSet, Role
 from fakeserver.storage.port.engine import Namespace, Query
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from bson import Int64, Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakeserver.deployment.events import CommandFinished, PrimaryElected, to_document
-from fakeserver.deployment.journal import COMMAND_FINISHED, Journal, Record
-from fakeserver.deployment.server_log import ServerLog
+from fakeserver.deployment.logs.server_log import ServerLog
+from fakeserver.deployment.records.events import CommandFinished, PrimaryElected, to_document
+from fakeserver.deployment.records.journal import COMMAND_FINISHED, Journal, Record
 from fakeserver.storage.port.engine import Changed, Namespace
 from fakeserver.storage.port.oplog import ClusterTime, Oplog, OpTime, Written
 from mongowire.framing import extended

@@ -10,7 +10,7 @@ from talking import REPLICA_SET, STANDALONE, Deployment, play, retryable_insert
 
 import fakeserver
 from fakeserver import ClusterSpec
-from fakeserver.deployment.replication import Member, ReplicaSet, Role
+from fakeserver.deployment.replication.state import Member, ReplicaSet, Role
 from mongowire.messages import OpMsg
 
 _INSERT = {"insert": "c", "documents": [{}], "$db": "db"}

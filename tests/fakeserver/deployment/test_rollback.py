@@ -10,7 +10,7 @@ from bson import Int64, Timestamp
 from talking import Deployment, Talker, lsid, play, retryable_insert
 
 from fakeserver import ClusterSpec, MemberSpec
-from fakeserver.deployment.replication import Role
+from fakeserver.deployment.replication.state import Role
 
 _NEAREST = {"$readPreference": {"mode": "nearest"}, "$db": "db"}
 AS_A_SERVER = ClusterSpec.replica_set(3, election_timeout=10.0)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from talking import REPLICA_SET, STANDALONE, Deployment, play
 
 from fakeserver import ClusterSpec
-from fakeserver.deployment.events import FailPointHit
-from fakeserver.deployment.log_lines import COUNTED, LOGGED, REJECTED, VERB
-from fakeserver.deployment.server_log import ServerLog
+from fakeserver.deployment.logs.log_lines import COUNTED, LOGGED, REJECTED, VERB
+from fakeserver.deployment.logs.server_log import ServerLog
+from fakeserver.deployment.records.events import FailPointHit
 
 if TYPE_CHECKING:
     from fakeserver.deployment.node import Node

@@ -11,7 +11,7 @@ from talking import World as Ports
 
 import fakeserver
 from fakeserver import ClusterSpec
-from fakeserver.deployment.events import FaultHit, MessageSent
+from fakeserver.deployment.records.events import FaultHit, MessageSent
 from fakeserver.network.fault_layer import FaultTransport
 from fakeserver.network.wire_entries import Sent
 from fakeserver.network.wire_record import WireRecord

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from talking import STANDALONE, Deployment, play, play_live
 
-from fakeserver.deployment.events import FaultHit
+from fakeserver.deployment.records.events import FaultHit
 from mongowire.connection import WireConnection
 from mongowire.messages import OpMsg
 

@@ -18,7 +18,7 @@ from driver.cmap.connection import CertificateError
 from driver.editions import EDITION_2026_07_08
 from driver.errors import ConfigurationError, NetworkError, ServerError, ServerSelectionError
 from fakeserver import ClusterSpec, TlsSpec, UserSpec
-from fakeserver.deployment.events import CommandFinished
+from fakeserver.deployment.records.events import CommandFinished
 from fakeserver.deployment.tls_spec import TlsMode
 from fakeserver.network.certificates import make_certificates
 from fakeserver.network.tls import subject_of

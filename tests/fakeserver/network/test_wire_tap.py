@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import fakeserver
 from fakeserver import ClusterSpec
-from fakeserver.deployment.events import MessageReceived, MessageSent
+from fakeserver.deployment.records.events import MessageReceived, MessageSent
 from fakeserver.network.wire_tap import WireTap
 from harness.sim.world import World, run_virtual
 from harness.testing.network import check_network

@@ -11,7 +11,7 @@ from talking import LATENCY, REPLICA_SET, STANDALONE, Deployment, Talker, play, 
 from fakeserver import ClusterSpec
 from fakeserver.control.control import Control
 from fakeserver.control.unmet import unmet
-from fakeserver.deployment.events import CommandFinished
+from fakeserver.deployment.records.events import CommandFinished
 from fakeserver.rules import (
     close,
     delay,

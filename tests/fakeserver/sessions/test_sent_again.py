@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from talking import LATENCY, Deployment, Talker, lsid, play
 
 from fakeserver import ClusterSpec
-from fakeserver.deployment.rollback import isolate
+from fakeserver.deployment.replication.rollback import isolate
 from fakeserver.request import operations
 from fakeserver.storage.port.engine import Namespace, Query
 

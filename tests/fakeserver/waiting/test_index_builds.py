@@ -9,7 +9,7 @@ import pytest
 from talking import Deployment, play
 
 from fakeserver import ClusterSpec
-from fakeserver.deployment.events import CommandFinished
+from fakeserver.deployment.records.events import CommandFinished
 
 GIVING_WAY = ClusterSpec.standalone(parameters={"internalQueryExecYieldPeriodMS": 0})
 KINDS: dict[str, dict[str, Any]] = {

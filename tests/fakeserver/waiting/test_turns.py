@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from talking import STANDALONE, Deployment, Talker, lsid, play, play_live
 
 from fakeserver import ClusterSpec
-from fakeserver.deployment.events import CommandFinished
+from fakeserver.deployment.records.events import CommandFinished
 from fakeserver.storage.port.engine import Namespace
 from fakeserver.storage.store import mongomock
 from fakeserver.storage.store.scanning import select

@@ -12,7 +12,7 @@ from pymongo.asynchronous import srv_resolver
 
 import fakeserver
 from fakeserver import ClusterSpec
-from fakeserver.deployment.events import CommandFinished
+from fakeserver.deployment.records.events import CommandFinished
 from harness.adapters.pymongo_channel import Channel, ChannelError, _way_in, resolved
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakeserver.deployment.events import CommandFinished, ConnectionAccepted, FailPointHit
-from fakeserver.deployment.journal import Record
+from fakeserver.deployment.records.events import CommandFinished, ConnectionAccepted, FailPointHit
+from fakeserver.deployment.records.journal import Record
 from harness.adapters.base import Event
 from harness.explaining.journal import Timeline
 

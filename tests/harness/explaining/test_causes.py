@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fakeserver.deployment.events import CommandFinished, FailPointHit
-from fakeserver.deployment.journal import Record
+from fakeserver.deployment.records.events import CommandFinished, FailPointHit
+from fakeserver.deployment.records.journal import Record
 from harness.adapters.base import ErrorReport, Event, OperationFailed
 from harness.explaining.causes import Evidence, causes_of
 from harness.explaining.journal import Timeline

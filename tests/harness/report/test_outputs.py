@@ -9,8 +9,8 @@ from xml.etree import ElementTree as ET
 import click
 import pytest
 
-from fakeserver.deployment.events import CommandFinished, ConnectionClosed, PrimaryElected
-from fakeserver.deployment.journal import Record
+from fakeserver.deployment.records.events import CommandFinished, ConnectionClosed, PrimaryElected
+from fakeserver.deployment.records.journal import Record
 from harness.adapters.base import Event
 from harness.explaining.journal import Timeline, file_name, two_columns
 from harness.explaining.text import one_line, shortened

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fakeserver.deployment.events import ConnectionClosed
-from fakeserver.deployment.journal import Journal
+from fakeserver.deployment.records.events import ConnectionClosed
+from fakeserver.deployment.records.journal import Journal
 from harness.adapters.base import Event
 from harness.running.executor import Executor, Parts
 from harness.running.plan import Item, Settings

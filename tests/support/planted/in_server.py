@@ -14,7 +14,7 @@ from fakeserver.change_streams.stream import ChangeStream
 from fakeserver.change_streams.tokens import StreamPosition
 from fakeserver.commands.context import CommandContext
 from fakeserver.deployment.node import Node
-from fakeserver.deployment.position import Position
+from fakeserver.deployment.replication.position import Position
 from fakeserver.deployment.shard import Shard
 from fakeserver.request.pipeline import PASS
 from fakeserver.sessions.cursors import CursorStore

@@ -20,7 +20,7 @@ from driver import AsyncClient
 from mongowire.system import SeededRng
 
 if TYPE_CHECKING:
-    from fakeserver.deployment.journal import Journal
+    from fakeserver.deployment.records.journal import Journal
 
 
 @cache

@@ -14,8 +14,8 @@ from fakeserver.control.scenario.places import Place
 from fakeserver.control.scenario.readings import Readings
 from fakeserver.control.scenario.timeline import POLL_SECONDS, Act, Timeline
 from fakeserver.control.scenario.triggers import Instant, Requests
-from fakeserver.deployment.events import CommandFinished, ConnectionAccepted, ConnectionClosed
-from fakeserver.deployment.journal import Journal
+from fakeserver.deployment.records.events import CommandFinished, ConnectionAccepted, ConnectionClosed
+from fakeserver.deployment.records.journal import Journal
 
 COMMANDS = {"find", "insert"}
 SERVERS = {"node0", "node1"}

@@ -11,7 +11,7 @@ from asking import HttpDoor
 from pymongo import MongoClient
 
 from fakeserver import BackgroundCluster, ClusterSpec
-from fakeserver.deployment.events import FailPointHit
+from fakeserver.deployment.records.events import FailPointHit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

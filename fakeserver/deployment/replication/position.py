@@ -20,7 +20,7 @@ from fakeserver.storage.port.oplog import gossip_of
 if TYPE_CHECKING:
     from bson import Timestamp
 
-    from fakeserver.deployment.history import Rollback
+    from fakeserver.deployment.replication.history import Rollback
     from fakeserver.deployment.server import Server
     from fakeserver.storage.port.oplog import ClusterTime, OpTime
     from fakeserver.storage.store.catalog import Catalog

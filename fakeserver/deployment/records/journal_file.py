@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Final
 from bson import json_util
 
 if TYPE_CHECKING:
-    from fakeserver.deployment.record import Record
+    from fakeserver.deployment.records.record import Record
 
 _LOGGER: Final = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import Int64
 
-from fakeserver.deployment.replication import Role
+from fakeserver.deployment.replication.state import Role
 from fakeserver.sessions.session import TIMEOUT_MINUTES
 
 if TYPE_CHECKING:

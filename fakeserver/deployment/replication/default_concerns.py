@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from bson import Timestamp
 
-    from fakeserver.deployment.replication import ReplicaSet
+    from fakeserver.deployment.replication.state import ReplicaSet
     from fakeserver.profile import Profile
 
 DOCUMENT_ID: Final = "ReadWriteConcernDefaults"

@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from fakeserver.deployment.events import ServerChanged
-from fakeserver.deployment.history import Rollback
-from fakeserver.deployment.replication import ALONE, Role
+from fakeserver.deployment.records.events import ServerChanged
+from fakeserver.deployment.replication.history import Rollback
+from fakeserver.deployment.replication.state import ALONE, Role
 from fakeserver.deployment.server import Server
 from fakeserver.errors import CommandError
 from mongowire.codes import ErrorCode
@@ -27,9 +27,9 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from fakeserver.deployment.history import History
-    from fakeserver.deployment.position import Position
-    from fakeserver.deployment.replication import ReplicaSet
+    from fakeserver.deployment.replication.history import History
+    from fakeserver.deployment.replication.position import Position
+    from fakeserver.deployment.replication.state import ReplicaSet
     from fakeserver.deployment.spec import ClusterSpec
     from fakeserver.sessions.cursors import CursorStore
     from fakeserver.storage.port.oplog import OpTime

@@ -10,13 +10,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.access.privileges import JOURNAL
-from fakeserver.deployment.events import CommandFinished
+from fakeserver.deployment.records.events import CommandFinished
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from fakeserver.deployment.journal import Journal
-    from fakeserver.deployment.record import Record
+    from fakeserver.deployment.records.journal import Journal
+    from fakeserver.deployment.records.record import Record
 
 REQUEST: Final = "commandFinished"
 COLLECTION: Final = JOURNAL.collection

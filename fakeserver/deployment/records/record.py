@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from bson.errors import BSONError
 
 from fakeserver.admission.progress import ADMITTED
-from fakeserver.deployment.events import (
+from fakeserver.deployment.records.events import (
     CommandFinished,
     Event,
     FailPointHit,
@@ -20,7 +20,7 @@ from fakeserver.deployment.events import (
     RuleHit,
     VerbPerformed,
 )
-from fakeserver.deployment.record_text import line_of
+from fakeserver.deployment.records.record_text import line_of
 from fakeserver.idl.fields import SECRETS
 from mongowire.codes import code_name
 from mongowire.connection import Envelope, WireConnection

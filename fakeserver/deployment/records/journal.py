@@ -17,8 +17,8 @@ from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from fakeserver.deployment.events import BY_NAME, KIND_OF, CommandFinished, Event, to_document
-from fakeserver.deployment.record import Details, Exchange, Origin, Record
+from fakeserver.deployment.records.events import BY_NAME, KIND_OF, CommandFinished, Event, to_document
+from fakeserver.deployment.records.record import Details, Exchange, Origin, Record
 from fakeserver.deployment.spec import JOURNAL_BYTES, JOURNAL_RECORDS
 from fakeserver.waiting.bell import Bell
 from fakeserver.waiting.bystanders import aside

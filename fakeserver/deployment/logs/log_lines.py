@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from fakeserver.deployment.events import (
+from fakeserver.deployment.records.events import (
     ConnectionClosed,
     Event,
     FailPointHit,

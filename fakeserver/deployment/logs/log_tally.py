@@ -5,8 +5,8 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from fakeserver.deployment.events import FailPointHit, FaultHit, RuleHit
-from fakeserver.deployment.log_lines import counted_line, rejected_line
+from fakeserver.deployment.logs.log_lines import counted_line, rejected_line
+from fakeserver.deployment.records.events import FailPointHit, FaultHit, RuleHit
 from fakeserver.waiting.bystanders import aside, tell
 
 if TYPE_CHECKING:

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fakeserver.deployment.events import CommandFinished
-from fakeserver.deployment.journal_search import BACKGROUND
+from fakeserver.deployment.records.events import CommandFinished
+from fakeserver.deployment.records.journal_search import BACKGROUND
 from fakeserver.rules.attempts import Attempts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from fakeserver.deployment.record import Record
+    from fakeserver.deployment.records.record import Record
 
 
 class Attempt(NamedTuple):

@@ -1,0 +1,1 @@
+"""Logs: the lines of a server's log, and the operations that its profiler records."""

@@ -1,0 +1,1 @@
+"""Records: the events of a deployment and the journal that keeps them."""

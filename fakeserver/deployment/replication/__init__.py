@@ -1,0 +1,1 @@
+"""Replication: the state of a set, the positions of its members, and rollback."""
