@@ -11,9 +11,9 @@ from fakeserver.control.errors import ControlError
 from fakeserver.control.outcome import Outcome
 from fakeserver.control.receiving import PATIENCE, DistantReceiver, Receiver, Receiving
 from fakeserver.control.rule_methods import LocalMethods, RuleMethods
-from fakeserver.control.rule_verbs import add_holding_rule
 from fakeserver.control.subject import Subject
-from fakeserver.control.table import VERBS
+from fakeserver.control.verbs.rule_verbs import add_holding_rule
+from fakeserver.control.verbs.table import VERBS
 from fakeserver.deployment.logs.log_lines import VERB
 from fakeserver.deployment.records.events import VerbPerformed
 from fakeserver.errors import CommandError

@@ -1,4 +1,4 @@
-"""The verbs on the command line: a click command of each row of `fakeserver.control.table`.
+"""The verbs on the command line: a click command of each row of `fakeserver.control.verbs.table`.
 
 `Verb.command` is its place: `node step-down` is a command of the group `node`. An argument that is required
 is an argument here too, and so is a first one called `node`; the others are options. All values go to the
@@ -17,8 +17,8 @@ import click
 from fakeserver.control.arguments import Kind
 from fakeserver.control.client import ControlClient, find
 from fakeserver.control.errors import ControlError, dotted, unknown
-from fakeserver.control.table import VERBS
-from fakeserver.control.verbs import Applies, kebab
+from fakeserver.control.verbs.form import Applies, kebab
+from fakeserver.control.verbs.table import VERBS
 from fakeserver.deployment.records.record_text import line_of
 from harness.commands.documents import compact, show
 from harness.commands.errors import bad_input
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from fakeserver.control.arguments import Argument
-    from fakeserver.control.verbs import Verb
+    from fakeserver.control.verbs.form import Verb
 
 _FOLLOWED: Final = "readJournal"
 _PREFIX: Final = "verb_"

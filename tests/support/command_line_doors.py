@@ -14,8 +14,8 @@ from controlled import registered
 from fakeserver.control.arguments import Kind
 from fakeserver.control.client import ControlClient
 from fakeserver.control.errors import ControlError
-from fakeserver.control.table import VERBS
-from fakeserver.control.verbs import kebab
+from fakeserver.control.verbs.form import kebab
+from fakeserver.control.verbs.table import VERBS
 from harness.cli import cli
 from harness.running.result import ExitCode
 

@@ -9,10 +9,10 @@ import keyword
 from pathlib import Path
 from typing import Final
 
-from fakeserver.control import admission_verbs, deployment_verbs
 from fakeserver.control.arguments import Argument, Kind
-from fakeserver.control.table import VERBS
-from fakeserver.control.verbs import Verb, snake
+from fakeserver.control.verbs import admission_verbs, deployment_verbs
+from fakeserver.control.verbs.form import Verb, snake
+from fakeserver.control.verbs.table import VERBS
 
 FOLDER: Final = Path(__file__).parents[2] / "fakeserver" / "control"
 WIDTH: Final = 110

@@ -15,8 +15,8 @@ from pymongo import MongoClient
 from pymongo.errors import AutoReconnect, OperationFailure
 
 from fakeserver.control.errors import ControlError
-from fakeserver.control.table import VERBS
-from fakeserver.control.verbs import snake
+from fakeserver.control.verbs.form import snake
+from fakeserver.control.verbs.table import VERBS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

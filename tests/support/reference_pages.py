@@ -24,8 +24,8 @@ from driver.database import Database
 from fakeserver import rules
 from fakeserver.cli import parser
 from fakeserver.cli.mistakes import filled
-from fakeserver.control.table import VERBS
-from fakeserver.control.verbs import Applies
+from fakeserver.control.verbs.form import Applies
+from fakeserver.control.verbs.table import VERBS
 from fakeserver.deployment.background import BackgroundCluster
 from fakeserver.profile import PROFILES
 from fakeserver.rules.holding import HeldRequest

@@ -23,8 +23,8 @@ from pymongo.errors import (
 )
 
 from fakeserver.control.arguments import Kind
-from fakeserver.control.table import VERBS
-from fakeserver.control.verbs import kebab, snake
+from fakeserver.control.verbs.form import kebab, snake
+from fakeserver.control.verbs.table import VERBS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fakeserver.control.errors import unknown
 from fakeserver.control.scenario import settings
 from fakeserver.control.scenario.forms import filled, mapping, sequence
-from fakeserver.control.verbs import snake
+from fakeserver.control.verbs.form import snake
 from fakeserver.deployment.spec import ClusterSpec, MemberSpec, Topology, UserSpec, topology_name
 from fakeserver.deployment.tls_spec import TlsSpec
 from fakeserver.errors import CommandError

@@ -13,7 +13,7 @@ from fakeserver.control.scenario.forms import filled, known_keys, mapping
 from fakeserver.control.scenario.model import Entry
 from fakeserver.control.scenario.readings import UNCOUNTED
 from fakeserver.control.scenario.undoing import why_not_undone
-from fakeserver.control.table import VERBS
+from fakeserver.control.verbs.table import VERBS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fakeserver.control.arguments import Argument
     from fakeserver.control.scenario.checks import Names
     from fakeserver.control.scenario.places import Marked, Report
-    from fakeserver.control.verbs import Verb
+    from fakeserver.control.verbs.form import Verb
     from fakeserver.deployment.spec import ClusterSpec
 
 _VERIFY: Final = "verify"

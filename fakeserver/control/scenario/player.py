@@ -15,7 +15,7 @@ from fakeserver.control.scenario.places import Problem, ScenarioFileError
 from fakeserver.control.scenario.readings import Readings
 from fakeserver.control.scenario.timeline import Timeline
 from fakeserver.control.scenario.undoing import undo_of
-from fakeserver.control.table import VERBS
+from fakeserver.control.verbs.table import VERBS
 from fakeserver.waiting.bell import Bell
 from fakeserver.waiting.pause import Await, Pause
 

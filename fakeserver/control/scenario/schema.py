@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fakeserver.control.arguments import Kind
 from fakeserver.control.scenario import settings
 from fakeserver.control.scenario.entries import is_a_step
-from fakeserver.control.table import VERBS
+from fakeserver.control.verbs.table import VERBS
 from fakeserver.network import fault_effects, faults
 from fakeserver.rules import parsing as rules
 from fakeserver.rules.parsing import CONDITIONS
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from fakeserver.control.arguments import Argument
-    from fakeserver.control.verbs import Verb
+    from fakeserver.control.verbs.form import Verb
 
 Schema = dict[str, Any]
 

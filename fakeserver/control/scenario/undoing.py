@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.control.errors import ControlError
-from fakeserver.control.table import VERBS
+from fakeserver.control.verbs.table import VERBS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fakeserver.control.verbs import Verb
+    from fakeserver.control.verbs.form import Verb
 
 _NOTHING: Final[Mapping[str, Mapping[str, Any]]] = {
     "slow": {"seconds": 0},

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.control.arguments import Kind
-from fakeserver.control.table import VERBS
+from fakeserver.control.verbs.table import VERBS
 from fakeserver.control.web.units import UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fakeserver.control.arguments import Argument
-    from fakeserver.control.verbs import Verb
+    from fakeserver.control.verbs.form import Verb
 
 Document = dict[str, Any]
 

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from fakeserver.control.arguments import from_json
 from fakeserver.control.errors import ControlError
-from fakeserver.control.table import VERBS
+from fakeserver.control.verbs.table import VERBS
 from fakeserver.control.web.units import UNITS
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from fakeserver.control.arguments import Argument
-    from fakeserver.control.verbs import Verb
+    from fakeserver.control.verbs.form import Verb
     from fakeserver.deployment.cluster import Cluster
     from fakeserver.deployment.spec import ClusterSpec
 

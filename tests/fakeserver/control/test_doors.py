@@ -12,7 +12,7 @@ from pymongo import MongoClient
 from pymongo.errors import OperationFailure, ServerSelectionTimeoutError
 
 from fakeserver import ClusterSpec
-from fakeserver.control.table import VERBS
+from fakeserver.control.verbs.table import VERBS
 from fakeserver.deployment.background import BackgroundCluster
 from fakeserver.storage.port.engine import Namespace
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fakeserver.control.arguments import Argument
-    from fakeserver.control.verbs import Verb
+    from fakeserver.control.verbs.form import Verb
 
 ARGUMENTS = [(verb, argument) for verb in VERBS for argument in verb.arguments]
 _CONNECTIONS = "connections"

@@ -9,7 +9,7 @@ import control_methods
 import pytest
 
 from fakeserver.control.methods import Methods
-from fakeserver.control.table import VERBS
+from fakeserver.control.verbs.table import VERBS
 
 
 @pytest.mark.parametrize("name", control_methods.texts())

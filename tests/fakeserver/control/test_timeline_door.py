@@ -12,7 +12,7 @@ import fakeserver
 from fakeserver.control.scenario.building import build
 from fakeserver.control.scenario.loader import read_text
 from fakeserver.control.scenario.places import ScenarioFileError
-from fakeserver.control.table import VERBS
+from fakeserver.control.verbs.table import VERBS
 from fakeserver.storage.port.engine import Namespace
 from harness.sim import run_virtual
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from fakeserver.control.arguments import Argument
     from fakeserver.control.scenario.model import Scenario
-    from fakeserver.control.verbs import Verb
+    from fakeserver.control.verbs.form import Verb
 
 TIMED = {verb.name for verb in VERBS if not verb.reads} - {"reset"}
 ARGUMENTS = [(verb, argument) for verb in VERBS if verb.name in TIMED for argument in verb.arguments]

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 from controlled import controlled
 
-from fakeserver.control.table import VERBS
+from fakeserver.control.verbs.table import VERBS
 from harness.cli import SUBCOMMANDS, cli
 from harness.commands.control import commands
 from harness.commands.documents import show

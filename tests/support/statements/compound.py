@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fakeserver.control.table import VERBS
+from fakeserver.control.verbs.table import VERBS
 from statements.arguments import Arguments
 from statements.values import COLLECTIONS
 

@@ -11,7 +11,7 @@ from fakeserver.control.scenario import settings
 from fakeserver.control.scenario.bundled import bundled
 from fakeserver.control.scenario.loader import read, read_text
 from fakeserver.control.scenario.schema import schema
-from fakeserver.control.table import VERBS
+from fakeserver.control.verbs.table import VERBS
 
 HEAD = 'pushbackd: "1.0"\n'
 STEP = f"{HEAD}timeline:\n  - at: 5s\n    "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import jsonschema_rs
 import pytest
 
-from fakeserver.control.table import VERBS
+from fakeserver.control.verbs.table import VERBS
 from fakeserver.control.web.description import description
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import fakeserver
 from fakeserver import BackgroundCluster, ClusterSpec
 from fakeserver.control import web
 from fakeserver.control.errors import ControlError
-from fakeserver.control.table import VERBS
+from fakeserver.control.verbs.table import VERBS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

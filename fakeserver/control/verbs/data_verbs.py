@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from fakeserver.control import data
 from fakeserver.control.arguments import Argument, Kind
 from fakeserver.control.errors import ControlError, unknown
-from fakeserver.control.verbs import Verb
+from fakeserver.control.verbs.form import Verb
 from fakeserver.errors import CommandError
 from fakeserver.storage.port.engine import Namespace
 from fakeserver.storage.store.catalog import BUILT_IN

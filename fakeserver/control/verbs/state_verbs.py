@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.control.verbs import Verb
+from fakeserver.control.verbs.form import Verb
 from fakeserver.settings.declaration import INT32_MAX
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.control.arguments import Argument, Kind
-from fakeserver.control.verbs import Verb
+from fakeserver.control.verbs.form import Verb
 from fakeserver.rules.parsing import Known, conditions_of, parse_rule
 from fakeserver.rules.reading import at
 from fakeserver.rules.rule import Rule

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fakeserver.control import (
+from fakeserver.control.verbs import (
     admission_verbs,
     data_verbs,
     deployment_verbs,
@@ -16,7 +16,7 @@ from fakeserver.control import (
     state_verbs,
     tls_verbs,
 )
-from fakeserver.control.verbs import Verbs
+from fakeserver.control.verbs.form import Verbs
 
 VERBS: Final = Verbs(
     [

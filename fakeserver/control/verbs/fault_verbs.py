@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.control.arguments import Argument, Kind
 from fakeserver.control.errors import ControlError
-from fakeserver.control.verbs import Verb
+from fakeserver.control.verbs.form import Verb
 
 if TYPE_CHECKING:
     from fakeserver.control.subject import Subject

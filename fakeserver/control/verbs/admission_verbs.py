@@ -13,7 +13,7 @@ from fakeserver.admission.shedding import LoadShedder, SheddingParameters
 from fakeserver.admission.ticket_sizes import ALGORITHM, FIXED, READ, WRITE
 from fakeserver.control.arguments import Argument, Kind
 from fakeserver.control.errors import ControlError
-from fakeserver.control.verbs import Verb
+from fakeserver.control.verbs.form import Verb
 from fakeserver.errors import CommandError
 from fakeserver.stages.shedding import Shed
 

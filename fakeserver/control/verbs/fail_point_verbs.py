@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.control.arguments import Argument, Kind, count, share
 from fakeserver.control.errors import ControlError, unknown
-from fakeserver.control.verbs import Verb
+from fakeserver.control.verbs.form import Verb
 from fakeserver.errors import CommandError
 from fakeserver.settings.failpoint_modes import Mode, number_of, parse_mode
 from fakeserver.settings.failpoints import FAIL_COMMAND, NAMES

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from fakeserver.control.arguments import Argument, Kind
 from fakeserver.control.errors import ControlError
-from fakeserver.control.verbs import Verb
+from fakeserver.control.verbs.form import Verb
 from fakeserver.network.certificates import EXPIRED, UNTRUSTED, WRONG_HOST
 
 if TYPE_CHECKING:

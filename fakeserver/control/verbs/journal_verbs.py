@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.control.arguments import Argument, Kind
 from fakeserver.control.errors import ControlError, unknown
-from fakeserver.control.verbs import Verb
+from fakeserver.control.verbs.form import Verb
 from fakeserver.deployment.records.attempts import operations_of, retried
 from fakeserver.deployment.records.events import KINDS
 from fakeserver.deployment.records.journal_search import REQUEST, Criteria, is_counted, near_misses

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.control.arguments import Argument, Kind
 from fakeserver.control.errors import ControlError
-from fakeserver.control.verbs import Applies, Verb
+from fakeserver.control.verbs.form import Applies, Verb
 from fakeserver.deployment.replication.rollback import isolate
 from fakeserver.deployment.spec import MemberSpec
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.control.arguments import Argument, Kind
-from fakeserver.control.deployment_verbs import started
 from fakeserver.control.errors import ControlError
-from fakeserver.control.verbs import Verb
+from fakeserver.control.verbs.deployment_verbs import started
+from fakeserver.control.verbs.form import Verb
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

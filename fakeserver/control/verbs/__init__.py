@@ -1,0 +1,1 @@
+"""Verbs: their form, their families, and the one table of them."""
