@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from fakeserver.network.certificates import MissingExtraError, make_certificates
-from harness.commands.errors import bad_input
-from harness.commands.option_types import FilePath
+from harness.commands.options.types import FilePath
+from harness.commands.output.errors import bad_input
 from harness.running.result import ExitCode
 
 if TYPE_CHECKING:

@@ -9,11 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.adapters.registry import DRIVERS
-from harness.commands.deployment_options import deployment_options, deployments_of, external_uris
-from harness.commands.errors import bad_input
-from harness.commands.flaky import lab_options, repeats_of
-from harness.commands.option_types import MOST_WHOLE, Count, FilePath, Filled, Jobs, Seconds
-from harness.commands.options import (
+from harness.commands.options.common import (
     WIRE_VERBOSITY,
     DriverName,
     Options,
@@ -27,13 +23,17 @@ from harness.commands.options import (
     refuse_virtual_time,
     seed_option,
 )
-from harness.commands.selecting import (
+from harness.commands.options.deployment import deployment_options, deployments_of, external_uris
+from harness.commands.options.flaky import lab_options, repeats_of
+from harness.commands.options.selecting import (
     SelectingCommand,
     among_last_failed,
     files_of,
     is_selected,
     selecting_options,
 )
+from harness.commands.options.types import MOST_WHOLE, Count, FilePath, Filled, Jobs, Seconds
+from harness.commands.output.errors import bad_input
 from harness.report.outputs import Outputs, result_files, writing
 from harness.report.terminal import Style
 from harness.running import interruption

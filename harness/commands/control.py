@@ -20,10 +20,10 @@ from fakeserver.control.errors import ControlError, dotted, unknown
 from fakeserver.control.verbs.form import Applies, kebab
 from fakeserver.control.verbs.table import VERBS
 from fakeserver.deployment.records.record_text import line_of
-from harness.commands.documents import compact, show
-from harness.commands.errors import bad_input
-from harness.commands.fault import place_of, rule_of, rule_options
-from harness.commands.option_types import ServerId, Text, Word
+from harness.commands.options.fault import place_of, rule_of, rule_options
+from harness.commands.options.types import ServerId, Text, Word
+from harness.commands.output.documents import compact, show
+from harness.commands.output.errors import bad_input
 from harness.commands.subcommands import SUBCOMMANDS
 from harness.running.result import ExitCode
 

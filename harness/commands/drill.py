@@ -11,8 +11,8 @@ import click
 from fakeserver.control.arguments import duration, share
 from fakeserver.control.errors import ControlError
 from fakeserver.profile import DEFAULT_PROFILE
-from harness.commands.errors import bad_input
-from harness.commands.option_types import FilePath, Seed
+from harness.commands.options.types import FilePath, Seed
+from harness.commands.output.errors import bad_input
 
 if TYPE_CHECKING:
     from collections.abc import Callable

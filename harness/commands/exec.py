@@ -12,8 +12,8 @@ import click
 
 from fakeserver.control.client import ControlClient, ServerStatus
 from fakeserver.control.registry import HOME_VARIABLE, ID_VARIABLE
-from harness.commands.errors import bad_input
-from harness.commands.starting import starting_of, starting_options
+from harness.commands.options.starting import starting_of, starting_options
+from harness.commands.output.errors import bad_input
 from harness.deployments.launching import LaunchError, launched
 from harness.running import interruption
 

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.commands.errors import bad_input
-from harness.commands.option_types import FilePath
-from harness.commands.options import (
+from harness.commands.options.common import (
     WIRE_VERBOSITY,
     DriverName,
     TopologyName,
@@ -24,6 +22,8 @@ from harness.commands.options import (
     refuse_virtual_time,
     seed_option,
 )
+from harness.commands.options.types import FilePath
+from harness.commands.output.errors import bad_input
 from harness.deployments import targets
 from harness.report import terminal
 from harness.report.outputs import result_files

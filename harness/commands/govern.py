@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from driver.errors import DriverError
-from harness.commands.option_types import Seconds
+from harness.commands.options.types import Seconds
 from harness.overload.policy import POLICIES, Decision, Governor
 from harness.overload.policy.readings import CannotGovernError
 from harness.running import interruption

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.commands.errors import bad_input
-from harness.commands.option_types import FilePath, Filled
+from harness.commands.options.types import FilePath, Filled
+from harness.commands.output.errors import bad_input
 from harness.lint.cache import FindingsCache
 from harness.lint.engine import ALL, lint_files
 from harness.lint.rules import READING, RULES

@@ -15,8 +15,8 @@ from harness.authoring.mutants.matrix import Matrix, Search
 from harness.authoring.mutants.mutant import KINDS, load_mutants
 from harness.authoring.mutants.record import CORPUS, SCENARIOS, SUITES, SURVIVED, TESTS, Record
 from harness.authoring.mutants.suites import corpus_items, corpus_of, scenario_items
-from harness.commands.errors import bad_input
-from harness.commands.option_types import Count, FilePath, Jobs
+from harness.commands.options.types import Count, FilePath, Jobs
+from harness.commands.output.errors import bad_input
 from harness.report.outputs import writing
 from harness.running import keywords
 from harness.running.discovery import BadInputError

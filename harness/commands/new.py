@@ -10,7 +10,7 @@ import click
 from harness.adapters.registry import PREFIX
 from harness.authoring.skeletons import PROGRAMS, SKELETONS, files_of
 from harness.authoring.template import starting_text
-from harness.commands.option_types import FilePath
+from harness.commands.options.types import FilePath
 from harness.commands.schema import schema_text
 from harness.report.outputs import writing
 from harness.running.result import ExitCode

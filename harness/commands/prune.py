@@ -8,7 +8,7 @@ import click
 
 from fakeserver.control.client import ControlClient, ServerStatus
 from fakeserver.control.registry import Registry
-from harness.commands.starting import runner_folder
+from harness.commands.options.starting import runner_folder
 from harness.running.result import ExitCode
 
 if TYPE_CHECKING:

@@ -9,9 +9,7 @@ import click
 from harness.adapters.registry import DRIVERS
 from harness.authoring.recording.observation import CaseFailed, Observer, RunMatrix
 from harness.authoring.recording.recorder import Recorder, Wanted
-from harness.commands.errors import bad_input
-from harness.commands.option_types import FilePath, Seed
-from harness.commands.options import (
+from harness.commands.options.common import (
     DriverName,
     TopologyName,
     case_timeout_option,
@@ -20,6 +18,8 @@ from harness.commands.options import (
     edition_option,
     profile_option,
 )
+from harness.commands.options.types import FilePath, Seed
+from harness.commands.output.errors import bad_input
 from harness.deployments import targets
 from harness.deployments.embedded import SERVED
 from harness.report.outputs import writing

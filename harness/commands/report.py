@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from harness.commands.errors import bad_input
-from harness.commands.option_types import FilePath
+from harness.commands.options.types import FilePath
+from harness.commands.output.errors import bad_input
 from harness.report.matrix import Matrix
 from harness.report.outputs import writing
 from harness.report.page import write

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.commands.errors import bad_input
-from harness.commands.option_types import FilePath
+from harness.commands.options.types import FilePath
+from harness.commands.output.errors import bad_input
 from harness.formats.reading import cases_of
 from harness.lint.json_copy import to_json
 from harness.report.outputs import writing

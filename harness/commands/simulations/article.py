@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import click
 from click.core import ParameterSource
 
-from harness.commands.errors import bad_input
-from harness.commands.option_types import Count, Duration, FilePath, Number, Seed
+from harness.commands.options.types import Count, Duration, FilePath, Number, Seed
+from harness.commands.output.errors import bad_input
 from harness.report import plots
 from harness.report.plots import MissingPlotsError
 from harness.running.result import ExitCode

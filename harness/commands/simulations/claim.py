@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.commands.option_types import Count, FilePath
-from harness.commands.options import seed_option
+from harness.commands.options.common import seed_option
+from harness.commands.options.types import Count, FilePath
 from harness.commands.simulations.reporting import check_picture, json_option, write_picture
 from harness.report.progress import steps
 from harness.running import interruption

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from harness.commands.option_types import Seconds
+from harness.commands.options.types import Seconds
 from harness.commands.simulations.reporting import json_option, live_option, show
 from harness.overload import governed
 

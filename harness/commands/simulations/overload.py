@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.commands.option_types import Seconds
+from harness.commands.options.types import Seconds
 from harness.commands.simulations.reporting import (
     check_picture,
     json_option,

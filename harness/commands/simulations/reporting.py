@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from harness.commands.errors import bad_input
-from harness.commands.option_types import FilePath
+from harness.commands.options.types import FilePath
+from harness.commands.output.errors import bad_input
 from harness.report.outputs import writing
 from harness.report.plots import MissingPlotsError
 from harness.report.plots import check as check_plots

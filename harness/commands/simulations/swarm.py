@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from harness.commands.errors import bad_input
-from harness.commands.option_types import Count, FilePath, Filled, Jobs
+from harness.commands.options.types import Count, FilePath, Filled, Jobs
+from harness.commands.output.errors import bad_input
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.commands.errors import bad_input
-from harness.commands.option_types import FilePath, Filled, Jobs
+from harness.commands.options.types import FilePath, Filled, Jobs
+from harness.commands.output.errors import bad_input
 from harness.report.outputs import writing
 from harness.report.progress import steps
 from harness.running import interruption

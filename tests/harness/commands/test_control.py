@@ -10,8 +10,8 @@ from controlled import controlled
 from fakeserver.control.verbs.table import VERBS
 from harness.cli import SUBCOMMANDS, cli
 from harness.commands.control import commands
-from harness.commands.documents import show
-from harness.commands.fault import rule_of
+from harness.commands.options.fault import rule_of
+from harness.commands.output.documents import show
 from harness.running.result import ExitCode
 
 if TYPE_CHECKING:

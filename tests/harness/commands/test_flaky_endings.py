@@ -10,8 +10,8 @@ import click
 import pytest
 
 from harness.commands.conform import command
-from harness.commands.flaky import repeats_of
-from harness.commands.options import Options
+from harness.commands.options.common import Options
+from harness.commands.options.flaky import repeats_of
 from harness.deployments.survey import DeploymentError
 from harness.flake_lab import run as lab_run
 from harness.flake_lab.lab import Repeats

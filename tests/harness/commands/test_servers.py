@@ -14,8 +14,8 @@ from pymongo import MongoClient
 from fakeserver import ClusterSpec
 from fakeserver.control.registry import Entry, Registry
 from harness.cli import cli
-from harness.commands.expansions import write_expansions
-from harness.commands.starting import starting_of
+from harness.commands.options.starting import starting_of
+from harness.commands.output.expansions import write_expansions
 from harness.running.result import ExitCode
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from fakeserver.cli import main as serve
 from harness.authoring.template import starting_text
 from harness.cli import SUBCOMMANDS, cli
-from harness.commands.option_types import Count, Jobs, Seconds, Seed
+from harness.commands.options.types import Count, Jobs, Seconds, Seed
 from harness.running.result import ExitCode
 
 if TYPE_CHECKING:

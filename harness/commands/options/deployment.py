@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from harness.commands.errors import bad_input
-from harness.commands.option_types import Filled
-from harness.commands.options import TopologyName, profile_option
+from harness.commands.options.common import TopologyName, profile_option
+from harness.commands.options.types import Filled
+from harness.commands.output.errors import bad_input
 from harness.deployments import targets
 from harness.deployments.by_uri import ENVIRONMENT, VARIABLE, ExternalUris, introduce
 from harness.deployments.embedded import check_scenario
@@ -19,7 +19,7 @@ from harness.unified.deployment import Topology
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from harness.commands.options import Options
+    from harness.commands.options.common import Options
 
 F = TypeVar("F", bound="Callable[..., Any]")
 

@@ -11,7 +11,7 @@ import click
 
 from fakeserver.control.arguments import document, documents, from_json
 from fakeserver.control.errors import ControlError
-from harness.commands.option_types import Text
+from harness.commands.options.types import Text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

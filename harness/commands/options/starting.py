@@ -16,8 +16,8 @@ from fakeserver.control.errors import unknown
 from fakeserver.control.registry import Registry, check_id
 from fakeserver.deployment.spec import topology_name
 from fakeserver.profile import PROFILES
-from harness.commands.option_types import Count, FilePath
-from harness.commands.runner_config import options_in
+from harness.commands.options.runner_config import options_in
+from harness.commands.options.types import Count, FilePath
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from harness.commands.options import Options
+    from harness.commands.options.common import Options
     from harness.running.plan import Item
 
 F = TypeVar("F", bound="Callable[..., Any]")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from harness.commands.option_types import Count, Filled
+from harness.commands.options.types import Count, Filled
 from harness.deployments.embedded import servers
 from harness.deployments.targets import is_by_uri, topology_of
 from harness.flake_lab.lab import Repeats
@@ -16,7 +16,7 @@ from harness.flake_lab.schedule import ScheduleError, parse
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from harness.commands.options import Options
+    from harness.commands.options.common import Options
 
 F = TypeVar("F", bound="Callable[..., Any]")
 

@@ -12,8 +12,8 @@ from click.core import ParameterSource
 from fakeserver.profile import DEFAULT_PROFILE, PROFILES
 from harness.adapters.base import AdapterLost
 from harness.adapters.registry import DRIVERS, EDITIONS, drivers, is_driver
-from harness.commands.errors import bad_input
-from harness.commands.option_types import Seconds, Seed
+from harness.commands.options.types import Seconds, Seed
+from harness.commands.output.errors import bad_input
 from harness.deployments.targets import our_spelling
 
 if TYPE_CHECKING:

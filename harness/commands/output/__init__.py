@@ -1,0 +1,1 @@
+"""Output that commands share: documents, errors, expansions."""
