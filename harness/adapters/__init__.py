@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from harness.unified.deployment import Deployment
 
 ADAPTERS: Final[Mapping[str, str]] = {
-    "pymongo": "harness.adapters.pymongo_sync",
-    "pymongo-async": "harness.adapters.pymongo_async",
-    "reference": "harness.adapters.reference",
+    "pymongo": "harness.adapters.pymongo.blocking",
+    "pymongo-async": "harness.adapters.pymongo.asynchronous",
+    "reference": "harness.adapters.reference.adapter",
 }
 """Adapter names, and the module of each, whose `make(deployment)` returns one. Imported when asked for."""
 

@@ -21,7 +21,7 @@ from mongowire.system import fresh_rng
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from harness.adapters.pymongo_channel import Channel
+    from harness.adapters.pymongo.channel import Channel
     from harness.deployments.survey import Survey
     from mongowire.ports import Clock, Rng
 
@@ -74,7 +74,7 @@ class ExternalDeployment:
 
     async def recover(self) -> bool:
         """Turn fail points off and kill all sessions; return whether every server answered."""
-        from harness.adapters.pymongo_channel import ChannelError  # noqa: PLC0415 - see `external`
+        from harness.adapters.pymongo.channel import ChannelError  # noqa: PLC0415 - see `external`
 
         # Fail points first: one that is still on could make killAllSessions fail.
         all_answered = True
@@ -118,7 +118,7 @@ async def external(
     `uri_multi` names several mongos, or the load balancer in front of several; where it is empty, `uri` names
     all of them. Raises `DeploymentError` within seconds when nobody answers.
     """
-    from harness.adapters.pymongo_channel import Channel, ChannelError  # noqa: PLC0415 - most runs have none
+    from harness.adapters.pymongo.channel import Channel, ChannelError  # noqa: PLC0415 - most runs have none
 
     channel = Channel()
     try:
@@ -140,7 +140,7 @@ async def _introduced(
     channel: Channel, uri: str, uri_multi: str, *, clock: Clock, rng: Rng
 ) -> ExternalDeployment:
     """Return a deployment that has been surveyed and cleaned."""
-    from harness.adapters.pymongo_channel import resolved  # noqa: PLC0415 - see `external`
+    from harness.adapters.pymongo.channel import resolved  # noqa: PLC0415 - see `external`
     from harness.deployments.reachable import servers_of  # noqa: PLC0415 - see `external`
 
     one, multi = (

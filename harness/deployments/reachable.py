@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.adapters.pymongo_channel import ChannelError
+from harness.adapters.pymongo.channel import ChannelError
 from harness.deployments.survey import DeploymentError
 from harness.unified.deployment import Topology
 from harness.unified.uri import ConnectionString

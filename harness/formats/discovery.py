@@ -18,7 +18,7 @@ from driver.sdam import transitions
 from driver.sdam.description import ServerDescription, TopologyDescription, parse_hello
 from driver.sdam.selection import Window
 from driver.sdam.topology import Topology, TopologyPorts
-from harness.adapters.reference_results import event_of
+from harness.adapters.reference.results import event_of
 from harness.formats.case import Runs, require
 from harness.sim import run_virtual
 from harness.unified.errors import ScenarioError

@@ -23,7 +23,7 @@ from harness.adapters.base import (
     OperationFailed,
     UnsupportedOperation,
 )
-from harness.adapters.reference import ReferenceAdapter, make
+from harness.adapters.reference.adapter import ReferenceAdapter, make
 from harness.sim import run_virtual
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from driver.cmap.effects import Close, Establish, Grant, Publish, Refuse
 from driver.cmap.state import PoolState
 from driver.policy.deadline import after
-from harness.adapters.reference_pools import pool_options
-from harness.adapters.reference_results import event_of, report
+from harness.adapters.reference.pools import pool_options
+from harness.adapters.reference.results import event_of, report
 from harness.formats.case import failure
 from harness.formats.cmap.model import name_of, operation_of
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from harness.adapters.reference_results import event_of
+from harness.adapters.reference.results import event_of
 from harness.explaining.journal import Timeline, two_columns
 from harness.report import picture
 from harness.running.result import Moment

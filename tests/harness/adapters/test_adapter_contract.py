@@ -17,9 +17,10 @@ import pytest
 from node_adapter import COMMAND as NODE
 from node_adapter import NEEDS_NODE
 
-from harness.adapters import pymongo_base, reference
 from harness.adapters.base import Feature
 from harness.adapters.command import Children
+from harness.adapters.pymongo import base as pymongo_base
+from harness.adapters.reference import adapter as reference
 from harness.deployments.embedded import embedded
 from harness.testing.adapter import AdapterChecks, check_adapter, checks_of
 from harness.testing.adapter_entities import Entities

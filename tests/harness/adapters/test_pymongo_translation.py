@@ -22,9 +22,9 @@ from pymongo.read_concern import ReadConcern
 from pymongo.read_preferences import Secondary
 
 from harness.adapters.base import EntityKind, UnsupportedOperation
-from harness.adapters.pymongo_arguments import names, read_preference, snake
-from harness.adapters.pymongo_operations import OPERATIONS
-from harness.adapters.pymongo_results import report
+from harness.adapters.pymongo.arguments import names, read_preference, snake
+from harness.adapters.pymongo.operations import OPERATIONS
+from harness.adapters.pymongo.results import report
 from harness.unified.operations import OPERATIONS as FORMAT
 
 

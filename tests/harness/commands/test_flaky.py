@@ -12,9 +12,9 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from driver.editions import EDITIONS
-from harness.adapters import reference
 from harness.adapters.base import ErrorReport, OperationFailed
-from harness.adapters.reference import ReferenceAdapter
+from harness.adapters.reference import adapter as reference
+from harness.adapters.reference.adapter import ReferenceAdapter
 from harness.flake_lab.schedule import parse
 from harness.running.result import ExitCode
 

@@ -22,13 +22,13 @@ from harness.adapters.base import (
     TopologyReport,
     UnsupportedOperation,
 )
-from harness.adapters.pymongo_arguments import names, snake
-from harness.adapters.pymongo_calls import settled
-from harness.adapters.pymongo_events import POOL_KINDS, address_of, listeners
-from harness.adapters.pymongo_logs import LogCollector
-from harness.adapters.pymongo_operations import OPERATIONS
-from harness.adapters.pymongo_pools import POOL, PoolHandle, background, closed, opened
-from harness.adapters.pymongo_results import DRIVER_ERRORS, report
+from harness.adapters.pymongo.arguments import names, snake
+from harness.adapters.pymongo.calls import settled
+from harness.adapters.pymongo.events import POOL_KINDS, address_of, listeners
+from harness.adapters.pymongo.logs import LogCollector
+from harness.adapters.pymongo.operations import OPERATIONS
+from harness.adapters.pymongo.pools import POOL, PoolHandle, background, closed, opened
+from harness.adapters.pymongo.results import DRIVER_ERRORS, report
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pymongo
 
-from harness.adapters import pymongo_results as results
 from harness.adapters.base import Invocation, OperationFailed, UnsupportedOperation
-from harness.adapters.pymongo_arguments import snake
+from harness.adapters.pymongo import results
+from harness.adapters.pymongo.arguments import snake
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

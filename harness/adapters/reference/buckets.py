@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 from driver.gridfs.bucket import GridFSBucket
 from driver.gridfs.upload import UploadOptions
 from harness.adapters.base import Invocation, UnsupportedOperation
-from harness.adapters.reference_operations import Method
+from harness.adapters.reference.operations import Method
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from harness.adapters.reference_operations import Arguments, Handler
+    from harness.adapters.reference.operations import Arguments, Handler
 
 _UPLOAD: Final = {
     "chunkSizeBytes": "chunk_size_bytes",

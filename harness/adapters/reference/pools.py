@@ -15,7 +15,7 @@ from driver.options import ClientOptions
 from driver.sdam.description import ServerDescription
 from driver.sdam.error_handling import reaction
 from harness.adapters.base import Event, UnsupportedOperation
-from harness.adapters.reference_results import event_of
+from harness.adapters.reference.results import event_of
 from mongowire.system import TcpNetwork
 from mongowire.tls import TlsNetwork
 

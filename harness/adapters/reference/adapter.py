@@ -28,12 +28,12 @@ from harness.adapters.base import (
     TopologyReport,
     UnsupportedOperation,
 )
-from harness.adapters.reference_buckets import BUCKET, bucket_options
-from harness.adapters.reference_jitter import with_jitter
-from harness.adapters.reference_logs import DOCUMENT_LENGTH, LogCollector
-from harness.adapters.reference_operations import OPERATIONS, transaction_options
-from harness.adapters.reference_pools import POOL, PoolHandle, create_pool
-from harness.adapters.reference_results import DRIVER_ERRORS, event_of, report
+from harness.adapters.reference.buckets import BUCKET, bucket_options
+from harness.adapters.reference.jitter import with_jitter
+from harness.adapters.reference.logs import DOCUMENT_LENGTH, LogCollector
+from harness.adapters.reference.operations import OPERATIONS, transaction_options
+from harness.adapters.reference.pools import POOL, PoolHandle, create_pool
+from harness.adapters.reference.results import DRIVER_ERRORS, event_of, report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -126,7 +126,7 @@ class ReferenceAdapter:
     def _trace(self, spec: ClientSpec, events: list[Event]) -> TracingOptions:
         if spec.observe_spans is None:
             return TracingOptions(enabled=False)
-        from harness.adapters.reference_spans import tracing  # noqa: PLC0415 - it needs OpenTelemetry
+        from harness.adapters.reference.spans import tracing  # noqa: PLC0415 - it needs OpenTelemetry
 
         clock, length = self._deployment.clock, DOCUMENT_LENGTH
         return tracing(

@@ -9,8 +9,8 @@ from pymongo import AsyncMongoClient
 from pymongo.asynchronous.mongo_client import _ClientCheckout
 
 from harness.adapters.base import Event, OperationFailed
-from harness.adapters.pymongo_base import PyMongoAdapter
-from harness.adapters.pymongo_pools import NoMonitorAsync
+from harness.adapters.pymongo.base import PyMongoAdapter
+from harness.adapters.pymongo.pools import NoMonitorAsync
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine

@@ -11,8 +11,8 @@ from pymongo import MongoClient
 from pymongo.synchronous.mongo_client import _ClientCheckout
 
 from harness.adapters.base import Event, OperationFailed
-from harness.adapters.pymongo_base import PyMongoAdapter
-from harness.adapters.pymongo_pools import NoMonitorSync
+from harness.adapters.pymongo.base import PyMongoAdapter
+from harness.adapters.pymongo.pools import NoMonitorSync
 from harness.adapters.threads import Callbacks, Workers, finished
 from mongowire.system import SystemClock
 

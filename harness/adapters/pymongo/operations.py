@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.adapters import pymongo_results as results
 from harness.adapters.base import EntityKind, Invocation, UnsupportedOperation
-from harness.adapters.pymongo_arguments import (
+from harness.adapters.pymongo import results
+from harness.adapters.pymongo.arguments import (
     absent,
     index_models,
     names,
@@ -19,7 +19,7 @@ from harness.adapters.pymongo_arguments import (
     snake,
     write_concern,
 )
-from harness.adapters.pymongo_calls import (
+from harness.adapters.pymongo.calls import (
     NO_CURSOR_TIMEOUT,
     Cursor,
     Method,

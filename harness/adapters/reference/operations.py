@@ -21,8 +21,8 @@ from driver.operations.models import (
     UpdateOne,
 )
 from driver.operations.options import ALLOWED
-from harness.adapters import reference_results as results
 from harness.adapters.base import EntityKind, ErrorReport, Invocation, OperationFailed, UnsupportedOperation
+from harness.adapters.reference import results
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence

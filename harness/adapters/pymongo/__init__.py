@@ -1,0 +1,1 @@
+"""PyMongo's two APIs behind the runner."""

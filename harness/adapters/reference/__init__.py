@@ -1,0 +1,1 @@
+"""The reference driver behind the runner."""
