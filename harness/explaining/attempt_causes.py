@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from harness.unified.matcher import missing
+from harness.unified.matching.matcher import missing
 from harness.unified.server_side.attempts import jitter_factors, milliseconds, value_at
 from harness.unified.server_side.comparison import AttemptComparison
 from harness.unified.server_side.model import CountRule

@@ -11,7 +11,7 @@ from harness.explaining.text import describe, one_line, without_gossip
 from harness.running.result import ATTEMPTS, Row
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import read
-from harness.unified.matcher import missing
+from harness.unified.matching.matcher import missing
 from harness.unified.model import UNSET, Case, ExpectedLog
 from harness.unified.server_side.comparison import AttemptComparison
 from harness.unified.server_side.section_rows import SectionComparison
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from harness.formats.reading import AnyCase
     from harness.running.result import Result
     from harness.unified.account import Account
-    from harness.unified.comparison import Comparison
+    from harness.unified.matching.comparison import Comparison
     from harness.unified.model import Location
     from harness.unified.outcome import Outcome
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from harness.adapters.base import EntityKind
 from harness.explaining.text import as_document
-from harness.unified.matcher import missing
+from harness.unified.matching.matcher import missing
 from harness.unified.model import nested
 from harness.unified.server_side.connection_judge import ConnectionComparison
 from harness.unified.server_side.connections import NOBODY

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from harness.unified.mismatch import Mismatch
+from harness.unified.matching.mismatch import Mismatch
 from harness.unified.model import UNSET
 from harness.unified.outcome import CaseFailedError
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from harness.adapters.base import DriverAdapter, Event
     from harness.unified.account import Account
-    from harness.unified.comparison import Comparison
     from harness.unified.deployment import Deployment
     from harness.unified.marks import Marked
+    from harness.unified.matching.comparison import Comparison
     from harness.unified.model import Location
 
 DRIVER: Final = "driver"

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from harness.adapters.base import EntityKind, Feature, Invocation, OperationFailed
 from harness.unified.arguments import check_names, check_options
-from harness.unified.error_matcher import match_error
 from harness.unified.errors import EntityError, ScenarioError
-from harness.unified.matcher import match, match_each
+from harness.unified.matching.error_matcher import match_error
+from harness.unified.matching.matcher import match, match_each
 from harness.unified.model import UNSET
 from harness.unified.operations import Result, look_up
 from harness.unified.operations.cursor import CURSORS

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from harness.adapters.base import ErrorReport, Event
-    from harness.unified.comparison import Comparison
-    from harness.unified.mismatch import Mismatch
+    from harness.unified.matching.comparison import Comparison
+    from harness.unified.matching.mismatch import Mismatch
     from harness.unified.model import Location
     from harness.unified.server_side.comparison import AttemptComparison
     from harness.unified.server_side.section_rows import SectionComparison

@@ -30,13 +30,14 @@ from typing import TYPE_CHECKING, Final
 from driver.editions import DEFAULT
 from harness.adapters.base import AdapterLost, EntityKind, Invocation, OperationFailed, UnsupportedOperation
 from harness.unified.account import Account
-from harness.unified.comparison import compare_events, compare_logs
 from harness.unified.creation import create_entity
 from harness.unified.errors import ScenarioError
-from harness.unified.event_matcher import match_events
 from harness.unified.execution import execute
-from harness.unified.log_matcher import has_enough, match_logs
 from harness.unified.loops import Loops
+from harness.unified.matching.comparison import compare_events, compare_logs
+from harness.unified.matching.event_matcher import match_events
+from harness.unified.matching.log_matcher import has_enough, match_logs
+from harness.unified.matching.span_matcher import match_spans
 from harness.unified.observation import logged, observed, traced
 from harness.unified.operations.cursor import CURSORS
 from harness.unified.operations.spec import Context
@@ -44,7 +45,6 @@ from harness.unified.operations.testrunner import end_thread
 from harness.unified.outcome import CaseFailedError, CaseSkippedError, Outcome, Status
 from harness.unified.requirements import skip_reason
 from harness.unified.server_side import sections as server_side
-from harness.unified.span_matcher import match_spans
 from harness.unified.state import (
     check_outcome,
     disable_fail_points,

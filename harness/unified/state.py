@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.unified.errors import ScenarioError
-from harness.unified.matcher import match_exactly
+from harness.unified.matching.matcher import match_exactly
 from harness.unified.model import nested
 from harness.unified.outcome import CaseFailedError
 from harness.unified.placeholders import refuse_placeholders

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from harness.adapters.base import EntityKind
 from harness.lint.versions import OPERATIONS as SINCE_OPERATIONS
 from harness.lint.versions import OPERATORS as SINCE_OPERATORS
-from harness.unified.matcher import OPERATORS
+from harness.unified.matching.matcher import OPERATORS
 from harness.unified.operations import OPERATIONS
 from harness.unified.schema.events import LOG_LEVELS
 from harness.unified.schema.grammar import MINOR_MAX, PARTS, file_schema, part_schema

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import Binary, ObjectId, Timestamp, json_util
 
-from harness.unified.matcher import type_name
+from harness.unified.matching.matcher import type_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from harness.formats.case import DRIVER, failure
 from harness.unified.build import requirement
-from harness.unified.comparison import Comparison, align
 from harness.unified.errors import ScenarioError
-from harness.unified.mismatch import Mismatch
+from harness.unified.matching.comparison import Comparison, align
+from harness.unified.matching.mismatch import Mismatch
 from harness.unified.model import ExpectedEvent, ExpectedLog, Operation
 
 if TYPE_CHECKING:

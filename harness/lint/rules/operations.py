@@ -16,7 +16,7 @@ from harness.lint.findings import Problem, Rule
 from harness.unified.arguments import check_options, check_session_options
 from harness.unified.build import decoded
 from harness.unified.errors import ScenarioError
-from harness.unified.matcher import OPERATORS, match
+from harness.unified.matching.matcher import OPERATORS, match
 from harness.unified.operations import OPERATIONS, look_up
 from harness.unified.operations.models import check_client_models, check_models
 from harness.unified.schema.arguments import argument_of, wrong_type

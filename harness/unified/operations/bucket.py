@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from harness.adapters.base import EntityKind
 from harness.unified.arguments import signature
 from harness.unified.errors import ScenarioError
-from harness.unified.matcher import hex_bytes
+from harness.unified.matching.matcher import hex_bytes
 from harness.unified.operations.spec import OperationSpec, Result, family, forward
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from harness.adapters.base import DriverAdapter, Event, Handle, Invocation
-    from harness.unified.comparison import Comparison
     from harness.unified.deployment import Deployment
     from harness.unified.entities import Entity
+    from harness.unified.matching.comparison import Comparison
     from harness.unified.model import Case, Operation
     from harness.unified.server_side.comparison import AttemptComparison
     from harness.unified.server_side.section_rows import SectionComparison

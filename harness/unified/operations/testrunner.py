@@ -11,8 +11,8 @@ from harness.adapters.base import EntityKind, Feature, Invocation
 from harness.unified.arguments import signature
 from harness.unified.creation import create_entity
 from harness.unified.errors import ScenarioError
-from harness.unified.event_matcher import match_event
-from harness.unified.matcher import match_exactly
+from harness.unified.matching.event_matcher import match_event
+from harness.unified.matching.matcher import match_exactly
 from harness.unified.observation import checked_out, observed
 from harness.unified.operations.spec import OperationSpec, Result
 from harness.unified.outcome import CaseFailedError

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.unified.matcher import Entities, match, missing
-from harness.unified.mismatch import Mismatch
+from harness.unified.matching.matcher import Entities, match, missing
+from harness.unified.matching.mismatch import Mismatch
 from harness.unified.model import UNSET
 from harness.unified.server_side.attempt import attempts_of
 from harness.unified.server_side.jitter import LEAST_BACKOFFS, why_not_uniform

@@ -7,8 +7,8 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from harness.unified.errors import ScenarioError
-from harness.unified.matcher import match
-from harness.unified.mismatch import Mismatch
+from harness.unified.matching.matcher import match
+from harness.unified.matching.mismatch import Mismatch
 from harness.unified.outcome import CaseFailedError
 from harness.unified.server_side.connections import NOBODY, lives_of
 from harness.unified.server_side.metrics import server_names
@@ -19,7 +19,7 @@ from harness.unified.server_side.seen import connections_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from harness.unified.matcher import Entities
+    from harness.unified.matching.matcher import Entities
     from harness.unified.model import Location
     from harness.unified.operations.spec import Context
     from harness.unified.server_side.connections import ConnectionLife

@@ -13,8 +13,8 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.unified.errors import ScenarioError
-from harness.unified.matcher import match, missing
-from harness.unified.mismatch import Mismatch
+from harness.unified.matching.matcher import match, missing
+from harness.unified.matching.mismatch import Mismatch
 from harness.unified.model import UNSET
 from harness.unified.outcome import CaseFailedError
 from harness.unified.server_side.section_rows import SectionComparison, SectionRow, as_text
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from harness.unified.deployment import Deployment
-    from harness.unified.matcher import Entities
+    from harness.unified.matching.matcher import Entities
     from harness.unified.operations.spec import Context
     from harness.unified.server_side.model import ExpectedMetric
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from bson import json_util
 
-from harness.unified.matcher import missing
+from harness.unified.matching.matcher import missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,10 +12,10 @@ from harness.adapters.base import ErrorReport, Event, OperationFailed
 from harness.explaining.causes import Evidence, causes_of
 from harness.explaining.journal import Timeline
 from harness.unified.account import PerformedOperation
-from harness.unified.comparison import compare_events
 from harness.unified.entities import EntityMap
 from harness.unified.loader import load
-from harness.unified.mismatch import Mismatch
+from harness.unified.matching.comparison import compare_events
+from harness.unified.matching.mismatch import Mismatch
 from harness.unified.outcome import Outcome, Status
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from harness.adapters.base import Event
 from harness.running.executor import Executor, Parts
 from harness.running.plan import Item, Settings
 from harness.running.result import ResultStatus
-from harness.unified.mismatch import Mismatch
+from harness.unified.matching.mismatch import Mismatch
 from harness.unified.outcome import Outcome, Status
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.adapters.base import LOG_MESSAGE, Event
-from harness.unified.comparison import Comparison, compare_events, compare_logs
 from harness.unified.entities import EntityMap
-from harness.unified.event_matcher import match_events
+from harness.unified.matching.comparison import Comparison, compare_events, compare_logs
+from harness.unified.matching.event_matcher import match_events
 from harness.unified.model import ExpectedEvent, ExpectedEvents, ExpectedLog, ExpectedLogs, Location
 
 PATH = Path("x.yml")

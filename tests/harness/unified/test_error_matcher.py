@@ -9,7 +9,7 @@ import pytest
 
 from harness.adapters.base import ErrorReport
 from harness.unified.entities import EntityMap
-from harness.unified.error_matcher import match_error
+from harness.unified.matching.error_matcher import match_error
 from harness.unified.model import ExpectedError, Location
 
 REPORT = ErrorReport(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from harness.adapters.base import EntityKind
 from harness.unified.entities import EntityMap, SessionEntity
 from harness.unified.errors import EntityError, ScenarioError
-from harness.unified.matcher import match, match_each, match_exactly, missing
+from harness.unified.matching.matcher import match, match_each, match_exactly, missing
 
 LSID = {"id": Binary(b"0123456789abcdef", 4)}
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.adapters.base import ErrorReport
-from harness.unified.matcher import match, missing
-from harness.unified.mismatch import Mismatch
+from harness.unified.matching.matcher import match, missing
+from harness.unified.matching.mismatch import Mismatch
 from harness.unified.model import UNSET
 from mongowire.codes import code_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from harness.unified.matcher import Entities
+    from harness.unified.matching.matcher import Entities
     from harness.unified.model import ExpectedError
 
 

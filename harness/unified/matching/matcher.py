@@ -44,7 +44,7 @@ from bson import (
 )
 
 from harness.unified.errors import ScenarioError
-from harness.unified.mismatch import Mismatch
+from harness.unified.matching.mismatch import Mismatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

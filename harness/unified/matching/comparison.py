@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from harness.unified.event_matcher import match_event
-from harness.unified.log_matcher import match_log
+from harness.unified.matching.event_matcher import match_event
+from harness.unified.matching.log_matcher import match_log
 from harness.unified.model import ExpectedLog
 from harness.unified.observation import KINDS
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from harness.adapters.base import Event
-    from harness.unified.matcher import Entities
-    from harness.unified.mismatch import Mismatch
+    from harness.unified.matching.matcher import Entities
+    from harness.unified.matching.mismatch import Mismatch
     from harness.unified.model import ExpectedEvent, ExpectedEvents, ExpectedLogs
 
     Expected: TypeAlias = ExpectedEvent | ExpectedLog

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from harness.unified.matcher import match, missing
-from harness.unified.mismatch import Mismatch
+from harness.unified.matching.matcher import match, missing
+from harness.unified.matching.mismatch import Mismatch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from harness.adapters.base import Event
-    from harness.unified.matcher import Entities
+    from harness.unified.matching.matcher import Entities
     from harness.unified.model import ExpectedSpan, ExpectedSpans, Location
 
     Found = tuple[Mismatch, Location] | None

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import ObjectId
 
 from harness.unified.errors import ScenarioError
-from harness.unified.matcher import match, missing
-from harness.unified.mismatch import Mismatch
+from harness.unified.matching.matcher import match, missing
+from harness.unified.matching.mismatch import Mismatch
 from harness.unified.observation import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from harness.adapters.base import Event
-    from harness.unified.matcher import Entities
+    from harness.unified.matching.matcher import Entities
     from harness.unified.model import ExpectedEvent, ExpectedEvents, Location
 
 

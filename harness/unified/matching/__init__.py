@@ -1,0 +1,1 @@
+"""Matchers: what was observed beside what a scenario expects."""
