@@ -10,18 +10,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from driver import option_values as values
 from driver.auth.credential import SUPPORTED, Credential, credential_of
 from driver.concerns import Concerns, ReadConcern, ReadMode, ReadPreference, WriteConcern
 from driver.errors import ConfigurationError
-from driver.tls import TlsOptions
-from driver.uri import parse_uri
+from driver.uris import option_values as values
+from driver.uris.tls import TlsOptions
+from driver.uris.uri import parse_uri
 from mongowire import compression
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from driver.uri import ParsedURI
+    from driver.uris.uri import ParsedURI
 
     Check: TypeAlias = Callable[[ParsedURI, Mapping[str, Any]], object]
 

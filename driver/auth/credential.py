@@ -14,7 +14,7 @@ from driver.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from driver.uri import ParsedURI
+    from driver.uris.uri import ParsedURI
 
 SHA_1: Final = "SCRAM-SHA-1"
 SHA_256: Final = "SCRAM-SHA-256"

@@ -13,7 +13,7 @@ from driver.cmap.options import PoolOptions
 from driver.log.components import Component
 from driver.log.message import LogMessage, document_text, error_text
 from driver.log.selection import SelectionLog
-from driver.uri import split_address
+from driver.uris.uri import split_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -1,0 +1,1 @@
+"""Connection strings: their parts, and the values of their options."""
