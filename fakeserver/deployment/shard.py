@@ -22,7 +22,7 @@ on for so long, without knowing what the others do.
 A new primary has all that a member in its reach has, as after a server's catch-up. Mostly that is everything:
 members share one history, and whoever is elected shows its store. Where it is not, because the old primary
 goes on beyond its reach, or the set has an `election_timeout` and the newest operations are on members that
-are gone, another history begins (`deployment.history`), and those who are on the old one roll back when they
+are gone, another history begins (`replication.history`), and those who are on the old one roll back when they
 return (docs/adr/0019). The first operation of a primary is a no-op in the new term, as a server writes one:
 it makes the old term's operations part of a majority's, and gives readers an operation time of this primary.
 Open transactions are aborted, since only the old primary had them.

@@ -12,6 +12,7 @@ import statistics
 import subprocess
 import sys
 import tokenize
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +47,19 @@ FLOORS = (
     ("cli", "pytest_plugin", "__main__"),
 )
 """The rooms of fakeserver from the ground up: an import of a higher floor is an arrow up."""
+
+STORAGE_FLOORS = (
+    "values",
+    "scripts",
+    "port",
+    "expressions",
+    "filters",
+    "stages",
+    "updates",
+    "plans",
+    "store",
+)
+"""The rooms of storage from the ground up."""
 
 Edge = tuple[str, str]
 
@@ -144,6 +158,30 @@ def arrows_up() -> list[Edge]:
         for one, other in imports("fakeserver", types=True)
         if (low := floor(one)) is not None and (high := floor(other)) is not None and low < high
     )
+
+
+def arrows_of_storage() -> list[Edge]:
+    """Return the pairs of rooms of storage of which the first imports the second, for types too."""
+    inner = "fakeserver.storage."
+    return sorted(
+        {
+            (room, other_room)
+            for one, other in imports("fakeserver", types=True)
+            if one.startswith(inner) and other.startswith(inner)
+            if (room := one.split(".")[2]) != (other_room := other.split(".")[2])
+        }
+    )
+
+
+def arrows_up_in_storage() -> list[Edge]:
+    """Return those of `arrows_of_storage` that lead to a higher floor."""
+    floor = STORAGE_FLOORS.index
+    return [(room, other) for room, other in arrows_of_storage() if floor(room) < floor(other)]
+
+
+def folders(package: str) -> dict[str, int]:
+    """Return the folders of a package, each with the number of its own modules."""
+    return Counter(path.parent.relative_to(ROOT).as_posix() for path in sources(package))
 
 
 # Functions and comments.
@@ -301,6 +339,9 @@ def main() -> None:
     print(f"fakeserver, arrows up: {len(arrows_up())}")
     for one, other in arrows_up():
         print(f"  {one} -> {other}")
+    print(f"storage, arrows between its rooms: {len(arrows_of_storage())}, up: {len(arrows_up_in_storage())}")
+    largest = Counter({name: count for package in PACKAGES for name, count in folders(package).items()})
+    print("largest folders: " + ", ".join(f"{name} {count}" for name, count in largest.most_common(5)))
     fields = fields_of("fakeserver/request/context.py", "RequestContext")
     print(f"RequestContext: {len(fields)} fields")
     for package, names in modules_of_a_retried_insert().items():

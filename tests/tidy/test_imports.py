@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from figures import PACKAGES, arrows_up, circles, fields_of, imports, modules_passed, rooms
+from figures import (
+    PACKAGES,
+    STORAGE_FLOORS,
+    arrows_of_storage,
+    arrows_up,
+    arrows_up_in_storage,
+    circles,
+    fields_of,
+    folders,
+    imports,
+    modules_passed,
+    rooms,
+)
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -30,6 +42,18 @@ def test_a_package_has_as_many_rooms_as_a_reader_can_see_at_once(package: str, m
 
 def test_fakeserver_imports_upwards_in_few_places() -> None:
     assert len(arrows_up()) <= 15, arrows_up()
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_folder_has_as_many_modules_as_a_reader_can_see_at_once(package: str) -> None:
+    assert {name: count for name, count in folders(package).items() if count > 25} == {}
+
+
+def test_the_rooms_of_storage_know_few_of_one_another() -> None:
+    within = [name for name in folders("fakeserver") if name.startswith("fakeserver/storage/")]
+    assert sorted(within) == sorted(f"fakeserver/storage/{room}" for room in STORAGE_FLOORS)
+    assert len(arrows_of_storage()) <= 25, arrows_of_storage()
+    assert len(arrows_up_in_storage()) <= 4, arrows_up_in_storage()
 
 
 def test_a_request_has_twenty_fields_at_most() -> None:

@@ -1,4 +1,4 @@
-"""The form of a verb: a row of the table (`control.table`) from which every door is made."""
+"""The form of a verb: a row of the table (`table`) from which every door is made."""
 
 from __future__ import annotations
 

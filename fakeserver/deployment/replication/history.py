@@ -10,7 +10,7 @@ on the old one requests are under way, transactions are open, and locks are held
                         \
                          4' 5' 6'      the new one: 3 is the last operation in common (`Point`)
 
-What an old history has beyond that point is rolled back when its members return (`deployment.rollback`), and
+What an old history has beyond that point is rolled back when its members return (`rollback`), and
 when none of them is left, it is forgotten.
 """
 

@@ -1,6 +1,6 @@
 """The position of a member in the oplog, and its data as they were at its last operation.
 
-A history has one store (`deployment.history`), and nearly always a deployment has one history. A member that
+A history has one store (`history`), and nearly always a deployment has one history. A member that
 falls behind keeps a fork of it, which costs nothing until the collections in it are written to; one that has
 caught up shows the store itself and costs nothing at all.
 

@@ -1,6 +1,6 @@
 """Rollback: a member goes back to the last operation that it has in common with the primary.
 
-A member that returns with a history of its own (`deployment.history`) finds out what it has alone, and
+A member that returns with a history of its own (`history`) finds out what it has alone, and
 
     closes its clients' connections, and is in the state ROLLBACK, in which it answers no reads
     has the cursors that were open answer 175

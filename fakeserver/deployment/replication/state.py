@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _ELECTION_ID_PREFIX: Final = bytes.fromhex("7fffffff")
 _NEVER: Final = float("-inf")
 ALONE: Final = -1
-"""The island of a primary whose writes reach nobody for a while (`deployment.rollback`)."""
+"""The island of a primary whose writes reach nobody for a while (`rollback`)."""
 
 
 class Role(IntEnum):

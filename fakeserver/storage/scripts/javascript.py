@@ -42,7 +42,7 @@ def available() -> bool:
 
 @functools.cache
 def _prelude() -> str:
-    return resources.files("fakeserver.storage").joinpath("javascript_prelude.js").read_text("utf-8")
+    return resources.files("fakeserver.storage.scripts").joinpath("javascript_prelude.js").read_text("utf-8")
 
 
 @dataclass(slots=True)

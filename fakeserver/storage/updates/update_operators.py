@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from bson import Int64, Timestamp
 
 from fakeserver.errors import WriteError
-from fakeserver.storage.expressions.array_operators import slice_of
 from fakeserver.storage.filters.matching import compile_pull
 from fakeserver.storage.values.arithmetic import combine, integer
 from fakeserver.storage.values.pacing import copied_at_leisure, order_at_leisure, paced
@@ -138,7 +137,7 @@ def _push(current: Any, argument: Any, context: UpdateContext) -> Any:
         items = sort_values(items, argument["$sort"])
     if "$slice" in argument:
         count = whole(argument["$slice"]) or 0
-        items = slice_of(items, [count]) if count else []
+        items = items[:count] if count >= 0 else items[count:]
     return items
 
 

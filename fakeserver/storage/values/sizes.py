@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import bson
 
@@ -12,8 +12,6 @@ from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from fakeserver.storage.port.engine import Document
 
 MAX_USER_BYTES: Final = 16 * 1024 * 1024
 """The largest document of a client's own, and what the documents of one reply may come to."""
@@ -33,7 +31,7 @@ class Room:
     def __init__(self) -> None:
         self._taken = 0
 
-    def admits(self, document: Document) -> bool:
+    def admits(self, document: dict[str, Any]) -> bool:
         """Return whether a document still fits, and count it if it does."""
         size = len(document.raw if type(document) is Stored else bson.encode(document))
         if self._taken and self._taken + size > MAX_USER_BYTES:
@@ -47,7 +45,7 @@ def fit_one_reply(count: int, size: int) -> bool:
     return size + count * OVERHEAD_BYTES <= MAX_USER_BYTES
 
 
-def surely_fit(documents: Iterable[Document]) -> bool:
+def surely_fit(documents: Iterable[dict[str, Any]]) -> bool:
     """Return whether documents fit into one reply, as their bytes tell: others than stored ones do not."""
     count = size = 0
     for document in documents:
