@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.admission.invocations import needs_primary
 from fakeserver.errors import CommandError
-from fakeserver.storage.scripts import javascript
+from fakeserver.waiting.first_use import at_first_use
 from fakeserver.waiting.pause import Park
 from mongowire.codes import ErrorCode
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fakeserver.commands.context import CommandContext
+    from fakeserver.storage.scripts.javascript import Reply, Runtime
+
+_javascript = at_first_use("fakeserver.storage.scripts.javascript")
 
 INSTALL: Final = "pip install 'pushbackd[javascript]'"
 LONGEST_SECONDS: Final = 60.0
@@ -42,7 +45,7 @@ class Scripts:
         self._waited = 0.0
         """Seconds that the command has waited for them in earlier runs."""
         self._seed: int | None = None
-        self._world: javascript.Runtime | None = None
+        self._world: Runtime | None = None
         self._before = 0.0
         """Seconds that scripts had slept when this world was made."""
         self._endless = False
@@ -103,7 +106,7 @@ class Scripts:
         """Return a `$where` as a predicate. Raises `CommandError` where it cannot be run."""
         if not self._ctx.node.javascript:
             raise CommandError(ErrorCode.BAD_VALUE, "no globalScriptEngine in $where parsing")
-        if not javascript.available():
+        if not _javascript.available():
             return self._waiting(code)
         number = self._compile(code)
 
@@ -112,13 +115,13 @@ class Scripts:
 
         return holds
 
-    def function(self, code: str) -> Callable[..., javascript.Reply]:
+    def function(self, code: str) -> Callable[..., Reply]:
         """Return a script as a function of `this` and a list of arguments. Raises `CommandError`."""
         self._check_engine()
         number = self._compile(code)
 
-        def call(this: Any, arguments: list[Any]) -> javascript.Reply:
-            reply: javascript.Reply = self._run(lambda world: world.call(number, this, arguments))
+        def call(this: Any, arguments: list[Any]) -> Reply:
+            reply: Reply = self._run(lambda world: world.call(number, this, arguments))
             return reply
 
         return call
@@ -129,7 +132,7 @@ class Scripts:
         self._own_world().define(name, value)
 
     def _check_engine(self) -> None:
-        if not self._ctx.node.javascript or not javascript.available():
+        if not self._ctx.node.javascript or not _javascript.available():
             reason = "" if not self._ctx.node.javascript else f": {INSTALL}"
             raise CommandError(
                 _NO_ENGINE,
@@ -159,7 +162,7 @@ class Scripts:
     def _compile(self, code: str) -> int:
         return self._own_world().compile(code)
 
-    def _own_world(self) -> javascript.Runtime:
+    def _own_world(self) -> Runtime:
         world = self._world
         if world is None:
             node, deadline = self._ctx.node, self._ctx.request.deadline
@@ -168,23 +171,23 @@ class Scripts:
                 self._seed = int(node.rng.random() * (1 << 31))
             begun = node.clock.utc() - self._waited + self._slept
             left = _LONGEST_SLEEP if deadline is None else deadline - self._ctx.now + self._waited
-            world = javascript.Runtime(
+            world = self._world = _javascript.Runtime(
                 epoch=begun * 1000, longest=max(left - self._slept, 0.0) * 1000, seed=self._seed
             )
-            self._world, self._before = world, self._slept
+            self._before = self._slept
         return world
 
-    def _run(self, work: Callable[[javascript.Runtime], Any]) -> Any:
+    def _run(self, work: Callable[[Runtime], Any]) -> Any:
         """Run a script. Raises `CommandError` for what it throws, once it has slept; `Park`."""
         if self._endless:
-            raise javascript.failed(
-                f"a script took more than {javascript.CPU_SECONDS} s of CPU time, or all of a command more"
-                f" than {javascript.TOTAL_SECONDS} s: this fake server has no more for them"
+            raise _javascript.failed(
+                f"a script took more than {_javascript.CPU_SECONDS} s of CPU time, or all of a command more"
+                f" than {_javascript.TOTAL_SECONDS} s: this fake server has no more for them"
             )
         world = self._own_world()
         try:
             result = work(world)
-        except javascript.RunawayError:
+        except _javascript.RunawayError:
             self._endless = True
             self._park(LONGEST_SECONDS)
         except CommandError:

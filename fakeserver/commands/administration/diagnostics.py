@@ -32,7 +32,7 @@ from fakeserver.deployment.replication.state import Role
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import first_argument
-from fakeserver.storage.scripts import javascript
+from fakeserver.waiting.first_use import at_first_use
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from fakeserver.deployment.node import Node
 
 table = CommandTable()
+
+_javascript = at_first_use("fakeserver.storage.scripts.javascript")
 
 _LOGS: Final = ("global", "startupWarnings")
 _ALL_LOGS: Final = "*"
@@ -60,7 +62,7 @@ def build_info(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
         "gitVersion": "0" * 40,
         "modules": [],
         "allocator": "system",
-        "javascriptEngine": "mozjs" if ctx.node.javascript and javascript.available() else "none",
+        "javascriptEngine": "mozjs" if ctx.node.javascript and _javascript.available() else "none",
         "sysInfo": "deprecated",
         "versionArray": profile.version_array,
         "bits": 64,

@@ -26,9 +26,9 @@ from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields
 from fakeserver.storage.expressions.scripted import is_code
 from fakeserver.storage.port.engine import Namespace, Query
-from fakeserver.storage.scripts import javascript
 from fakeserver.storage.values.pacing import sorted_at_leisure
 from fakeserver.storage.values.types import order, type_name
+from fakeserver.waiting.first_use import at_first_use
 from fakeserver.waiting.interrupts import interruptible
 from mongowire.codes import ErrorCode
 
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from fakeserver.storage.port.engine import Document
 
 table = CommandTable()
+
+_javascript = at_first_use("fakeserver.storage.scripts.javascript")
 
 _WAYS: Final = ("replace", "merge", "reduce")
 _OUT_OPTIONS: Final = frozenset({*_WAYS, "inline", "db", "sharded", "nonAtomic"})
@@ -129,7 +131,7 @@ def _results(
     mapped, reduced, finalized = (functions[name] for name in ("map", "reduce", "finalize"))
     assert mapped is not None
     assert reduced is not None
-    if not javascript.available() and ctx.node.javascript and finalized is None and existing is None:
+    if not _javascript.available() and ctx.node.javascript and finalized is None and existing is None:
         shortcut = known(mapped, reduced)
         if shortcut is not None:
             return shortcut(_documents(ctx, request))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.filters import geo_shapes
+from fakeserver.storage.filters.geo_names import NEAR
 from fakeserver.storage.filters.geo_shapes import MULTI_POLYGON, POLYGON, BadShapeError, Shape
 from fakeserver.storage.filters.geometry import (
     EARTH_RADIUS_METRES,
@@ -31,11 +32,6 @@ if TYPE_CHECKING:
 
     Test: TypeAlias = Callable[[Shape], bool]
     Predicate: TypeAlias = Callable[[Any], bool]
-
-NEAR: Final = frozenset({"$near", "$nearSphere", "$geoNear"})
-DISTANCES: Final = frozenset({"$maxDistance", "$minDistance"})
-WITHIN: Final = frozenset({"$geoWithin", "$within"})
-OPERATORS: Final = NEAR | WITHIN | {"$geoIntersects"}
 
 
 def compile_geo(

@@ -38,7 +38,7 @@ from bson import DBRef, Regex
 from fakeserver.errors import CommandError
 from fakeserver.storage.expressions.compiler import compile_expression
 from fakeserver.storage.expressions.scripted import compile_where
-from fakeserver.storage.filters import geo_operators
+from fakeserver.storage.filters import geo_names
 from fakeserver.storage.filters.match_operators import (
     LEAF_OPERATORS,
     equality,
@@ -46,8 +46,6 @@ from fakeserver.storage.filters.match_operators import (
     membership,
     regex_test,
 )
-from fakeserver.storage.filters.schema import compile_schema
-from fakeserver.storage.filters.text_search import compile_text
 from fakeserver.storage.port.scope import Scope
 from fakeserver.storage.values.pacing import paced
 from fakeserver.storage.values.paths import read, split
@@ -61,6 +59,7 @@ from fakeserver.storage.values.types import (
     is_object,
     truthy,
 )
+from fakeserver.waiting.first_use import at_first_use
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -68,6 +67,10 @@ if TYPE_CHECKING:
 
     Predicate: TypeAlias = Callable[[Any], bool]
     Test: TypeAlias = Callable[[Any], bool]
+
+_geo_operators = at_first_use("fakeserver.storage.filters.geo_operators")
+_schema = at_first_use("fakeserver.storage.filters.schema")
+_text_search = at_first_use("fakeserver.storage.filters.text_search")
 
 _PLAIN: Final = Scope()
 _REGEXES: Final = (Regex, re.Pattern)
@@ -174,7 +177,7 @@ def _is_option(operator: str, condition: Mapping[str, Any]) -> bool:
     """Return whether an operator is no test, but an option of another."""
     if operator in {"$options", "$comment", "$uniqueDocs"}:
         return True
-    return operator in geo_operators.DISTANCES and not geo_operators.NEAR.isdisjoint(condition)
+    return operator in geo_names.DISTANCES and not geo_names.NEAR.isdisjoint(condition)
 
 
 def _operator(
@@ -190,8 +193,9 @@ def _operator(
     compound = _COMPOUND.get(operator)
     if compound is not None:
         return compound(name, argument, scope, parts)
-    if operator in geo_operators.OPERATORS:
-        return geo_operators.compile_geo(operator, condition, scope, parts)
+    if operator in geo_names.OPERATORS:
+        geographic: Predicate = _geo_operators.compile_geo(operator, condition, scope, parts)
+        return geographic
     leaf = LEAF_OPERATORS.get(operator)
     if leaf is None:
         raise CommandError(ErrorCode.BAD_VALUE, f"unknown operator: {operator}")
@@ -320,7 +324,7 @@ def _expr(_name: str, argument: Any, scope: Scope) -> Predicate:
 
 
 def _json_schema(_name: str, argument: Any, _scope: Scope) -> Predicate:
-    schema = compile_schema(argument)
+    schema = _schema.compile_schema(argument)
     return lambda document: not schema(document)
 
 
@@ -348,7 +352,8 @@ def _where(_name: str, argument: Any, scope: Scope) -> Predicate:
 
 
 def _text(_name: str, argument: Any, scope: Scope) -> Predicate:
-    return compile_text(argument, scope)
+    predicate: Predicate = _text_search.compile_text(argument, scope)
+    return predicate
 
 
 def _reference(name: str, argument: Any, scope: Scope) -> Predicate:
@@ -360,9 +365,7 @@ def _comment(_name: str, _argument: Any, _scope: Scope) -> Predicate:
     return lambda _document: True
 
 
-_PATH_OPERATORS: Final = frozenset({*LEAF_OPERATORS, *_COMPOUND, *geo_operators.OPERATORS, "$options"}) - {
-    "$not"
-}
+_PATH_OPERATORS: Final = frozenset({*LEAF_OPERATORS, *_COMPOUND, *geo_names.OPERATORS, "$options"}) - {"$not"}
 _TOP_LEVEL: Final[dict[str, Callable[[str, Any, Scope], Predicate]]] = {
     "$and": _and,
     "$or": _or,

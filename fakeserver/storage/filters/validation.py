@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from fakeserver.errors import CommandError, WriteError
 from fakeserver.storage.filters.match_operators import is_operators
 from fakeserver.storage.filters.matching import compile_filter
-from fakeserver.storage.filters.schema import compile_schema
 from fakeserver.storage.values.paths import exactly, split
 from fakeserver.storage.values.types import MISSING
+from fakeserver.waiting.first_use import at_first_use
 from fakeserver.waiting.interrupts import in_one_turn
 from mongowire.codes import ErrorCode
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fakeserver.storage.port.engine import Document
+
+_schema = at_first_use("fakeserver.storage.filters.schema")
 
 _NOT_ALLOWED = frozenset({"$where", "$text", "$near", "$nearSphere"})
 
@@ -54,7 +56,7 @@ class Validator:
     def _details(self, document: Document) -> Document:
         if set(self.query) == {"$jsonSchema"}:
             schema = self.query["$jsonSchema"]
-            violations = compile_schema(schema)(document)
+            violations = _schema.compile_schema(schema)(document)
             described = {name: schema[name] for name in ("title", "description") if name in schema}
             return {"operatorName": "$jsonSchema", **described, "schemaRulesNotSatisfied": violations}
         failed = [clause for clause in map(self._clause, self.query.items()) if not clause[0](document)]

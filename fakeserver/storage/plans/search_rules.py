@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.filters.geo_operators import NEAR
+from fakeserver.storage.filters.geo_names import NEAR
 from fakeserver.storage.filters.match_operators import is_operators
-from fakeserver.storage.filters.text_search import find_index
 from fakeserver.storage.plans.bounds import clauses
 from fakeserver.storage.values.metadata import DISTANCE, POINT, TEXT_SCORE, Metadata
+from fakeserver.waiting.first_use import at_first_use
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from fakeserver.storage.port.engine import IndexSpec, Query
+
+_text_search = at_first_use("fakeserver.storage.filters.text_search")
 
 _TREES: Final = ("$and", "$or", "$nor")
 _TEXT: Final = "$text"
@@ -87,7 +89,7 @@ def check_searches(query: Query, filter_: Mapping[str, Any]) -> None:
 
 
 def _check_text(search: _Search, query: Query, filter_: Mapping[str, Any]) -> None:
-    index = find_index(query.indexes)
+    index = _text_search.find_index(query.indexes)
     if "$nor" in search.trees:
         raise _unplanned(ErrorCode.BAD_VALUE, "text expression not allowed in nor")
     if isinstance(query.hint, dict) and "$natural" in query.hint:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fakeserver.errors import WriteError
-from fakeserver.storage.filters import geo_shapes
-from fakeserver.storage.filters.geo_shapes import BadShapeError
 from fakeserver.storage.filters.matching import compile_filter
-from fakeserver.storage.filters.text_search import TextIndex
 from fakeserver.storage.values.paths import read, split
 from fakeserver.storage.values.printing import show
 from fakeserver.storage.values.types import MISSING, is_number
+from fakeserver.waiting.first_use import at_first_use
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,6 +17,9 @@ if TYPE_CHECKING:
     from fakeserver.storage.port.engine import Document, IndexSpec
 
     Check: TypeAlias = Callable[[Document], object]
+
+_geo_shapes = at_first_use("fakeserver.storage.filters.geo_shapes")
+_text_search = at_first_use("fakeserver.storage.filters.text_search")
 
 _NO_GEO_KEYS: Final = 16755
 _NO_LOCATION: Final = 16804
@@ -38,9 +39,8 @@ def check_of(spec: IndexSpec) -> Check | None:
             checks.append(_spherical(split(name)))
         elif kind == "2d":
             checks.append(_flat(split(name), spec.document))
-    text = TextIndex.of(spec)
-    if text is not None:
-        checks.append(text.check)
+    if "text" in spec.key.values():
+        checks.append(_text_search.TextIndex.of(spec).check)
     if not checks:
         return None
     partial = spec.document.get("partialFilterExpression")
@@ -57,12 +57,12 @@ def check_of(spec: IndexSpec) -> Check | None:
 def _spherical(parts: tuple[str, ...]) -> Check:
     def check(document: Document) -> None:
         for value in read(document, parts):
-            for each in geo_shapes.candidates(value):
+            for each in _geo_shapes.candidates(value):
                 if each is MISSING or each is None:
                     continue
                 try:
-                    geo_shapes.parse(each)
-                except BadShapeError as error:
+                    _geo_shapes.parse(each)
+                except _geo_shapes.BadShapeError as error:
                     raise WriteError(
                         _NO_GEO_KEYS, f"Can't extract geo keys: {show(document)}  {error}"
                     ) from None
@@ -71,7 +71,8 @@ def _spherical(parts: tuple[str, ...]) -> Check:
 
 
 def _flat(parts: tuple[str, ...], options: Mapping[str, Any]) -> Check:
-    least, most = geo_shapes.number(options.get("min", -_EDGE)), geo_shapes.number(options.get("max", _EDGE))
+    least = _geo_shapes.number(options.get("min", -_EDGE))
+    most = _geo_shapes.number(options.get("max", _EDGE))
 
     def check_pair(value: Any, document: Document) -> None:
         if not isinstance(value, dict | list):
@@ -83,7 +84,7 @@ def _flat(parts: tuple[str, ...], options: Mapping[str, Any]) -> Check:
             raise WriteError(_ONE_NUMBER, "geo field only has 1 element")
         if not all(is_number(each) for each in items[:_PAIR]):
             raise WriteError(_NO_PAIR, "geo values must be 'legacy coordinate pairs' for 2d indexes")
-        if not all(least <= geo_shapes.number(each) < most for each in items[:_PAIR]):
+        if not all(least <= _geo_shapes.number(each) < most for each in items[:_PAIR]):
             raise WriteError(
                 _OUT_OF_BOUNDS,
                 f"point not in interval of [ {least:g}, {most:g} ] :: caused by :: {show(document)}",

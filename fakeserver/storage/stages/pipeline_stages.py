@@ -14,9 +14,7 @@ from fakeserver.errors import CommandError, not_implemented
 from fakeserver.storage.expressions.compiler import compile_expression
 from fakeserver.storage.filters.matching import compile_filter
 from fakeserver.storage.stages.bucketing import compile_bucket, compile_bucket_auto
-from fakeserver.storage.stages.densifying import compile_densify
 from fakeserver.storage.stages.flow import Flowing, run_stages
-from fakeserver.storage.stages.geo_near import compile_geo_near
 from fakeserver.storage.stages.grouping import compile_group
 from fakeserver.storage.stages.joining import compile_graph_lookup
 from fakeserver.storage.stages.lookup import compile_lookup, compile_union_with
@@ -31,7 +29,6 @@ from fakeserver.storage.stages.sort_keys import (
     sort_key_of,
 )
 from fakeserver.storage.stages.unwinding import compile_unwind
-from fakeserver.storage.stages.window_fields import compile_fill, compile_set_window_fields
 from fakeserver.storage.values.memory import MAX_OPERATOR_BYTES, check_sorted, checked_document, weight
 from fakeserver.storage.values.paths import remove, split
 from fakeserver.storage.values.printing import show
@@ -44,6 +41,7 @@ from fakeserver.storage.values.types import (
     type_name,
     whole,
 )
+from fakeserver.waiting.first_use import at_first_use
 from fakeserver.waiting.interrupts import check_for_interrupt, interruptible
 from mongowire.codes import ErrorCode
 
@@ -361,6 +359,17 @@ def _sort_by_count(argument: Any, scope: Scope) -> PipelineStage:
     return lambda documents: sort_documents(group(documents), {"count": -1})
 
 
+def _rare(module: str, name: str) -> Callable[[Any, Scope], PipelineStage]:
+    """Return a stage's compiler, whose module is imported when a pipeline has the stage."""
+    stages = at_first_use(f"fakeserver.storage.stages.{module}")
+
+    def compile_stage(argument: Any, scope: Scope) -> PipelineStage:
+        stage: PipelineStage = getattr(stages, name)(argument, scope)
+        return stage
+
+    return compile_stage
+
+
 _STAGES: Final[dict[str, Callable[[Any, Scope], PipelineStage]]] = {
     "$match": _match,
     "$project": _project,
@@ -377,7 +386,7 @@ _STAGES: Final[dict[str, Callable[[Any, Scope], PipelineStage]]] = {
     "$replaceWith": _replace_with,
     "$unwind": compile_unwind,
     "$lookup": _lookup,
-    "$geoNear": compile_geo_near,
+    "$geoNear": _rare("geo_near", "compile_geo_near"),
     "$graphLookup": compile_graph_lookup,
     "$unionWith": _union_with,
     "$facet": _facet,
@@ -385,9 +394,9 @@ _STAGES: Final[dict[str, Callable[[Any, Scope], PipelineStage]]] = {
     "$sortByCount": _sort_by_count,
     "$bucket": compile_bucket,
     "$bucketAuto": compile_bucket_auto,
-    "$setWindowFields": compile_set_window_fields,
-    "$densify": compile_densify,
-    "$fill": compile_fill,
+    "$setWindowFields": _rare("window_fields", "compile_set_window_fields"),
+    "$densify": _rare("densifying", "compile_densify"),
+    "$fill": _rare("window_fields", "compile_fill"),
 }
 NAMES: Final = frozenset(_STAGES)
 """The stages that make documents of documents."""
