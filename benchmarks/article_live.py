@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from harness.sim.article.live_clients import Driver
     from harness.sim.article.live_server import Stop
-    from harness.sim.fleet.outcome import Outcome
+    from harness.sim.fleet.outcome import FleetOutcome
 
 WARM_UP_SECONDS: Final = 2.0
 WINDOW_SECONDS: Final = 0.05
@@ -32,7 +32,7 @@ STRATEGIES: Final = (Strategy.EXPONENTIAL, Strategy.FIXED)
 DRIVERS: Final[tuple[Driver, ...]] = ("pymongo", "reference")
 
 
-def model(own: ArticleParameters, strategy: Strategy) -> Outcome:
+def model(own: ArticleParameters, strategy: Strategy) -> FleetOutcome:
     """Return what the model says."""
     return simulate(replace(scenario_of(own, strategy, backlog=DRIVER_BACKLOG), window=WINDOW_SECONDS))
 
@@ -46,7 +46,7 @@ FIGURES: Final = {
 """What is measured of a run, and how it is printed."""
 
 
-def figures(own: ArticleParameters, outcome: Outcome) -> tuple[float, ...]:
+def figures(own: ArticleParameters, outcome: FleetOutcome) -> tuple[float, ...]:
     """Return what is measured of a run, in the order of `FIGURES`."""
     before = outcome.goodput(WARM_UP_SECONDS, own.stops_at)
     return (

@@ -28,7 +28,7 @@ from harness.sim.virtual_fleet.playing import play
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
-    from harness.sim.fleet.outcome import Outcome
+    from harness.sim.fleet.outcome import FleetOutcome
     from harness.sim.fleet.scenario import Strategy
 
 _SECONDS, _STOP, _RESUME = 120.0, 30.0, 60.0
@@ -183,7 +183,7 @@ def beside_simpy(clients: int) -> Iterator[dict[str, Any]]:
         }
 
 
-def _played(outcome: Outcome) -> tuple[float, float]:
+def _played(outcome: FleetOutcome) -> tuple[float, float]:
     return outcome.total("started"), outcome.peak_concurrency
 
 

@@ -28,7 +28,7 @@ from harness.deployments.launching import launched
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fakeserver.control.registry import Entry
+    from fakeserver.control.registry import RegistryEntry
 
 _ASKED = 200
 _MS = 1000.0
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _report(f"{waiting} requests wait", control)
 
 
-def _have_wait(entry: Entry, count: int, stack: ExitStack) -> None:
+def _have_wait(entry: RegistryEntry, count: int, stack: ExitStack) -> None:
     host, _, port = entry.uri.removeprefix("mongodb://").split(",")[0].partition(":")
     body = bytes(5) + bson.encode({"ping": 1, "$db": "admin"})
     message = struct.pack("<iiii", 16 + len(body), 1, 0, 2013) + body

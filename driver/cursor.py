@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from driver.cmap.member import Use
+from driver.cmap.member import ConnectionUse
 from driver.errors import DriverError, NetworkError, ServerError
 from driver.operations.cursors import get_more, kill_cursors
 from driver.operations.options import timeout_of
@@ -249,7 +249,7 @@ class Cursor:
 
     def _release_when_done(self) -> None:
         if self.id == 0 and self._lease is not None:
-            self._lease.release(Use.CURSOR)
+            self._lease.release(ConnectionUse.CURSOR)
             self._lease = None
         if self.id == 0 and self.session.implicit and self._keeps_session:
             self.session.end()

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from driver import message
-from driver.cmap.member import Use
+from driver.cmap.member import ConnectionUse
 from driver.cmap.pool import Lease
 from driver.errors import (
     DriverError,
@@ -197,7 +197,7 @@ class Executor:
             by = run.select_by if run.deadline.is_set else None
             lease = Lease(server.pool, await server.pool.check_out(deadline=by))
         elif pinned.connection.healthy:
-            lease = pinned.hold(Use.OPERATION)
+            lease = pinned.hold(ConnectionUse.OPERATION)
         else:
             # Another connection may lead to another mongos, which knows nothing of the cursor.
             raise NetworkError(f"{server.address}: the pinned connection was lost", address=server.address)
@@ -229,7 +229,7 @@ class Executor:
                 connection.address, error, connection.generation, service_id=connection.service_id
             )
             raise
-        cursor = lease.hold(Use.CURSOR) if self._balanced and run.leaves_cursor(document) else None
+        cursor = lease.hold(ConnectionUse.CURSOR) if self._balanced and run.leaves_cursor(document) else None
         version = connection.description.max_wire_version
         return Reply(document, connection.address, version, cursor, run.deadline)
 

@@ -32,7 +32,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from driver.cmap.member import Use
+from driver.cmap.member import ConnectionUse
 from driver.concerns import PRIMARY, ReadConcern, ReadMode, ReadPreference, WriteConcern
 from driver.errors import (
     InvalidArgumentError,
@@ -173,13 +173,13 @@ class Transaction:
         """Bind it to a mongos, and behind a load balancer to a connection (Transactions: Mongos Pinning)."""
         if self.pinned is None:  # by its first command; a later one went where that did
             self.pinned = address
-            self.lease = None if lease is None else lease.hold(Use.TRANSACTION)
+            self.lease = None if lease is None else lease.hold(ConnectionUse.TRANSACTION)
 
     def unpin(self) -> None:
         """Let its next command go anywhere, and let go of its connection. Unpinning twice is allowed."""
         lease, self.lease, self.pinned = self.lease, None, None
         if lease is not None:
-            lease.release(Use.TRANSACTION)
+            lease.release(ConnectionUse.TRANSACTION)
 
     def unpins(self, error: DriverError, *, ends: bool, starts: bool) -> bool:
         """Return whether an error unpins it (Transactions: Unpinning).

@@ -19,9 +19,9 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from harness.adapters.registry import DriverInfo
+    from harness.adapters.registry import DriverEntry
     from harness.deployments.by_uri import ExternalUris
-    from harness.running.executor import Executor
+    from harness.running.executor import ItemExecutor
     from harness.running.expectations import Expectations
     from harness.running.plan import Item, Settings, Time
     from harness.running.result import Result
@@ -208,8 +208,8 @@ class _Session:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._executors: dict[Settings, Executor] = {}
-        self._infos: Mapping[str, DriverInfo] | None = None
+        self._executors: dict[Settings, ItemExecutor] = {}
+        self._infos: Mapping[str, DriverEntry] | None = None
         self._expectations: dict[str, Expectations] = {}
         self._opted_in: frozenset[Path] | None = None
         self._target = ""
@@ -294,7 +294,7 @@ class _Session:
                     replace(settings, uri=uris.uri, uri_multi=uris.uri_multi) if uris else settings,
                 )
 
-    def _drivers(self) -> Mapping[str, DriverInfo]:
+    def _drivers(self) -> Mapping[str, DriverEntry]:
         """Return the chosen drivers by name; adapters of the user's introduce themselves once."""
         from harness.adapters.base import AdapterLost  # noqa: PLC0415 - see pytest_collect_file
         from harness.adapters.registry import DRIVERS, drivers, is_driver  # noqa: PLC0415 - see pytest_collect_file
@@ -318,12 +318,12 @@ class _Session:
             self._expectations[adapter] = expectations.of_adapter(adapter, path)
         return self._expectations[adapter]
 
-    def executor(self, settings: Settings) -> Executor:
+    def executor(self, settings: Settings) -> ItemExecutor:
         """Return this process's executor for some settings, with its running deployments."""
         if settings not in self._executors:
-            from harness.running.executor import Executor  # noqa: PLC0415 - see pytest_collect_file
+            from harness.running.executor import ItemExecutor  # noqa: PLC0415 - see pytest_collect_file
 
-            self._executors[settings] = Executor(settings)
+            self._executors[settings] = ItemExecutor(settings)
         return self._executors[settings]
 
     def run(self, settings: Settings, item: Item) -> Result:

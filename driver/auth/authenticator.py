@@ -29,9 +29,9 @@ class Authenticator:
         self._rng = rng
         self._cache = KeyCache()
 
-    def attempt(self) -> Attempt:
+    def attempt(self) -> AuthenticationAttempt:
         """Return a new attempt, for one connection. Raises AuthenticationError."""
-        return Attempt(self.credential, self)
+        return AuthenticationAttempt(self.credential, self)
 
     def conversation(self, mechanism: str) -> ScramClient:
         """Return a new SCRAM conversation. Raises AuthenticationError for an unusable password."""
@@ -49,7 +49,7 @@ class Authenticator:
             raise AuthenticationError(str(error)) from error
 
 
-class Attempt:
+class AuthenticationAttempt:
     """One connection's authentication, begun in its handshake (Speculative Authentication)."""
 
     def __init__(self, credential: Credential, authenticator: Authenticator) -> None:

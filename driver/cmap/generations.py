@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from bson import ObjectId
 
-    from driver.cmap.member import Member
+    from driver.cmap.member import PoolMember
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class Generations:
         service = self.services.get(service_id)
         return service.generation if service else 0
 
-    def outdate(self, member: Member) -> bool:
+    def outdate(self, member: PoolMember) -> bool:
         """Return whether a connection is stale."""
         return member.generation != self.of(member.service_id)
 

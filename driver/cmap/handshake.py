@@ -27,7 +27,7 @@ NOT_BEHIND_A_LOAD_BALANCER = (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from driver.auth.authenticator import Attempt, Authenticator
+    from driver.auth.authenticator import AuthenticationAttempt, Authenticator
     from driver.cmap.connection import RequestIds
     from driver.cmap.metadata import Metadata
     from driver.editions import Edition
@@ -73,7 +73,7 @@ class Handshake:
             **self.api_fields,
         }
 
-    def message(self, attempt: Attempt | None = None) -> OpMsg | OpQuery:
+    def message(self, attempt: AuthenticationAttempt | None = None) -> OpMsg | OpQuery:
         """Return the handshake as a message: the legacy opcode unless the edition has left it behind.
 
         It carries the first step of an attempt to authenticate.
@@ -121,7 +121,11 @@ class Handshake:
         )
 
     async def greet(
-        self, connection: Connection, attempt: Attempt | None = None, *, deadline: float | None = None
+        self,
+        connection: Connection,
+        attempt: AuthenticationAttempt | None = None,
+        *,
+        deadline: float | None = None,
     ) -> dict[str, Any]:
         """Exchange the handshake on an open connection, and return the reply.
 
@@ -162,7 +166,11 @@ class Handshake:
         return connection
 
     async def _authenticate(
-        self, connection: Connection, attempt: Attempt, hello: Mapping[str, Any], deadline: float | None
+        self,
+        connection: Connection,
+        attempt: AuthenticationAttempt,
+        hello: Mapping[str, Any],
+        deadline: float | None,
     ) -> None:
         """Authenticate, after which the connection is established (Connection handshake)."""
 

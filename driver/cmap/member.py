@@ -30,7 +30,7 @@ class Phase(Enum):
     IN_USE = "in use"
 
 
-class Use(Enum):
+class ConnectionUse(Enum):
     """What holds a connection: the command under way, or what it is pinned to."""
 
     OPERATION = "other operations"
@@ -38,17 +38,17 @@ class Use(Enum):
     TRANSACTION = "transactions"
 
 
-_REPORTED: Final = (Use.CURSOR, Use.TRANSACTION, Use.OPERATION)
+_REPORTED: Final = (ConnectionUse.CURSOR, ConnectionUse.TRANSACTION, ConnectionUse.OPERATION)
 
 
-def counted(uses: Sequence[Use], max_size: int) -> str:
+def counted(uses: Sequence[ConnectionUse], max_size: int) -> str:
     """Return what connections are used for, in words (CMAP: Connection Pool Errors, of time-outs)."""
     counts = [f"connections in use by {use.value}: {uses.count(use)}" for use in _REPORTED]
     return ", ".join([f"maxPoolSize: {max_size}", *counts])
 
 
 @dataclass(slots=True)
-class Member:
+class PoolMember:
     """What the pool knows of one connection. Instants are in seconds of the client's clock."""
 
     id: int
@@ -62,7 +62,7 @@ class Member:
     """The service behind a load balancer, which the handshake's reply names."""
     waiter: Waiter | None = None
     """Whom a pending connection is established for; None for the pool's own account."""
-    use: Use = Use.OPERATION
+    use: ConnectionUse = ConnectionUse.OPERATION
     """What it is used for while it is in use."""
     interrupted: bool = False
     """Whether a clear has interrupted it while it was in use."""

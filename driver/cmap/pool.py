@@ -12,7 +12,7 @@ from math import inf
 from typing import TYPE_CHECKING, Self
 
 from driver.cmap.effects import Close, Establish, Grant, Interrupt, Publish, Refuse
-from driver.cmap.member import PoolMode, Use
+from driver.cmap.member import ConnectionUse, PoolMode
 from driver.cmap.state import PoolState
 from driver.errors import ClientClosedError, DriverError, PoolClearedError, PoolError
 from driver.policy.deadline import after
@@ -318,7 +318,7 @@ class Lease:
         self.error: Exception | None = None
         """What the command failed with that was last sent on it."""
         self._pool = pool
-        self._holders = [Use.OPERATION]
+        self._holders = [ConnectionUse.OPERATION]
 
     def __enter__(self) -> Self:
         return self
@@ -329,15 +329,15 @@ class Lease:
         """Let the command go, and keep in mind what it failed with."""
         if error is not None:
             self.error = error if isinstance(error, Exception) else None
-        self.release(Use.OPERATION)
+        self.release(ConnectionUse.OPERATION)
 
-    def hold(self, use: Use) -> Lease:
+    def hold(self, use: ConnectionUse) -> Lease:
         """Hold it for one more, who lets go of it with `release`."""
         self._holders.append(use)
         self._report_use()
         return self
 
-    def release(self, use: Use) -> None:
+    def release(self, use: ConnectionUse) -> None:
         """Let go of it: check it in, if nobody else holds it."""
         self._holders.remove(use)
         if self._holders:
@@ -347,5 +347,5 @@ class Lease:
 
     def _report_use(self) -> None:
         """Report to the pool what the connection is used for: errors of its wait queue count the uses."""
-        pinned = [use for use in (Use.TRANSACTION, Use.CURSOR) if use in self._holders]
-        self._pool.state.note_use(self.connection.id, pinned[0] if pinned else Use.OPERATION)
+        pinned = [use for use in (ConnectionUse.TRANSACTION, ConnectionUse.CURSOR) if use in self._holders]
+        self._pool.state.note_use(self.connection.id, pinned[0] if pinned else ConnectionUse.OPERATION)

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any
 from driver import events
 from driver.cmap.effects import Close, Establish, Grant, Interrupt, Publish, Refuse
 from driver.cmap.generations import Generations
-from driver.cmap.member import Member, Phase, PoolMode, Use, counted
+from driver.cmap.member import ConnectionUse, Phase, PoolMember, PoolMode, counted
 from driver.cmap.options import POPULATION_PAUSE, PoolOptions
 from driver.cmap.wait_queue import Waiter, WaitQueue
 from driver.errors import PoolClearedError, PoolClosedError, PoolError, WaitQueueTimeoutError
@@ -60,9 +60,9 @@ class PoolState:
     generations: Generations = field(default_factory=Generations)
     cause: Exception | None = None
     """The error that the pool was cleared for, which check-outs from the paused pool report."""
-    _members: dict[int, Member] = field(default_factory=dict)
+    _members: dict[int, PoolMember] = field(default_factory=dict)
     """Every connection that counts, by number, in the order of creation."""
-    _available: list[Member] = field(default_factory=list)
+    _available: list[PoolMember] = field(default_factory=list)
     """A stack: the connection used last is used next, so that those at the bottom may become idle."""
     _queue: WaitQueue = field(default_factory=WaitQueue)
     """Callers that no connection is established for yet."""
@@ -107,7 +107,7 @@ class PoolState:
         """The wait queue, first to come first."""
         return tuple(self._queue.waiters)
 
-    def members(self) -> tuple[Member, ...]:
+    def members(self) -> tuple[PoolMember, ...]:
         """Return every connection that counts, in the order of creation."""
         return tuple(self._members.values())
 
@@ -116,7 +116,7 @@ class PoolState:
         member = self._members.get(connection_id)
         return self.generations.current if member is None else member.generation
 
-    def note_use(self, connection_id: int, use: Use) -> None:
+    def note_use(self, connection_id: int, use: ConnectionUse) -> None:
         """Take note of what a connection that is in use is used for."""
         member = self._members.get(connection_id)
         if member is not None:
@@ -381,7 +381,7 @@ class PoolState:
     def _connect(self, now: float, waiter: Waiter | None) -> list[Effect]:
         """CMAP: Creating a Connection, for a waiter, who leaves the queue, or for the pool."""
         self._last_id += 1
-        member = Member(self._last_id, self.generations.current, now, waiter=waiter)
+        member = PoolMember(self._last_id, self.generations.current, now, waiter=waiter)
         self._members[member.id] = member
         if waiter is not None:
             self._queue.leave(waiter.id)
@@ -391,7 +391,7 @@ class PoolState:
             Establish(member.id, member.generation, connect_by, populates=waiter is None),
         ]
 
-    def _grant(self, waiter: Waiter, member: Member, now: float) -> list[Effect]:
+    def _grant(self, waiter: Waiter, member: PoolMember, now: float) -> list[Effect]:
         """CMAP: Checking Out a Connection: hand over an established connection, which is in use from now."""
         self._queue.leave(waiter.id)
         self._lend(member)
@@ -401,9 +401,9 @@ class PoolState:
             Grant(waiter.id, member.id),
         ]
 
-    def _lend(self, member: Member) -> None:
+    def _lend(self, member: PoolMember) -> None:
         """CMAP: Connection: in use."""
-        member.phase, member.waiter, member.use = Phase.IN_USE, None, Use.OPERATION
+        member.phase, member.waiter, member.use = Phase.IN_USE, None, ConnectionUse.OPERATION
 
     def _refuse(self, waiter: Waiter, now: float, error: Exception) -> list[Effect]:
         """CMAP: ConnectionCheckOutFailedEvent, and the error for the caller."""
@@ -419,12 +419,12 @@ class PoolState:
         failed = events.ConnectionCheckOutFailedEvent(self.address, reason, took, error)
         return [Publish(failed), Refuse(waiter.id, error)]
 
-    def _make_available(self, member: Member, now: float) -> None:
+    def _make_available(self, member: PoolMember, now: float) -> None:
         """CMAP: Marking a Connection as Available."""
         member.phase, member.available_since, member.waiter = Phase.AVAILABLE, now, None
         self._available.append(member)
 
-    def _drop(self, member: Member, reason: str, error: Exception | None = None) -> list[Effect]:
+    def _drop(self, member: PoolMember, reason: str, error: Exception | None = None) -> list[Effect]:
         """CMAP: Closing a Connection: it counts no longer, and its socket is closed after that."""
         del self._members[member.id]
         if member.phase is Phase.AVAILABLE:
@@ -433,15 +433,15 @@ class PoolState:
         closed = events.ConnectionClosedEvent(self.address, member.id, reason, error)
         return [Publish(closed), Close(member.id)]
 
-    def _abandon(self, member: Member, now: float, reason: str, error: Exception) -> list[Effect]:
+    def _abandon(self, member: PoolMember, now: float, reason: str, error: Exception) -> list[Effect]:
         """Drop a connection that was being established, and refuse the waiter that it was for."""
         effects = self._drop(member, reason, error if reason == "error" else None)
         return effects if member.waiter is None else effects + self._refuse(member.waiter, now, error)
 
-    def _in_phase(self, phase: Phase) -> list[Member]:
+    def _in_phase(self, phase: Phase) -> list[PoolMember]:
         return [member for member in self._members.values() if member.phase is phase]
 
-    def _perished(self, member: Member, now: float) -> str | None:
+    def _perished(self, member: PoolMember, now: float) -> str | None:
         """CMAP: Connection: why an available one has perished: it is stale, or maxIdleTimeMS is over."""
         if self.generations.outdate(member):
             return "stale"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Tally:
+class BulkTally:
     """What the commands of a bulk write have come to; indexes are those of the request."""
 
     acknowledged: bool
@@ -58,7 +58,7 @@ class Tally:
         counts: Mapping[str, Any] = self.counts
         return replace(sums, **counts)
 
-    def merge(self, batch: Batch, reply: Mapping[str, Any]) -> None:
+    def merge(self, batch: BulkBatch, reply: Mapping[str, Any]) -> None:
         """Take in the reply to a command, which may hold write errors and a write concern error."""
         indexes = [index for index, _ in batch.taken]
         for error in reply.get("writeErrors", ()):
@@ -101,7 +101,7 @@ class Tally:
         return f"{len(texts)} errors in a bulk write, the first: {texts[0]}"
 
 
-class Batch:
+class BulkBatch:
     """One command of a bulk write. How much of the run it takes is known when its server is."""
 
     def __init__(
@@ -153,7 +153,7 @@ class BulkWrite:
     session: ClientSession
     options: Mapping[str, Any]
     ordered: bool
-    tally: Tally
+    tally: BulkTally
     operation_id: int
     deadline: Deadline
 
@@ -163,7 +163,7 @@ class BulkWrite:
             left: Sequence[tuple[int, WriteModel]] = same_kind
             head = self._head(left[0][1].verb)
             while left:
-                batch = Batch(left, head, ordered=self.ordered)
+                batch = BulkBatch(left, head, ordered=self.ordered)
                 await self._send(batch)
                 if self.ordered and self.tally.write_errors:
                     raise self.tally.error(None)
@@ -176,7 +176,7 @@ class BulkWrite:
         common = {"ordered": self.ordered, **self.options}
         return {verb: self.target.collection, **common, **self.target.write_concern_field}
 
-    async def _send(self, batch: Batch) -> None:
+    async def _send(self, batch: BulkBatch) -> None:
         """Send one command; a top-level error ends it all, a write concern error does not."""
         acknowledged = self.target.acknowledged
         unheard = batch.hints and not acknowledged
@@ -224,7 +224,7 @@ async def bulk_write(
         session=session,
         options=fields,
         ordered=ordered,
-        tally=Tally(target.acknowledged, timed=deadline.is_set),
+        tally=BulkTally(target.acknowledged, timed=deadline.is_set),
         operation_id=executor.request_ids.next_operation(),
         deadline=deadline,
     )

@@ -19,7 +19,7 @@ from harness.adapters.base import (
     Invocation,
     UnsupportedOperation,
 )
-from harness.adapters.serving import Publish, PythonAdapter, serve
+from harness.adapters.serving import PublishEvent, PythonAdapter, serve
 
 OPTIONS = (
     "appName connectTimeoutMS directConnection enableOverloadRetargeting heartbeatFrequencyMS"
@@ -58,7 +58,7 @@ class Toy(PythonAdapter):
         self.bugs = bugs
         self.name = "-".join(["toy", *bugs])
 
-    def create_client(self, spec: ClientSpec, publish: Publish) -> Client:
+    def create_client(self, spec: ClientSpec, publish: PublishEvent) -> Client:
         uri = urlsplit(spec.uri)
         options = {name.lower(): value(unquote(text)) for name, text in parse_qsl(uri.query)}
         unknown = options.keys() - set(OPTIONS)

@@ -61,7 +61,7 @@ class User:
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
+class UserRole:
     """A role that somebody defined: its own privileges, and those of the roles that it has."""
 
     role: RoleName
@@ -88,19 +88,19 @@ class UserStore:
         self._rng = rng
         self._iterations = iterations
         self._users: dict[tuple[str, str], User] = {}
-        self._roles: dict[RoleName, Role] = {}
+        self._roles: dict[RoleName, UserRole] = {}
         self.version = 0
         """Counts the changes, so that a cache made of an older state is recognised."""
 
     def __len__(self) -> int:
         return len(self._users)
 
-    def state(self) -> tuple[Mapping[tuple[str, str], User], Mapping[RoleName, Role], int]:
+    def state(self) -> tuple[Mapping[tuple[str, str], User], Mapping[RoleName, UserRole], int]:
         """Return all users and roles, and the version, as `restore` takes them."""
         return dict(self._users), dict(self._roles), self.version
 
     def restore(
-        self, users: Mapping[tuple[str, str], User], roles: Mapping[RoleName, Role], version: int
+        self, users: Mapping[tuple[str, str], User], roles: Mapping[RoleName, UserRole], version: int
     ) -> bool:
         """Take back what `state` returned; return whether anything has changed since then."""
         if self.version == version:
@@ -222,15 +222,15 @@ class UserStore:
 
     # Roles.
 
-    def role(self, name: RoleName) -> Role | None:
+    def role(self, name: RoleName) -> UserRole | None:
         """Return a role, defined or built in, or None."""
         defined = self._roles.get(name)
         if defined is not None:
             return defined
         privileges = built_in(name)
-        return None if privileges is None else Role(name, privileges)
+        return None if privileges is None else UserRole(name, privileges)
 
-    def roles_of(self, db: str) -> list[Role]:
+    def roles_of(self, db: str) -> list[UserRole]:
         """Return the defined roles of a database, by name."""
         return [self._roles[name] for name in sorted(self._roles) if name.db == db]
 
@@ -240,7 +240,7 @@ class UserStore:
             if self.role(name) is None:
                 raise CommandError(ErrorCode.ROLE_NOT_FOUND, f"Could not find role: {name}")
 
-    def add_role(self, role: Role) -> None:
+    def add_role(self, role: UserRole) -> None:
         """Define a role. Raises `CommandError` 51002 for a name that is taken, 31 for an unknown role."""
         if self.role(role.role) is not None:
             raise CommandError(_ROLE_EXISTS, f'Role "{role.role}" already exists')
@@ -258,7 +258,7 @@ class UserStore:
         role = self.require_defined(name)
         self._check_grants(name, privileges or (), roles or ())
         self.version += 1
-        self._roles[name] = Role(
+        self._roles[name] = UserRole(
             name,
             role.privileges if privileges is None else tuple(privileges),
             role.roles if roles is None else tuple(roles),
@@ -301,7 +301,7 @@ class UserStore:
         for key, user in self._users.items():
             self._users[key] = replace(user, roles=tuple(each for each in user.roles if each != name))
 
-    def require_defined(self, name: RoleName) -> Role:
+    def require_defined(self, name: RoleName) -> UserRole:
         """Return a defined role. Raises `CommandError` 31 RoleNotFound, 2 for one that is built in."""
         if built_in(name) is not None:
             raise CommandError(ErrorCode.BAD_VALUE, f"{name} is a built-in role and cannot be modified")

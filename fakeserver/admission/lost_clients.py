@@ -30,7 +30,7 @@ _MARKED: Final = frozenset(
 """The commands that end with their clients. A getMore is none of them, unless it is an exhaust stream's."""
 
 
-class Place(Enum):
+class RequestPlace(Enum):
     """Where a request is when its client leaves."""
 
     AHEAD = "ahead of its run"
@@ -48,7 +48,7 @@ def ends_with_client(command: str, *, writes: bool, exhaust: bool) -> bool:
     return exhaust or (command in _MARKED and not writes)
 
 
-def noticed_at(when: str, place: Place, *, marked: bool, since: float, now: float) -> float:
+def noticed_at(when: str, place: RequestPlace, *, marked: bool, since: float, now: float) -> float:
     """Return the instant at which a server notices that a client has gone: `now` for at once, inf for never.
 
     `when` is the value of the parameter, `since` the instant at which the work began. The answer holds for
@@ -56,10 +56,10 @@ def noticed_at(when: str, place: Place, *, marked: bool, since: float, now: floa
     """
     if when == NEVER:
         return math.inf
-    if when == AT_ONCE or place is Place.HELD:
+    if when == AT_ONCE or place is RequestPlace.HELD:
         return now
-    if not marked or place in {Place.AHEAD, Place.BEHIND}:
+    if not marked or place in {RequestPlace.AHEAD, RequestPlace.BEHIND}:
         return math.inf
-    if place is Place.QUEUED:
+    if place is RequestPlace.QUEUED:
         return now
     return since + (math.floor((now - since) / CHECK_PERIOD) + 1) * CHECK_PERIOD

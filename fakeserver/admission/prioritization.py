@@ -52,7 +52,7 @@ def check(before: Mapping[str, Any] | Any, after: Mapping[str, Any] | Any) -> No
         )
 
 
-class Client(Protocol):
+class PrioritizedClient(Protocol):
     """A connection, as far as its operations may be lowered."""
 
     @property
@@ -99,7 +99,7 @@ class Prioritization:
         """Return the tickets of low priority for reads or for writes."""
         return self.read if pool == "read" else self.write
 
-    def spares(self, connection: Client | None, *, in_transaction: bool) -> bool:
+    def spares(self, connection: PrioritizedClient | None, *, in_transaction: bool) -> bool:
         """Return whether an operation is never lowered; without a connection, of any client."""
         if in_transaction or connection is None or connection.has_priority:
             return in_transaction or connection is not None

@@ -60,7 +60,7 @@ class Watched:
         return kind in _END_OF_COLLECTION if self.collection is not None else kind == "dropDatabase"
 
 
-class Event(NamedTuple):
+class ChangeEvent(NamedTuple):
     """An event, its position in the stream, and its token."""
 
     position: StreamPosition
@@ -100,7 +100,7 @@ class EventMaker:
             if self.watched.ends_with(kind):
                 yield position._replace(invalidates=True), written, "invalidate"
 
-    def event(self, entry: OplogEntry, position: StreamPosition, written: Written, kind: str) -> Event:
+    def event(self, entry: OplogEntry, position: StreamPosition, written: Written, kind: str) -> ChangeEvent:
         """Return an event. Raises `CommandError` 47 if it lacks an image that is required."""
         token = ResumeToken(position, written.uuid).document
         document: Document = {
@@ -110,7 +110,7 @@ class EventMaker:
             "wallTime": entry.wall,
         }
         if kind == "invalidate":
-            return Event(position, token, document)
+            return ChangeEvent(position, token, document)
         if self._options.expanded and written.uuid is not None:
             document["collectionUUID"] = written.uuid
         if entry.session_id is not None:
@@ -120,7 +120,7 @@ class EventMaker:
             document |= self._of_command(written, kind)
         else:
             document |= self._of_document(written, kind, document)
-        return Event(position, token, document)
+        return ChangeEvent(position, token, document)
 
     # The changes that become events.
 

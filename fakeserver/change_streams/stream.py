@@ -22,12 +22,12 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fakeserver.change_streams.events import Event, EventMaker
+    from fakeserver.change_streams.events import ChangeEvent, EventMaker
     from fakeserver.storage.port.engine import Document
     from fakeserver.storage.port.oplog import Oplog, OplogEntry, OpTime, Written
 
 
-class Source(Protocol):
+class OplogSource(Protocol):
     """The oplog as one member sees it."""
 
     @property
@@ -50,7 +50,7 @@ class ChangeStream:
 
     def __init__(
         self,
-        source: Source,
+        source: OplogSource,
         events: EventMaker,
         *,
         after: StreamPosition | None,
@@ -156,7 +156,7 @@ class ChangeStream:
             )
         return [entry for entry in oplog.from_time(needed) if entry.optime <= visible]
 
-    def _enqueue(self, event: Event, document: Document, written: Written) -> None:
+    def _enqueue(self, event: ChangeEvent, document: Document, written: Written) -> None:
         size = len(bson.encode(document))
         if size <= MAX_USER_BYTES:
             if event.position <= self._after:
@@ -190,14 +190,14 @@ def _next_time(optime: OpTime) -> Timestamp:
     return Timestamp(optime.seconds, optime.increment + 1)
 
 
-def _no_fragment(event: Event) -> CommandError:
+def _no_fragment(event: ChangeEvent) -> CommandError:
     return CommandError(
         ErrorCode.CHANGE_STREAM_FATAL_ERROR,
         f"cannot resume stream; the resume token was not found. {show_document(event.token)}",
     )
 
 
-def _changed_id(event: Event, document: Document) -> CommandError:
+def _changed_id(event: ChangeEvent, document: Document) -> CommandError:
     found: Any = document.get("_id")
     shown = show_document({"_id": found}) if "_id" in document else "{}"
     return CommandError(

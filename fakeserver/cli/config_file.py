@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fakeserver.control.errors import unknown
 from fakeserver.control.scenario.loader import read
-from fakeserver.control.scenario.places import Report
+from fakeserver.control.scenario.places import ProblemReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from fakeserver.control.scenario.places import Marked
+    from fakeserver.control.scenario.places import PlacedValue
 
 
 class _Key(NamedTuple):
@@ -138,7 +138,7 @@ def arguments_of(path: Path | str) -> list[str]:
     """
     if _is_empty(path):
         return []
-    marked, report = read(path), Report()
+    marked, report = read(path), ProblemReport()
     arguments = list(_arguments(marked, _KEYS, report))
     report.end()
     return arguments
@@ -152,7 +152,7 @@ def _is_empty(path: Path | str) -> bool:
     return all(not line.strip() or line.lstrip().startswith("#") for line in lines)
 
 
-def _arguments(marked: Marked, known: Mapping[str, Any], report: Report) -> Iterator[str]:
+def _arguments(marked: PlacedValue, known: Mapping[str, Any], report: ProblemReport) -> Iterator[str]:
     if not marked.is_mapping:
         report.add(marked, f"holds keys of mongod: {', '.join(known)}")
         return
@@ -166,7 +166,7 @@ def _arguments(marked: Marked, known: Mapping[str, Any], report: Report) -> Iter
             yield from _arguments(inner, key, report)
 
 
-def _of_key(marked: Marked, key: _Key, report: Report) -> list[str]:
+def _of_key(marked: PlacedValue, key: _Key, report: ProblemReport) -> list[str]:
     value = marked.value
     if not _IS[key.kind](value):
         report.add(marked, f"{value!r} is not {key.kind}")

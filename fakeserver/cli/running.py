@@ -16,7 +16,7 @@ import fakeserver
 from fakeserver.cli.environment import variables
 from fakeserver.cli.log_output import to_stderr
 from fakeserver.control.listener import ControlListener
-from fakeserver.control.registry import Entry, Registry
+from fakeserver.control.registry import Registry, RegistryEntry
 from fakeserver.deployment.garbage import collect_when_idle
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ async def _open_door(cluster: Cluster, serving: Serving, stop: asyncio.Event, pa
         await _listen(listener, registry.socket_file(name), serving.control)
         started = datetime.fromtimestamp(cluster.clock.utc(), UTC).isoformat(timespec="seconds")
         how = (listener.address, token, serving.log_file, started, page)
-        registry.write(Entry(name, os.getpid(), cluster.uri, topology, *how))
+        registry.write(RegistryEntry(name, os.getpid(), cluster.uri, topology, *how))
     except OSError as error:
         await listener.aclose()
         if serving.control is not None or serving.id:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from bson import Timestamp
 
-from fakeserver.commands.scripting import Scripts
+from fakeserver.commands.scripting import ScriptRunner
 from fakeserver.errors import CommandError, WriteError
 from fakeserver.idl.fields import first_argument
 from fakeserver.storage.port.engine import Changed, Namespace
@@ -70,7 +70,7 @@ class CommandContext:
     changes: int = 0
     """Documents that the running statement has changed, those before the command had to wait included."""
     _updated: dict[Any, Changed] | None = None
-    _scripts: Scripts | None = None
+    _scripts: ScriptRunner | None = None
 
     def __init__(
         self,
@@ -106,10 +106,10 @@ class CommandContext:
         return self._updated
 
     @property
-    def scripts(self) -> Scripts:
+    def scripts(self) -> ScriptRunner:
         """The runner of the command's JavaScript."""
         if self._scripts is None:
-            self._scripts = Scripts(self)
+            self._scripts = ScriptRunner(self)
         return self._scripts
 
     def run_again(self, now: float) -> None:

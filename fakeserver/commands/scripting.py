@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fakeserver.commands.context import CommandContext
-    from fakeserver.storage.scripts.javascript import Reply, Runtime
+    from fakeserver.storage.scripts.javascript import Runtime, ScriptReply
 
 _javascript = at_first_use("fakeserver.storage.scripts.javascript")
 
@@ -32,7 +32,7 @@ _LONGEST_SLEEP: Final = 30 * 24 * 3600.0
 _NO_ENGINE: Final = 31264
 
 
-class Scripts:
+class ScriptRunner:
     """Runs a command's scripts, and has the command wait as long as they slept.
 
     Durations are seconds. What it raises ends the run: `Park` to have the command run again later.
@@ -115,13 +115,13 @@ class Scripts:
 
         return holds
 
-    def function(self, code: str) -> Callable[..., Reply]:
+    def function(self, code: str) -> Callable[..., ScriptReply]:
         """Return a script as a function of `this` and a list of arguments. Raises `CommandError`."""
         self._check_engine()
         number = self._compile(code)
 
-        def call(this: Any, arguments: list[Any]) -> Reply:
-            reply: Reply = self._run(lambda world: world.call(number, this, arguments))
+        def call(this: Any, arguments: list[Any]) -> ScriptReply:
+            reply: ScriptReply = self._run(lambda world: world.call(number, this, arguments))
             return reply
 
         return call

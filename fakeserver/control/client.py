@@ -19,7 +19,7 @@ from fakeserver.control.registry import ID_VARIABLE, Registry
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from fakeserver.control.registry import Entry
+    from fakeserver.control.registry import RegistryEntry
 
 _CONNECT_SECONDS: Final = 5.0
 _HELLO_SECONDS: Final = 2.0
@@ -43,7 +43,7 @@ class ServerStatus(StrEnum):
 class ControlClient:
     """Hands verbs to the control listener of a server, each over a connection of its own."""
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: RegistryEntry) -> None:
         self.entry = entry
 
     def perform(self, name: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def connect(id: str | None = None, *, registry: Registry | None = None) -> Dista
     return DistantControl(client.perform)
 
 
-def find(id: str | None = None, *, registry: Registry | None = None) -> Entry:  # noqa: A002 - as above
+def find(id: str | None = None, *, registry: Registry | None = None) -> RegistryEntry:  # noqa: A002 - as above
     """Return the entry of a server: of this id, of that in `$PUSHBACKD_ID`, or of the only one that runs.
 
     Raises `ControlError`, which lists those that run where there are several.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Unpack
 
 from fakeserver.control.arguments import duration
 from fakeserver.control.errors import ControlError
-from fakeserver.control.outcome import Outcome
+from fakeserver.control.outcome import VerbOutcome
 from fakeserver.control.receiving import PATIENCE, DistantReceiver, Receiver, Receiving
 from fakeserver.control.rule_methods import LocalMethods, RuleMethods
 from fakeserver.control.subject import Subject
@@ -36,7 +36,7 @@ _EMPTYING: Final = frozenset({"reset", "clearJournal"})
 class Control(LocalMethods):
     """The control of a deployment on its own loop.
 
-    A method performs its verb at once, and returns an `Outcome`, which may be awaited. Each raises
+    A method performs its verb at once, and returns an `VerbOutcome`, which may be awaited. Each raises
     `ControlError` for arguments that are wrong or do not fit the deployment as it is; nothing has been done
     then.
     """
@@ -49,7 +49,7 @@ class Control(LocalMethods):
         """What the verbs act on."""
         return self._subject
 
-    def perform(self, name: str, arguments: Mapping[str, Any] | None = None) -> Outcome:
+    def perform(self, name: str, arguments: Mapping[str, Any] | None = None) -> VerbOutcome:
         """Perform a verb, by the name that it has on the wire, with arguments as a document."""
         verb = VERBS[name]
         spec = self._subject.cluster.spec
@@ -67,7 +67,7 @@ class Control(LocalMethods):
         if not verb.reads:
             self._record(name, arguments or {})
         if not inspect.isawaitable(result):
-            return Outcome(result)
+            return VerbOutcome(result)
         return self._begun(name, result)
 
     def _record(self, name: str, arguments: Mapping[str, Any]) -> None:
@@ -99,18 +99,18 @@ class Control(LocalMethods):
     def _receiver(self, stated: Mapping[str, Any], times: int | None = None) -> Receiver:
         return Receiver(self._subject.cluster, add_holding_rule(self._subject, stated, times))
 
-    def _begun(self, name: str, work: Any) -> Outcome:
+    def _begun(self, name: str, work: Any) -> VerbOutcome:
         """Run the rest of a verb that takes time, as a task that is waited for, or not."""
         task = asyncio.get_running_loop().create_task(_finish(work))
         self._subject.cluster.own(task)
-        outcome = Outcome(task=task)
+        outcome = VerbOutcome(task=task)
         task.add_done_callback(lambda _: self._end(name, outcome))
         # One that is cancelled before its first step never comes to await it.
         if inspect.iscoroutine(work):
             task.add_done_callback(lambda _: work.close())
         return outcome
 
-    def _end(self, name: str, outcome: Outcome) -> None:
+    def _end(self, name: str, outcome: VerbOutcome) -> None:
         """Log why a verb failed that nobody waits for."""
         error = outcome.failure
         if error is not None and not outcome.awaited:
@@ -129,9 +129,9 @@ class DistantControl(RuleMethods):
         self._perform_there = perform
         self._home = home
 
-    def perform(self, name: str, arguments: Mapping[str, Any] | None = None) -> Outcome:
+    def perform(self, name: str, arguments: Mapping[str, Any] | None = None) -> VerbOutcome:
         """Perform a verb, and return its outcome, which is complete. Raises `ControlError`."""
-        return Outcome(dict(self._perform_there(name, arguments or {})))
+        return VerbOutcome(dict(self._perform_there(name, arguments or {})))
 
     def receives(
         self,

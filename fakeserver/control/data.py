@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fakeserver.deployment.cluster import Cluster
-    from fakeserver.deployment.config_server import Metadata
+    from fakeserver.deployment.config_server import ClusterMetadata
     from fakeserver.storage.port.engine import Document
     from fakeserver.storage.store import catalog
     from fakeserver.storage.store.catalog import Collection
@@ -27,24 +27,24 @@ if TYPE_CHECKING:
 _SPARED: Final = ("hello", "isMaster", "pushbackd")
 
 
-class Snapshot(NamedTuple):
+class DataSnapshot(NamedTuple):
     """The data at one instant, and where a sharded cluster has them."""
 
     contents: catalog.Snapshot
-    metadata: Metadata | None
+    metadata: ClusterMetadata | None
     collections: int
     documents: int
 
 
-def take(cluster: Cluster) -> Snapshot:
+def take(cluster: Cluster) -> DataSnapshot:
     """Return a snapshot of all data."""
     held = [each.ns for each in cluster.catalog if not each.is_view]
     documents = sum(cluster.catalog.engine.stats(ns).count for ns in held)
     metadata = None if cluster.config is None else cluster.config.state()
-    return Snapshot(cluster.catalog.snapshot(), metadata, len(held), documents)
+    return DataSnapshot(cluster.catalog.snapshot(), metadata, len(held), documents)
 
 
-def restore(cluster: Cluster, snapshot: Snapshot) -> None:
+def restore(cluster: Cluster, snapshot: DataSnapshot) -> None:
     """Bring a snapshot back; whatever works with the present data is interrupted first."""
     interrupt(cluster)
     for shard in cluster.shards:

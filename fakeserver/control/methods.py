@@ -9,7 +9,7 @@ from fakeserver.control.server_methods import ServerMethods
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fakeserver.control.outcome import Outcome
+    from fakeserver.control.outcome import VerbOutcome
 
 
 class Methods(ServerMethods):
@@ -21,7 +21,7 @@ class Methods(ServerMethods):
         mode: str | int | Mapping[str, Any] = "alwaysOn",
         data: Mapping[str, Any] | None = None,
         nodes: str | Sequence[str] = "all",
-    ) -> Outcome:
+    ) -> VerbOutcome:
         """Configure a fail point. `fail_points_off` undoes it.
 
         name: the fail point: `failCommand` and others
@@ -31,57 +31,57 @@ class Methods(ServerMethods):
         """
         return self.perform("setFailPoint", {"name": name, "mode": mode, "data": data, "nodes": nodes})
 
-    def list_fail_points(self, nodes: str | Sequence[str] = "all") -> Outcome:
+    def list_fail_points(self, nodes: str | Sequence[str] = "all") -> VerbOutcome:
         """List every fail point: where it is on, and how often it was entered.
 
         nodes: the servers
         """
         return self.perform("listFailPoints", {"nodes": nodes})
 
-    def fail_points_off(self, nodes: str | Sequence[str] = "all") -> Outcome:
+    def fail_points_off(self, nodes: str | Sequence[str] = "all") -> VerbOutcome:
         """Switch every fail point off.
 
         nodes: the servers
         """
         return self.perform("failPointsOff", {"nodes": nodes})
 
-    def add_rule(self, rule: Mapping[str, Any]) -> Outcome:
+    def add_rule(self, rule: Mapping[str, Any]) -> VerbOutcome:
         """Add a rule: what becomes of requests that meet conditions. `remove_rule` undoes it.
 
         rule: the rule, as in docs/RULES.md: when, then, times …
         """
         return self.perform("addRule", {"rule": rule})
 
-    def list_rules(self) -> Outcome:
+    def list_rules(self) -> VerbOutcome:
         """List the rules, with how often each was met."""
         return self.perform("listRules")
 
-    def remove_rule(self, id: str) -> Outcome:
+    def remove_rule(self, id: str) -> VerbOutcome:
         """Remove a rule, and let go the requests that it holds.
 
         id: the name or number of the rule, or all
         """
         return self.perform("removeRule", {"id": id})
 
-    def add_fault(self, fault: Mapping[str, Any]) -> Outcome:
+    def add_fault(self, fault: Mapping[str, Any]) -> VerbOutcome:
         """Add a fault of bytes: connections are delayed, cut, reset or damaged. `remove_fault` undoes it.
 
         fault: the fault, as docs/FAULTS.md describes it
         """
         return self.perform("addFault", {"fault": fault})
 
-    def list_faults(self) -> Outcome:
+    def list_faults(self) -> VerbOutcome:
         """List the faults of bytes, with their ids and how often each fired."""
         return self.perform("listFaults")
 
-    def remove_fault(self, id: str) -> Outcome:
+    def remove_fault(self, id: str) -> VerbOutcome:
         """Remove a fault of bytes; what it has begun goes on.
 
         id: the id or name of the fault
         """
         return self.perform("removeFault", {"id": id})
 
-    def certificate(self, which: str, nodes: str | Sequence[str] = "all") -> Outcome:
+    def certificate(self, which: str, nodes: str | Sequence[str] = "all") -> VerbOutcome:
         """Have servers show another certificate; open connections go on.
 
         which: the certificate: what clients find wrong
@@ -89,7 +89,7 @@ class Methods(ServerMethods):
         """
         return self.perform("certificate", {"which": which, "nodes": nodes})
 
-    def seed(self, namespace: str, documents: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Outcome:
+    def seed(self, namespace: str, documents: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> VerbOutcome:
         """Insert documents, all or none. `drop` undoes it.
 
         namespace: the collection, `database.collection`
@@ -97,28 +97,28 @@ class Methods(ServerMethods):
         """
         return self.perform("seed", {"namespace": namespace, "documents": documents})
 
-    def drop(self, namespace: str) -> Outcome:
+    def drop(self, namespace: str) -> VerbOutcome:
         """Drop a collection, or all of a database. `restore` undoes it.
 
         namespace: a collection, `database.collection`, or a whole database
         """
         return self.perform("drop", {"namespace": namespace})
 
-    def snapshot(self, name: str) -> Outcome:
+    def snapshot(self, name: str) -> VerbOutcome:
         """Keep all data as they are now, under a name.
 
         name: the name of the snapshot
         """
         return self.perform("snapshot", {"name": name})
 
-    def restore(self, name: str) -> Outcome:
+    def restore(self, name: str) -> VerbOutcome:
         """Bring the data of a snapshot back; requests that wait and transactions are ended.
 
         name: the name of the snapshot
         """
         return self.perform("restore", {"name": name})
 
-    def state(self) -> Outcome:
+    def state(self) -> VerbOutcome:
         """Show the deployment: servers, roles, addresses, connections, limits, faults."""
         return self.perform("state")
 
@@ -137,7 +137,7 @@ class Methods(ServerMethods):
         limit: int = 1000,
         *,
         documents: bool = False,
-    ) -> Outcome:
+    ) -> VerbOutcome:
         """Show what the servers were asked, what they answered, and what happened to them.
 
         kind: the kinds of records, such as ruleHit; all if not given
@@ -183,7 +183,7 @@ class Methods(ServerMethods):
         verdict: str | None = None,
         document: Mapping[str, Any] | None = None,
         since: int | None = None,
-    ) -> Outcome:
+    ) -> VerbOutcome:
         """Count records of the journal.
 
         kind: the kinds of records, such as ruleHit; all if not given
@@ -229,7 +229,7 @@ class Methods(ServerMethods):
         document: Mapping[str, Any] | None = None,
         since: int | None = None,
         kind: str | Sequence[str] | None = None,
-    ) -> Outcome:
+    ) -> VerbOutcome:
         """Check that the servers were sent what was expected; a failure says what came nearest.
 
         command: the commands
@@ -280,7 +280,7 @@ class Methods(ServerMethods):
         since: int | None = None,
         least: int = 2,
         limit: int = 1000,
-    ) -> Outcome:
+    ) -> VerbOutcome:
         """Show the operations that were attempted again, with the seconds between their attempts.
 
         command: the commands
@@ -312,11 +312,11 @@ class Methods(ServerMethods):
             },
         )
 
-    def clear_journal(self) -> Outcome:
+    def clear_journal(self) -> VerbOutcome:
         """Forget the records; their numbers go on."""
         return self.perform("clearJournal")
 
-    def reset(self, connections: str = "keep") -> Outcome:
+    def reset(self, connections: str = "keep") -> VerbOutcome:
         """Bring back the beginning: data, members, the first primary, settings, no faults.
 
         connections: `keep` the connections of clients, or `close` them

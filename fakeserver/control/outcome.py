@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
 
-class Outcome(dict[str, Any]):
+class VerbOutcome(dict[str, Any]):
     """The document that a verb answers with.
 
     The verb has begun when the call returns, whether the outcome is awaited or not. One that takes time (a
@@ -22,7 +22,7 @@ class Outcome(dict[str, Any]):
         self.awaited = False
         """Somebody waits, or has waited, for its end, and hears of its failure."""
 
-    def __await__(self) -> Generator[Any, None, Outcome]:
+    def __await__(self) -> Generator[Any, None, VerbOutcome]:
         """Wait for its end; raise what it raised."""
         self.awaited = True
         if self._task is not None:
@@ -47,7 +47,7 @@ class Outcome(dict[str, Any]):
         if self._task is not None:
             self._task.add_done_callback(lambda _: callback())
 
-    def result(self) -> Outcome:
+    def result(self) -> VerbOutcome:
         """Return the complete outcome of a verb that is done; raise what it raised."""
         if self._task is not None:
             self.update(self._task.result() or {})

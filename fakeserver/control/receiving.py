@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from fakeserver.rules.book import RuleBook
-    from fakeserver.rules.entry import Entry
+    from fakeserver.rules.entry import RuleEntry
     from fakeserver.rules.holding import HeldRequest
 
 PATIENCE: Final = "10s"
 
 
-class Deployment(Host, Protocol):
+class ReceivingDeployment(Host, Protocol):
     """The deployment that gets the requests."""
 
     rules: RuleBook
@@ -34,7 +34,7 @@ class Deployment(Host, Protocol):
 class Receiver:
     """The requests that a rule holds, in their order. At the end of its `with` block they are let go."""
 
-    def __init__(self, deployment: Deployment, entry: Entry) -> None:
+    def __init__(self, deployment: ReceivingDeployment, entry: RuleEntry) -> None:
         self._deployment = deployment
         self._entry = entry
 

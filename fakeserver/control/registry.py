@@ -34,7 +34,7 @@ _SOCKET_PATH_MAX: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RegistryEntry:
     """A server in the registry.
 
     `control` is `unix:PATH` or `tcp:HOST:PORT`; `started` the date of its start (UTC, ISO 8601); `log` the
@@ -76,7 +76,7 @@ class Registry:
         """Make the folder, for its owner alone. Raises `OSError`."""
         self.folder.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
 
-    def write(self, entry: Entry) -> None:
+    def write(self, entry: RegistryEntry) -> None:
         """Enter a server, in place of another of the same id. Raises `OSError`."""
         self.prepare()
         write_whole(self.file(entry.id), json.dumps(asdict(entry), indent=2) + "\n", mode=_PRIVATE_FILE)
@@ -92,11 +92,13 @@ class Registry:
         self.remove(id)
         self.log_file(id).unlink(missing_ok=True)
 
-    def read(self, id: str) -> Entry | None:  # noqa: A002 - as above
+    def read(self, id: str) -> RegistryEntry | None:  # noqa: A002 - as above
         """Return an entry; None where there is none that can be read."""
         try:
             found = json.loads(self.file(id).read_bytes())
-            entry = Entry(**{field.name: found[field.name] for field in fields(Entry) if field.name in found})
+            entry = RegistryEntry(
+                **{field.name: found[field.name] for field in fields(RegistryEntry) if field.name in found}
+            )
         except (OSError, ValueError, TypeError, RecursionError):
             return None
         return entry if entry.id == id and _is_sound(entry) else None
@@ -106,7 +108,7 @@ class Registry:
         files = (path for path in self.folder.glob("*.json") if path.is_file())
         return sorted(path.stem for path in files if _ID.fullmatch(path.stem))
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[RegistryEntry]:
         """Return the entries, in order of their ids; of servers that ended unseen, too."""
         return [entry for entry in map(self.read, self.ids()) if entry is not None]
 
@@ -119,9 +121,9 @@ class Registry:
                 return name
 
 
-def _is_sound(entry: Entry) -> bool:
+def _is_sound(entry: RegistryEntry) -> bool:
     """Return whether an entry is what a server wrote, and no file of somebody else."""
-    texts = (getattr(entry, field.name) for field in fields(Entry) if field.name != "pid")
+    texts = (getattr(entry, field.name) for field in fields(RegistryEntry) if field.name != "pid")
     return (
         all(type(text) is str and "\0" not in text for text in texts)
         and type(entry.pid) is int

@@ -8,31 +8,31 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fakeserver.control.outcome import Outcome
+    from fakeserver.control.outcome import VerbOutcome
 
 
 class ServerMethods(ABC):
     """The verbs of deployment and admission as methods. Each raises `ControlError`."""
 
     @abstractmethod
-    def perform(self, name: str, arguments: Mapping[str, Any] | None = None) -> Outcome:
+    def perform(self, name: str, arguments: Mapping[str, Any] | None = None) -> VerbOutcome:
         """Perform a verb by its name in the table. Raises `ControlError`."""
 
-    def kill(self, node: str = "primary") -> Outcome:
+    def kill(self, node: str = "primary") -> VerbOutcome:
         """End a server at once, as SIGKILL does. `start` undoes it.
 
         node: the server, by its name, address or role
         """
         return self.perform("kill", {"node": node})
 
-    def start(self, node: str) -> Outcome:
+    def start(self, node: str) -> VerbOutcome:
         """Start a server that was killed or shut down, on its port and with its data. `kill` undoes it.
 
         node: the server, by its name, address or role
         """
         return self.perform("start", {"node": node})
 
-    def restart(self, node: str = "primary", down: float | str = 0.0) -> Outcome:
+    def restart(self, node: str = "primary", down: float | str = 0.0) -> VerbOutcome:
         """End a server, if it runs, and start it again on its port.
 
         node: the server, by its name, address or role
@@ -40,21 +40,23 @@ class ServerMethods(ABC):
         """
         return self.perform("restart", {"node": node, "down": down})
 
-    def pause(self, node: str = "primary") -> Outcome:
+    def pause(self, node: str = "primary") -> VerbOutcome:
         """Stop a server as SIGSTOP does: it takes what is sent, and answers nothing. `resume` undoes it.
 
         node: the server, by its name, address or role
         """
         return self.perform("pause", {"node": node})
 
-    def resume(self, node: str) -> Outcome:
+    def resume(self, node: str) -> VerbOutcome:
         """Let a paused server go on, and answer what came meanwhile. `pause` undoes it.
 
         node: the server, by its name, address or role
         """
         return self.perform("resume", {"node": node})
 
-    def slow(self, node: str = "primary", seconds: float | str = 1.0, jitter: float | str = 0.0) -> Outcome:
+    def slow(
+        self, node: str = "primary", seconds: float | str = 1.0, jitter: float | str = 0.0
+    ) -> VerbOutcome:
         """Delay every request to a server.
 
         node: the server, by its name, address or role
@@ -63,7 +65,7 @@ class ServerMethods(ABC):
         """
         return self.perform("slow", {"node": node, "seconds": seconds, "jitter": jitter})
 
-    def lag(self, node: str = "secondary", seconds: float | str = 10.0) -> Outcome:
+    def lag(self, node: str = "secondary", seconds: float | str = 10.0) -> VerbOutcome:
         """Have a secondary apply the primary's writes later.
 
         node: the server, by its name, address or role
@@ -71,7 +73,7 @@ class ServerMethods(ABC):
         """
         return self.perform("lag", {"node": node, "seconds": seconds})
 
-    def freeze(self, node: str = "secondary", seconds: float | str = 60.0) -> Outcome:
+    def freeze(self, node: str = "secondary", seconds: float | str = 60.0) -> VerbOutcome:
         """Keep a member from seeking election.
 
         node: the server, by its name, address or role
@@ -79,7 +81,7 @@ class ServerMethods(ABC):
         """
         return self.perform("freeze", {"node": node, "seconds": seconds})
 
-    def step_down(self, seconds: float | str = 60.0, node: str = "primary") -> Outcome:
+    def step_down(self, seconds: float | str = 60.0, node: str = "primary") -> VerbOutcome:
         """Make the primary a secondary; another member is elected. `elect` undoes it.
 
         seconds: time for which the old primary seeks no election
@@ -87,14 +89,14 @@ class ServerMethods(ABC):
         """
         return self.perform("stepDown", {"seconds": seconds, "node": node})
 
-    def elect(self, node: str) -> Outcome:
+    def elect(self, node: str) -> VerbOutcome:
         """Make a member the primary of a new term.
 
         node: the server, by its name, address or role
         """
         return self.perform("elect", {"node": node})
 
-    def roll_back(self, node: str = "primary", seconds: float | str = 1.0) -> Outcome:
+    def roll_back(self, node: str = "primary", seconds: float | str = 1.0) -> VerbOutcome:
         """Leave the primary with its clients alone; what it writes then is rolled back. `heal` undoes it.
 
         node: the server, by its name, address or role
@@ -111,7 +113,7 @@ class ServerMethods(ABC):
         arbiter: bool = False,
         tags: Mapping[str, Any] | None = None,
         delay: float | str = 0.0,
-    ) -> Outcome:
+    ) -> VerbOutcome:
         """Start another server, and make it a member of the replica set. `remove_member` undoes it.
 
         priority: its priority in elections, by default 1
@@ -133,14 +135,14 @@ class ServerMethods(ABC):
             },
         )
 
-    def remove_member(self, node: str) -> Outcome:
+    def remove_member(self, node: str) -> VerbOutcome:
         """Remove a member from its replica set; it runs on, as REMOVED. `reset` undoes it.
 
         node: the server, by its name, address or role
         """
         return self.perform("removeMember", {"node": node})
 
-    def partition(self, groups: str | Sequence[Sequence[str]], *, reset: bool = False) -> Outcome:
+    def partition(self, groups: str | Sequence[Sequence[str]], *, reset: bool = False) -> VerbOutcome:
         """Divide the network; servers that no group names are one more group. `heal` undoes it.
 
         groups: the servers that reach one another, `clients` among them
@@ -148,7 +150,7 @@ class ServerMethods(ABC):
         """
         return self.perform("partition", {"groups": groups, "reset": reset})
 
-    def heal(self) -> Outcome:
+    def heal(self) -> VerbOutcome:
         """End the partition."""
         return self.perform("heal")
 
@@ -163,7 +165,7 @@ class ServerMethods(ABC):
         nodes: str | Sequence[str] = "all",
         *,
         off: bool = False,
-    ) -> Outcome:
+    ) -> VerbOutcome:
         """Limit the rate of requests and of new connections, on each server.
 
         requests: requests a second; more are refused with code 462
@@ -196,7 +198,7 @@ class ServerMethods(ABC):
         nodes: str | Sequence[str] = "all",
         *,
         off: bool = False,
-    ) -> Outcome:
+    ) -> VerbOutcome:
         """Limit how many operations are at work at a time, on each server.
 
         read: reads at work at a time; more wait
@@ -214,7 +216,7 @@ class ServerMethods(ABC):
         workers: int = 0,
         weights: Mapping[str, Any] | None = None,
         nodes: str | Sequence[str] = "all",
-    ) -> Outcome:
+    ) -> VerbOutcome:
         """Have commands take time, and more of it the more are at work.
 
         seconds: time of a command on an idle server; 0 ends it
@@ -244,7 +246,7 @@ class ServerMethods(ABC):
         retryable: int | str | Sequence[int | str] | None = None,
         duration: float | str | None = None,
         nodes: str | Sequence[str] = "all",
-    ) -> Outcome:
+    ) -> VerbOutcome:
         """Refuse a share of the operations, as a service that sheds load.
 
         share: the share of operations to refuse; 0 ends it

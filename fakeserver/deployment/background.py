@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from fakeserver.control.control import DistantControl
-    from fakeserver.control.outcome import Outcome
+    from fakeserver.control.outcome import VerbOutcome
     from fakeserver.control.scenario.model import Scenario
     from fakeserver.control.served import Served
     from fakeserver.deployment.cluster import Cluster, Node
@@ -136,7 +136,7 @@ class BackgroundCluster:
         return self.run(lambda: self.cluster.serve_ui(port, token))
 
     def _perform(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        def perform() -> Outcome:
+        def perform() -> VerbOutcome:
             return self.cluster.control.perform(name, arguments)
 
         return perform() if self._is_own_thread else self.run(perform)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _COLLECTIONS: Final = ("chunks", "collections", "databases", "mongos", "settings", "shards", "version")
 
 
-class Shard(Protocol):
+class RoutedShard(Protocol):
     """A replica set of the cluster."""
 
     @property
@@ -39,7 +39,7 @@ class Shard(Protocol):
         """The set as `config.shards` has it."""
 
 
-class Router(Protocol):
+class ClusterRouter(Protocol):
     """A mongos of the cluster."""
 
     profile: Profile
@@ -49,11 +49,11 @@ class Router(Protocol):
         """`host:port`."""
 
 
-S = TypeVar("S", bound=Shard)
-S_co = TypeVar("S_co", bound=Shard, covariant=True)
+S = TypeVar("S", bound=RoutedShard)
+S_co = TypeVar("S_co", bound=RoutedShard, covariant=True)
 
 
-class Cluster(Protocol[S_co]):
+class RoutedCluster(Protocol[S_co]):
     """The sharded cluster that the metadata are of."""
 
     catalog: Catalog
@@ -66,11 +66,11 @@ class Cluster(Protocol[S_co]):
         """Its shards."""
 
     @property
-    def routers(self) -> Sequence[Router]:
+    def routers(self) -> Sequence[ClusterRouter]:
         """Its mongos."""
 
 
-class Metadata(NamedTuple):
+class ClusterMetadata(NamedTuple):
     """The metadata that are kept beside the collections of `config`."""
 
     balancing: bool
@@ -81,7 +81,7 @@ class Metadata(NamedTuple):
 class ConfigServer(Generic[S]):
     """The metadata of a sharded cluster. `balancing` says whether the balancer may run."""
 
-    def __init__(self, cluster: Cluster[S]) -> None:
+    def __init__(self, cluster: RoutedCluster[S]) -> None:
         """Enter what never changes: the cluster's identity, its shards and its mongos."""
         self.balancing = True
         self._cluster = cluster
@@ -96,7 +96,7 @@ class ConfigServer(Generic[S]):
         for router in cluster.routers:
             self._insert("mongos", self._router(router))
 
-    def _router(self, router: Router) -> Document:
+    def _router(self, router: ClusterRouter) -> Document:
         """Return the report of a mongos about itself, which a real one repeats every 30 seconds."""
         now = datetime.fromtimestamp(self._cluster.clock.utc(), UTC)
         return {
@@ -121,11 +121,11 @@ class ConfigServer(Generic[S]):
             for number, shard in enumerate(self._cluster.shards)
         ]
 
-    def state(self) -> Metadata:
+    def state(self) -> ClusterMetadata:
         """Return what is kept beside the collections of `config`, to be restored with them."""
-        return Metadata(self.balancing, dict(self._homes), dict(self._keys))
+        return ClusterMetadata(self.balancing, dict(self._homes), dict(self._keys))
 
-    def restore(self, metadata: Metadata) -> None:
+    def restore(self, metadata: ClusterMetadata) -> None:
         """Take back what `state` returned."""
         self.balancing = metadata.balancing
         self._homes, self._keys = dict(metadata.homes), dict(metadata.keys)

@@ -120,7 +120,7 @@ class FlowMonitor:
             )
 
 
-class Monitored(Protocol):
+class FlowMonitored(Protocol):
     """A server that has a monitor, another one after each start."""
 
     flow_monitor: FlowMonitor
@@ -130,7 +130,7 @@ class MonitoredSet(Protocol):
     """A replica set of the deployment."""
 
     @property
-    def nodes(self) -> Sequence[Monitored]:
+    def nodes(self) -> Sequence[FlowMonitored]:
         """Its members."""
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fakeserver.settings.server_parameters import ServerParameters
 
 
-class WriteLock(Protocol):
+class WriteLockPart(Protocol):
     """The lock against writes of `fsync`."""
 
     count: int
@@ -36,7 +36,7 @@ class WriteLock(Protocol):
         """Release one lock; return the number of those that are left."""
 
 
-class Profiler(Protocol):
+class ProfilerPart(Protocol):
     """The recorder of operations in `system.profile`."""
 
     profiling: Profiling
@@ -53,8 +53,8 @@ class Parts:
     """Its commands, those for tests among them."""
     cursors: CursorStore
     pipeline: Pipeline
-    write_lock: WriteLock
-    profiler: Profiler
+    write_lock: WriteLockPart
+    profiler: ProfilerPart
     new_process: Callable[[Any], Process]
     """Return the parts of a new process of a `Node`."""
     protocols: Callable[[Any, Door], Callable[[], asyncio.Protocol]]

@@ -37,7 +37,7 @@ _NEVER: Final = 253_402_300_800_000
 """The first millisecond of the year 10000."""
 
 
-class Rule(NamedTuple):
+class TtlRule(NamedTuple):
     """Whose documents expire, `seconds` after the date at `path`; those alone that `covers` lets through."""
 
     collection: Collection
@@ -63,7 +63,7 @@ class Rule(NamedTuple):
         return expiry if expiry < _NEVER else None
 
 
-def rules(collections: Iterable[Collection]) -> Iterator[Rule]:
+def rules(collections: Iterable[Collection]) -> Iterator[TtlRule]:
     """Yield what expires: by TTL indexes, in clustered collections and in time series."""
     from fakeserver.storage.filters.matching import compile_filter  # noqa: PLC0415 - mongomock is slow to import
 
@@ -71,14 +71,14 @@ def rules(collections: Iterable[Collection]) -> Iterator[Rule]:
         seconds = collection.options.get("expireAfterSeconds")
         if seconds is not None:
             field = (collection.options.get("timeseries") or {}).get("timeField", "_id")
-            yield Rule(collection, tuple(field.split(".")), float(seconds))
+            yield TtlRule(collection, tuple(field.split(".")), float(seconds))
         for index in collection.indexes.values():
             seconds = index.document.get("expireAfterSeconds")
             if seconds is not None and not math.isnan(float(str(seconds))):
                 (name,) = index.key
                 partial = index.document.get("partialFilterExpression")
                 covers = None if partial is None else compile_filter(partial)
-                yield Rule(collection, tuple(name.split(".")), float(str(seconds)), covers)
+                yield TtlRule(collection, tuple(name.split(".")), float(str(seconds)), covers)
 
 
 class Passes(NamedTuple):
@@ -97,7 +97,7 @@ class Passes(NamedTuple):
         return self.began + max(needed, self.until(now) + 1) * self.every
 
 
-class Server(Protocol):
+class TtlServer(Protocol):
     """A server whose monitor may run."""
 
     ready: bool
@@ -111,7 +111,7 @@ class TtlSet(Protocol):
     """A replica set of the deployment."""
 
     @property
-    def primary(self) -> Server | None:
+    def primary(self) -> TtlServer | None:
         """The member that deletes, if there is one now."""
 
 
@@ -128,7 +128,7 @@ class TtlDeployment(Protocol):
         """Its replica sets, none on a standalone."""
 
     @property
-    def nodes(self) -> Sequence[Server]:
+    def nodes(self) -> Sequence[TtlServer]:
         """The servers that clients speak to."""
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -140,9 +140,9 @@ class TtlMonitor:
 
     def __init__(self, cluster: TtlDeployment) -> None:
         self._cluster = cluster
-        self._rules: list[Rule] = []
-        self._began: dict[Server, float] = {}
-        self._acting: Server | None = None
+        self._rules: list[TtlRule] = []
+        self._began: dict[TtlServer, float] = {}
+        self._acting: TtlServer | None = None
         self._passes: Passes | None = None
         self._counted = 0
         self._due: int | None = None
@@ -162,7 +162,7 @@ class TtlMonitor:
         self._listen()
         self._plan()
 
-    def parameters_changed(self, node: Server, names: Container[str]) -> None:
+    def parameters_changed(self, node: TtlServer, names: Container[str]) -> None:
         """Hear which parameters of a server are others; another interval begins now."""
         self._count()
         if SLEEP in names:
@@ -170,19 +170,19 @@ class TtlMonitor:
         self._acting = None
         self.refresh()
 
-    def _actor(self) -> Server | None:
+    def _actor(self) -> TtlServer | None:
         """Return the server that deletes: the primary, if it runs and its monitor is enabled."""
         cluster = self._cluster
         nodes = [shard.primary for shard in cluster.shards] or list(cluster.nodes)
         node = next((each for each in nodes if each is not None and each.ready and not each.stopped), None)
         return node if node is not None and node.parameters[ENABLED] else None
 
-    def _passes_of(self, node: Server) -> Passes:
+    def _passes_of(self, node: TtlServer) -> Passes:
         clock = self._cluster.clock
         began = round((clock.utc() - clock.now() + self._beginning(node)) * 1000)
         return Passes(began, node.parameters[SLEEP] * 1000)
 
-    def _beginning(self, node: Server) -> float:
+    def _beginning(self, node: TtlServer) -> float:
         """Return the instant from which on a server's passes are counted: its start, or a new interval's."""
         return max(node.started_at, self._began.get(node, node.started_at))
 
@@ -217,7 +217,7 @@ class TtlMonitor:
         found = (rule.expiry(document) for rule in self._rules for document in self._documents(rule))
         self._wait_for(min((each for each in found if each is not None), default=None))
 
-    def _documents(self, rule: Rule) -> list[Document]:
+    def _documents(self, rule: TtlRule) -> list[Document]:
         return self._cluster.catalog.engine.find(rule.collection.ns, Query())
 
     def _wait_for(self, expiry: int | None) -> None:
@@ -254,7 +254,7 @@ class TtlMonitor:
                 if expiry is not None and expiry <= due:
                     self._delete_one(node, rule, document)
 
-    def _delete_one(self, node: Server, rule: Rule, document: Document) -> None:
+    def _delete_one(self, node: TtlServer, rule: TtlRule, document: Document) -> None:
         """Delete a document, unless an open transaction has claimed it: then a later pass does."""
         collection, catalog = rule.collection, self._cluster.catalog
         ns, holders = collection.ns, self._cluster.transactions.holders
@@ -280,7 +280,7 @@ class TtlMonitor:
             self._acting.counters.ttl_passes += made - self._counted
             self._counted = made
 
-    def status(self, node: Server) -> dict[str, Any]:
+    def status(self, node: TtlServer) -> dict[str, Any]:
         """Return `serverStatus.metrics.ttl` of a server."""
         self._count()
         counters = node.counters

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.network.fault_layer import FaultTransport, Layer
-from fakeserver.network.faults import Phase
+from fakeserver.network.faults import FaultPhase
 from mongowire.tls import TELLING_BYTES, is_client_hello
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fakeserver.network.fault_layer import Connected
     from fakeserver.network.fault_registry import FaultRegistry, Hit
 
-_OWN_PHASES: Final = frozenset({Phase.ACCEPT, Phase.TLS_HELLO})
+_OWN_PHASES: Final = frozenset({FaultPhase.ACCEPT, FaultPhase.TLS_HELLO})
 
 
 class FirstLayer(Layer):
@@ -49,7 +49,7 @@ class FirstLayer(Layer):
         self._below = transport
         super().connection_made(FaultTransport(transport, self))
         self._made(self.connection)
-        self._meet(self._fires(Phase.ACCEPT))
+        self._meet(self._fires(FaultPhase.ACCEPT))
 
     def _meet(self, hits: Sequence[Hit]) -> None:
         for hit in hits:
@@ -70,7 +70,7 @@ class FirstLayer(Layer):
                 return
             self._hello_awaited = False
             if is_client_hello(self._arrived):
-                self._meet(self._fires(Phase.TLS_HELLO))
+                self._meet(self._fires(FaultPhase.TLS_HELLO))
                 if self._is_stopped():
                     return
         data, self._arrived = self._arrived, b""

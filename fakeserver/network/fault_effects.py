@@ -1,8 +1,8 @@
 """Effects of a fault of bytes: a row of `EFFECTS` for each, with its reader and what it does.
 
-An effect is one of three kinds. Some are a field of `Effects`, which the layers look at (`delay`, `split`).
-Some end the connection (`reset`). The others change the bytes of a reply (`truncate`), each by a function
-that stands here, so that a new one is its function and its row.
+An effect is one of three kinds. Some are a field of `FaultEffects`, at which the layers look (`delay`,
+`split`). Some end the connection (`reset`). The others change the bytes of a reply (`truncate`), each by a
+function that stands here, so that a new one is its function and its row.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _INT32: Final = struct.Struct("<i")
 _FLAGS: Final = struct.Struct("<I")
 
 
-class End(Enum):
+class ConnectionEnd(Enum):
     """The ways in which a fault ends a connection."""
 
     CLOSE = "close"
@@ -43,7 +43,7 @@ class End(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Effects:
+class FaultEffects:
     """The effects of one fault, `do` in its document; those that are not asked for are None or 0."""
 
     delay: float = 0.0
@@ -56,7 +56,7 @@ class Effects:
     """The size of the pieces that bytes are sent in."""
     garbage: int | None = None
     """Random bytes that are sent: so many."""
-    end: End | None = None
+    end: ConnectionEnd | None = None
     """How the connection ends."""
     cut: int = 0
     """The bytes that are sent before it does."""
@@ -67,13 +67,13 @@ class Effects:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Effect:
+class FaultEffect:
     """A row of the table: the reader of the effect's value, and its kind."""
 
     read: Reader
     field: str = ""
-    """The field of `Effects` that has the value."""
-    end: End | None = None
+    """The field of `FaultEffects` that has the value."""
+    end: ConnectionEnd | None = None
     edit: Edit | None = None
     of_replies: bool = False
     """It changes a reply as a whole."""
@@ -81,7 +81,9 @@ class Effect:
     """It has a meaning when the server closes the connection."""
 
 
-def parse_effects(document: Mapping[str, Any], phase: str, *, has_reply: bool, at_close: bool) -> Effects:
+def parse_effects(
+    document: Mapping[str, Any], phase: str, *, has_reply: bool, at_close: bool
+) -> FaultEffects:
     """Read the effects of a fault at a phase. Raises `ControlError` with the path of the effect."""
     if not document:
         raise ControlError(f"no effect is given; known are {', '.join(sorted(EFFECTS))}", path=("do",))
@@ -103,14 +105,14 @@ def parse_effects(document: Mapping[str, Any], phase: str, *, has_reply: bool, a
     if len(ends) > 1:
         raise ControlError(f"{ends[0]} and {ends[1]} exclude each other", path=("do", ends[1]))
     rows = [(row, given[name]) for name, row in EFFECTS.items() if name in given]
-    return Effects(
+    return FaultEffects(
         **{row.field: value for row, value in rows if row.field},
         end=EFFECTS[ends[0]].end if ends else None,
         edits=tuple(partial(row.edit, value) for row, value in rows if row.edit is not None),
     )
 
 
-def edited(reply: bytes, effects: Sequence[Effects]) -> bytes:
+def edited(reply: bytes, effects: Sequence[FaultEffects]) -> bytes:
     """Return a reply as faults change it."""
     for edit in (edit for each in effects for edit in each.edits):
         reply = edit(reply)
@@ -199,19 +201,19 @@ def _bad(value: Any) -> bool:
     return True
 
 
-EFFECTS: Final[Mapping[str, Effect]] = {
-    "delay": Effect(read=arguments.duration, field="delay", at_close=True),
-    "jitter": Effect(read=arguments.duration, field="jitter", at_close=True),
-    "bandwidth": Effect(read=positive(arguments.size), field="bandwidth"),
-    "split": Effect(read=positive(arguments.size), field="split"),
-    "cut": Effect(read=arguments.count, field="cut", end=End.CLOSE),
-    "reset": Effect(read=_true, end=End.RESET, at_close=True),
-    "halfOpen": Effect(read=_true, end=End.SILENCE, at_close=True),
-    "garbage": Effect(read=positive(arguments.size), field="garbage", at_close=True),
-    "truncate": Effect(read=positive(arguments.count), edit=_truncated, of_replies=True),
-    "checksum": Effect(read=_bad, edit=_with_bad_checksum, of_replies=True),
-    "responseTo": Effect(read=_int32, edit=_with_response_to, of_replies=True),
-    "length": Effect(read=_int32, edit=_with_length, of_replies=True),
-    "duplicate": Effect(read=_true, field="duplicate", of_replies=True),
+EFFECTS: Final[Mapping[str, FaultEffect]] = {
+    "delay": FaultEffect(read=arguments.duration, field="delay", at_close=True),
+    "jitter": FaultEffect(read=arguments.duration, field="jitter", at_close=True),
+    "bandwidth": FaultEffect(read=positive(arguments.size), field="bandwidth"),
+    "split": FaultEffect(read=positive(arguments.size), field="split"),
+    "cut": FaultEffect(read=arguments.count, field="cut", end=ConnectionEnd.CLOSE),
+    "reset": FaultEffect(read=_true, end=ConnectionEnd.RESET, at_close=True),
+    "halfOpen": FaultEffect(read=_true, end=ConnectionEnd.SILENCE, at_close=True),
+    "garbage": FaultEffect(read=positive(arguments.size), field="garbage", at_close=True),
+    "truncate": FaultEffect(read=positive(arguments.count), edit=_truncated, of_replies=True),
+    "checksum": FaultEffect(read=_bad, edit=_with_bad_checksum, of_replies=True),
+    "responseTo": FaultEffect(read=_int32, edit=_with_response_to, of_replies=True),
+    "length": FaultEffect(read=_int32, edit=_with_length, of_replies=True),
+    "duplicate": FaultEffect(read=_true, field="duplicate", of_replies=True),
 }
 """The effects of faults of bytes by name; those that change a reply in the order in which they do."""

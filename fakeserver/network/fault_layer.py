@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from fakeserver.deployment.records.events import FaultHit
 from fakeserver.deployment.server import Server
-from fakeserver.network.fault_effects import End
-from fakeserver.network.fault_registry import Place
+from fakeserver.network.fault_effects import ConnectionEnd
+from fakeserver.network.fault_registry import FaultPlace
 from fakeserver.network.fault_steps import Pace, Send, Wait, wait_of
 from fakeserver.network.transport import ProtocolAbove, TransportAbove
 from fakeserver.waiting.pause import Await, Pause
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from fakeserver.deployment.records.events import Event
     from fakeserver.network.fault_registry import FaultRegistry, Hit
     from fakeserver.network.fault_steps import Step
-    from fakeserver.network.faults import Phase
+    from fakeserver.network.faults import FaultPhase
 
 _NO_PACE: Final = Pace()
 _AT_ONCE: Final = struct.pack("ii", 1, 0)
@@ -103,7 +103,7 @@ class Layer(ProtocolAbove):
         """Forget what faults have left for the rest of the connection; one that is silent is reset."""
         self._pace, self._left = _NO_PACE, None
         if self._silent:
-            self.end(End.RESET)
+            self.end(ConnectionEnd.RESET)
 
     # What goes to the client.
 
@@ -149,7 +149,7 @@ class Layer(ProtocolAbove):
         if data and not self._below.is_closing():
             self._below.write(data)
         if self._left == 0:
-            self.end(End.CLOSE)
+            self.end(ConnectionEnd.CLOSE)
 
     def _has_sent(self) -> None:
         """All steps have been performed."""
@@ -162,7 +162,7 @@ class Layer(ProtocolAbove):
         if self._silent and not self._ended:
             return
         if self._steps and not self._ended:
-            self._enqueue([End.CLOSE])
+            self._enqueue([ConnectionEnd.CLOSE])
         else:
             self._below.close()
 
@@ -171,14 +171,14 @@ class Layer(ProtocolAbove):
         self._stop()
         self._below.abort()
 
-    def end(self, end: End) -> None:
+    def end(self, end: ConnectionEnd) -> None:
         """End the connection in one of the ways of faults."""
-        if end is End.SILENCE:
+        if end is ConnectionEnd.SILENCE:
             self._silent = True
             self._steps.clear()
             return
         self._stop()
-        if end is End.RESET:
+        if end is ConnectionEnd.RESET:
             _reset_at_close(self._below)
             self.connection.abort(_RESET)
             self._below.abort()
@@ -241,13 +241,13 @@ class Layer(ProtocolAbove):
 
     # Faults.
 
-    def _fires(self, phase: Phase, **seen: Any) -> list[Hit]:
+    def _fires(self, phase: FaultPhase, **seen: Any) -> list[Hit]:
         """Return the faults that fire at a phase, and enter them in the journal."""
         registry = self._registry
         if phase not in registry.phases:
             return []
         state, node = self.connection.state, self._node
-        hits = registry.fires(phase, Place(node, state.id, state.app_name, **seen), node.clock.now())
+        hits = registry.fires(phase, FaultPlace(node, state.id, state.app_name, **seen), node.clock.now())
         for hit in hits:
             node.record(FaultHit(hit.fault.id, state.id, phase.value, hit.fault.effect))
         return hits

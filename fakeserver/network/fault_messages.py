@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from fakeserver.network.fault_effects import End
+from fakeserver.network.fault_effects import ConnectionEnd
 from fakeserver.network.fault_layer import FaultTransport, Layer
 from fakeserver.network.fault_requests import Reached, Requests
 from fakeserver.network.fault_steps import Send, Wait, reply_steps, wait_of
-from fakeserver.network.faults import Phase
+from fakeserver.network.faults import FaultPhase
 from mongowire.header import HEADER, HEADER_SIZE, OpCode
 from mongowire.messages import MORE_TO_COME
 
@@ -90,8 +90,8 @@ class MessageLayer(Layer):
         if flags & MORE_TO_COME:
             self._commands[request_id] = command  # the next reply of an exhaust stream answers this one
         hits = self._owed.pop(answers, [])
-        hits += self._fires(Phase.BEFORE_REPLY, command=command)
-        hits += self._fires(Phase.REPLY, command=command, bytes_seen=(-1, len(data)))
+        hits += self._fires(FaultPhase.BEFORE_REPLY, command=command)
+        hits += self._fires(FaultPhase.REPLY, command=command, bytes_seen=(-1, len(data)))
         script = self._scripts.pop(answers, None)
         if script is not None:
             self._enqueue(script(data))
@@ -109,12 +109,12 @@ class MessageLayer(Layer):
         if self._ended or self._silent:
             super().close()
             return
-        hits = self._fires(Phase.CLOSE)
+        hits = self._fires(FaultPhase.CLOSE)
         seconds = sum(wait_of(hit.effects, self._registry) for hit in hits)
         garbage = sum(hit.effects.garbage or 0 for hit in hits)
         steps: list[Step] = [Wait(seconds)] if seconds else []
         steps += [Send(self._registry.random_bytes(garbage))] if garbage else []
-        steps.append(next((hit.effects.end for hit in hits if hit.effects.end), End.CLOSE))
+        steps.append(next((hit.effects.end for hit in hits if hit.effects.end), ConnectionEnd.CLOSE))
         self._enqueue(steps)
 
     def _leave_if_idle(self) -> None:

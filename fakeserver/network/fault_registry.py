@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fakeserver.control.errors import ControlError, unknown
 from fakeserver.deployment.replication.state import Role
-from fakeserver.network.faults import Fault, Phase, parse_fault
+from fakeserver.network.faults import Fault, FaultPhase, parse_fault
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from fakeserver.deployment.server import Server
-    from fakeserver.network.fault_effects import Effects
+    from fakeserver.network.fault_effects import FaultEffects
     from mongowire.ports import Rng
 
 
@@ -28,12 +28,12 @@ class Hit(NamedTuple):
     offset: int = 0
 
     @property
-    def effects(self) -> Effects:
+    def effects(self) -> FaultEffects:
         """Its effects."""
         return self.fault.effects
 
 
-class Place(NamedTuple):
+class FaultPlace(NamedTuple):
     """The connection, and the message on it, that a fault may fire on.
 
     `command` is None where it is not known yet. `bytes_seen` are the bytes of a body that were there before,
@@ -73,7 +73,7 @@ class FaultRegistry:
         self._entries: dict[str, _Entry] = {}
         self._rngs: dict[str, Rng] = {}
         self._added = 0
-        self.phases: frozenset[Phase] = frozenset()
+        self.phases: frozenset[FaultPhase] = frozenset()
         """The phases at which some fault may act."""
 
     def __repr__(self) -> str:
@@ -140,12 +140,12 @@ class FaultRegistry:
             for entry in self._entries.values()
         ]
 
-    def fires(self, phase: Phase, place: Place, now: float) -> list[Hit]:
+    def fires(self, phase: FaultPhase, place: FaultPlace, now: float) -> list[Hit]:
         """Return the faults that fire at a phase, and count them."""
         if phase not in self.phases:
             return []
         hits = [
-            Hit(entry.fault, entry.fault.byte if phase is Phase.REPLY else 0)
+            Hit(entry.fault, entry.fault.byte if phase is FaultPhase.REPLY else 0)
             for entry in self._entries.values()
             if entry.fault.phase is phase and self._fires(entry, place, now)
         ]
@@ -161,7 +161,7 @@ class FaultRegistry:
         """Return a random number for jitter."""
         return self._dice.random()
 
-    def _fires(self, entry: _Entry, place: Place, now: float) -> bool:
+    def _fires(self, entry: _Entry, place: FaultPlace, now: float) -> bool:
         fault = entry.fault
         if entry.is_over(now) or not _is_meant(fault, place):
             return False
@@ -181,7 +181,7 @@ class FaultRegistry:
         )
 
 
-def _is_meant(fault: Fault, place: Place) -> bool:
+def _is_meant(fault: Fault, place: FaultPlace) -> bool:
     if fault.connection not in {None, place.connection}:
         return False
     if fault.app_name not in {None, place.app_name}:
@@ -193,12 +193,12 @@ def _is_meant(fault: Fault, place: Place) -> bool:
     return fault.node is None or _is_named(place.node, fault.node)
 
 
-def _has_reached(fault: Fault, place: Place) -> bool:
+def _has_reached(fault: Fault, place: FaultPlace) -> bool:
     """Whether a message has just come to the fault's byte; a reply shorter than that never does."""
     before, there = place.bytes_seen
-    if fault.phase is Phase.REPLY:
+    if fault.phase is FaultPhase.REPLY:
         return fault.byte <= there
-    if fault.phase is not Phase.REQUEST_BODY:
+    if fault.phase is not FaultPhase.REQUEST_BODY:
         return True
     at = max(fault.byte, place.named_at) if fault.commands else fault.byte
     return before < at <= there

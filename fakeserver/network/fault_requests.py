@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from fakeserver.network.faults import Phase
+from fakeserver.network.faults import FaultPhase
 from mongowire.connection import Envelope, WireConnection
 from mongowire.errors import RemoteProtocolError
 from mongowire.header import HEADER, HEADER_SIZE, MAX_MESSAGE_SIZE, OpCode
@@ -29,7 +29,7 @@ _SMALL: Final = 1 << 16
 class Reached:
     """A request has come to a phase. `bytes_seen` and `named_at` are those of `fault_registry.Place`."""
 
-    phase: Phase
+    phase: FaultPhase
     request_id: int
     command: str | None = None
     bytes_seen: tuple[int, int] = (-1, 0)
@@ -80,7 +80,7 @@ class Requests:
             size, request_id, _, op_code = HEADER.unpack_from(self._buffer)
             if not HEADER_SIZE <= size <= MAX_MESSAGE_SIZE:
                 break
-            yield Reached(Phase.REQUEST_HEADER, request_id)
+            yield Reached(FaultPhase.REQUEST_HEADER, request_id)
             yield from self._body(size, request_id, op_code)
             yield from self._phases_of_whole(size, request_id, op_code)
             yield self._take(size, request_id, op_code)
@@ -96,7 +96,7 @@ class Requests:
                 name, named_at = self._name(HEADER_SIZE + there, op_code)
                 if name is None and HEADER_SIZE + there == size:
                     name, named_at = self._command(size, op_code), there
-                yield Reached(Phase.REQUEST_BODY, request_id, name, (seen, there), named_at)
+                yield Reached(FaultPhase.REQUEST_BODY, request_id, name, (seen, there), named_at)
                 seen = there
             if len(self._buffer) >= size:
                 return
@@ -107,13 +107,13 @@ class Requests:
         if command in _HELLOS:
             if not self._greeted:
                 self._greeted = True
-                yield Reached(Phase.HANDSHAKE, request_id, command)
+                yield Reached(FaultPhase.HANDSHAKE, request_id, command)
             if self._buffer.find(_SPECULATIVE, 0, size) >= 0:
-                yield Reached(Phase.SASL_START, request_id, command)
+                yield Reached(FaultPhase.SASL_START, request_id, command)
         elif command == "saslStart":
-            yield Reached(Phase.SASL_START, request_id, command)
+            yield Reached(FaultPhase.SASL_START, request_id, command)
         elif command == "saslContinue":
-            yield Reached(Phase.SASL_CONTINUE, request_id, command)
+            yield Reached(FaultPhase.SASL_CONTINUE, request_id, command)
 
     def _name(self, end: int, op_code: int) -> tuple[str | None, int]:
         """Return the command's name in an OP_MSG, and the bytes of the body that it takes to know it.

@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from fakeserver.network.fault_effects import End, edited
-from fakeserver.network.faults import Phase
+from fakeserver.network.fault_effects import ConnectionEnd, edited
+from fakeserver.network.faults import FaultPhase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from fakeserver.network.fault_effects import Effects
+    from fakeserver.network.fault_effects import FaultEffects
     from fakeserver.network.fault_registry import FaultRegistry, Hit
 
 
@@ -32,7 +32,7 @@ class Wait:
     seconds: float
 
 
-Step: TypeAlias = Send | Wait | End
+Step: TypeAlias = Send | Wait | ConnectionEnd
 
 _GAP: Final = 0.0001
 """The seconds between two pieces, without which a client would read them as one."""
@@ -47,7 +47,7 @@ class Pace:
     piece: int | None = None
     bandwidth: int | None = None
 
-    def with_effects(self, effects: Effects) -> Pace:
+    def with_effects(self, effects: FaultEffects) -> Pace:
         """Return the pace with those of a fault; of two, the slower one and the smaller pieces."""
         return Pace(_least(self.piece, effects.split), _least(self.bandwidth, effects.bandwidth))
 
@@ -73,7 +73,7 @@ def _least(one: int | None, other: int | None) -> int | None:
     return min((each for each in (one, other) if each is not None), default=None)
 
 
-def wait_of(effects: Effects, registry: FaultRegistry) -> float:
+def wait_of(effects: FaultEffects, registry: FaultRegistry) -> float:
     """Return the seconds that a fault delays."""
     return effects.delay + (effects.jitter * registry.random() if effects.jitter else 0.0)
 
@@ -92,7 +92,7 @@ class _Mark:
 
     offset: int
     hit: Hit | None = None
-    end: End | None = None
+    end: ConnectionEnd | None = None
 
 
 def _marks(data: bytes, hits: Sequence[Hit]) -> Iterator[_Mark]:
@@ -119,7 +119,7 @@ def _walk(data: bytes, marks: Sequence[_Mark], registry: FaultRegistry, pace: Pa
                 yield Wait(seconds)
         if effects.garbage is not None:
             yield from pace.steps(registry.random_bytes(effects.garbage))
-            if mark.hit.fault.phase is Phase.REPLY:
+            if mark.hit.fault.phase is FaultPhase.REPLY:
                 data = data[:sent]  # the garbage stands in place of the rest
         pace = pace.with_effects(effects)
     yield from pace.steps(data[sent:])
@@ -127,4 +127,4 @@ def _walk(data: bytes, marks: Sequence[_Mark], registry: FaultRegistry, pace: Pa
 
 def _was_done(hit: Hit) -> bool:
     """Whether a fault has delayed the request already."""
-    return hit.fault.phase not in {Phase.BEFORE_REPLY, Phase.REPLY}
+    return hit.fault.phase not in {FaultPhase.BEFORE_REPLY, FaultPhase.REPLY}

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.control import arguments
 from fakeserver.control.errors import ControlError, unknown
-from fakeserver.network.fault_effects import EFFECTS, Effects, parse_effects, positive
+from fakeserver.network.fault_effects import EFFECTS, FaultEffects, parse_effects, positive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
 
-class Phase(Enum):
+class FaultPhase(Enum):
     """The phases of a connection at which a fault acts."""
 
     ACCEPT = "accept"
@@ -49,15 +49,15 @@ class Phase(Enum):
 
 REQUESTS: Final = frozenset(
     {
-        *(Phase.HANDSHAKE, Phase.SASL_START, Phase.SASL_CONTINUE),
-        *(Phase.REQUEST_HEADER, Phase.REQUEST_BODY),
+        *(FaultPhase.HANDSHAKE, FaultPhase.SASL_START, FaultPhase.SASL_CONTINUE),
+        *(FaultPhase.REQUEST_HEADER, FaultPhase.REQUEST_BODY),
     }
 )
 """The phases of a request: what they do to bytes that are sent, they do to its reply."""
 
-_REPLIES: Final = REQUESTS | {Phase.BEFORE_REPLY, Phase.REPLY}
-_KNOWS_COMMAND: Final = _REPLIES - {Phase.REQUEST_HEADER}
-_HAS_BYTE: Final = frozenset({Phase.REQUEST_BODY, Phase.REPLY})
+_REPLIES: Final = REQUESTS | {FaultPhase.BEFORE_REPLY, FaultPhase.REPLY}
+_KNOWS_COMMAND: Final = _REPLIES - {FaultPhase.REQUEST_HEADER}
+_HAS_BYTE: Final = frozenset({FaultPhase.REQUEST_BODY, FaultPhase.REPLY})
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,8 @@ class Fault:
     """One fault. `document` is its text as it was given."""
 
     id: str
-    phase: Phase
-    effects: Effects
+    phase: FaultPhase
+    effects: FaultEffects
     document: Mapping[str, Any] = field(repr=False)
     byte: int = 0
     node: str | None = None
@@ -104,15 +104,15 @@ def parse_fault(
         if document.get(name) is None:
             raise ControlError(f"a fault needs {name}: {meaning}")
     given = {name: _read(FIELDS[name], name, value) for name, value in document.items()}
-    phase: Phase = given.pop("at")
+    phase: FaultPhase = given.pop("at")
     fault = Fault(
         id=given.pop("name", default_id),
         phase=phase,
         effects=parse_effects(
-            given.pop("do"), phase.value, has_reply=phase in _REPLIES, at_close=phase is Phase.CLOSE
+            given.pop("do"), phase.value, has_reply=phase in _REPLIES, at_close=phase is FaultPhase.CLOSE
         ),
         document=dict(document),
-        byte=given.pop("byte", 1 if phase is Phase.REQUEST_BODY else 0),
+        byte=given.pop("byte", 1 if phase is FaultPhase.REQUEST_BODY else 0),
         **{_ATTRIBUTES.get(name, name): value for name, value in given.items()},
     )
     _check_fields(fault, document)
@@ -131,10 +131,10 @@ def _check_fields(fault: Fault, document: Mapping[str, Any]) -> None:
         raise ControlError(
             f"at {phase} there are no bytes to count; use requestBody or reply", path=("byte",)
         )
-    if fault.phase is Phase.REQUEST_BODY and not fault.byte:
+    if fault.phase is FaultPhase.REQUEST_BODY and not fault.byte:
         raise ControlError("the bytes of a body are counted from 1", path=("byte",))
     edit = next((name for name in document["do"] if EFFECTS[name].of_replies), None)
-    if edit is not None and fault.byte and fault.phase is Phase.REPLY:
+    if edit is not None and fault.byte and fault.phase is FaultPhase.REPLY:
         raise ControlError(f"{edit} changes the whole reply; leave out byte", path=("byte",))
     if fault.commands and fault.phase not in _KNOWS_COMMAND:
         raise ControlError(
@@ -149,11 +149,11 @@ def _read(parse: Callable[[Any], Any], name: str, value: Any) -> Any:
         raise error.within(name) from None
 
 
-def _phase(value: Any) -> Phase:
+def _phase(value: Any) -> FaultPhase:
     try:
-        return Phase(value)
+        return FaultPhase(value)
     except ValueError:
-        raise unknown("phase", value, [each.value for each in Phase]) from None
+        raise unknown("phase", value, [each.value for each in FaultPhase]) from None
 
 
 def _lasting(value: Any) -> float:

@@ -11,7 +11,7 @@ from fakeserver.deployment.records.journal import COMMAND_FINISHED
 from fakeserver.deployment.records.journal_search import COLLECTION
 from fakeserver.errors import CommandError, expired
 from fakeserver.request.response import Response
-from fakeserver.settings.failpoint_targets import Target
+from fakeserver.settings.failpoint_targets import FailPointTarget
 from mongowire.messages import OpCode
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Faults:
     """A mongos hides that a shard has another primary; a fail point that fires forbids it."""
 
 
-class Routing:
+class RoutingState:
     """The routing of a request by a mongos. Class attributes hold until a stage sets another value."""
 
     shard_call: ShardCall | None = None
@@ -164,7 +164,7 @@ class RequestContext:
     admission = Lazy(Progress)
     execution = Lazy(Execution)
     faults = Lazy(Faults)
-    routing = Lazy(Routing)
+    routing = Lazy(RoutingState)
 
     @property
     def is_legacy(self) -> bool:
@@ -210,7 +210,7 @@ class RequestContext:
 
     # Fail points.
 
-    def fail_point_target(self, node: Node) -> Target:
+    def fail_point_target(self, node: Node) -> FailPointTarget:
         """Return the facts that the filters of a server's fail points compare.
 
         A member of a shard sees a command of a mongos as an internal client's.
@@ -220,7 +220,7 @@ class RequestContext:
             command.get("collection") if spec.name == "getMore" else next(iter(command.values()), None)
         )
         names_none = spec.kind in {"admin", "internal"} or not isinstance(collection, str)
-        return Target(
+        return FailPointTarget(
             spec.names,
             self.db if names_none else f"{self.db}.{collection}",
             connection.app_name,

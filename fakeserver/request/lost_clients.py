@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from fakeserver.admission.invocations import writes
-from fakeserver.admission.lost_clients import Place, ends_with_client, noticed_at
+from fakeserver.admission.lost_clients import RequestPlace, ends_with_client, noticed_at
 from fakeserver.request.pipeline import Step
 
 if TYPE_CHECKING:
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from fakeserver.request.context import RequestContext
 
 _PLACES: Final = {
-    Step.RULES: Place.HELD,
-    Step.EXECUTION_CONTROL: Place.QUEUED,
-    Step.EXECUTE: Place.QUEUED,
-    Step.WRITE_CONCERN: Place.BEHIND,
+    Step.RULES: RequestPlace.HELD,
+    Step.EXECUTION_CONTROL: RequestPlace.QUEUED,
+    Step.EXECUTE: RequestPlace.QUEUED,
+    Step.WRITE_CONCERN: RequestPlace.BEHIND,
 }
 
 
@@ -39,7 +39,7 @@ def loss_noticed_at(request: RequestContext, now: float) -> float:
     return noticed_at(when, _place(request), marked=marked, since=since, now=now)
 
 
-def _place(request: RequestContext) -> Place:
+def _place(request: RequestContext) -> RequestPlace:
     if request.paused is None or request.admission.served_since is not None:
-        return Place.WORKING
-    return _PLACES.get(request.paused.step, Place.AHEAD)
+        return RequestPlace.WORKING
+    return _PLACES.get(request.paused.step, RequestPlace.AHEAD)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fakeserver.rules.attempts import Operation
+    from fakeserver.rules.attempts import OperationAttempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Asked:
     """The `connectionId` of the connection, which counts by server."""
     document: Mapping[str, Any]
     """The command."""
-    operation: Operation
+    operation: OperationAttempt
 
     @property
     def namespace(self) -> str:

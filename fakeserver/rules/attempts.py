@@ -31,7 +31,7 @@ _WRITTEN_ANEW: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class OperationAttempt:
     """One attempt of an operation: `number` tells the operation from others, `attempt` counts from 1."""
 
     number: int
@@ -57,7 +57,7 @@ class Attempts:
 
     def of(
         self, name: str, document: Mapping[str, Any], *, session: Hashable, txn_number: int | None
-    ) -> Operation:
+    ) -> OperationAttempt:
         """Return the operation of a request, and count the attempt.
 
         `session` is the session's id, or what stands for it.
@@ -69,7 +69,7 @@ class Attempts:
             session, {key: value for key, value in document.items() if key not in _WRITTEN_ANEW}
         )
 
-    def _next(self, key: Hashable, command: Mapping[str, Any] | None) -> Operation:
+    def _next(self, key: Hashable, command: Mapping[str, Any] | None) -> OperationAttempt:
         known = self._known.get(key)
         if known is None or known.command != command:
             self._count += 1
@@ -83,9 +83,9 @@ class Attempts:
         if len(self._known) > MOST:
             _, oldest = self._known.popitem(last=False)
             self._keys.pop(oldest.number, None)
-        return Operation(known.number, known.attempt)
+        return OperationAttempt(known.number, known.attempt)
 
-    def succeeded(self, operation: Operation) -> None:
+    def succeeded(self, operation: OperationAttempt) -> None:
         """Take note that an attempt succeeded: the same command is another operation from now on."""
         key = self._keys.pop(operation.number, None)
         if key is not None:

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 from fakeserver.control.errors import ControlError, unknown
 from fakeserver.rules.attempts import Attempts
 from fakeserver.rules.effects import Ending
-from fakeserver.rules.entry import Entry
+from fakeserver.rules.entry import RuleEntry
 from fakeserver.rules.holding import Held, HeldRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from fakeserver.rules.asked import Asked
-    from fakeserver.rules.attempts import Operation
+    from fakeserver.rules.attempts import OperationAttempt
     from fakeserver.rules.effects import Answer
     from fakeserver.rules.rule import Rule
     from mongowire.ports import Rng
@@ -38,7 +38,7 @@ _REMOVED: Final = 1000
 class Ruling:
     """What comes of one request."""
 
-    operation: Operation
+    operation: OperationAttempt
     delay: float = 0.0
     answer: Answer | None = None
     held: HeldRequest | None = None
@@ -60,13 +60,13 @@ class RuleBook:
         """Make an empty book; `began` is the instant at which the deployment began."""
         self._rng = rng
         self._began = began
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, RuleEntry] = {}
         self._numbers = count(1)
         self._attempts = Attempts()
         self._switches: list[Callable[[bool], None]] = []
-        self.active: tuple[Entry, ...] = ()
+        self.active: tuple[RuleEntry, ...] = ()
         """The rules that may match a request."""
-        self.removed: deque[Entry] = deque(maxlen=_REMOVED)
+        self.removed: deque[RuleEntry] = deque(maxlen=_REMOVED)
         """The newest of those that were removed one by one, which say whether they were ever met."""
 
     def attach(self, switch: Callable[[bool], None]) -> None:
@@ -77,26 +77,26 @@ class RuleBook:
 
     # Adding and removing.
 
-    def add(self, rule: Rule, now: float) -> Entry:
+    def add(self, rule: Rule, now: float) -> RuleEntry:
         """Add a rule. Raises `ControlError` for a name that another rule has."""
         return self._entered(rule, now, None)
 
-    def _entered(self, rule: Rule, now: float, held: Held | None) -> Entry:
+    def _entered(self, rule: Rule, now: float, held: Held | None) -> RuleEntry:
         name = rule.name
         if name is None:
             name = next(each for each in map("rule{}".format, self._numbers) if each not in self._entries)
         elif name in self._entries:
             raise ControlError(f"there is a rule {name!r} already; remove it first", path=("name",))
-        entry = Entry(name, rule, rng=self._rng.spawn(name), now=now, began=self._began, held=held)
+        entry = RuleEntry(name, rule, rng=self._rng.spawn(name), now=now, began=self._began, held=held)
         self._entries[name] = entry
         self._entries_changed(now)
         return entry
 
-    def hold(self, rule: Rule, now: float) -> Entry:
+    def hold(self, rule: Rule, now: float) -> RuleEntry:
         """Add a rule that holds the requests that it meets."""
         return self._entered(rule, now, Held())
 
-    def remove(self, name: str, now: float) -> Entry:
+    def remove(self, name: str, now: float) -> RuleEntry:
         """Remove a rule, and let go what it holds. Raises `ControlError` for an unknown one."""
         if name not in self._entries:
             if not self._entries:
@@ -154,12 +154,12 @@ class RuleBook:
         """Return a document of each rule, in their order."""
         return [entry.document(now) for entry in self._entries.values() if not entry.is_answered(now)]
 
-    def get(self, name: str) -> Entry | None:
+    def get(self, name: str) -> RuleEntry | None:
         """Return a rule by its name, None where there is none."""
         return self._entries.get(name)
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[RuleEntry, ...]:
         """Every rule, those that are over too."""
         return tuple(self._entries.values())
 
@@ -172,11 +172,11 @@ class RuleBook:
 
     def operation(
         self, name: str, document: Mapping[str, Any], *, session: Any, txn_number: int | None
-    ) -> Operation:
+    ) -> OperationAttempt:
         """Return the operation that a request belongs to, and count the attempt."""
         return self._attempts.of(name, document, session=session, txn_number=txn_number)
 
-    def succeeded(self, operation: Operation) -> None:
+    def succeeded(self, operation: OperationAttempt) -> None:
         """Take note that an attempt succeeded."""
         self._attempts.succeeded(operation)
 
@@ -194,7 +194,7 @@ class RuleBook:
             self._drop_what_is_over(now)
         return ruling
 
-    def _apply(self, entry: Entry, asked: Asked, ruling: Ruling) -> None:
+    def _apply(self, entry: RuleEntry, asked: Asked, ruling: Ruling) -> None:
         try:
             effects = entry.take(asked)
         except Exception as error:  # noqa: BLE001 - whatever a filter does to a strange command, it passes

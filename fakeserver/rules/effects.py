@@ -21,7 +21,7 @@ class Fail:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class RuleReply:
     """Answer with a document."""
 
     document: Mapping[str, Any]
@@ -40,7 +40,7 @@ class Ending(Enum):
     """Hold it until a test says what becomes of it."""
 
 
-Answer: TypeAlias = Fail | Reply | Ending
+Answer: TypeAlias = Fail | RuleReply | Ending
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ _MILLISECONDS: Final = 3
 _WIDEST: Final = 80
 
 
-class Entry:
+class RuleEntry:
     """A rule of a book."""
 
     def __init__(

@@ -12,7 +12,7 @@ from bson.errors import BSONError
 from fakeserver.control import arguments
 from fakeserver.control.errors import ControlError, unknown
 from fakeserver.errors import CommandError
-from fakeserver.rules.effects import Answer, Effects, Ending, Fail, Reply
+from fakeserver.rules.effects import Answer, Effects, Ending, Fail, RuleReply
 from fakeserver.rules.reading import at, check_known, one_text, plain
 from mongowire.codes import ErrorCode, Label, code_name
 
@@ -163,7 +163,7 @@ def reply_of(value: Any) -> Answer:
         cursor["id"] = Int64(cursor["id"])  # drivers take no other type, and JSON has none of its own
     code = document.get("code")
     if document.get("ok", 1) or not isinstance(code, int) or isinstance(code, bool):
-        return Reply(document)
+        return RuleReply(document)
     own = {"ok", "errmsg", "code", "errorLabels"}
     extra = {name: each for name, each in document.items() if name not in own}
     labels = document.get("errorLabels", [])

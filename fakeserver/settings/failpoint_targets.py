@@ -8,14 +8,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class Names(NamedTuple):
+class CommandNames(NamedTuple):
     """The commands that a fail point is about: those listed, or all but those listed."""
 
     listed: frozenset[str]
     all_but: bool
 
     @classmethod
-    def of(cls, data: Mapping[str, Any]) -> Names:
+    def of(cls, data: Mapping[str, Any]) -> CommandNames:
         """Read `failCommands`, or `failAllCommands` and `failCommandsExcept`."""
         all_but = bool(data.get("failAllCommands"))
         listed = data.get("failCommandsExcept" if all_but else "failCommands")
@@ -28,11 +28,11 @@ class Names(NamedTuple):
         return self.listed.isdisjoint(names) is self.all_but and "configureFailPoint" not in names
 
 
-NO_COMMANDS: Final[Names] = Names(frozenset(), all_but=False)
-ONLY_GET_MORE: Final = Names(frozenset({"getMore"}), all_but=False)
+NO_COMMANDS: Final[CommandNames] = CommandNames(frozenset(), all_but=False)
+ONLY_GET_MORE: Final = CommandNames(frozenset({"getMore"}), all_but=False)
 
 
-class Target(NamedTuple):
+class FailPointTarget(NamedTuple):
     """A command as the filters of a fail point see it: its names, and its client."""
 
     names: tuple[str, ...]

@@ -27,7 +27,7 @@ _WITHOUT_HITS: Final = frozenset(
 
 
 @dataclass(slots=True, eq=False)
-class Use:
+class FailPointUse:
     """One setting of a fail point; `servers` are those on which it was made."""
 
     name: str
@@ -44,20 +44,20 @@ class FailPointUses:
     """The newest settings of a deployment's fail points."""
 
     def __init__(self) -> None:
-        self._uses: deque[Use] = deque(maxlen=_KEPT)
+        self._uses: deque[FailPointUse] = deque(maxlen=_KEPT)
 
-    def begin(self, server: str, name: str, data: Mapping[str, Any]) -> Use:
+    def begin(self, server: str, name: str, data: Mapping[str, Any]) -> FailPointUse:
         """Note a setting on a server: the use of the same setting on the others, or a new one."""
         for use in reversed(self._uses):
             if use.name == name and server not in use.servers and use.data == data:
                 break
         else:
-            use = Use(name, data, is_met=name in _WITHOUT_HITS)
+            use = FailPointUse(name, data, is_met=name in _WITHOUT_HITS)
             self._uses.append(use)
         use.servers.add(server)
         return use
 
-    def never_met(self) -> Sequence[Use]:
+    def never_met(self) -> Sequence[FailPointUse]:
         """Return the settings that no server met, oldest first."""
         return [use for use in self._uses if not use.is_met]
 

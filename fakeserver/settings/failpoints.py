@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from fakeserver.errors import CommandError
 from fakeserver.idl.fields import type_name
 from fakeserver.settings.failpoint_modes import Mode, Setting, number_of, parse_mode
-from fakeserver.settings.failpoint_targets import NO_COMMANDS, ONLY_GET_MORE, Names, Target
+from fakeserver.settings.failpoint_targets import NO_COMMANDS, ONLY_GET_MORE, CommandNames, FailPointTarget
 from fakeserver.settings.failpoint_uses import FailPointUses
 from fakeserver.waiting.bell import Bell
 from mongowire.codes import ErrorCode
@@ -47,7 +47,7 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from fakeserver.settings.failpoint_uses import Use
+    from fakeserver.settings.failpoint_uses import FailPointUse
     from mongowire.ports import Rng
 
 FAIL_COMMAND: Final = "failCommand"
@@ -115,18 +115,18 @@ class FailPoint:
     data: Mapping[str, Any] = field(default_factory=dict)
     times_entered: int = 0
     """Never reset, not by `configureFailPoint` either: tests wait for it to grow."""
-    named: Names = field(default_factory=lambda: NO_COMMANDS)
+    named: CommandNames = field(default_factory=lambda: NO_COMMANDS)
     """The commands that `data` names, read once."""
     fault: CommandFault | None = None
     """The effects of `failCommand`, made at its first hit: the same for every command that it meets."""
-    use: Use | None = None
+    use: FailPointUse | None = None
     """The note of its setting, where it is not off."""
 
     def configure(self, setting: Setting, data: Mapping[str, Any]) -> None:
         """Replace mode and data."""
         self.mode, self.value = setting
         self.data = data
-        self.named = Names.of(data)
+        self.named = CommandNames.of(data)
         self.fault = None
 
     def fires(self, rng: Rng) -> bool:
@@ -272,7 +272,7 @@ class FailPointRegistry:
         point = self.active.get(name)
         return point is not None and self._fires(point)
 
-    def fail_command(self, target: Target) -> CommandFault | None:
+    def fail_command(self, target: FailPointTarget) -> CommandFault | None:
         """Decide what happens to a command before it runs.
 
         Raises `CommandError` to the victim when the fail point's data cannot be used.
@@ -296,7 +296,7 @@ class FailPointRegistry:
         point.fault = CommandFault(_labels(data), block, close, error, rewrites)
         return point.fault
 
-    def write_concern_error(self, target: Target) -> WriteConcernFault | None:
+    def write_concern_error(self, target: FailPointTarget) -> WriteConcernFault | None:
         """Decide what `failCommand` adds after a command ran: a hit of its own."""
         point = self.active.get(FAIL_COMMAND)
         if point is None or "writeConcernError" not in point.data:
@@ -306,7 +306,7 @@ class FailPointRegistry:
             return None
         return WriteConcernFault(data["writeConcernError"], _labels(data)) if self._fires(point) else None
 
-    def get_more_failure(self, target: Target) -> CommandError | None:
+    def get_more_failure(self, target: FailPointTarget) -> CommandError | None:
         """Decide whether a getMore fails after it took its cursor, which is then destroyed."""
         point = self.active.get(FAIL_GET_MORE)
         if point is None or not ONLY_GET_MORE.cover(target.names) or not _admits(point.data, target):
@@ -379,7 +379,7 @@ def _nothing() -> None:
     """Do nothing: nobody listens."""
 
 
-def _admits(data: Mapping[str, Any], target: Target) -> bool:
+def _admits(data: Mapping[str, Any], target: FailPointTarget) -> bool:
     """Apply the filters of `failCommand` on who sent a command, and to what."""
     filters = (
         ("threadName", target.thread_name),

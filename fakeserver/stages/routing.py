@@ -113,7 +113,7 @@ def _send(request: RequestContext, shard: Shard, call: ShardCall, now: float) ->
         else:
             refusal = None
         outcome = refusal or _stay(request, call, now)
-        if not isinstance(outcome, Refusal):
+        if not isinstance(outcome, ShardRefusal):
             return outcome
         delay = _after(request, call, outcome)
         if delay is None:
@@ -153,7 +153,7 @@ def _target(request: RequestContext, shard: Shard, call: ShardCall) -> Node | No
     return ordered[0] if ordered else None
 
 
-def _arrive(request: RequestContext, target: Node, call: ShardCall, now: float) -> Refusal | None:
+def _arrive(request: RequestContext, target: Node, call: ShardCall, now: float) -> ShardRefusal | None:
     """Ask the member's rate limiter, then its fail point."""
     call.target, request.admission.control = target, target.admission
     admission, shards = target.admission, request.node.shards
@@ -166,7 +166,7 @@ def _arrive(request: RequestContext, target: Node, call: ShardCall, now: float) 
             fails = target.fail_points.is_on(FAIL_INGRESS_REQUEST_RATE_LIMITING)
             verdict = REJECTED if fails else admission.requests.acquire(now)
             if verdict is REJECTED:
-                return Refusal.of(admission.refusal, tuple(admission.refusal.extra["errorLabels"]))
+                return ShardRefusal.of(admission.refusal, tuple(admission.refusal.extra["errorLabels"]))
             call.reservation = None if verdict is ADMITTED else verdict
     if target.fail_points.active:
         call.fault = fault = target.fail_points.fail_command(request.fail_point_target(target))
@@ -176,7 +176,7 @@ def _arrive(request: RequestContext, target: Node, call: ShardCall, now: float) 
     return None
 
 
-def _stay(request: RequestContext, call: ShardCall, now: float) -> Action | Refusal:
+def _stay(request: RequestContext, call: ShardCall, now: float) -> Action | ShardRefusal:
     """Do what the member's fail point says, then wait for a token that was promised."""
     fault, target = call.fault, call.target
     assert target is not None
@@ -191,9 +191,9 @@ def _stay(request: RequestContext, call: ShardCall, now: float) -> Action | Refu
         if fault.close:
             # To the mongos a closed connection is a network error, and those carry no labels.
             message = f"Connection closed by peer :: caused by :: {target.name}"
-            return Refusal(CommandError(ErrorCode.HOST_UNREACHABLE, message), ())
+            return ShardRefusal(CommandError(ErrorCode.HOST_UNREACHABLE, message), ())
         if fault.error is not None:
-            return Refusal.of(fault.error, fault.labels or (), target)
+            return ShardRefusal.of(fault.error, fault.labels or (), target)
     reservation, admission = call.reservation, target.admission
     if reservation is None:
         return PASS
@@ -209,7 +209,7 @@ def _stay(request: RequestContext, call: ShardCall, now: float) -> Action | Refu
     return PASS
 
 
-class Refusal(NamedTuple):
+class ShardRefusal(NamedTuple):
     """A shard's error."""
 
     error: CommandError
@@ -220,7 +220,7 @@ class Refusal(NamedTuple):
     """The reply's `baseBackoffMS`, in seconds."""
 
     @classmethod
-    def of(cls, error: CommandError, labels: tuple[str, ...], target: Node | None = None) -> Refusal:
+    def of(cls, error: CommandError, labels: tuple[str, ...], target: Node | None = None) -> ShardRefusal:
         """Return the refusal for a shard's error: the shard's labels and hint are for the mongos alone."""
         extra = dict(error.extra)
         extra.pop("errorLabels", None)
@@ -231,7 +231,7 @@ class Refusal(NamedTuple):
         return cls(CommandError(error.code, error.message, extra=extra), labels, hint)
 
 
-def _after(request: RequestContext, call: ShardCall, refusal: Refusal) -> float | None:
+def _after(request: RequestContext, call: ShardCall, refusal: ShardRefusal) -> float | None:
     """Return the backoff before the next attempt, in seconds, None after the last one."""
     node, target, code = request.node, call.target, refusal.error.code
     assert target is not None
@@ -253,7 +253,7 @@ def _is_overload(request: RequestContext, code: int) -> bool:
     return request.node.profile.knows_overload and is_in(code, Category.SYSTEM_OVERLOADED)
 
 
-def _is_retryable(request: RequestContext, refusal: Refusal) -> bool:
+def _is_retryable(request: RequestContext, refusal: ShardRefusal) -> bool:
     """Whether a mongos retries: where the shard says so, and where the command does no harm twice."""
     if Label.RETRYABLE in refusal.labels:
         return True

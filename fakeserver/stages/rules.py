@@ -18,7 +18,7 @@ from fakeserver.errors import expired
 from fakeserver.request.pipeline import PASS, RESPOND, Action, Disconnect, Outcome, Silence, Stage, Step
 from fakeserver.rules.asked import Asked
 from fakeserver.rules.conditions import CONTROLLING
-from fakeserver.rules.effects import Ending, Fail, Reply
+from fakeserver.rules.effects import Ending, Fail, RuleReply
 from fakeserver.waiting.interrupts import in_one_turn
 from fakeserver.waiting.pause import Await
 
@@ -86,7 +86,7 @@ class Rules(Stage):
             ruling.held.left()
         response = request.response
         answer = ruling.held.answer if ruling.held is not None else ruling.answer
-        replies = isinstance(answer, Reply) and response.failure is None
+        replies = isinstance(answer, RuleReply) and response.failure is None
         if outcome is Outcome.DONE or replies:
             self._book.succeeded(ruling.operation)
         if ruling.write_concern_error is not None and (outcome is not Outcome.ABANDONED or replies):
@@ -95,7 +95,7 @@ class Rules(Stage):
                 response.label_override = ruling.replacing_labels
             request.faults.rewrites_state_changes = False
         response.added_labels = ruling.labels
-        if isinstance(answer, Reply) and replies:
+        if isinstance(answer, RuleReply) and replies:
             _encode(request, answer, ruling)
         elif ruling.labels and response.failure is None and response.write_concern_error is None:
             # What is no failure passes the stage of labels by.
@@ -127,14 +127,14 @@ def _answer(request: RequestContext, answer: Answer | None) -> Action:
         request.response.label_override = answer.labels
         request.faults.rewrites_state_changes = False
         return RESPOND
-    if isinstance(answer, Reply):
+    if isinstance(answer, RuleReply):
         return RESPOND
     if answer is Ending.SILENCE:
         return Silence("a rule gives no answer")
     return Disconnect("a rule closes the connection")
 
 
-def _encode(request: RequestContext, answer: Reply, ruling: Ruling) -> None:
+def _encode(request: RequestContext, answer: RuleReply, ruling: Ruling) -> None:
     """Encode a reply of a rule; as bytes, nothing looks into it on its way."""
     document: dict[str, Any] = dict(answer.document)
     if ruling.write_concern_error is not None:

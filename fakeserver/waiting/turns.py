@@ -52,7 +52,7 @@ def is_short(data: bytes) -> bool:
     return len(data) <= _SHORT_BYTES and data.startswith(_SHORT, _NAME_AT) and not data[_KIND_AT]
 
 
-class Request(Interruptible, Protocol):
+class TurnRequest(Interruptible, Protocol):
     """The request of a client, as far as it takes turns with others."""
 
     session_id: bytes | None
@@ -66,7 +66,7 @@ class Request(Interruptible, Protocol):
         """Have the request end with `error` at its next yield point."""
 
 
-R = TypeVar("R", bound=Request)
+R = TypeVar("R", bound=TurnRequest)
 A = TypeVar("A")
 
 
@@ -81,7 +81,7 @@ class Turns:
         """The stacks that hold no request. A stack costs ten turns to make, so it is used again."""
         # Yield points are many: they read what the loop's time is made of, without a look for the loop.
         self._now = time.monotonic if type(clock) is SystemClock else clock.now
-        self._suspended: dict[Worker, Request] = {}
+        self._suspended: dict[Worker, TurnRequest] = {}
         """The requests that gave way, each with its stack."""
         self.inflation = Inflation()
         self.freed = Bell()
@@ -127,7 +127,7 @@ class Turns:
         self._idle.append(worker)
         self.freed.ring()
 
-    def holds(self, request: Request) -> bool:
+    def holds(self, request: TurnRequest) -> bool:
         """Say whether another request, which gave way, has the session of `request` checked out.
 
         Only commands with a transaction number check a session out.

@@ -19,11 +19,11 @@ from harness.adapters.base import AdapterLost
 from harness.adapters.clocks import ClockOffset
 from harness.adapters.lines import (
     PROTOCOL,
+    AdapterProtocolError,
     Answer,
     Hello,
     Message,
     Observed,
-    ProtocolError,
     hello,
     message,
     request,
@@ -150,7 +150,7 @@ class Child:
         """Return a result, parsed. A result that makes no sense loses the process."""
         try:
             return parse(result)
-        except ProtocolError as error:
+        except AdapterProtocolError as error:
             raise self.lose(str(error)) from None
 
     def lose(self, reason: str) -> AdapterLost:
@@ -193,7 +193,7 @@ class Child:
         try:
             async for line in self._process.stdout:
                 self._take(line)
-        except ProtocolError as error:
+        except AdapterProtocolError as error:
             self.lose(str(error))
         except ValueError:
             self.lose(f"the adapter wrote a line of more than {_LINE_MAX >> 20} MiB")
@@ -202,7 +202,7 @@ class Child:
 
     def _take(self, line: bytes) -> None:
         if not line.endswith(b"\n"):
-            raise ProtocolError(f"the adapter's output ended within a line: {shown(line)}")
+            raise AdapterProtocolError(f"the adapter's output ended within a line: {shown(line)}")
         said, now = message(line), self.clock.now()
         if isinstance(said, Answer):
             self._take_answer(said, now)
@@ -214,22 +214,22 @@ class Child:
         if not isinstance(said, Observed) or said.at is None:
             return now
         if not self._offset.is_known:
-            raise ProtocolError(
+            raise AdapterProtocolError(
                 f"the adapter gave {said.kind} an instant ('at'), but none of its answers a 'clock' before"
             )
         return self._offset.instant(said.at, received=now)
 
     def _take_answer(self, said: Answer, now: float) -> None:
-        """Hand an answer to whoever waits for it. Raises `ProtocolError` for one that is not due."""
+        """Hand an answer to whoever waits for it. Raises `AdapterProtocolError` for one that is not due."""
         sent = self._sent.pop(said.id, None)
         if said.clock is not None and sent is not None:
             self._offset.measure(said.clock, sent=sent, received=now)
         if not 0 < said.id <= self._last:
-            raise ProtocolError(f"the adapter answered request {said.id}, which was never made")
+            raise AdapterProtocolError(f"the adapter answered request {said.id}, which was never made")
         if (waiting := self._waiting.get(said.id)) is not None and not waiting.done():
             waiting.set_result(said)
         elif said.id not in self._owed:
-            raise ProtocolError(f"the adapter answered request {said.id} again")
+            raise AdapterProtocolError(f"the adapter answered request {said.id} again")
         else:
             self._owed.remove(said.id)
 

@@ -41,7 +41,7 @@ _SHOWN: Final = 200
 """How many characters of a line that is no message are shown."""
 
 
-class ProtocolError(Exception):
+class AdapterProtocolError(Exception):
     """An adapter said something that the protocol does not have; the text says what."""
 
 
@@ -102,7 +102,7 @@ def request(number: int, method: str, on: int | None, params: Mapping[str, Any] 
 
 
 def message(line: bytes) -> Message:
-    """Return what a line says. Raises `ProtocolError`."""
+    """Return what a line says. Raises `AdapterProtocolError`."""
     document = _parsed(line)
     try:
         if "event" in document:
@@ -113,7 +113,7 @@ def message(line: bytes) -> Message:
             return CallbackDue(_whole(document["callback"]))
         return _answer(document)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ProtocolError(
+        raise AdapterProtocolError(
             f"the adapter wrote a message with a wrong part ({error!r}): {shown(line)}"
         ) from None
 
@@ -122,9 +122,9 @@ def _parsed(line: bytes) -> dict[str, Any]:
     try:
         document = json_util.loads(line.decode(), json_options=_READ)
     except Exception as error:
-        raise ProtocolError(f"the adapter wrote a line that is no message: {shown(line)}") from error
+        raise AdapterProtocolError(f"the adapter wrote a line that is no message: {shown(line)}") from error
     if not isinstance(document, dict):
-        raise ProtocolError(f"the adapter wrote a line that is no message: {shown(line)}")
+        raise AdapterProtocolError(f"the adapter wrote a line that is no message: {shown(line)}")
     return document
 
 
@@ -217,14 +217,16 @@ def error_document(report: ErrorReport) -> dict[str, Any]:
 
 
 def hello(result: Any) -> Hello:
-    """Return an adapter's introduction. Raises `ProtocolError`, also for another version of the protocol."""
+    """Return an adapter's introduction. Raises `AdapterProtocolError`, also for another version."""
     try:
         if result["protocol"] != PROTOCOL:
-            raise ProtocolError(f"the adapter speaks protocol {result['protocol']}, this program {PROTOCOL}")
+            raise AdapterProtocolError(
+                f"the adapter speaks protocol {result['protocol']}, this program {PROTOCOL}"
+            )
         features = frozenset(_feature(name) for name in result["features"])
         return Hello(_text(result["name"]), features, _text(result.get("edition", "")))
     except (KeyError, TypeError, AttributeError) as error:
-        raise ProtocolError(
+        raise AdapterProtocolError(
             f"the adapter's answer to hello lacks a part or has a wrong one: {error!r}"
         ) from None
 
@@ -232,12 +234,14 @@ def hello(result: Any) -> Hello:
 def _feature(name: str) -> Feature:
     if name not in Feature.__members__ or name == Feature.VIRTUAL_TIME.name:
         known = ", ".join(feature for feature in Feature.__members__ if feature != Feature.VIRTUAL_TIME.name)
-        raise ProtocolError(f"the adapter declares {name}, which is no feature that it can have: {known}")
+        raise AdapterProtocolError(
+            f"the adapter declares {name}, which is no feature that it can have: {known}"
+        )
     return Feature[name]
 
 
 def session_state(result: Any) -> SessionState:
-    """Return the state of a session. Raises `ProtocolError`."""
+    """Return the state of a session. Raises `AdapterProtocolError`."""
     try:
         return SessionState(
             result["lsid"],
@@ -246,19 +250,21 @@ def session_state(result: Any) -> SessionState:
             _text(result.get("transaction", "none")),
         )
     except (KeyError, TypeError, AttributeError) as error:
-        raise ProtocolError(f"the adapter's answer to session is not one: {error!r}") from None
+        raise AdapterProtocolError(f"the adapter's answer to session is not one: {error!r}") from None
 
 
 def topology(result: Any) -> TopologyReport:
-    """Return what a client knows of its deployment. Raises `ProtocolError`."""
+    """Return what a client knows of its deployment. Raises `AdapterProtocolError`."""
     try:
         return TopologyReport(_text(result["type"]), result.get("primary"))
     except (KeyError, TypeError, AttributeError) as error:
-        raise ProtocolError(f"the adapter's answer to topology is not one: {error!r}") from None
+        raise AdapterProtocolError(f"the adapter's answer to topology is not one: {error!r}") from None
 
 
 def retry_tokens(result: Any) -> float | None:
-    """Return a client's retry tokens, None for a client without a bucket. Raises `ProtocolError`."""
+    """Return a client's retry tokens, None for a client without a bucket. Raises `AdapterProtocolError`."""
     if result is not None and (isinstance(result, bool) or not isinstance(result, (int, float))):
-        raise ProtocolError(f"the adapter's answer to retryTokens is neither a number nor null: {result!r}")
+        raise AdapterProtocolError(
+            f"the adapter's answer to retryTokens is neither a number nor null: {result!r}"
+        )
     return result

@@ -23,7 +23,7 @@ EDITIONS: Final = ("2026-02-20", "2026-07-08")
 
 
 @dataclass(frozen=True, slots=True)
-class DriverInfo:
+class DriverEntry:
     """What a run must know of a driver before it makes one.
 
     `editions` are those that the driver can follow, its default first. `virtual_time` says that its adapter
@@ -35,10 +35,10 @@ class DriverInfo:
     command: str = ""
 
 
-DRIVERS: Final[Mapping[str, DriverInfo]] = {
-    "reference": DriverInfo(editions=EDITIONS, virtual_time=True),
-    "pymongo": DriverInfo(editions=(EDITIONS[1],), virtual_time=False),
-    "pymongo-async": DriverInfo(editions=(EDITIONS[1],), virtual_time=False),
+DRIVERS: Final[Mapping[str, DriverEntry]] = {
+    "reference": DriverEntry(editions=EDITIONS, virtual_time=True),
+    "pymongo": DriverEntry(editions=(EDITIONS[1],), virtual_time=False),
+    "pymongo-async": DriverEntry(editions=(EDITIONS[1],), virtual_time=False),
 }
 
 
@@ -47,13 +47,13 @@ def is_driver(text: str) -> bool:
     return text in DRIVERS or (text.startswith(PREFIX) and bool(text.removeprefix(PREFIX).strip()))
 
 
-def drivers(texts: Iterable[str]) -> dict[str, DriverInfo]:
+def drivers(texts: Iterable[str]) -> dict[str, DriverEntry]:
     """Return the drivers that texts name, by the names that a report gives them.
 
     A command is run once, to introduce itself. Raises `AdapterLost` when it does not, or when its name is
     another driver's.
     """
-    known: dict[str, DriverInfo] = {}
+    known: dict[str, DriverEntry] = {}
     for text in texts:
         name, info = (text, DRIVERS[text]) if text in DRIVERS else interruption.run(_introduced(text))
         if known.get(name, info) != info or (info.command and name in DRIVERS):
@@ -62,14 +62,14 @@ def drivers(texts: Iterable[str]) -> dict[str, DriverInfo]:
     return known
 
 
-async def _introduced(text: str) -> tuple[str, DriverInfo]:
+async def _introduced(text: str) -> tuple[str, DriverEntry]:
     from harness.adapters.child import Child  # noqa: PLC0415 - most runs start no adapter
 
     command = text.removeprefix(PREFIX).strip()
     child = await Child.start(command)
     await child.aclose()
     edition = child.hello.edition or EDITIONS[-1]
-    return child.hello.name, DriverInfo(editions=(edition,), virtual_time=False, command=command)
+    return child.hello.name, DriverEntry(editions=(edition,), virtual_time=False, command=command)
 
 
 def make_adapter(name: str, deployment: Deployment, *, edition: str) -> DriverAdapter:

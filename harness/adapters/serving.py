@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 
-class Publish(Protocol):
+class PublishEvent(Protocol):
     """Reports an event by its name in the specifications, and its fields, as soon as it happens."""
 
     def __call__(self, kind: str, fields: Mapping[str, Any], *, at: float | None = None) -> None:
@@ -76,14 +76,14 @@ class PythonAdapter:
     features: frozenset[Feature] = frozenset()
     edition: str = ""
 
-    def create_client(self, spec: ClientSpec, publish: Publish) -> Handle:
+    def create_client(self, spec: ClientSpec, publish: PublishEvent) -> Handle:
         """Return a new client, which reports what it observes by `publish(kind, fields)`, from any thread.
 
         Of these, only the kinds that `spec` asks for reach the runner.
         """
         raise UnsupportedOperation("no clients")
 
-    def create_pool(self, spec: PoolSpec, publish: Publish) -> Handle:
+    def create_pool(self, spec: PoolSpec, publish: PublishEvent) -> Handle:
         """Return a new connection pool, which reports all its events by `publish(kind, fields)`.
 
         `call` runs its operations: `ready`, `clear`, `close`, `checkOut`, which returns a connection, and
@@ -152,13 +152,13 @@ def serve(adapter: PythonAdapter, requests: Iterable[str] | None = None) -> None
     """
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    server = _Server(adapter, answers)
+    server = _EntityServer(adapter, answers)
     for line in sys.stdin if requests is None else requests:
         request = json_util.loads(line, json_options=_READ)
         threading.Thread(target=server.serve, args=(request,), daemon=True).start()
 
 
-class _Server:
+class _EntityServer:
     """The entities of one process, by the requests that created them."""
 
     def __init__(self, adapter: PythonAdapter, answers: TextIO) -> None:
@@ -187,7 +187,7 @@ class _Server:
     def serve(self, request: Mapping[str, Any]) -> None:
         """Answer one request."""
         number = request["id"]
-        method = _METHODS.get(request["method"], _Server.unknown)
+        method = _METHODS.get(request["method"], _EntityServer.unknown)
         try:
             answer = method(self, number, request.get("on", 0), request.get("params", {}))
         except UnsupportedOperation as reason:
@@ -317,17 +317,17 @@ def _kind(name: str) -> EntityKind:
         raise UnsupportedOperation(f"no entity {name}") from None
 
 
-_METHODS: Final[Mapping[str, Callable[[_Server, int, int, Any], dict[str, Any]]]] = {
-    "hello": _Server.hello,
-    "client": _Server.client,
-    "pool": _Server.pool,
-    "create": _Server.create,
-    "call": _Server.call,
-    "return": _Server.returned,
-    "session": _Server.session,
-    "advanceClusterTime": _Server.advance_cluster_time,
-    "topology": _Server.topology,
-    "retryTokens": _Server.retry_tokens,
-    "closeClient": _Server.close_client,
-    "close": _Server.close,
+_METHODS: Final[Mapping[str, Callable[[_EntityServer, int, int, Any], dict[str, Any]]]] = {
+    "hello": _EntityServer.hello,
+    "client": _EntityServer.client,
+    "pool": _EntityServer.pool,
+    "create": _EntityServer.create,
+    "call": _EntityServer.call,
+    "return": _EntityServer.returned,
+    "session": _EntityServer.session,
+    "advanceClusterTime": _EntityServer.advance_cluster_time,
+    "topology": _EntityServer.topology,
+    "retryTokens": _EntityServer.retry_tokens,
+    "closeClient": _EntityServer.close_client,
+    "close": _EntityServer.close,
 }

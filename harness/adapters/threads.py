@@ -22,8 +22,8 @@ class Workers:
     """The threads of one adapter. Used from the event loop only; `close` ends them."""
 
     def __init__(self) -> None:
-        self._all: list[_Worker] = []
-        self._idle: list[_Worker] = []
+        self._all: list[_CallThread] = []
+        self._idle: list[_CallThread] = []
         self._all_idle = asyncio.Event()
         self._all_idle.set()
 
@@ -53,18 +53,18 @@ class Workers:
         self._all.clear()
         self._idle.clear()
 
-    def _hire(self) -> _Worker:
-        worker = _Worker()
+    def _hire(self) -> _CallThread:
+        worker = _CallThread()
         self._all.append(worker)
         return worker
 
-    def _rest(self, worker: _Worker) -> None:
+    def _rest(self, worker: _CallThread) -> None:
         self._idle.append(worker)
         if len(self._idle) == len(self._all):
             self._all_idle.set()
 
 
-class _Worker:
+class _CallThread:
     """One thread, which takes calls from a queue; None ends it."""
 
     def __init__(self) -> None:

@@ -44,7 +44,7 @@ from harness.running.drafting import drafted
 from harness.running.expectations import ExpectationsError, of_adapter
 from harness.running.plan import Load, Settings, forget, left_out, load_all, plan
 from harness.running.result import ExitCode
-from harness.running.run import RERUNS, Run
+from harness.running.run import RERUNS, PreparedRun
 from harness.running.unmatched import nowhere
 from harness.unified import loops
 from mongowire.whole_file import check_writable
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from harness.adapters.registry import DriverInfo
+    from harness.adapters.registry import DriverEntry
     from harness.deployments.by_uri import ExternalUris
     from harness.running.expectations import Expectations
     from harness.running.plan import Time
@@ -217,7 +217,7 @@ def _conform(options: Options) -> ExitCode:
         return _execute(run, options)
 
 
-def _execute(run: Run, options: Options) -> ExitCode:
+def _execute(run: PreparedRun, options: Options) -> ExitCode:
     if options.changed is not None and not run.complaints and not run.items and not options.keyword:
         click.echo(f"no scenario differs from {options.changed}", err=True)
         return ExitCode.PASSED
@@ -242,7 +242,7 @@ def _execute(run: Run, options: Options) -> ExitCode:
         return Conformance(run, files).execute()
 
 
-def run_of(options: Options) -> Run:
+def run_of(options: Options) -> PreparedRun:
     """Return the run that a command line describes. Raises `click.ClickException`, and `UsageError` as one.
 
     What the command line alone can contradict is refused first, then what files say, and last of all
@@ -268,7 +268,7 @@ def run_of(options: Options) -> Run:
         raise click.ClickException("\n".join(scenarios.complaints))
     _refuse_unmatched(expectations, scenarios, everywhere=_is_users(options.expectations))
     deployments = deployments_of(options, uris)
-    return Run(
+    return PreparedRun(
         items=among_last_failed(
             plan(scenarios.cases, drivers=editions, topologies=deployments, wanted=wanted), options
         ),
@@ -312,7 +312,7 @@ def _refuse_on_a_cluster(options: Options) -> None:
             raise click.UsageError(f"{name}: not with --scheduler, because it {why}")
 
 
-def _settings(options: Options, infos: Mapping[str, DriverInfo], uris: ExternalUris | None) -> Settings:
+def _settings(options: Options, infos: Mapping[str, DriverEntry], uris: ExternalUris | None) -> Settings:
     loop_seconds, case_timeout = options.loop_seconds, options.case_timeout
     if loop_seconds is None:
         loop_seconds = min(loops.SECONDS, case_timeout / 2)
@@ -338,7 +338,7 @@ def _settings(options: Options, infos: Mapping[str, DriverInfo], uris: ExternalU
     )
 
 
-def _time(options: Options, infos: Mapping[str, DriverInfo], uris: ExternalUris | None) -> Time:
+def _time(options: Options, infos: Mapping[str, DriverEntry], uris: ExternalUris | None) -> Time:
     """Return the clock that a command line names, or else virtual time where all that takes part can."""
     can = uris is None and all(info.virtual_time for info in infos.values())
     return "virtual" if options.time == "virtual" or (options.time is None and can) else "real"

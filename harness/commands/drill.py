@@ -11,7 +11,7 @@ import click
 from fakeserver.control.arguments import duration, share
 from fakeserver.control.errors import ControlError
 from fakeserver.profile import DEFAULT_PROFILE
-from harness.commands.options.types import FilePath, Seed
+from harness.commands.options.types import FilePath, SeedNumber
 from harness.commands.output.errors import bad_input
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ class _Read(click.ParamType[float]):
     show_default=True,
     help="Share of the requests to refuse, as a percentage or a number from 0 to 1.",
 )
-@click.option("--seed", type=Seed(), default=0, show_default=True, help="Seed of which requests they are.")
+@click.option(
+    "--seed", type=SeedNumber(), default=0, show_default=True, help="Seed of which requests they are."
+)
 @click.option(
     "--for",
     "seconds",

@@ -20,7 +20,7 @@ from harness.running import interruption
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fakeserver.control.registry import Entry, Registry
+    from fakeserver.control.registry import Registry, RegistryEntry
 
 _NOT_FOUND: Final = 127
 """The exit code of shells for a command that does not exist."""
@@ -60,12 +60,12 @@ def _parted(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return words[:at], words[at + 1 :]
 
 
-def _running(name: str, registry: Registry) -> Entry | None:
+def _running(name: str, registry: Registry) -> RegistryEntry | None:
     entry = registry.read(name)
     return entry if entry is not None and ControlClient(entry).status() is ServerStatus.RUNNING else None
 
 
-def _reach(entry: Entry, registry: Registry) -> dict[str, str]:
+def _reach(entry: RegistryEntry, registry: Registry) -> dict[str, str]:
     return {HOME_VARIABLE: str(registry.folder), ID_VARIABLE: entry.id}
 
 

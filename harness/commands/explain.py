@@ -110,12 +110,12 @@ def command(
     if not items:
         raise click.ClickException(left_out([found], drivers))
 
-    from harness.running.executor import Executor  # noqa: PLC0415 - a help text needs no servers and drivers
+    from harness.running.executor import ItemExecutor  # noqa: PLC0415 - a help text needs no servers and drivers
 
     with (
         interruption.politely(),
         result_files(settings, svg=svg, html=html) as files,
-        Executor(settings) as executor,
+        ItemExecutor(settings) as executor,
     ):
         result = executor.run(items[0])
         files.add(result)

@@ -16,7 +16,7 @@ from harness.running.result import ExitCode
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fakeserver.control.registry import Entry
+    from fakeserver.control.registry import RegistryEntry
 
 
 @click.command("ls")
@@ -43,7 +43,7 @@ def command(*, runner_folder: Path | None, as_json: bool) -> ExitCode:
     return ExitCode.PASSED
 
 
-def row(entry: Entry, status: ServerStatus) -> str:
+def row(entry: RegistryEntry, status: ServerStatus) -> str:
     """Return a server as a JSON object."""
     return json.dumps(
         {

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from harness.authoring.mutants.matrix import Matrix, Search
+from harness.authoring.mutants.matrix import KillerSearch, MutantMatrix
 from harness.authoring.mutants.mutant import KINDS, load_mutants
-from harness.authoring.mutants.record import CORPUS, SCENARIOS, SUITES, SURVIVED, TESTS, Record
+from harness.authoring.mutants.record import CORPUS, SCENARIOS, SUITES, SURVIVED, TESTS, MutantRecord
 from harness.authoring.mutants.suites import corpus_items, corpus_of, scenario_items
 from harness.commands.options.types import Count, FilePath, Jobs
 from harness.commands.output.errors import bad_input
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from harness.authoring.mutants.mutant import Mutant
-    from harness.authoring.mutants.trial import Verdict
+    from harness.authoring.mutants.trial import MutantVerdict
 
 FOLDER: Final = Path("tests/mutants")
 
@@ -55,8 +55,8 @@ FOLDER: Final = Path("tests/mutants")
 )
 @click.option(
     "--search",
-    type=click.Choice([each.value for each in Search]),
-    default=Search.OWN.value,
+    type=click.Choice([each.value for each in KillerSearch]),
+    default=KillerSearch.OWN.value,
     show_default=True,
     help="Where to look for the killer of a mutant: what killed it in the run that was recorded; then the"
     " scenarios of its own specification; then, in a thorough search, all others.",
@@ -89,7 +89,7 @@ def command(**options: Any) -> ExitCode:
     """
     folder: Path = options["folder"]
     with bad_input(BadInputError):
-        every, record = load_mutants(folder), Record.read(folder)
+        every, record = load_mutants(folder), MutantRecord.read(folder)
         mutants = _selected(every, options)
         try:
             worst = _tried_with_all(mutants, record, options)
@@ -123,7 +123,7 @@ def _selected(mutants: Sequence[Mutant], options: dict[str, Any]) -> list[Mutant
     return [chosen[index * len(chosen) // size] for index in range(size)]
 
 
-def _tried_with_all(mutants: Sequence[Mutant], record: Record, options: dict[str, Any]) -> float:
+def _tried_with_all(mutants: Sequence[Mutant], record: MutantRecord, options: dict[str, Any]) -> float:
     """Try mutants with all suites, and return the smallest percentage that one kills."""
     if not options["together"]:
         return min(_tried(suite, mutants, record, options) for suite in options["suites"])
@@ -138,9 +138,9 @@ def _tried_with_all(mutants: Sequence[Mutant], record: Record, options: dict[str
     return share
 
 
-def _tried(suite: str, mutants: Sequence[Mutant], record: Record, options: dict[str, Any]) -> float:
+def _tried(suite: str, mutants: Sequence[Mutant], record: MutantRecord, options: dict[str, Any]) -> float:
     """Try mutants with one suite, print what came of it, and return the percentage that it kills."""
-    jobs, search, folder = options["jobs"] or processors(), Search(options["search"]), options["folder"]
+    jobs, search, folder = options["jobs"] or processors(), KillerSearch(options["search"]), options["folder"]
     if suite == CORPUS and corpus_of(folder) is None:
         click.echo("corpus: the public specification tests are not present", err=True)
         return 100.0
@@ -156,20 +156,20 @@ def _tried(suite: str, mutants: Sequence[Mutant], record: Record, options: dict[
             return _report(suite, mutants, record, {})
         source = corpus_of(folder) if suite == CORPUS else None
         items = scenario_items(options["paths"]) if source is None else corpus_items(source)
-        matrix = Matrix(suite, items, record, jobs, advance)
+        matrix = MutantMatrix(suite, items, record, jobs, advance)
         if options["verbose"]:
             matrix.on_verdict = partial(_print_verdict, suite)
         matrix.run(mutants, search=search, everything=options["everything"])
     return _report(suite, mutants, record, matrix.reached)
 
 
-def _print_verdict(suite: str, mutant: Mutant, verdict: Verdict) -> None:
+def _print_verdict(suite: str, mutant: Mutant, verdict: MutantVerdict) -> None:
     click.echo(f"{suite}: {mutant.name}: {'killed by' if verdict.killed_by else 'survives'}")
     for key, reason in verdict.killed_by.items():
         click.echo(f"  {key}: {reason}")
 
 
-def _report(suite: str, mutants: Sequence[Mutant], record: Record, reached: Mapping[str, int]) -> float:
+def _report(suite: str, mutants: Sequence[Mutant], record: MutantRecord, reached: Mapping[str, int]) -> float:
     killed, total = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     survivors = defaultdict[tuple[str, str], list[str]](list)
     for mutant in mutants:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from harness.adapters.registry import DRIVERS
-from harness.authoring.recording.observation import CaseFailed, Observer, RunMatrix
+from harness.authoring.recording.observation import CaseFailed, CaseObserver, RunMatrix
 from harness.authoring.recording.recorder import Recorder, Wanted
 from harness.commands.options.common import (
     DriverName,
@@ -18,7 +18,7 @@ from harness.commands.options.common import (
     edition_option,
     profile_option,
 )
-from harness.commands.options.types import FilePath, Seed
+from harness.commands.options.types import FilePath, SeedNumber
 from harness.commands.output.errors import bad_input
 from harness.deployments import targets
 from harness.deployments.embedded import SERVED
@@ -66,7 +66,11 @@ _BYTE_ORDER_MARK = "\ufeff".encode()
 )
 @click.option("--in-place", is_flag=True, help="Write to FILE itself.")
 @click.option(
-    "--seed", type=Seed(), default=0, show_default=True, help="First of the consecutive seeds to run with."
+    "--seed",
+    type=SeedNumber(),
+    default=0,
+    show_default=True,
+    help="First of the consecutive seeds to run with.",
 )
 @case_timeout_option
 def command(
@@ -112,7 +116,7 @@ def command(
     )
     wanted = Wanted(case, results=results, outcome=outcome, attempts=attempts, replace=replace)
     try:
-        with bad_input(ScenarioError), interruption.politely(), Observer(matrix) as observer:
+        with bad_input(ScenarioError), interruption.politely(), CaseObserver(matrix) as observer:
             recorder = Recorder(path, observer, wanted, lambda note: click.echo(f"note: {note}", err=True))
             text = recorder.run()
     except CaseFailed as failed:

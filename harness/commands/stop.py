@@ -18,7 +18,7 @@ from harness.running.result import ExitCode
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fakeserver.control.registry import Entry
+    from fakeserver.control.registry import RegistryEntry
 
 
 @click.command("stop")
@@ -49,7 +49,7 @@ def command(
     return ExitCode.PASSED
 
 
-def _chosen(ids: tuple[str, ...], registry: Registry, *, every: bool) -> list[Entry]:
+def _chosen(ids: tuple[str, ...], registry: Registry, *, every: bool) -> list[RegistryEntry]:
     """Return the entries to end. Raises `ControlError`."""
     if every:
         return registry.entries()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from harness.adapters.pymongo.channel import Channel
-    from harness.deployments.survey import Survey
+    from harness.deployments.survey import DeploymentSurvey
     from mongowire.ports import Clock, Rng
 
 FAIL_POINTS: Final = ("failCommand", "failGetMoreAfterCursorCheckout", "onPrimaryTransactionalWrite")
@@ -172,7 +172,7 @@ async def _introduced(
     return deployment
 
 
-def _one_door(string: ConnectionString, surveyed: Survey) -> ConnectionString:
+def _one_door(string: ConnectionString, surveyed: DeploymentSurvey) -> ConnectionString:
     """Return the string with its first mongos alone, or with the primary, if it is known, before all others.
 
     A client with `directConnection` connects to the first host.

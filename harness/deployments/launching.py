@@ -22,7 +22,7 @@ from fakeserver.control.registry import HOME_VARIABLE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from fakeserver.control.registry import Entry, Registry
+    from fakeserver.control.registry import Registry, RegistryEntry
 
 START_SECONDS: Final = 60.0
 _END_SECONDS: Final = 10.0
@@ -41,7 +41,7 @@ def launch(
     *,
     log: Path | None = None,
     timeout: float = START_SECONDS,
-) -> tuple[Entry, subprocess.Popen[bytes]]:
+) -> tuple[RegistryEntry, subprocess.Popen[bytes]]:
     """Start a server with these arguments of `serve`, and return it when clients can write.
 
     Raises `LaunchError`, `OSError`.
@@ -76,7 +76,7 @@ def launch(
 
 
 @contextmanager
-def launched(arguments: Sequence[str], name: str, registry: Registry) -> Iterator[Entry]:
+def launched(arguments: Sequence[str], name: str, registry: Registry) -> Iterator[RegistryEntry]:
     """Run a server while the block runs. Raises `LaunchError`, `OSError`."""
     entry, process = launch(arguments, name, registry)
     try:
@@ -91,7 +91,7 @@ def launched(arguments: Sequence[str], name: str, registry: Registry) -> Iterato
         _clean_up(name, registry, process.pid)
 
 
-def end(entry: Entry, registry: Registry) -> ServerStatus:
+def end(entry: RegistryEntry, registry: Registry) -> ServerStatus:
     """End a server, and remove what it left; return the state that it was in.
 
     Raises `ControlError` where something answers that is not this server, or nothing does in time: what has
@@ -136,7 +136,7 @@ def _clean_up(name: str, registry: Registry, process: int) -> None:
 
 def _ready(
     process: subprocess.Popen[bytes], log: Path, registry: Registry, name: str, timeout: float
-) -> Entry:
+) -> RegistryEntry:
     """Return the entry of a server once it is ready. Raises `LaunchError`."""
     ready = _first_line(process, timeout)
     entry = registry.read(name)

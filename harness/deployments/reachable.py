@@ -17,14 +17,16 @@ from harness.unified.uri import ConnectionString
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from harness.deployments.survey import Survey
+    from harness.deployments.survey import DeploymentSurvey
     from harness.unified.deployment import Deployment
 
 _PING_MAX_AGE: Final = 60.0
 """Age in seconds up to which the ping of a mongos in `config.mongos` counts; each pings twice a minute."""
 
 
-async def servers_of(deployment: Deployment, surveyed: Survey) -> tuple[tuple[str, ...], tuple[str, ...]]:
+async def servers_of(
+    deployment: Deployment, surveyed: DeploymentSurvey
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the addresses of the servers, and sentences on those that are out of reach.
 
     They are the data-bearing members that a replica set shows to clients, under their own names; each mongos
@@ -41,7 +43,9 @@ async def servers_of(deployment: Deployment, surveyed: Survey) -> tuple[tuple[st
     return await _members(deployment, surveyed)
 
 
-async def _members(deployment: Deployment, surveyed: Survey) -> tuple[tuple[str, ...], tuple[str, ...]]:
+async def _members(
+    deployment: Deployment, surveyed: DeploymentSurvey
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the members that answer as such: a name may resolve to another server from here."""
     replies = await _ask(deployment, surveyed.members, "admin", {"hello": 1})
     there = tuple(address for address, hello in replies.items() if hello.get("setName") == surveyed.set_name)

@@ -23,7 +23,7 @@ class DeploymentError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Survey:
+class DeploymentSurvey:
     """The replies of a deployment, and notes on those that it refused.
 
     `members` are the names under which clients find the data-bearing members of a replica set: arbiters and
@@ -40,7 +40,7 @@ class Survey:
     notes: tuple[str, ...] = ()
 
 
-async def survey(ask: Ask, *, load_balanced: bool) -> Survey:
+async def survey(ask: Ask, *, load_balanced: bool) -> DeploymentSurvey:
     """Survey a deployment. Raises `DeploymentError` for one on which nothing can be run.
 
     Since 3.6 every shard is a replica set, so that a sharded cluster is not asked for its shards.
@@ -54,7 +54,7 @@ async def survey(ask: Ask, *, load_balanced: bool) -> Survey:
     if not parameters.get("ok"):
         note = "the server's parameters cannot be read, so cases that ask for some are skipped"
         parameters, notes = {}, (f"{note}: {parameters.get('errmsg')}",)
-    return Survey(
+    return DeploymentSurvey(
         topology=topology,
         server_version=tuple((build_info.get("versionArray") or version_of(build_info["version"]))[:3]),
         auth=auth,

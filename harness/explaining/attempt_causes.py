@@ -16,8 +16,8 @@ from harness.unified.server_side.rules import MAX_BACKOFF, attempts_expected, ov
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from harness.unified.outcome import Outcome
-    from harness.unified.server_side.attempt import Attempt
+    from harness.unified.outcome import CaseOutcome
+    from harness.unified.server_side.attempt import JudgedAttempt
     from harness.unified.server_side.attempts import Divergence
 
 _NONE: Final = 0.02
@@ -29,7 +29,7 @@ _FEW: Final = 3
 _FULL: Final = 0.98
 
 
-def attempt_causes(outcome: Outcome) -> Iterator[str]:
+def attempt_causes(outcome: CaseOutcome) -> Iterator[str]:
     """Yield likely causes of the attempts that differ, the likeliest first."""
     for comparison in outcome.comparisons:
         if isinstance(comparison, AttemptComparison) and comparison.divergence is not None:
@@ -137,7 +137,7 @@ def _server(comparison: AttemptComparison, divergence: Divergence) -> Iterator[s
             )
 
 
-def _attempts(comparison: AttemptComparison, divergence: Divergence) -> Sequence[Attempt]:
+def _attempts(comparison: AttemptComparison, divergence: Divergence) -> Sequence[JudgedAttempt]:
     assert divergence.operation is not None
     return comparison.operations[divergence.operation].attempts
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from driver.editions import Edition
     from harness.adapters.base import Event
-    from harness.explaining.journal import Timeline, TimelineEvent
+    from harness.explaining.journal import CaseTimeline, TimelineEvent
     from harness.unified.model import Case, Operation
-    from harness.unified.outcome import Outcome
+    from harness.unified.outcome import CaseOutcome
 
 _OVERLOADED: Final = "SystemOverloadedError"
 _RETRYABLE: Final = "RetryableError"
@@ -44,9 +44,9 @@ class Evidence:
     """The facts in which causes are found; the length of waits depends on `edition`."""
 
     case: Case
-    outcome: Outcome
+    outcome: CaseOutcome
     heard: Mapping[str, Sequence[Event]]
-    timeline: Timeline
+    timeline: CaseTimeline
     edition: str = DEFAULT.name
 
 
@@ -169,7 +169,7 @@ def _attempts(evidence: Evidence) -> Iterator[str]:
                 yield _of_attempts(name, count, sent[name], evidence.heard.get(expected.client, ()))
 
 
-def _diverges(outcome: Outcome, client: str) -> bool:
+def _diverges(outcome: CaseOutcome, client: str) -> bool:
     return any(comparison.client == client and comparison.diverges for comparison in outcome.comparisons)
 
 
@@ -301,7 +301,7 @@ def _fail_points(evidence: Evidence) -> Iterator[str]:
         )
 
 
-def _refused_fail_points(timeline: Timeline) -> Iterator[Mapping[str, Any]]:
+def _refused_fail_points(timeline: CaseTimeline) -> Iterator[Mapping[str, Any]]:
     """Yield the fail points that could not be set: the operation failed, and the scenario went on."""
     begun: dict[str, Mapping[str, Any]] = {}
     for event in timeline.events:

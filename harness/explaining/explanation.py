@@ -19,13 +19,13 @@ from harness.unified.server_side.section_rows import SectionComparison
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from harness.explaining.journal import Timeline
+    from harness.explaining.journal import CaseTimeline
     from harness.formats.reading import AnyCase
     from harness.running.result import Result
     from harness.unified.account import Account
     from harness.unified.matching.comparison import Comparison
     from harness.unified.model import Location
-    from harness.unified.outcome import Outcome
+    from harness.unified.outcome import CaseOutcome
 
 _KEY: Final = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 _LISTED: Final = re.compile(r"^(events|messages)\[\d+\]\.?")
@@ -36,8 +36,8 @@ _WHOLE: Final = re.compile(r"(events|messages)\[\d+\]")
 
 def explained(
     result: Result,
-    outcome: Outcome,
-    timeline: Timeline,
+    outcome: CaseOutcome,
+    timeline: CaseTimeline,
     account: Account,
     causes: Sequence[str] = (),
     *,
@@ -54,7 +54,7 @@ def explained(
     )
 
 
-def location_of(outcome: Outcome, case: AnyCase) -> Location:
+def location_of(outcome: CaseOutcome, case: AnyCase) -> Location:
     """Return the line of the file that explains an outcome: that of the value that differs, if any."""
     location, mismatch = outcome.location or case.location, outcome.mismatch
     if mismatch is None or not location.field or not isinstance(case, Case):
@@ -62,7 +62,7 @@ def location_of(outcome: Outcome, case: AnyCase) -> Location:
     return _within(location, _keys(_LISTED.sub("", mismatch.path))) or location
 
 
-def values_of(outcome: Outcome) -> tuple[str | None, str | None]:
+def values_of(outcome: CaseOutcome) -> tuple[str | None, str | None]:
     """Return what was expected and what came instead, as text.
 
     Whole events that are other than expected are shown side by side and not here.

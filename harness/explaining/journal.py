@@ -113,7 +113,7 @@ class TimelineEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline:
+class CaseTimeline:
     """All events of a case, oldest first; at one instant those of servers come before those of clients."""
 
     events: tuple[TimelineEvent, ...]
@@ -126,7 +126,7 @@ class Timeline:
         steps: Iterable[PerformedOperation] = (),
         *,
         origin: float,
-    ) -> Timeline:
+    ) -> CaseTimeline:
         """Merge the servers' records, the events of each client, and the operations of the case.
 
         Instants are counted from `origin`.

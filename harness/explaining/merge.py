@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 
-class Entry(Protocol):
+class Mergeable(Protocol):
     """What can be merged."""
 
     @property
@@ -58,7 +58,7 @@ class Entry(Protocol):
         ...
 
 
-E = TypeVar("E", bound=Entry)
+E = TypeVar("E", bound=Mergeable)
 
 _ASKED: Final = "commandStartedEvent"
 _ANSWERED: Final = frozenset({"commandSucceededEvent", "commandFailedEvent"})

@@ -51,7 +51,7 @@ class Lane(NamedTuple):
     name: str
 
 
-class Kind(StrEnum):
+class RowKind(StrEnum):
     """The kind of a row."""
 
     OPERATION = "operation"
@@ -64,7 +64,7 @@ class Kind(StrEnum):
 
 
 @dataclass(slots=True, eq=False)
-class Command:
+class ReportedCommand:
     """A command that a client reported. `attempt` counts from 1 within one operation.
 
     `server` and `outcome` come from the server's journal; they are None and "" where it has no entry.
@@ -86,12 +86,12 @@ class DiagramRow:
     A row of marks may have some on several lanes, at about one instant: `marks` has the labels of each.
     """
 
-    kind: Kind
+    kind: RowKind
     lane: Lane
     label: str
     moments: list[Moment]
     bad: bool = False
-    command: Command | None = None
+    command: ReportedCommand | None = None
     marks: dict[Lane, list[str]] = field(default_factory=dict)
 
 
@@ -108,7 +108,7 @@ def read(timeline: Iterable[Moment], *, whole: bool = True) -> Diagram:
 
     Clients that send nothing stand beside the test, out of the way of arrows.
     """
-    reader = _Reader()
+    reader = _RowReader()
     fold = Fold(tuple(timeline)) if whole else folded(timeline)
     for moment in fold.moments:
         if moment is fold.line:
@@ -119,7 +119,7 @@ def read(timeline: Iterable[Moment], *, whole: bool = True) -> Diagram:
     servers = [row.command.server for row in reader.rows if row.command and row.command.server]
     lanes = dict.fromkeys(lane for row in reader.rows for lane in (row.marks or (row.lane,)))
     lanes |= dict.fromkeys(servers)
-    busy = {row.lane for row in reader.rows if row.kind is not Kind.MARK}.union(servers)
+    busy = {row.lane for row in reader.rows if row.kind is not RowKind.MARK}.union(servers)
 
     def position(lane: Lane) -> tuple[int, bool | str]:
         return _SIDES.index(lane.side), lane.name if lane.side == "server" else lane in busy
@@ -127,18 +127,18 @@ def read(timeline: Iterable[Moment], *, whole: bool = True) -> Diagram:
     return Diagram(tuple(sorted(lanes, key=position)), tuple(reader.rows), frozenset(busy))
 
 
-class _Reader:
+class _RowReader:
     """Makes a row of each moment, or adds it to the last row."""
 
     def __init__(self) -> None:
         self.rows: list[DiagramRow] = []
-        self._by_request: dict[int | None, Command] = {}
-        self._latest: dict[tuple[Lane, str], Command] = {}
+        self._by_request: dict[int | None, ReportedCommand] = {}
+        self._latest: dict[tuple[Lane, str], ReportedCommand] = {}
         self._running = 0
 
     def fold(self, line: Moment, moments: Sequence[Moment]) -> None:
         """Make one row of several moments, which `line` stands for."""
-        row = self._add(Kind.MARK, _lane(line), "", line)
+        row = self._add(RowKind.MARK, _lane(line), "", line)
         row.moments = [*moments]
         row.marks = {row.lane: [line.text.partition(" of ")[0]]}
 
@@ -167,15 +167,17 @@ class _Reader:
         self._running = max(0, self._running + (1 if begins else -1))
         failed = not begins and moment.text.startswith(f"{moment.about} failed")
         label = f"{moment.source}.{moment.text}" if begins else moment.text.removeprefix(f"{moment.about} ")
-        self._add(Kind.OPERATION if begins else Kind.ENDED, Lane("test", "test"), label, moment, bad=failed)
+        self._add(
+            RowKind.OPERATION if begins else RowKind.ENDED, Lane("test", "test"), label, moment, bad=failed
+        )
 
     def _ask(self, moment: Moment) -> None:
         lane = _lane(moment)
         before = self._latest.pop((lane, moment.about), None)  # so that the newest stands last
         attempt = before.attempt + 1 if before is not None and before.failed else 1
-        command = Command(moment.about, lane, attempt)
+        command = ReportedCommand(moment.about, lane, attempt)
         self._latest[lane, moment.about] = self._by_request[moment.link] = command
-        self._add(Kind.ASK, lane, moment.about, moment, command=command)
+        self._add(RowKind.ASK, lane, moment.about, moment, command=command)
 
     def _served(self, moment: Moment) -> None:
         outcome = _outcome(moment)
@@ -187,7 +189,7 @@ class _Reader:
         command.server, command.outcome = _lane(moment), outcome
         command.failed |= bad and not outcome.startswith(_WRITE_ERROR)
         bad = bad or command.failed
-        command.served = self._add(Kind.SERVED, command.server, outcome, moment, bad=bad, command=command)
+        command.served = self._add(RowKind.SERVED, command.server, outcome, moment, bad=bad, command=command)
 
     def _reply(self, moment: Moment) -> None:
         command = self._by_request.get(moment.link)
@@ -201,7 +203,7 @@ class _Reader:
         outcome = command.outcome or moment.outcome or ("failed" if failed else "ok")
         command.failed |= failed or outcome.startswith(_CONCERN)
         label = "failed" if failed and outcome == "ok" else outcome
-        row = DiagramRow(Kind.REPLY, lane, label, [moment], failed or label != "ok", command)
+        row = DiagramRow(RowKind.REPLY, lane, label, [moment], failed or label != "ok", command)
         if command.served is not None and self.rows[-1] is command.served:
             # Nothing happened in between: one row holds both ends of the arrow.
             row.moments = [*self.rows.pop().moments, moment]
@@ -215,25 +217,25 @@ class _Reader:
                 command.failed = True
                 break
         label = moment.text.partition(" (connection")[0].replace(f" on {moment.about}", "", 1)
-        self._add(Kind.HIT, _lane(moment), label or moment.kind, moment, bad=True)
+        self._add(RowKind.HIT, _lane(moment), label or moment.kind, moment, bad=True)
 
     def _mark(self, moment: Moment, label: str, *, bad: bool) -> None:
         lane, row = _lane(moment), self.rows[-1] if self.rows else None
-        if row is None or row.kind is not Kind.MARK or not _share(row, lane, moment, bad=bad):
-            row = self._add(Kind.MARK, lane, "", moment, bad=bad)
+        if row is None or row.kind is not RowKind.MARK or not _share(row, lane, moment, bad=bad):
+            row = self._add(RowKind.MARK, lane, "", moment, bad=bad)
         else:
             row.moments.append(moment)
         row.marks.setdefault(lane, []).append(label)
 
     def _add(
         self,
-        kind: Kind,
+        kind: RowKind,
         lane: Lane,
         label: str,
         moment: Moment,
         *,
         bad: bool = False,
-        command: Command | None = None,
+        command: ReportedCommand | None = None,
     ) -> DiagramRow:
         row = DiagramRow(kind, lane, label, [moment], bad, command)
         self.rows.append(row)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from harness.flake_lab.pass_rate import PassRate
-from harness.flake_lab.schedule import Schedule, parse
+from harness.flake_lab.schedule import FlakeSchedule, parse
 from harness.flake_lab.shrink import search
 from harness.running.expectations import FLAKY
 from harness.running.result import Result, ResultStatus
@@ -22,7 +22,7 @@ _PASSED = (ResultStatus.PASSED, ResultStatus.UNEXPECTED_PASS)
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FlakyFailure:
     """An item that failed in `failed` of `runs` runs, and the result of one of them."""
 
     item: Item
@@ -41,9 +41,9 @@ class RepeatedCase:
     reasons: Counter[str] = field(default_factory=Counter)
     sample: Result | None = None
     """A result that stands for the case: the first failure, if there is one."""
-    first: Failure | None = None
+    first: FlakyFailure | None = None
     """The failure with the lowest seed."""
-    smallest: Failure | None = None
+    smallest: FlakyFailure | None = None
     """The failure with the smallest schedule, if the search found one."""
     tried: int = 0
     """How many schedules the search tried."""
@@ -54,7 +54,7 @@ class RepeatedCase:
         if result.status is ResultStatus.FAILED:
             self.reasons[result.reason.partition("\n")[0]] += 1
             if self.first is None or (item.seed or 0) < (self.first.item.seed or 0):
-                self.first, self.sample = Failure(item, result), result
+                self.first, self.sample = FlakyFailure(item, result), result
         self.sample = self.sample or result
 
     @property
@@ -103,7 +103,7 @@ class Shrinking:
         self._case = case
         met = {line.partition("  ")[0] for line in case.first.result.disturbed}
         self._search = search(parse(case.first.item.schedule or "").only(met))
-        self._candidate: Schedule | None = next(self._search)
+        self._candidate: FlakeSchedule | None = next(self._search)
 
     def items(self, times: int) -> list[Item]:
         """Return `times` items of the next candidate; none when the search is over."""
@@ -116,7 +116,7 @@ class Shrinking:
         failures = [result for result in results if result.status is ResultStatus.FAILED]
         self._case.tried += 1
         if failures:
-            self._case.smallest = Failure(item, failures[0], len(failures), len(results))
+            self._case.smallest = FlakyFailure(item, failures[0], len(failures), len(results))
         try:
             self._candidate = self._search.send(bool(failures))
         except StopIteration:

@@ -27,7 +27,7 @@ from harness.flake_lab.schedule import Late, Start, Way
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from harness.flake_lab.schedule import Perturbation, Schedule
+    from harness.flake_lab.schedule import FlakeSchedule, Perturbation
 
 _EXEMPT: Final = ("fakeserver", "harness.adapters")
 """Packages whose tasks are neither counted nor late."""
@@ -36,7 +36,7 @@ _EXEMPT: Final = ("fakeserver", "harness.adapters")
 class Disturbance:
     """The schedule of one run; `names` are the servers by their ports."""
 
-    def __init__(self, schedule: Schedule, names: Mapping[int, str]) -> None:
+    def __init__(self, schedule: FlakeSchedule, names: Mapping[int, str]) -> None:
         self._names = names
         self._by_site = {each.site: each for each in schedule.perturbations}
         self._effects: dict[Perturbation, Counter[str]] = {}

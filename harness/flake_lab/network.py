@@ -12,7 +12,7 @@ from harness.flake_lab.link import Link
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Mapping
 
-    from harness.flake_lab.schedule import Schedule
+    from harness.flake_lab.schedule import FlakeSchedule
     from mongowire.ports import Clock, Listener, Network, Stream
 
 
@@ -50,7 +50,7 @@ class DisturbedNetwork:
         return listener
 
     @contextmanager
-    def disturbed(self, schedule: Schedule, names: Mapping[int, str]) -> Iterator[Disturbance]:
+    def disturbed(self, schedule: FlakeSchedule, names: Mapping[int, str]) -> Iterator[Disturbance]:
         """Carry a schedule out while the block runs; `names` are the servers by their ports."""
         loop = asyncio.get_running_loop()
         before = loop.get_task_factory()

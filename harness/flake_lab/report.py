@@ -18,7 +18,7 @@ from harness.running.result import ResultStatus
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from harness.flake_lab.cases import Failure, RepeatedCase
+    from harness.flake_lab.cases import FlakyFailure, RepeatedCase
     from harness.running.plan import Settings
 
 _COLORS: Final = {ResultStatus.PASSED: "green", ResultStatus.KNOWN_FAILING: "yellow"}
@@ -139,7 +139,7 @@ def _failure(case: RepeatedCase, settings: Settings, *, whole: bool) -> Iterator
     yield from list(terminal.failure(shown.result, settings, moments=moments))[1:]
 
 
-def _smallest(found: Failure, tried: int) -> Iterator[str]:
+def _smallest(found: FlakyFailure, tried: int) -> Iterator[str]:
     how_often = f"fails in {found.failed} of {found.runs}" if found.runs > 1 else "fails"
     schedule = parse(found.item.schedule or "")
     if not schedule:

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from harness.flake_lab.cases import RepeatedCase
     from harness.running.plan import Item
     from harness.running.result import Result
-    from harness.running.run import Run
+    from harness.running.run import PreparedRun
 
 
 class LabRun:
     """A run whose cases are repeated or disturbed."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: PreparedRun) -> None:
         self._run = run
         self._outputs = run.outputs
         self._settings = run.settings

@@ -41,7 +41,7 @@ _START: Final = re.compile(r"start:(?P<number>[1-9]\d*)=(?P<ms>\d+)ms")
 _SEEDS: Final = re.compile(r"seeds=(?P<order>\d+(?:,\d+)*)")
 
 
-class ScheduleError(ValueError):
+class FlakeScheduleError(ValueError):
     """A text is no schedule, or not for these servers; the message names the word and the right form."""
 
 
@@ -140,7 +140,7 @@ Perturbation: TypeAlias = Late | Start | Seeds
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class FlakeSchedule:
     """The perturbations of one run; no two of one site."""
 
     perturbations: tuple[Perturbation, ...] = ()
@@ -156,52 +156,54 @@ class Schedule:
         """The order of servers in connection strings; empty when it is the usual one."""
         return next((each.order for each in self.perturbations if isinstance(each, Seeds)), ())
 
-    def only(self, words: Collection[str]) -> Schedule:
+    def only(self, words: Collection[str]) -> FlakeSchedule:
         """Return those perturbations that are among `words`."""
-        return Schedule(tuple(each for each in self.perturbations if str(each) in words))
+        return FlakeSchedule(tuple(each for each in self.perturbations if str(each) in words))
 
-    def without(self, start: int, stop: int) -> Schedule:
+    def without(self, start: int, stop: int) -> FlakeSchedule:
         """Return the schedule without the perturbations from `start` (included) to `stop` (excluded)."""
-        return Schedule(self.perturbations[:start] + self.perturbations[stop:])
+        return FlakeSchedule(self.perturbations[:start] + self.perturbations[stop:])
 
     @property
     def longest_ms(self) -> int:
         """The longest delay in it, in milliseconds."""
         return max((each.ms for each in self.perturbations if not isinstance(each, Seeds)), default=0)
 
-    def lengthened(self, ms: int) -> Schedule:
+    def lengthened(self, ms: int) -> FlakeSchedule:
         """Return the schedule with all its delays as long as this."""
         longer = (each if isinstance(each, Seeds) else replace(each, ms=ms) for each in self.perturbations)
-        return Schedule(tuple(longer))
+        return FlakeSchedule(tuple(longer))
 
-    def smaller_at(self, index: int) -> Iterator[Schedule]:
+    def smaller_at(self, index: int) -> Iterator[FlakeSchedule]:
         """Yield the schedule with smaller perturbations at an index."""
         before, after = self.perturbations[:index], self.perturbations[index + 1 :]
         taken = {each.site for each in (*before, *after)}
         for smaller in self.perturbations[index].smaller():
             if smaller.site not in taken:
-                yield Schedule((*before, smaller, *after))
+                yield FlakeSchedule((*before, smaller, *after))
 
     def check(self, servers: Sequence[str]) -> None:
-        """Raise `ScheduleError` when it names servers other than these."""
+        """Raise `FlakeScheduleError` when it names servers other than these."""
         for each in self.perturbations:
             if isinstance(each, Late) and each.server not in servers:
-                raise ScheduleError(f"'{each}': there is no {each.server}; there is {', '.join(servers)}")
+                raise FlakeScheduleError(
+                    f"'{each}': there is no {each.server}; there is {', '.join(servers)}"
+                )
             if isinstance(each, Seeds) and sorted(each.order) != list(range(len(servers))):
-                raise ScheduleError(f"'{each}': it takes each number from 0 to {len(servers) - 1} once")
+                raise FlakeScheduleError(f"'{each}': it takes each number from 0 to {len(servers) - 1} once")
 
 
-def parse(text: str) -> Schedule:
-    """Read what `str` made of a schedule. Raises `ScheduleError`."""
+def parse(text: str) -> FlakeSchedule:
+    """Read what `str` made of a schedule. Raises `FlakeScheduleError`."""
     by_site: dict[tuple[object, ...], Perturbation] = {}
     for word in text.split():
         perturbation = _perturbation(word)
         if perturbation.site in by_site:
-            raise ScheduleError(
+            raise FlakeScheduleError(
                 f"'{word}' and '{by_site[perturbation.site]}' have the same target: keep one of them"
             )
         by_site[perturbation.site] = perturbation
-    return Schedule(tuple(by_site.values()))
+    return FlakeSchedule(tuple(by_site.values()))
 
 
 def _perturbation(word: str) -> Perturbation:
@@ -212,18 +214,18 @@ def _perturbation(word: str) -> Perturbation:
         return Start(int(found["number"]), int(found["ms"]))
     if found := _SEEDS.fullmatch(word):
         return Seeds(tuple(map(int, found["order"].split(","))))
-    raise ScheduleError(
+    raise FlakeScheduleError(
         f"'{word}' is no perturbation: write to:SERVER=MSms, from:SERVER:CONNECTION:PACKET=MSms,"
         " start:TASK=MSms or seeds=2,0,1"
     )
 
 
-def draw(rng: Rng, servers: Sequence[str], *, max_delay_ms: int) -> Schedule:
+def draw(rng: Rng, servers: Sequence[str], *, max_delay_ms: int) -> FlakeSchedule:
     """Return a random schedule for a deployment; the same generator gives the same one."""
     drawn: dict[tuple[object, ...], Perturbation] = {}
     for perturbation in _draws(_Draw(rng, max_delay_ms), servers):
         drawn.setdefault(perturbation.site, perturbation)
-    return Schedule(tuple(drawn.values()))
+    return FlakeSchedule(tuple(drawn.values()))
 
 
 class _Draw:

@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Hashable, Iterator
 from typing import Final, TypeAlias, TypeVar
 
-from harness.flake_lab.schedule import Schedule
+from harness.flake_lab.schedule import FlakeSchedule
 
 MOST: Final = 150
 """How many schedules are tried at most."""
 
 S = TypeVar("S", bound=Hashable)
 
-Search: TypeAlias = Generator[Schedule, bool, None]
+Search: TypeAlias = Generator[FlakeSchedule, bool, None]
 
 
-def search(schedule: Schedule, *, most: int = MOST) -> Search:
+def search(schedule: FlakeSchedule, *, most: int = MOST) -> Search:
     """Yield schedules to try, each smaller than the smallest that has failed so far; send whether it fails.
 
     The first is `schedule` itself; when that does not fail, the search ends. The last that failed is the
@@ -47,15 +47,15 @@ def search_among(
             return
 
 
-def _smaller(schedule: Schedule) -> Iterator[Schedule]:
+def _smaller(schedule: FlakeSchedule) -> Iterator[FlakeSchedule]:
     """Yield schedules with fewer perturbations, the much smaller ones first, then with smaller ones.
 
     One long delay often does what several short ones do together, and says more.
     """
     if schedule:
-        yield Schedule()
+        yield FlakeSchedule()
     if len(schedule) > 1:
-        alone = [Schedule((each,)) for each in schedule.perturbations]
+        alone = [FlakeSchedule((each,)) for each in schedule.perturbations]
         yield from alone
         yield from (each.lengthened(schedule.longest_ms) for each in alone)
     yield from _parts(schedule)
@@ -64,7 +64,7 @@ def _smaller(schedule: Schedule) -> Iterator[Schedule]:
         yield from schedule.smaller_at(index)
 
 
-def _parts(schedule: Schedule) -> Iterator[Schedule]:
+def _parts(schedule: FlakeSchedule) -> Iterator[FlakeSchedule]:
     """Yield the schedule without a half of it, then without a quarter, at last without a single one."""
     size = len(schedule) // 2
     while size:

@@ -8,7 +8,7 @@ from driver.errors import DriverError
 from harness.adapters.base import OperationFailed, UnsupportedOperation
 from harness.formats.case import Notes
 from harness.unified.errors import ScenarioError
-from harness.unified.outcome import CaseFailedError, CaseSkippedError, Outcome, Status
+from harness.unified.outcome import CaseFailedError, CaseOutcome, CaseSkippedError, Status
 
 if TYPE_CHECKING:
     from harness.adapters.base import DriverAdapter
@@ -22,7 +22,7 @@ _ENDS = (
 )
 
 
-def run_alone(case: FormatCase, account: Account) -> Outcome:
+def run_alone(case: FormatCase, account: Account) -> CaseOutcome:
     """Run a case that needs no server; `account` keeps what was done and seen."""
     assert case.runs.alone is not None
     notes = Notes(account)
@@ -30,12 +30,12 @@ def run_alone(case: FormatCase, account: Account) -> Outcome:
         case.runs.alone(notes)
     except _ENDS as error:
         return _ended(case, error, notes)
-    return Outcome(Status.PASSED, **_seen(notes))
+    return CaseOutcome(Status.PASSED, **_seen(notes))
 
 
 async def run_on_server(
     case: FormatCase, deployment: Deployment, adapter: DriverAdapter, account: Account
-) -> Outcome:
+) -> CaseOutcome:
     """Run a case on a deployment with a driver, which is left open; `account` as above."""
     assert case.runs.on_server is not None
     notes = Notes(account)
@@ -43,25 +43,25 @@ async def run_on_server(
         await case.runs.on_server(deployment, adapter, notes)
     except _ENDS as error:
         return _ended(case, error, notes)
-    return Outcome(Status.PASSED, **_seen(notes))
+    return CaseOutcome(Status.PASSED, **_seen(notes))
 
 
 def _seen(notes: Notes) -> dict[str, Any]:
     return {"events": notes.account.heard(), "comparisons": tuple(notes.comparisons)}
 
 
-def _ended(case: FormatCase, error: Exception, notes: Notes) -> Outcome:
+def _ended(case: FormatCase, error: Exception, notes: Notes) -> CaseOutcome:
     seen = _seen(notes)
     match error:
         case CaseSkippedError() | UnsupportedOperation():
-            return Outcome(Status.SKIPPED, str(error), location=case.location)
+            return CaseOutcome(Status.SKIPPED, str(error), location=case.location)
         case CaseFailedError():
             place = error.location or case.location
-            return Outcome(Status.FAILED, error.reason, error.mismatch, place, **seen)
+            return CaseOutcome(Status.FAILED, error.reason, error.mismatch, place, **seen)
         case ScenarioError():
             hint = f" ({error.fix})" if error.fix else ""
             place = error.location or case.location
-            return Outcome(Status.ERROR, f"{error.message}{hint}", location=place, **seen)
+            return CaseOutcome(Status.ERROR, f"{error.message}{hint}", location=place, **seen)
         case _:
             why = f"the driver raised {type(error).__name__}: {error}"
-            return Outcome(Status.FAILED, why, location=case.location, **seen)
+            return CaseOutcome(Status.FAILED, why, location=case.location, **seen)

@@ -9,7 +9,7 @@ from harness.formats import UNIFIED, format_of, is_for_servers
 from harness.formats.grammar import check
 from harness.lint.findings import Finding, Problem
 from harness.lint.rules import RULES
-from harness.lint.scenario import Scenario
+from harness.lint.scenario import LintedScenario
 from harness.running.collecting import never_collecting
 from harness.unified.build import build
 from harness.unified.errors import ScenarioError
@@ -50,7 +50,7 @@ def lint_file(path: Path, rules: frozenset[str] = ALL) -> list[Finding]:
         build(document)  # which also checks the parts inside arguments
     except ScenarioError as error:
         return [_refusal(error, path, "schema")]
-    scenario = Scenario(document, anchors)
+    scenario = LintedScenario(document, anchors)
     refused = [each for each in _findings(scenario, rules & REFUSING) if each.refused]
     return sorted(refused or _findings(scenario, rules))
 
@@ -76,7 +76,7 @@ def flaws(document: Marked) -> dict[int, tuple[Finding, ...]]:
 
     What is wrong outside of the cases (an entity of the file) is a flaw of each of them.
     """
-    scenario = Scenario(document)
+    scenario = LintedScenario(document)
     found: dict[int, list[Finding]] = {}
     for rule in RULES:
         for problem in rule.find(scenario) if rule.refuses else ():
@@ -87,7 +87,7 @@ def flaws(document: Marked) -> dict[int, tuple[Finding, ...]]:
     return {index: tuple(sorted(findings)) for index, findings in found.items()}
 
 
-def _findings(scenario: Scenario, rules: frozenset[str]) -> Iterator[Finding]:
+def _findings(scenario: LintedScenario, rules: frozenset[str]) -> Iterator[Finding]:
     for rule in RULES:
         if rule.id in rules:
             for problem in rule.find(scenario):

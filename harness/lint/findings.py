@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from harness.lint.scenario import Scenario
+    from harness.lint.scenario import LintedScenario
     from harness.unified.model import Location
 
 
@@ -57,7 +57,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class LintRule:
     """One rule: its id, the sentence that defines it, and the function that looks.
 
     A rule that `refuses` finds what makes a case unusable: a run of it can only fail, whatever the driver.
@@ -65,5 +65,5 @@ class Rule:
 
     id: str
     sentence: str
-    find: Callable[[Scenario], Iterable[Problem]]
+    find: Callable[[LintedScenario], Iterable[Problem]]
     refuses: bool = False

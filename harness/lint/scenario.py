@@ -45,7 +45,7 @@ _NAMING: Final = {"$$matchesEntity": EntityKind.DOCUMENT, "$$sessionLsid": Entit
 
 
 @dataclass(slots=True)
-class Entity:
+class NamedEntity:
     """A name that a file gives to something; `kind` is None when nobody can know. `client` is its own."""
 
     name: str
@@ -64,7 +64,7 @@ class Reference:
     name: str
     item: Marked
     wanted: EntityKind | None
-    found: Entity | None
+    found: NamedEntity | None
     known: tuple[str, ...]
     """The names that stood there."""
 
@@ -75,7 +75,7 @@ class OperationUse:
 
     item: Marked
     name: str
-    target: Entity | None
+    target: NamedEntity | None
     thread: str = ""
 
     @property
@@ -121,23 +121,23 @@ class Test:
 
     item: Marked
     steps: list[OperationUse] = field(default_factory=list)
-    entities: dict[str, Entity] = field(default_factory=dict)
+    entities: dict[str, NamedEntity] = field(default_factory=dict)
     """All names of the case at its end."""
     operators: list[Operator] = field(default_factory=list)
 
 
-class Scenario:
+class LintedScenario:
     """A valid file, whose parts inside arguments are valid too, read once for all rules."""
 
     def __init__(self, document: Marked, anchors: Sequence[Anchor] = ()) -> None:
         self.document = document
         self.anchors = anchors
         self.references: list[Reference] = []
-        self.repeated: list[Entity] = []
+        self.repeated: list[NamedEntity] = []
         """Entities whose name is taken already."""
-        self.every_entity: list[Entity] = []
+        self.every_entity: list[NamedEntity] = []
         """All that has a name, in the order of the file."""
-        self.entities: dict[str, Entity] = {}
+        self.entities: dict[str, NamedEntity] = {}
         """What the file's own `createEntities` makes."""
         for entity in _items(document.get("createEntities")):
             self._create(entity, self.entities)
@@ -163,7 +163,7 @@ class Scenario:
         case = self.case_of(place)
         return case is None or "skipReason" not in self.tests[case].item.value
 
-    def _create(self, item: Marked, scope: dict[str, Entity]) -> None:
+    def _create(self, item: Marked, scope: dict[str, NamedEntity]) -> None:
         """Take in an element of `createEntities`: what it refers to stands before it."""
         (name,) = item.value
         kind, body = EntityKind(name), item[name]
@@ -178,17 +178,19 @@ class Scenario:
             body.value.get("sessionOptions", {}).get("snapshotTime"), str
         ):
             self._refer(body["sessionOptions"]["snapshotTime"], EntityKind.DOCUMENT, scope)
-        self._define(Entity(body.value["id"], kind, body, client, created=True), scope)
+        self._define(NamedEntity(body.value["id"], kind, body, client, created=True), scope)
         for stored in _items(body.get("storeEventsAsEntities")):
-            self._define(Entity(stored.value["id"], EntityKind.EVENT_LIST, stored), scope)
+            self._define(NamedEntity(stored.value["id"], EntityKind.EVENT_LIST, stored), scope)
 
-    def _define(self, entity: Entity, scope: dict[str, Entity]) -> None:
+    def _define(self, entity: NamedEntity, scope: dict[str, NamedEntity]) -> None:
         self.every_entity.append(entity)
         if entity.name in scope:
             self.repeated.append(entity)
         scope[entity.name] = entity
 
-    def _refer(self, item: Marked, wanted: EntityKind | None, scope: dict[str, Entity]) -> Entity | None:
+    def _refer(
+        self, item: Marked, wanted: EntityKind | None, scope: dict[str, NamedEntity]
+    ) -> NamedEntity | None:
         name = item.value
         found = scope.get(name) if isinstance(name, str) else None
         self.references.append(Reference(str(name), item, wanted, found, () if found else tuple(scope)))
@@ -253,14 +255,16 @@ class Scenario:
             for name in (*_STORED, *(("id",) if step.name == "recordTopologyDescription" else ())):
                 if name in arguments.value and not _appends(name, arguments[name], test):
                     kind = EntityKind.TOPOLOGY_DESCRIPTION if name == "id" else EntityKind.DOCUMENT
-                    self._define(Entity(str(arguments.value[name]), kind, arguments[name]), test.entities)
+                    self._define(
+                        NamedEntity(str(arguments.value[name]), kind, arguments[name]), test.entities
+                    )
         saved = step.item.get("saveResultAsEntity")
         if saved is not None:
             owner = (step.target.client or step.target.name) if step.target else ""
             on = step.target.kind if step.target else None
             spec = OPERATIONS.get((on, step.name)) if on is not None else None
             made = (spec.creates or EntityKind.DOCUMENT) if spec else None
-            self._define(Entity(saved.value, made, saved, owner), test.entities)
+            self._define(NamedEntity(saved.value, made, saved, owner), test.entities)
 
     def _operators(self, root: Marked, test: Test) -> None:
         for steps, value in _documents(root.value, ()):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from harness.lint.scenario import Scenario
+    from harness.lint.scenario import LintedScenario
 
 OPERATIONS: Final[Mapping[str, int]] = {
     "loop": 2,
@@ -36,7 +36,7 @@ OPERATORS: Final[Mapping[str, int]] = {
 }
 
 
-def needs(scenario: Scenario) -> Iterator[tuple[int, str]]:
+def needs(scenario: LintedScenario) -> Iterator[tuple[int, str]]:
     """Yield the minor versions that a file needs, and what for."""
     for step in scenario.steps:
         if step.name in OPERATIONS:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from harness.overload.open_loop import Answer, OpenLoop, RequestOutcome
 from harness.overload.plan import Phase, Plan, ramp, spike, step
-from harness.overload.trial import Report, Trial, Window
+from harness.overload.trial import LoadWindow, Report, Trial
 
 __all__ = [
     "Answer",
+    "LoadWindow",
     "OpenLoop",
     "Phase",
     "Plan",
     "Report",
     "RequestOutcome",
     "Trial",
-    "Window",
     "ramp",
     "spike",
     "step",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from harness.overload.plan import Plan
     from harness.overload.policy import Policy
-    from harness.overload.trial import Capacity, Window
+    from harness.overload.trial import Capacity, LoadWindow
 
 _LIMITED_TO: Final = 0.9
 """The rate of the fixed limit, as a part of the capacity."""
@@ -115,5 +115,5 @@ def picture(seconds: float) -> str:
     return plots.svg(draw)
 
 
-def _windows(defence: Defence, plan: Plan, able: Capacity) -> Sequence[Window]:
+def _windows(defence: Defence, plan: Plan, able: Capacity) -> Sequence[LoadWindow]:
     return list(play(_trial(defence, plan, able), live=False).windows(_DRAWN_WINDOW_SECONDS))

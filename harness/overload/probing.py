@@ -29,7 +29,7 @@ _CONNECT_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class ProbePoint:
     """What there was at an instant: tickets of both pools, operations a second since the last point."""
 
     at: float
@@ -70,7 +70,7 @@ class ProbingTrial:
             "throughputProbingComparesPools": self.compares_pools,
         }
 
-    def run_pressed(self) -> Sequence[Point]:
+    def run_pressed(self) -> Sequence[ProbePoint]:
         """Run it with clients that never think, so that whatever tickets there are, all are taken.
 
         The model without bytes does: so many clients need no connections to show what tickets they get.
@@ -90,17 +90,17 @@ class ProbingTrial:
         for number in range(self.clients):
             # No two of them march in step.
             model.at(self.base * number / self.clients, partial(ask, number))
-        points: list[Point] = []
+        points: list[ProbePoint] = []
         finished, execution = 0, admission.execution
         while model.now < self.seconds:
             model.run(until=model.now + self.every)
             now = execution.read.finished + execution.write.finished
             tickets = execution.read.size + execution.write.size
-            points.append(Point(model.now, tickets, (now - finished) / self.every))
+            points.append(ProbePoint(model.now, tickets, (now - finished) / self.every))
             finished = now
         return points
 
-    async def run(self, *, network: Network, clock: Clock, rng: Rng) -> Sequence[Point]:
+    async def run(self, *, network: Network, clock: Clock, rng: Rng) -> Sequence[ProbePoint]:
         """Run it on these ports, and return what there was at every so many seconds."""
         spec = fakeserver.ClusterSpec.standalone(parameters=self.parameters())
         async with fakeserver.start(spec, network=network, clock=clock, rng=rng.spawn("server")) as cluster:
@@ -117,17 +117,17 @@ class ProbingTrial:
                 watched = running.create_task(self._watch(cluster, clock, end))
             return watched.result()
 
-    async def _watch(self, cluster: Cluster, clock: Clock, end: float) -> Sequence[Point]:
+    async def _watch(self, cluster: Cluster, clock: Clock, end: float) -> Sequence[ProbePoint]:
         execution = cluster.nodes[0].admission.execution
         began, at = clock.now(), clock.now()
-        points: list[Point] = []
+        points: list[ProbePoint] = []
         finished = 0
         while at < end:
             at += self.every
             await clock.sleep_until(at)
             now = execution.read.finished + execution.write.finished
             tickets = execution.read.size + execution.write.size
-            points.append(Point(at - began, tickets, (now - finished) / self.every))
+            points.append(ProbePoint(at - began, tickets, (now - finished) / self.every))
             finished = now
         return points
 
@@ -150,7 +150,7 @@ class _Client:
             await stream.aclose()
 
 
-def settled(points: Sequence[Point], since: float) -> tuple[float, float]:
+def settled(points: Sequence[ProbePoint], since: float) -> tuple[float, float]:
     """Return the mean tickets, of the looks at them, and the mean throughput from an instant on."""
     late = [point for point in points if point.at > since]
     return sum(each.tickets for each in late) / len(late), sum(each.throughput for each in late) / len(late)

@@ -17,7 +17,7 @@ from harness.sim import run_virtual
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from harness.overload.probing import Point
+    from harness.overload.probing import ProbePoint
 
 STARTS: Final = (10, 40, 80)
 _PRESSED_STARTS: Final = (80, 160)
@@ -30,12 +30,12 @@ def trials(starts: Sequence[int], seconds: float) -> list[ProbingTrial]:
     return [ProbingTrial(start=start, seconds=seconds) for start in starts]
 
 
-def run(trials: Sequence[ProbingTrial]) -> list[Sequence[Point]]:
+def run(trials: Sequence[ProbingTrial]) -> list[Sequence[ProbePoint]]:
     """Run trials one after the other. Raises `Interrupted`."""
     return [_run(trial) for trial in trials]
 
 
-def _run(trial: ProbingTrial) -> Sequence[Point]:
+def _run(trial: ProbingTrial) -> Sequence[ProbePoint]:
     with interruption.cancelling():
         return run_virtual(
             lambda world: interruption.heard(
@@ -45,7 +45,7 @@ def _run(trial: ProbingTrial) -> Sequence[Point]:
 
 
 def report(
-    trials: Sequence[ProbingTrial], runs: Sequence[Sequence[Point]], *, seconds: float
+    trials: Sequence[ProbingTrial], runs: Sequence[Sequence[ProbePoint]], *, seconds: float
 ) -> dict[str, Any]:
     """Return where trials settled, and those under a load that never lets up, as a document of numbers."""
     pressed = [
@@ -56,13 +56,13 @@ def report(
     return _settled(trials, runs) | {"pressed": _settled(pressed, [trial.run_pressed() for trial in pressed])}
 
 
-def _settled(trials: Sequence[ProbingTrial], runs: Sequence[Sequence[Point]]) -> dict[str, Any]:
+def _settled(trials: Sequence[ProbingTrial], runs: Sequence[Sequence[ProbePoint]]) -> dict[str, Any]:
     first = trials[0]
     rows = [_row(trial, points) for trial, points in zip(trials, runs, strict=True)]
     return {"best": first.best, "clients": first.clients, "seconds": first.seconds, "trials": rows}
 
 
-def _row(trial: ProbingTrial, points: Sequence[Point]) -> dict[str, Any]:
+def _row(trial: ProbingTrial, points: Sequence[ProbePoint]) -> dict[str, Any]:
     tickets, throughput = settled(points, trial.seconds * _SETTLED_AFTER)
     return {
         "start": trial.start,
@@ -91,7 +91,7 @@ def table(report: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def picture(trials: Sequence[ProbingTrial], runs: Sequence[Sequence[Point]]) -> str:
+def picture(trials: Sequence[ProbingTrial], runs: Sequence[Sequence[ProbePoint]]) -> str:
     """Return an SVG of tickets and throughput over time. Raises `MissingPlotsError`."""
     from harness.report import plots  # noqa: PLC0415 - a table needs no pictures
 

@@ -51,7 +51,7 @@ class Capacity:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class LoadWindow:
     """What became of the requests that were due in some seconds of a trial, per second."""
 
     start: float
@@ -71,7 +71,7 @@ class Report:
     answers: Sequence[Answer]
     decisions: Sequence[Decision]
 
-    def window(self, start: float, end: float) -> Window:
+    def window(self, start: float, end: float) -> LoadWindow:
         """Return what became of requests due from `start` to `end`, in seconds."""
         outcomes = [answer.outcome for answer in self.answers if start <= answer.due < end]
         seconds = end - start
@@ -81,9 +81,11 @@ class Report:
 
         lost = rate(RequestOutcome.LATE, RequestOutcome.FAILED)
         offered = len(outcomes) / seconds
-        return Window(start, end, offered, rate(RequestOutcome.SERVED), rate(RequestOutcome.REJECTED), lost)
+        return LoadWindow(
+            start, end, offered, rate(RequestOutcome.SERVED), rate(RequestOutcome.REJECTED), lost
+        )
 
-    def windows(self, seconds: float) -> Iterator[Window]:
+    def windows(self, seconds: float) -> Iterator[LoadWindow]:
         """Return the whole trial in windows of so many seconds."""
         for number in range(round(self.plan.seconds / seconds)):
             yield self.window(number * seconds, (number + 1) * seconds)

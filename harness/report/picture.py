@@ -13,7 +13,7 @@ from itertools import pairwise
 from math import hypot
 from typing import TYPE_CHECKING, Final
 
-from harness.explaining.sequence import WORTH_A_BREAK, Diagram, DiagramRow, Kind, Lane, counted, read
+from harness.explaining.sequence import WORTH_A_BREAK, Diagram, DiagramRow, Lane, RowKind, counted, read
 from harness.explaining.text import for_xml
 
 if TYPE_CHECKING:
@@ -73,12 +73,12 @@ def moment_line(moment: Moment) -> str:
 
 def summary(diagram: Diagram) -> str:
     """Return a summary of a diagram: counts of commands, failures, retries and fail point hits."""
-    commands = [row.command for row in diagram.rows if row.kind is Kind.ASK and row.command]
+    commands = [row.command for row in diagram.rows if row.kind is RowKind.ASK and row.command]
     facts = {
         "commands": len(commands),
         "failed": sum(command.failed for command in commands),
         "retries": sum(command.attempt > 1 for command in commands),
-        "fail point hits": sum(row.kind is Kind.HIT for row in diagram.rows),
+        "fail point hits": sum(row.kind is RowKind.HIT for row in diagram.rows),
     }
     counts = ", ".join(f"{name}: {count}" for name, count in facts.items() if count) or "no commands"
     return f"{counts}; {_span(_last(diagram.rows[-1]) - _first(diagram.rows[0]))}"
@@ -107,7 +107,7 @@ class _Sheet:
         self._rows = diagram.rows
         self._x = _lane_positions(diagram)
         self._y, self._breaks, bottom = _row_positions(diagram.rows)
-        self._asked = {row.command: row for row in diagram.rows if row.kind is Kind.ASK}
+        self._asked = {row.command: row for row in diagram.rows if row.kind is RowKind.ASK}
         self._ends = (min(self._x.values()), max(self._x.values()))
         self.width = self._ends[1] + _MARGIN  # room for the labels beside the last lane
         self.height = (
@@ -142,21 +142,21 @@ class _Sheet:
     def _drawing_of(self, row: DiagramRow) -> str:
         x = self._x[row.lane]
         match row.kind:
-            case Kind.OPERATION:
+            case RowKind.OPERATION:
                 return (
                     f'<rect x="68" y="-11" width="{self.width - 84}" height="22" rx="4"/>{self._dot(x, row)}'
                 )
-            case Kind.ASK:
+            case RowKind.ASK:
                 return self._ask(x, row)
-            case Kind.REPLY:
+            case RowKind.REPLY:
                 return self._reply(x, row)
-            case Kind.SERVED:
+            case RowKind.SERVED:
                 return self._busy(row) + f'<circle cx="{x}" r="3"/>'
-            case Kind.HIT:
+            case RowKind.HIT:
                 return f'<path d="M{x - 6}-6l12 12m0-12l-12 12"/>{self._beside(x, row)}'
-            case Kind.MARK:
+            case RowKind.MARK:
                 return self._marks(row)
-            case Kind.ENDED:
+            case RowKind.ENDED:
                 return self._dot(x, row)
 
     def _marks(self, row: DiagramRow) -> str:

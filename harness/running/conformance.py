@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from harness.report.outputs import ResultFiles
     from harness.running.interruption import Interrupted
     from harness.running.plan import Item
-    from harness.running.run import Run
+    from harness.running.run import PreparedRun
 
 
 class Conformance:
     """A run in progress: the results so far, and the reports that take them."""
 
-    def __init__(self, run: Run, files: ResultFiles) -> None:
+    def __init__(self, run: PreparedRun, files: ResultFiles) -> None:
         self._run = run
         self._files = files
         self._outputs = run.outputs

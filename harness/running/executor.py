@@ -25,7 +25,7 @@ from harness.deployments.known import KnownServers
 from harness.deployments.targets import NO_SERVER, has_auth, is_by_uri, profile_of, topology_of
 from harness.explaining.causes import Evidence, causes_of
 from harness.explaining.explanation import explained, location_of, values_of
-from harness.explaining.journal import Timeline
+from harness.explaining.journal import CaseTimeline
 from harness.flake_lab.disturbed import run_disturbed
 from harness.flake_lab.network import DisturbedNetwork
 from harness.formats.case import FormatCase
@@ -38,7 +38,7 @@ from harness.unified.account import Account
 from harness.unified.deployment import Deployment
 from harness.unified.loops import Loops, has_loop
 from harness.unified.model import Case
-from harness.unified.outcome import Outcome, Status
+from harness.unified.outcome import CaseOutcome, Status
 from harness.unified.requirements import skip_reason
 from harness.unified.runner import run_case
 from mongowire.system import SeededRng, SystemClock, TcpNetwork
@@ -82,21 +82,21 @@ class RunningDeployment(Deployment, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class ExecutorParts:
     """The factories that an executor uses, and the function that runs a case; tests replace some."""
 
     deployment: Callable[..., AbstractAsyncContextManager[RunningDeployment]] = embedded
     external: Callable[..., AbstractAsyncContextManager[RunningDeployment]] = external
     adapter: Callable[..., DriverAdapter] = make_adapter
-    run_case: Callable[..., Awaitable[Outcome]] = run_case
+    run_case: Callable[..., Awaitable[CaseOutcome]] = run_case
 
 
-class Executor:
+class ItemExecutor:
     """Runs items one at a time. Used from one thread, outside of any event loop; closed with `close`."""
 
-    def __init__(self, settings: Settings, parts: Parts | None = None) -> None:
+    def __init__(self, settings: Settings, parts: ExecutorParts | None = None) -> None:
         self._settings = settings
-        self._parts = parts or Parts()
+        self._parts = parts or ExecutorParts()
         self._real = asyncio.Runner()
         self._deployments: dict[str, tuple[RunningDeployment, AsyncExitStack]] = {}
         self._known: dict[str, KnownServers] = {}
@@ -171,7 +171,7 @@ class Executor:
         reason = skip_reason(case, known, adapter.features, item.edition)
         if reason is None:
             return None
-        outcome = Outcome(Status.SKIPPED, reason, location=case.location)
+        outcome = CaseOutcome(Status.SKIPPED, reason, location=case.location)
         return _result(item, case, outcome, took=0.0, version=known.server_version)
 
     @property
@@ -228,7 +228,7 @@ class Executor:
         self,
         result: Result,
         item: Item,
-        outcome: Outcome,
+        outcome: CaseOutcome,
         account: Account,
         records: Callable[[], Iterable[Record]] = tuple,
         *,
@@ -243,7 +243,7 @@ class Executor:
         if not failed and not self._explains_all:
             return result
         case, heard = item.case(), account.heard()
-        timeline = Timeline.of(records(), heard, account.steps, origin=origin)
+        timeline = CaseTimeline.of(records(), heard, account.steps, origin=origin)
         if self._settings.journal_dir:
             try:
                 timeline.write(Path(self._settings.journal_dir), item)
@@ -257,7 +257,9 @@ class Executor:
             causes = causes_of(Evidence(case, outcome, heard, timeline, item.edition))
         return explained(result, outcome, timeline, account, causes, origin=origin)
 
-    async def _outcome(self, case: AnyCase, deployment: Deployment, item: Item, account: Account) -> Outcome:
+    async def _outcome(
+        self, case: AnyCase, deployment: Deployment, item: Item, account: Account
+    ) -> CaseOutcome:
         """Run the case; an error outside of the scenario becomes a failure with its text."""
         limit = self._settings.case_timeout
         timer = asyncio.timeout(limit)
@@ -271,15 +273,15 @@ class Executor:
             async with timer:
                 return await self._run_case(case, deployment, adapter, account, item.edition)
         except AdapterLost as lost:
-            return Outcome(Status.ERROR, str(lost))
+            return CaseOutcome(Status.ERROR, str(lost))
         except Exception:  # noqa: BLE001 - one broken case must not end the run
             if timer.expired():
-                return Outcome(Status.ERROR, f"the case did not end within {limit:g} seconds")
+                return CaseOutcome(Status.ERROR, f"the case did not end within {limit:g} seconds")
             return _defect()
 
     async def _run_case(
         self, case: AnyCase, deployment: Deployment, adapter: DriverAdapter, account: Account, edition: str
-    ) -> Outcome:
+    ) -> CaseOutcome:
         try:
             if isinstance(case, FormatCase):
                 return await run_on_server(case, deployment, adapter, account)
@@ -322,11 +324,13 @@ def _network(item: Item, network: Network, clock: Clock) -> Network:
     return network if item.schedule is None else DisturbedNetwork(network, clock)
 
 
-def _defect() -> Outcome:
-    return Outcome(Status.ERROR, f"the harness failed: {traceback.format_exc().strip()}")
+def _defect() -> CaseOutcome:
+    return CaseOutcome(Status.ERROR, f"the harness failed: {traceback.format_exc().strip()}")
 
 
-def _result(item: Item, case: AnyCase, outcome: Outcome, *, took: float, version: Sequence[int]) -> Result:
+def _result(
+    item: Item, case: AnyCase, outcome: CaseOutcome, *, took: float, version: Sequence[int]
+) -> Result:
     location, mismatch = location_of(outcome, case), outcome.mismatch
     expected, actual = values_of(outcome)
     return Result(

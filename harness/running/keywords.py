@@ -25,7 +25,7 @@ def parse(expression: str) -> Predicate:
 
     A word with spaces or parentheses stands in quotation marks. Raises `KeywordError`.
     """
-    parser = _Parser(expression)
+    parser = _KeywordParser(expression)
     try:
         predicate = parser.disjunction()
     except RecursionError:
@@ -34,7 +34,7 @@ def parse(expression: str) -> Predicate:
     return predicate
 
 
-class _Parser:
+class _KeywordParser:
     """Recursive descent over `or`, then `and`, then `not`, then a word or parentheses."""
 
     def __init__(self, expression: str) -> None:

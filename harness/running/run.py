@@ -52,7 +52,7 @@ _WAITING_WORKERS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class PreparedRun:
     """Everything that a run needs, complete before its first case.
 
     `expectations` are by adapter. `complaints` are about files that cannot be read, one for each. `note` is a
@@ -112,9 +112,9 @@ def run_items(
         )
     elif items:
         from harness.running.collecting import collecting_seldom  # noqa: PLC0415 - see below
-        from harness.running.executor import Executor  # noqa: PLC0415 - with workers, only they need servers and drivers
+        from harness.running.executor import ItemExecutor  # noqa: PLC0415 - with workers, only they need servers and drivers
 
-        with Executor(settings) as executor, collecting_seldom():
+        with ItemExecutor(settings) as executor, collecting_seldom():
             for index, item in items.items():
                 interruption.check()
                 on_result(index, executor.run(item))

@@ -31,7 +31,7 @@ _SETTLING: Final = 0.05
 _SUFFIXES: Final = (".yml", ".yaml", ".json")
 
 
-class Watched:
+class WatchedFiles:
     """The state of files, and of those in folders, at the last poll.
 
     With `servers`, scenarios for servers count as well.
@@ -94,7 +94,7 @@ def watch(
     Files that cannot be used are shown, and watching goes on. Raises `UsageError`, which no file mends, and
     `Interrupted` for a Ctrl-C in the middle of a run and for every other signal.
     """
-    watched = Watched(paths, servers=servers)
+    watched = WatchedFiles(paths, servers=servers)
     code = _attempt(run, paths)
     while True:
         try:

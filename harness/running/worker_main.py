@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from harness.running import interruption
 from harness.running.collecting import collecting_seldom
-from harness.running.executor import Executor
+from harness.running.executor import ItemExecutor
 from harness.running.plan import Item, Settings
 
 
@@ -24,7 +24,7 @@ def main() -> None:
     os.dup2(2, 1)  # whatever a driver prints must not be taken for a result
     with suppress(interruption.Interrupted, BrokenPipeError), interruption.listening(), answers:
         settings = Settings.from_dict(json.loads(sys.stdin.readline()))
-        with Executor(settings) as executor, collecting_seldom():
+        with ItemExecutor(settings) as executor, collecting_seldom():
             signal.signal(signal.SIGINT, lambda *_: executor.loops.end())
             for line in sys.stdin:
                 result = executor.run(Item(**json.loads(line)))

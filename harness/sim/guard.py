@@ -30,7 +30,7 @@ _FRAMES = 12
 """How many of the innermost frames say where a thread was."""
 
 
-class Interrupted(KeyboardInterrupt):
+class GuardInterrupted(KeyboardInterrupt):
     """Raised wherever the guarded thread is.
 
     Of what a callback raises, asyncio passes on KeyboardInterrupt and SystemExit alone.
@@ -47,7 +47,7 @@ def guarded(run: Callable[[], T], seconds: float, about: Callable[[], str]) -> T
     try:
         watch.begin()
         return run()
-    except Interrupted:
+    except GuardInterrupted:
         raise Spinning(watch.found) from None
     finally:
         watch.end()
@@ -83,7 +83,7 @@ class _Watch:
                     while True:
                         pass
                 break
-            except Interrupted:
+            except GuardInterrupted:
                 if self._over.is_set():
                     break
         self._thread.join()
@@ -104,7 +104,7 @@ class _Watch:
 
     def _interrupt(self) -> None:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(
-            ctypes.c_ulong(self._guarded), ctypes.py_object(Interrupted)
+            ctypes.c_ulong(self._guarded), ctypes.py_object(GuardInterrupted)
         )
 
 

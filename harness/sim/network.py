@@ -29,19 +29,19 @@ _MAX_READ = 256 * 1024
 _LOOPBACK = {"127.0.0.1": "localhost", "::1": "localhost"}
 
 
-class _Mark(Enum):
+class _PacketMark(Enum):
     """What travels besides bytes."""
 
     END_OF_FILE = "end of file"
     RESET = "reset"
 
 
-_Item: TypeAlias = bytes | _Mark
+_Item: TypeAlias = bytes | _PacketMark
 
 
 def _pieces(item: _Item) -> list[_Item]:
     """Cut bytes as a socket's reader does, so that a reader can pause between two pieces."""
-    if isinstance(item, _Mark) or len(item) <= _MAX_READ:
+    if isinstance(item, _PacketMark) or len(item) <= _MAX_READ:
         return [item]
     return [item[start : start + _MAX_READ] for start in range(0, len(item), _MAX_READ)]
 
@@ -121,7 +121,7 @@ class MemoryTransport(asyncio.Transport):
         if self._closing or self._eof_sent:
             return
         self._eof_sent = True
-        self._send(_Mark.END_OF_FILE)
+        self._send(_PacketMark.END_OF_FILE)
 
     def get_write_buffer_size(self) -> int:
         return self._undelivered
@@ -150,7 +150,7 @@ class MemoryTransport(asyncio.Transport):
 
     def abort(self) -> None:
         if not self._closing:
-            self._send(_Mark.RESET)
+            self._send(_PacketMark.RESET)
             self._end(None)
 
     def _end(self, reason: OSError | None) -> None:
@@ -194,14 +194,14 @@ class MemoryTransport(asyncio.Transport):
             self._deliver()
         elif isinstance(item, bytes):
             # Nobody is there to read it: TCP answers such bytes with a reset.
-            self._send(_Mark.RESET)
+            self._send(_PacketMark.RESET)
 
     def _deliver(self) -> None:
         while self._arrived and self._protocol is not None and self.is_reading():
             item = self._arrived.popleft()
             if isinstance(item, bytes):
                 self._deliver_bytes(self._protocol, item)
-            elif item is _Mark.END_OF_FILE:
+            elif item is _PacketMark.END_OF_FILE:
                 self._deliver_eof(self._protocol)
             else:
                 self._end(ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"))

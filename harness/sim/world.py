@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.sim.clock import Spinning, VirtualClock, VirtualLoop, who_runs
-from harness.sim.guard import Interrupted, guarded
+from harness.sim.guard import GuardInterrupted, guarded
 from harness.sim.network import DEFAULT_LATENCY, MemoryNetwork
 from mongowire.system import SeededRng
 
@@ -62,7 +62,7 @@ def _run_on(loop: VirtualLoop, main: Coroutine[Any, Any, T]) -> T:
         with asyncio.Runner(loop_factory=lambda: loop) as runner:
             try:
                 return runner.run(main)
-            except (Spinning, Interrupted) as found:
+            except (Spinning, GuardInterrupted) as found:
                 spun = found
                 loop.set_exception_handler(lambda *_: None)
                 raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from harness.adapters.base import Feature
-from harness.testing.adapter_entities import Entities, failing
+from harness.testing.adapter_entities import AdapterEntities, failing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +27,7 @@ async def an_overloaded_server_is_asked_again_while_there_are_tokens(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
     """Check retries of the 2026-02-20 edition of client backpressure."""
-    entities = await Entities.make(adapter, deployment, adaptiveRetries=True)
+    entities = await AdapterEntities.make(adapter, deployment, adaptiveRetries=True)
     async with failing(deployment, "find", mode={"times": 2}, **_OVERLOAD):
         assert await entities.call("find", filter={}) == []
     assert len(entities.events("commandStartedEvent", command="find")) == 3
@@ -37,7 +37,7 @@ async def an_overloaded_server_is_asked_again_as_often_as_the_option_says(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
     """Check retries of the 2026-07-08 edition of client backpressure."""
-    entities = await Entities.make(adapter, deployment, maxAdaptiveRetries=1)
+    entities = await AdapterEntities.make(adapter, deployment, maxAdaptiveRetries=1)
     async with failing(deployment, "find", **_OVERLOAD):
         report = await entities.failure("find", filter={})
     assert report.labels >= set(_OVERLOAD["errorLabels"])
@@ -46,7 +46,7 @@ async def an_overloaded_server_is_asked_again_as_often_as_the_option_says(
 
 async def _waits(adapter: DriverAdapter, deployment: Deployment, **jitter: Any) -> list[float]:
     """Return the seconds that three reads of a new client take which are refused once each."""
-    entities = await Entities.make(adapter, deployment, observing=jitter)
+    entities = await AdapterEntities.make(adapter, deployment, observing=jitter)
     await entities.call("find", filter={})
     waits = []
     for _ in range(3):
@@ -80,7 +80,7 @@ async def tokens_are_spent_by_retries_and_returned_by_successes(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
     """Check that the number of tokens is that of the client's own bucket, which is full at first."""
-    entities = await Entities.make(adapter, deployment, adaptiveRetries=True)
+    entities = await AdapterEntities.make(adapter, deployment, adaptiveRetries=True)
     full = await adapter.retry_tokens(entities.client)
     assert full is not None
     async with failing(deployment, "find", **_OVERLOAD):
@@ -96,7 +96,7 @@ async def tokens_are_spent_by_retries_and_returned_by_successes(
 
 async def a_client_without_a_bucket_has_no_tokens(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check that None, not a number, is answered where nothing is counted."""
-    entities = await Entities.make(adapter, deployment, adaptiveRetries=False)
+    entities = await AdapterEntities.make(adapter, deployment, adaptiveRetries=False)
     assert await adapter.retry_tokens(entities.client) is None
 
 

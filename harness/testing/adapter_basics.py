@@ -12,7 +12,7 @@ from harness.adapters.base import (
     OperationFailed,
     UnsupportedOperation,
 )
-from harness.testing.adapter_entities import Entities, failing
+from harness.testing.adapter_entities import AdapterEntities, failing
 from harness.testing.expecting import raises
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _ASKED_OF: Final[Mapping[Feature, tuple[str, dict[str, Any]]]] = {
 
 async def what_is_not_declared_is_refused(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check that what belongs to a feature that the adapter lacks raises `UnsupportedOperation`."""
-    entities = await Entities.make(adapter, deployment)
+    entities = await AdapterEntities.make(adapter, deployment)
     below = {
         Feature.SESSIONS: (EntityKind.SESSION, "client"),
         Feature.GRIDFS: (EntityKind.BUCKET, "database"),
@@ -63,7 +63,7 @@ async def what_is_not_declared_is_refused(adapter: DriverAdapter, deployment: De
 
 async def operations_return_what_the_format_describes(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check results of CRUD operations. A driver need not give the ids of what it inserts."""
-    entities = await Entities.make(adapter, deployment)
+    entities = await AdapterEntities.make(adapter, deployment)
     assert (await entities.call("insertOne", document={"_id": 1, "x": 1}) or {}).get("insertedId", 1) == 1
     many = await entities.call("insertMany", documents=[{"_id": 2}, {"_id": 3}])
     assert (many or {}).get("insertedIds", {"0": 2, "1": 3}) == {"0": 2, "1": 3}
@@ -82,7 +82,7 @@ async def operations_return_what_the_format_describes(adapter: DriverAdapter, de
 
 async def bulk_writes_count_and_name_upserts_by_index(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check the result of a bulk write; keys of `upsertedIds` are indexes of its requests."""
-    entities = await Entities.make(adapter, deployment)
+    entities = await AdapterEntities.make(adapter, deployment)
     requests = [
         {"insertOne": {"document": {"_id": 1}}},
         {"updateOne": {"filter": {"_id": 2}, "update": {"$set": {"x": 1}}, "upsert": True}},
@@ -105,7 +105,7 @@ async def an_error_of_the_server_is_reported_in_its_words(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
     """Check code, code name and reply of a command that the server refuses."""
-    entities = await Entities.make(adapter, deployment)
+    entities = await AdapterEntities.make(adapter, deployment)
     with raises(OperationFailed) as raised:
         await entities.run_command(noSuchCommand=1)
     report = raised.error.report
@@ -118,7 +118,7 @@ async def an_error_of_the_server_is_reported_in_its_words(
 
 async def a_duplicate_key_is_reported_with_its_code(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check that a write error's code and message are the operation's."""
-    entities = await Entities.make(adapter, deployment)
+    entities = await AdapterEntities.make(adapter, deployment)
     await entities.call("insertOne", document={"_id": 1})
     report = await entities.failure("insertOne", document={"_id": 1})
     assert (report.code, report.is_client_error) == (11000, False)
@@ -127,7 +127,7 @@ async def a_duplicate_key_is_reported_with_its_code(adapter: DriverAdapter, depl
 
 async def a_bulk_write_that_fails_reports_what_it_did(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check the partial result of a bulk write, where the driver gives one."""
-    entities = await Entities.make(adapter, deployment)
+    entities = await AdapterEntities.make(adapter, deployment)
     requests = [{"insertOne": {"document": {"_id": number}}} for number in (1, 1)]
     report = await entities.failure("bulkWrite", requests=requests)
     assert report.code == 11000
@@ -136,7 +136,7 @@ async def a_bulk_write_that_fails_reports_what_it_did(adapter: DriverAdapter, de
 
 async def labels_come_from_the_server(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check that error labels of a reply are in the report."""
-    entities = await Entities.make(adapter, deployment, retryWrites=False)
+    entities = await AdapterEntities.make(adapter, deployment, retryWrites=False)
     labels = ["RetryableWriteError", "NoWritesPerformed"]
     async with failing(deployment, "insert", errorCode=11600, errorLabels=labels):
         report = await entities.failure("insertOne", document={})
@@ -148,7 +148,7 @@ async def a_broken_connection_is_an_error_of_the_client(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
     """Check `isClientError` of an error without a reply."""
-    entities = await Entities.make(adapter, deployment, retryReads=False)
+    entities = await AdapterEntities.make(adapter, deployment, retryReads=False)
     async with failing(deployment, "find", closeConnection=True):
         report = await entities.failure("find", filter={})
     assert report.is_client_error
@@ -157,7 +157,7 @@ async def a_broken_connection_is_an_error_of_the_client(
 
 async def what_exists_is_listed(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check that indexes, collections and databases are listed as documents."""
-    entities = await Entities.make(adapter, deployment)
+    entities = await AdapterEntities.make(adapter, deployment)
     await entities.call("insertOne", document={"_id": 1})
     assert await entities.call("createIndex", keys={"x": 1}, name="x_1") == "x_1"
     assert {index["name"] for index in await entities.call("listIndexes")} == {"_id_", "x_1"}
@@ -171,7 +171,7 @@ async def what_exists_is_listed(adapter: DriverAdapter, deployment: Deployment) 
 
 async def a_list_of_documents_is_all_of_its_batches(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check that a cursor is read to its end."""
-    entities = await Entities.make(adapter, deployment)
+    entities = await AdapterEntities.make(adapter, deployment)
     documents = [{"_id": number} for number in range(5)]
     await entities.call("insertMany", documents=documents)
     assert await entities.call("find", filter={}, sort={"_id": 1}, batchSize=2) == documents
@@ -182,7 +182,7 @@ async def a_call_that_waits_does_not_keep_others_waiting(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
     """Check that calls run side by side: threads of scenarios need it."""
-    entities = await Entities.make(adapter, deployment)
+    entities = await AdapterEntities.make(adapter, deployment)
     await entities.run_command(ping=1)
     async with failing(deployment, "find", blockConnection=True, blockTimeMS=1500):
         waiting = asyncio.ensure_future(entities.call("find", filter={}))
@@ -195,7 +195,7 @@ async def what_the_driver_does_not_have_is_refused_with_a_reason(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
     """Check that an unknown operation or argument is named in `UnsupportedOperation`."""
-    entities = await Entities.make(adapter, deployment)
+    entities = await AdapterEntities.make(adapter, deployment)
     with raises(UnsupportedOperation, match="noSuchOperation"):
         await entities.call("noSuchOperation")
     with raises(UnsupportedOperation, match="noSuchArgument"):
@@ -204,7 +204,7 @@ async def what_the_driver_does_not_have_is_refused_with_a_reason(
 
 async def clients_can_be_closed_twice_and_all_at_once(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check that closing what is closed is no error."""
-    first, second = [await Entities.make(adapter, deployment) for _ in range(2)]
+    first, second = [await AdapterEntities.make(adapter, deployment) for _ in range(2)]
     await first.call("find", filter={})
     await second.call("find", filter={})
     for _ in range(2):

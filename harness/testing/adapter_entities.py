@@ -28,7 +28,7 @@ COMMANDS: Final = frozenset({"commandStartedEvent", "commandSucceededEvent", "co
 POOL: Final = frozenset({"connectionCheckedOutEvent", "connectionCheckedInEvent", "connectionReadyEvent"})
 
 
-class Entities:
+class AdapterEntities:
     """A client, a database and a collection of one adapter, and short ways to use them."""
 
     def __init__(self, adapter: DriverAdapter, client: Handle, database: Handle, collection: Handle) -> None:
@@ -45,7 +45,7 @@ class Entities:
         *,
         observing: Mapping[str, Any] = MappingProxyType({}),
         **options: Any,
-    ) -> Entities:
+    ) -> AdapterEntities:
         """Make them; `observing` are fields of the client's specification, `options` those of its URI."""
         uri = with_options(deployment.uri, {"heartbeatFrequencyMS": 500, **options})
         asked: dict[str, Any] = {"observe_events": COMMANDS | POOL, **observing}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from harness.adapters.base import LOG_MESSAGE, SPAN, EntityKind, Feature, Invocation, OperationFailed
 from harness.testing.adapter_backpressure import BACKPRESSURE
-from harness.testing.adapter_entities import COMMANDS, Entities, failing
+from harness.testing.adapter_entities import COMMANDS, AdapterEntities, failing
 from harness.testing.adapter_pools import (
     a_caller_waits_for_the_pool_and_no_other_call_waits_for_it,
     a_pool_lends_connections_while_it_is_ready,
@@ -29,7 +29,7 @@ async def commands_are_observed_in_order_with_their_fields(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
     """Check the three command monitoring events."""
-    entities, began = await Entities.make(adapter, deployment), deployment.clock.now()
+    entities, began = await AdapterEntities.make(adapter, deployment), deployment.clock.now()
     await entities.call("insertOne", document={"_id": 1})
     await entities.failure("insertOne", document={"_id": 1})
     with raises(OperationFailed):
@@ -53,7 +53,7 @@ async def what_was_observed_does_not_change_afterwards(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
     """Check that events are read again as they were: the runner keeps no copies."""
-    entities = await Entities.make(adapter, deployment)
+    entities = await AdapterEntities.make(adapter, deployment)
     await entities.call("insertOne", document={"_id": 1})
     first = list(adapter.events(entities.client))
     before = [(event.kind, dict(event.fields)) for event in first]
@@ -66,7 +66,7 @@ async def what_was_observed_does_not_change_afterwards(
 
 async def connections_go_out_and_come_back(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check check-out and check-in of one operation."""
-    entities = await Entities.make(adapter, deployment)
+    entities = await AdapterEntities.make(adapter, deployment)
     await entities.call("find", filter={})
     out = entities.events("connectionCheckedOutEvent")
     back = entities.events("connectionCheckedInEvent")
@@ -77,7 +77,7 @@ async def connections_go_out_and_come_back(adapter: DriverAdapter, deployment: D
 
 async def a_session_has_the_lsid_that_it_sends(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check a new session's state, and that ending it twice is no error."""
-    entities = await Entities.make(adapter, deployment)
+    entities = await AdapterEntities.make(adapter, deployment)
     session = await session_of(adapter, entities)
     state = await adapter.session_state(session)
     assert (state.dirty, state.pinned, state.transaction) == (False, None, "none")
@@ -91,13 +91,13 @@ async def a_session_has_the_lsid_that_it_sends(adapter: DriverAdapter, deploymen
 
 async def sessions_of_two_clients_are_different(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check that sessions are made by their own client."""
-    clients = [(await Entities.make(adapter, deployment)).client for _ in range(2)]
+    clients = [(await AdapterEntities.make(adapter, deployment)).client for _ in range(2)]
     sessions = [await adapter.create(EntityKind.SESSION, client, {"id": "session"}) for client in clients]
     first, second = [dict((await adapter.session_state(session)).lsid) for session in sessions]
     assert first != second
 
 
-async def session_of(adapter: DriverAdapter, entities: Entities) -> Handle:
+async def session_of(adapter: DriverAdapter, entities: AdapterEntities) -> Handle:
     """Return a new session of the client."""
     return await adapter.create(EntityKind.SESSION, entities.client, {"id": "session", "client": "client"})
 
@@ -106,7 +106,7 @@ async def a_session_says_in_which_state_its_transaction_is(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
     """Check the states of a transaction that commits and of one that aborts."""
-    entities = await Entities.make(adapter, deployment)
+    entities = await AdapterEntities.make(adapter, deployment)
     session = await session_of(adapter, entities)
     states = []
 
@@ -134,7 +134,7 @@ async def a_callback_runs_here_while_its_transaction_waits_there(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
     """Check that operations of a callback run within its transaction."""
-    entities = await Entities.make(adapter, deployment)
+    entities = await AdapterEntities.make(adapter, deployment)
     session = await session_of(adapter, entities)
     states = []
 
@@ -151,7 +151,7 @@ async def an_error_in_a_callback_is_the_drivers_own_again(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
     """Check that the driver sees its own error, by whose labels it may retry."""
-    entities = await Entities.make(adapter, deployment)
+    entities = await AdapterEntities.make(adapter, deployment)
 
     async def callback() -> None:
         await entities.run_command(noSuchCommand=1)
@@ -165,7 +165,7 @@ async def a_callback_that_fails_by_itself_aborts_and_says_why(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
     """Check that an error of the scenario comes back as it is: no error of the driver may stand in for it."""
-    entities = await Entities.make(adapter, deployment)
+    entities = await AdapterEntities.make(adapter, deployment)
     session = await session_of(adapter, entities)
 
     async def callback() -> None:
@@ -181,7 +181,7 @@ async def a_change_stream_gives_the_changes_since_it_was_created(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
     """Check that the stream is open on the server when it is returned."""
-    entities = await Entities.make(adapter, deployment)
+    entities = await AdapterEntities.make(adapter, deployment)
     await entities.call("insertOne", document={"_id": 1})
     stream = await entities.call("createChangeStream", pipeline=[])
     await entities.call("insertOne", document={"_id": 2})
@@ -194,7 +194,7 @@ async def an_operation_that_takes_too_long_is_a_timeout(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
     """Check `isTimeoutError` of an operation whose `timeoutMS` has passed."""
-    entities = await Entities.make(adapter, deployment)
+    entities = await AdapterEntities.make(adapter, deployment)
     await entities.run_command(ping=1)
     async with failing(deployment, "find", blockConnection=True, blockTimeMS=1000):
         report = await entities.failure("find", filter={}, timeoutMS=100)
@@ -206,7 +206,7 @@ async def a_declared_api_version_goes_with_every_command(
 ) -> None:
     """Check that `serverApi` reaches the driver."""
     declared = {"version": "1", "strict": True}
-    entities = await Entities.make(adapter, deployment, observing={"server_api": declared})
+    entities = await AdapterEntities.make(adapter, deployment, observing={"server_api": declared})
     await entities.call("find", filter={})
     (started,) = entities.events("commandStartedEvent", command="find")
     sent = started.fields["command"]
@@ -215,7 +215,7 @@ async def a_declared_api_version_goes_with_every_command(
 
 async def a_find_cursor_gives_one_document_at_a_time(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check iterating a cursor, and that its end is an error."""
-    entities = await Entities.make(adapter, deployment)
+    entities = await AdapterEntities.make(adapter, deployment)
     await entities.call("insertMany", documents=[{"_id": number} for number in range(3)])
     cursor = await entities.call("createFindCursor", filter={}, sort={"_id": 1}, batchSize=2)
 
@@ -232,7 +232,7 @@ async def a_find_cursor_gives_one_document_at_a_time(adapter: DriverAdapter, dep
 
 async def a_command_cursor_is_created_and_drained(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check both operations that make a cursor of a command; closing it early kills it."""
-    entities = await Entities.make(adapter, deployment)
+    entities = await AdapterEntities.make(adapter, deployment)
     await entities.call("insertMany", documents=[{"_id": number} for number in range(5)])
     arguments = {
         "command": {"batchSize": 2, "find": "adapter", "sort": {"_id": 1}},
@@ -255,7 +255,7 @@ async def a_command_cursor_is_created_and_drained(adapter: DriverAdapter, deploy
 
 async def a_bucket_gives_back_what_was_uploaded(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check the life of a file whose chunks are smaller than it."""
-    entities = await Entities.make(adapter, deployment)
+    entities = await AdapterEntities.make(adapter, deployment)
     bucket = await adapter.create(EntityKind.BUCKET, entities.database, {"id": "bucket"})
 
     async def call(operation: str, **arguments: Any) -> Any:
@@ -275,7 +275,7 @@ async def a_bucket_is_dropped_with_both_of_its_collections(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
     """Check that nothing of a dropped bucket is left."""
-    entities = await Entities.make(adapter, deployment)
+    entities = await AdapterEntities.make(adapter, deployment)
     bucket = await adapter.create(EntityKind.BUCKET, entities.database, {"id": "bucket"})
     upload = {"filename": "file", "source": b"12345"}
     await adapter.call(Invocation(bucket, EntityKind.BUCKET, "upload", upload))
@@ -286,7 +286,7 @@ async def a_bucket_is_dropped_with_both_of_its_collections(
 
 async def a_client_bulk_write_counts_over_namespaces(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check the verbose result of a bulk write on two collections."""
-    entities = await Entities.make(adapter, deployment)
+    entities = await AdapterEntities.make(adapter, deployment)
     models = [
         {"insertOne": {"namespace": "contract.one", "document": {"_id": 1}}},
         {
@@ -315,7 +315,7 @@ async def a_client_bulk_write_counts_over_namespaces(adapter: DriverAdapter, dep
 
 async def the_topology_is_known(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check the type and the primary that the client knows of."""
-    entities = await Entities.make(adapter, deployment)
+    entities = await AdapterEntities.make(adapter, deployment)
     await entities.run_command(ping=1)
     report = await adapter.topology(entities.client)
     assert report.type == "ReplicaSetWithPrimary"
@@ -324,8 +324,12 @@ async def the_topology_is_known(adapter: DriverAdapter, deployment: Deployment) 
 
 async def clients_log_what_they_were_asked_to(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check that messages of the asked components arrive, each at its own client."""
-    entities = await Entities.make(adapter, deployment, observing={"observe_logs": frozenset({"command"})})
-    other = await Entities.make(adapter, deployment, observing={"observe_logs": frozenset({"topology"})})
+    entities = await AdapterEntities.make(
+        adapter, deployment, observing={"observe_logs": frozenset({"command"})}
+    )
+    other = await AdapterEntities.make(
+        adapter, deployment, observing={"observe_logs": frozenset({"topology"})}
+    )
     await entities.run_command(ping=1)
     await adapter.close_client(other.client)
     messages = [(event.fields["level"], event.fields["data"]) for event in entities.events(LOG_MESSAGE)]
@@ -351,7 +355,7 @@ SDAM: Final = frozenset(
 
 async def the_life_of_a_topology_is_observed_in_order(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check discovery events from the opening of a topology to its closing."""
-    entities = await Entities.make(adapter, deployment, observing={"observe_events": SDAM})
+    entities = await AdapterEntities.make(adapter, deployment, observing={"observe_events": SDAM})
     await entities.run_command(ping=1)
     await adapter.close_client(entities.client)
     events = entities.events(*SDAM)
@@ -365,7 +369,7 @@ async def an_operations_span_holds_that_of_its_command(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
     """Check that spans are nested."""
-    entities = await Entities.make(adapter, deployment, observing={"observe_spans": {}})
+    entities = await AdapterEntities.make(adapter, deployment, observing={"observe_spans": {}})
     await entities.call("find", filter={})
     spans = {event.fields["id"]: event.fields for event in entities.events(SPAN)}
     (command,) = (span for span in spans.values() if span["parent"] is not None)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from harness.unified.deployment import Deployment
 
 
-class _Pool:
+class _AdapterPool:
     """A pool of one adapter, and short ways to use it."""
 
     def __init__(self, adapter: DriverAdapter, handle: Handle) -> None:
@@ -22,7 +22,7 @@ class _Pool:
         self.handle = handle
 
     @classmethod
-    async def make(cls, adapter: DriverAdapter, deployment: Deployment, **options: Any) -> _Pool:
+    async def make(cls, adapter: DriverAdapter, deployment: Deployment, **options: Any) -> _AdapterPool:
         uri = with_options(deployment.uri, {"directConnection": True, **options})
         return cls(adapter, await adapter.create_pool(PoolSpec(uri, options)))
 
@@ -41,7 +41,7 @@ class _Pool:
 
 async def a_pool_lends_connections_while_it_is_ready(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check the states of a pool, the types of its errors, and its events with their fields."""
-    pool = await _Pool.make(adapter, deployment)
+    pool = await _AdapterPool.make(adapter, deployment)
     assert await pool.refusal() == "PoolClearedError"
     await pool.call("ready")
     connection = await pool.call("checkOut")
@@ -90,7 +90,7 @@ async def a_caller_waits_for_the_pool_and_no_other_call_waits_for_it(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
     """Check that calls of a pool run beside each other, and that its options count."""
-    pool = await _Pool.make(adapter, deployment, maxPoolSize=1, waitQueueTimeoutMS=200)
+    pool = await _AdapterPool.make(adapter, deployment, maxPoolSize=1, waitQueueTimeoutMS=200)
     await pool.call("ready")
     connection = await pool.call("checkOut")
     assert await pool.refusal() == "WaitQueueTimeoutError"

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from harness.adapters import lines
 from harness.adapters.base import Feature
 from harness.adapters.child import CLOSE_SECONDS, START_SECONDS
-from harness.adapters.lines import PROTOCOL, Answer, Hello, Observed, ProtocolError
-from harness.testing.program import NoAnswerError, Program
+from harness.adapters.lines import PROTOCOL, AdapterProtocolError, Answer, Hello, Observed
+from harness.testing.program import NoReplyError, Program
 from harness.testing.verdict import Holds, Verdict
 
 if TYPE_CHECKING:
@@ -38,7 +38,9 @@ _UNKNOWN: Final = "noSuch"
 
 async def check_protocol(command: str, deployment: Deployment) -> Verdicts:
     """Yield a verdict for each part of the protocol. Raises `CannotStartError`."""
-    async with aclosing(_Session(await Program.start(command, deployment.clock), deployment)) as session:
+    async with aclosing(
+        _ProtocolSession(await Program.start(command, deployment.clock), deployment)
+    ) as session:
         async for verdict in session.verdicts():
             yield verdict
     async with aclosing(await Program.start(command, deployment.clock)) as program:
@@ -51,11 +53,11 @@ async def introduction(command: str, deployment: Deployment) -> Hello | None:
         try:
             answer = await program.ask("hello", within=START_SECONDS, params={"protocol": PROTOCOL})
             return lines.hello(answer.result)
-        except (NoAnswerError, ProtocolError):
+        except (NoReplyError, AdapterProtocolError):
             return None
 
 
-class _Session:
+class _ProtocolSession:
     """One process, asked for everything in turn. Entities are known by the ids of their requests."""
 
     def __init__(self, program: Program, deployment: Deployment) -> None:
@@ -92,7 +94,7 @@ class _Session:
         try:
             answer = await self.program.ask("hello", within=START_SECONDS, params={"protocol": PROTOCOL})
             self.hello = lines.hello(answer.result)
-        except (NoAnswerError, ProtocolError) as error:
+        except (NoReplyError, AdapterProtocolError) as error:
             return Verdict(part, Holds.FAILED, expected=expected, got=str(error))
         features = ", ".join(sorted(feature.name for feature in self.hello.features)) or "none"
         return Verdict(part, Holds.OK, f"{self.hello.name}; features: {features}")
@@ -202,7 +204,7 @@ class _Session:
         try:
             for number in numbers:
                 await self.program.answer(number, within=_CALL_SECONDS)
-        except NoAnswerError as error:
+        except NoReplyError as error:
             return Verdict(part, Holds.FAILED, expected="an answer to each, with its id", got=str(error))
         return Verdict(part, Holds.OK)
 
@@ -287,7 +289,7 @@ class _Session:
         """Make a request, and judge its answer."""
         try:
             answer = await self.program.ask(method, on=on, params=params, within=within or _CALL_SECONDS)
-        except NoAnswerError as error:
+        except NoReplyError as error:
             return Verdict(part, Holds.FAILED, expected=expected, got=str(error))
         if may_refuse and answer.unsupported is not None:
             return Verdict(part, Holds.NOT_DECLARED, answer.unsupported)
@@ -382,7 +384,7 @@ async def _bad_input(program: Program) -> Verdict:
         await program.write(b"this is no request\n")
         await program.ask("hello", within=CLOSE_SECONDS, params={"protocol": PROTOCOL})
         with_answer = "it goes on"
-    except NoAnswerError as error:
+    except NoReplyError as error:
         ended = program.end
         if not ended or "exit code 0" in ended:
             return Verdict(part, Holds.FAILED, expected=expected, got=str(error))

@@ -13,7 +13,7 @@ from asyncio.subprocess import PIPE
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.adapters.lines import Answer, Message, ProtocolError, message, request
+from harness.adapters.lines import AdapterProtocolError, Answer, Message, message, request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +29,7 @@ class CannotStartError(Exception):
     """The program cannot be started; the text says why."""
 
 
-class NoAnswerError(Exception):
+class NoReplyError(Exception):
     """The answer to a request did not come; the text says what came instead."""
 
 
@@ -99,7 +99,7 @@ class Program:
     async def ask(
         self, method: str, *, within: float, on: int | None = None, params: Mapping[str, Any] | None = None
     ) -> Answer:
-        """Send a request, and return its answer. Raises `NoAnswerError`."""
+        """Send a request, and return its answer. Raises `NoReplyError`."""
         began = self._clock.now()
         answer = await self.answer(await self.send(method, on=on, params=params), within=within)
         what = (params or {}).get("operation", method)
@@ -107,7 +107,7 @@ class Program:
         return answer
 
     async def answer(self, number: int, *, within: float) -> Answer:
-        """Return the answer to a request. Raises `NoAnswerError` when it does not come in time."""
+        """Return the answer to a request. Raises `NoReplyError` when it does not come in time."""
         deadline = self._clock.now() + within
         while True:
             answers = [each for each in self.heard if isinstance(each, Answer) and each.id == number]
@@ -115,13 +115,13 @@ class Program:
                 return answers[0]
             if self._tasks[0].done():
                 await self._process.wait()
-                raise NoAnswerError(self.end or "its standard output ended")
+                raise NoReplyError(self.end or "its standard output ended")
             self._came.clear()
             try:
                 async with asyncio.timeout(deadline - self._clock.now()):
                     await self._came.wait()
             except TimeoutError:
-                raise NoAnswerError(f"no answer within {within:g} seconds") from None
+                raise NoReplyError(f"no answer within {within:g} seconds") from None
 
     async def end_of_input(self, *, within: float) -> bool:
         """End its input, and return whether the process ends in time."""
@@ -152,7 +152,7 @@ class Program:
             async for line in self._process.stdout:
                 try:
                     self.heard.append(message(line))
-                except ProtocolError as error:
+                except AdapterProtocolError as error:
                     self.strays.append(str(error))
                 self._came.set()
         self._came.set()

@@ -13,7 +13,7 @@ from harness.unified.errors import EntityError, ScenarioError
 from harness.unified.matching.error_matcher import match_error
 from harness.unified.matching.matcher import match, match_each
 from harness.unified.model import UNSET
-from harness.unified.operations import Result, look_up
+from harness.unified.operations import ResultComparison, look_up
 from harness.unified.operations.cursor import CURSORS
 from harness.unified.operations.spec import TIMEOUT_ARGUMENTS, handle_of
 from harness.unified.outcome import CaseFailedError, CaseSkippedError
@@ -115,7 +115,7 @@ def _judge_result(context: Context, operation: Operation, spec: OperationSpec, r
         raise CaseFailedError(f"{operation.name} succeeded, an error was expected")
     if operation.expect_result is UNSET:
         return
-    compare = match_each if spec.result is Result.EACH else match
+    compare = match_each if spec.result is ResultComparison.EACH else match
     found = compare(operation.expect_result, result, entities=context.entities)
     if found is not None:
         raise CaseFailedError(f"{operation.name} returned another result: {found}", mismatch=found)

@@ -29,7 +29,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CaseOutcome:
     """How a case ended, and all that explains it.
 
     `reason` is one sentence, empty when the case passed. `location` is the line of the operation or event
@@ -49,7 +49,7 @@ class Outcome:
 
 
 class CaseFailedError(Exception):
-    """The driver did something else than expected. Ends a case; the runner makes an `Outcome` of it."""
+    """The driver did something else than expected. Ends a case; the runner makes an `CaseOutcome` of it."""
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ _SCANNERS: Final[Sequence[Any]] = (getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class OutlineNode:
     """A node: `text[start:end]`, without the blank lines and comments that follow it.
 
     `is_flow` says that it is written in brackets or braces. A scalar and an alias have nothing inside.
@@ -26,11 +26,11 @@ class Node:
     is_flow: bool = False
     anchor: str = ""
     alias: str = ""
-    members: Mapping[str, tuple[Node, Node]] = field(default_factory=dict)
+    members: Mapping[str, tuple[OutlineNode, OutlineNode]] = field(default_factory=dict)
     """The keys and values of a mapping, under the keys' text."""
-    elements: Sequence[Node] = ()
+    elements: Sequence[OutlineNode] = ()
 
-    def at(self, *steps: str | int) -> Node | None:
+    def at(self, *steps: str | int) -> OutlineNode | None:
         """Return the node at the end of a path, or None; a path does not lead through an alias."""
         node = self
         for step in steps:
@@ -42,7 +42,7 @@ class Node:
                 return None
         return node
 
-    def every(self) -> Iterator[Node]:
+    def every(self) -> Iterator[OutlineNode]:
         """Yield the node and all within it, in the order of the text."""
         yield self
         for key, value in self.members.values():
@@ -52,7 +52,7 @@ class Node:
             yield from element.every()
 
 
-def outline(text: str) -> Node | None:
+def outline(text: str) -> OutlineNode | None:
     """Return the root of a YAML text, or None when its places cannot be told.
 
     The text has been read by the loader before, which is less strict about the names of anchors.
@@ -65,7 +65,7 @@ def outline(text: str) -> Node | None:
     return None
 
 
-def _node(event: Any, events: Iterator[yaml.Event], text: str) -> Node:
+def _node(event: Any, events: Iterator[yaml.Event], text: str) -> OutlineNode:
     start = event.start_mark.index
     if isinstance(event, yaml.MappingStartEvent):
         return _mapping(event, events, text)
@@ -73,12 +73,12 @@ def _node(event: Any, events: Iterator[yaml.Event], text: str) -> Node:
         return _sequence(event, events, text)
     end = start + len(text[start : event.end_mark.index].rstrip())
     if isinstance(event, yaml.AliasEvent):
-        return Node(start, end, alias=event.anchor or "")
-    return Node(start, end, anchor=getattr(event, "anchor", None) or "")
+        return OutlineNode(start, end, alias=event.anchor or "")
+    return OutlineNode(start, end, anchor=getattr(event, "anchor", None) or "")
 
 
-def _mapping(begin: Any, events: Iterator[yaml.Event], text: str) -> Node:
-    members: dict[str, tuple[Node, Node]] = {}
+def _mapping(begin: Any, events: Iterator[yaml.Event], text: str) -> OutlineNode:
+    members: dict[str, tuple[OutlineNode, OutlineNode]] = {}
     last = begin
     for last in events:
         if isinstance(last, yaml.MappingEndEvent):
@@ -86,18 +86,18 @@ def _mapping(begin: Any, events: Iterator[yaml.Event], text: str) -> Node:
         key = _node(last, events, text)
         members[text[key.start : key.end].strip("\"'")] = (key, _node(next(events), events, text))
     ends = [value.end for _, value in members.values()]
-    return Node(*_extent(begin, last, ends), begin.flow_style, begin.anchor or "", members=members)
+    return OutlineNode(*_extent(begin, last, ends), begin.flow_style, begin.anchor or "", members=members)
 
 
-def _sequence(begin: Any, events: Iterator[yaml.Event], text: str) -> Node:
-    elements: list[Node] = []
+def _sequence(begin: Any, events: Iterator[yaml.Event], text: str) -> OutlineNode:
+    elements: list[OutlineNode] = []
     last = begin
     for last in events:
         if isinstance(last, yaml.SequenceEndEvent):
             break
         elements.append(_node(last, events, text))
     ends = [element.end for element in elements]
-    return Node(*_extent(begin, last, ends), begin.flow_style, begin.anchor or "", elements=elements)
+    return OutlineNode(*_extent(begin, last, ends), begin.flow_style, begin.anchor or "", elements=elements)
 
 
 def _extent(begin: Any, last: Any, ends: Sequence[int]) -> tuple[int, int]:

@@ -17,8 +17,8 @@ Unified Test Format: Executing a Test. Theory of operation:
    failure is the one that is reported.
 
 All waiting is on the deployment's clock, so a case runs in virtual time as it runs on the wall clock.
-Whatever a part of a case raises becomes an `Outcome` in one place (`_judged`): errors of the driver and of
-the scenario are told apart there, and nothing but a cancellation leaves `run_case`.
+Whatever a part of a case raises becomes a `CaseOutcome` in one place (`_judged`): errors of the driver and
+of the scenario are told apart there, and nothing but a cancellation leaves `run_case`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from harness.unified.observation import logged, observed, traced
 from harness.unified.operations.cursor import CURSORS
 from harness.unified.operations.spec import Context
 from harness.unified.operations.testrunner import end_thread
-from harness.unified.outcome import CaseFailedError, CaseSkippedError, Outcome, Status
+from harness.unified.outcome import CaseFailedError, CaseOutcome, CaseSkippedError, Status
 from harness.unified.requirements import skip_reason
 from harness.unified.server_side import sections as server_side
 from harness.unified.state import (
@@ -75,7 +75,7 @@ async def run_case(
     witness: Witness | None = None,
     loops: Loops | None = None,
     edition: str = DEFAULT.name,
-) -> Outcome:
+) -> CaseOutcome:
     """Run one case against a driver and a deployment, and say how it ended.
 
     `account` is kept meanwhile, and `loops` bounds the case's loops. `edition` is the one that the driver
@@ -87,9 +87,9 @@ async def run_case(
     """
     reason = skip_reason(case, deployment, adapter.features, edition)
     if reason is not None:
-        return Outcome(Status.SKIPPED, reason, location=case.location)
+        return CaseOutcome(Status.SKIPPED, reason, location=case.location)
     context = Context(case, adapter, deployment, execute, account or Account(), loops or Loops(), edition)
-    undone = Outcome(Status.PASSED)
+    undone = CaseOutcome(Status.PASSED)
     try:
         outcome = await _judged(_perform(context, witness), case)
         _freeze_events(context)  # of a case that failed before it came so far: undoing adds events of its own
@@ -107,26 +107,26 @@ async def run_case(
     )
 
 
-async def _judged(work: Awaitable[None], case: Case) -> Outcome:
+async def _judged(work: Awaitable[None], case: Case) -> CaseOutcome:
     """Wait for a part of a case, and turn whatever it raises into an outcome."""
     try:
         await work
     except (CaseSkippedError, UnsupportedOperation) as skipped:
-        return Outcome(Status.SKIPPED, str(skipped), location=case.location)
+        return CaseOutcome(Status.SKIPPED, str(skipped), location=case.location)
     except CaseFailedError as failed:
         place = failed.location or case.location
-        return Outcome(Status.FAILED, failed.reason, failed.mismatch, place, failed.error)
+        return CaseOutcome(Status.FAILED, failed.reason, failed.mismatch, place, failed.error)
     except OperationFailed as failed:
-        return Outcome(Status.FAILED, failed.report.message, location=case.location, error=failed.report)
+        return CaseOutcome(Status.FAILED, failed.report.message, location=case.location, error=failed.report)
     except AdapterLost as lost:
-        return Outcome(Status.ERROR, str(lost), location=case.location)
+        return CaseOutcome(Status.ERROR, str(lost), location=case.location)
     except ScenarioError as error:
         place = error.location or case.location
         hint = f" ({error.fix})" if error.fix else ""
-        return Outcome(Status.ERROR, f"{error.message}{hint}", location=place)
+        return CaseOutcome(Status.ERROR, f"{error.message}{hint}", location=place)
     except Exception as error:  # noqa: BLE001  # one broken case must not end the run of the others
-        return Outcome(Status.ERROR, f"{type(error).__name__}: {error}", location=case.location)
-    return Outcome(Status.PASSED)
+        return CaseOutcome(Status.ERROR, f"{type(error).__name__}: {error}", location=case.location)
+    return CaseOutcome(Status.PASSED)
 
 
 async def _perform(context: Context, witness: Witness | None) -> None:

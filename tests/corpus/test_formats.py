@@ -12,7 +12,7 @@ from harness.adapters.registry import EDITIONS
 from harness.formats import FORMATS, UNIFIED, format_of
 from harness.running import expectations
 from harness.running.discovery import discover
-from harness.running.executor import Executor
+from harness.running.executor import ItemExecutor
 from harness.running.plan import Settings, load_all, plan
 from harness.running.result import ResultStatus
 from harness.unified.loader import read
@@ -55,22 +55,22 @@ def name_of(item: Item) -> str:
     return f"{item.id}[{item.topology}]"
 
 
-def executor(time: str) -> Iterator[Executor]:
-    with Executor(Settings(time="real" if time == "real" else "virtual")) as made:
+def executor(time: str) -> Iterator[ItemExecutor]:
+    with ItemExecutor(Settings(time="real" if time == "real" else "virtual")) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def in_virtual_time() -> Iterator[Executor]:
+def in_virtual_time() -> Iterator[ItemExecutor]:
     yield from executor("virtual")
 
 
 @pytest.fixture(scope="module")
-def in_real_time() -> Iterator[Executor]:
+def in_real_time() -> Iterator[ItemExecutor]:
     yield from executor("real")
 
 
-def why_not(executor: Executor, item: Item) -> str:
+def why_not(executor: ItemExecutor, item: Item) -> str:
     """Return why an item neither passes nor fails as expected."""
     result = expectations.of_adapter(item.adapter).judge(executor.run(item))
     fine = (ResultStatus.PASSED, ResultStatus.KNOWN_FAILING)
@@ -78,13 +78,13 @@ def why_not(executor: Executor, item: Item) -> str:
 
 
 @pytest.mark.parametrize("item", ITEMS, ids=name_of)
-def test_the_reference_driver_passes_the_case(in_virtual_time: Executor, item: Item) -> None:
+def test_the_reference_driver_passes_the_case(in_virtual_time: ItemExecutor, item: Item) -> None:
     assert why_not(in_virtual_time, item) == ""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("item", IN_REAL_TIME, ids=name_of)
-def test_the_pool_passes_the_integration_case_in_real_time(in_real_time: Executor, item: Item) -> None:
+def test_the_pool_passes_the_integration_case_in_real_time(in_real_time: ItemExecutor, item: Item) -> None:
     assert why_not(in_real_time, item) == ""
 
 
@@ -95,7 +95,9 @@ POOLS = plan(CASES, drivers=PYMONGO, topologies=["single"])
 
 @pytest.mark.slow
 @pytest.mark.parametrize("item", POOLS, ids=lambda item: f"{item.adapter}-{name_of(item)}")
-def test_the_pools_of_pymongo_pass_the_case_or_are_known_not_to(in_real_time: Executor, item: Item) -> None:
+def test_the_pools_of_pymongo_pass_the_case_or_are_known_not_to(
+    in_real_time: ItemExecutor, item: Item
+) -> None:
     assert why_not(in_real_time, item) == ""
 
 

@@ -11,12 +11,12 @@ from sizes import is_full
 
 from harness.authoring.mutants.mutant import Mutant, load_mutants
 from harness.authoring.mutants.page import MARK, body
-from harness.authoring.mutants.record import SCENARIOS, SURVIVED, TESTS, Record
+from harness.authoring.mutants.record import SCENARIOS, SURVIVED, TESTS, MutantRecord
 
 FOLDER = Path(__file__).parent
 PAGE = FOLDER.parents[1] / "docs" / "MUTANTS.md"
 MUTANTS = load_mutants(FOLDER)
-RECORD = Record.read(FOLDER)
+RECORD = MutantRecord.read(FOLDER)
 SAMPLE = 12
 
 

@@ -29,7 +29,7 @@ from harness.adapters.base import (
     SessionState,
     TopologyReport,
 )
-from harness.adapters.serving import Publish, PythonAdapter, serve
+from harness.adapters.serving import PublishEvent, PythonAdapter, serve
 from mongowire.system import SystemClock
 
 if TYPE_CHECKING:
@@ -47,15 +47,15 @@ class Bridge(PythonAdapter):
         self.features = self.adapter.features - {Feature.VIRTUAL_TIME}
         self.loop = asyncio.new_event_loop()
         threading.Thread(target=self.loop.run_forever, daemon=True).start()
-        self.tellers: dict[int, tuple[Handle, Publish]] = {}
+        self.tellers: dict[int, tuple[Handle, PublishEvent]] = {}
         self.told: Counter[int] = Counter()
 
-    def create_client(self, spec: ClientSpec, publish: Publish) -> Handle:
+    def create_client(self, spec: ClientSpec, publish: PublishEvent) -> Handle:
         client = self.run(self.adapter.create_client(spec))
         self.tellers[id(client)] = client, publish
         return client
 
-    def create_pool(self, spec: PoolSpec, publish: Publish) -> Handle:
+    def create_pool(self, spec: PoolSpec, publish: PublishEvent) -> Handle:
         pool = self.run(self.adapter.create_pool(spec))
         self.tellers[id(pool)] = pool, publish
         return pool

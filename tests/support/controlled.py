@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fakeserver import BackgroundCluster, ClusterSpec
 from fakeserver.control.listener import ControlListener
-from fakeserver.control.registry import Entry, Registry
+from fakeserver.control.registry import Registry, RegistryEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,7 @@ TOKEN = "the token"
 @contextmanager
 def controlled(
     home: Path, name: str = "shop", spec: ClusterSpec | None = None, *, tcp: bool = False
-) -> Iterator[tuple[BackgroundCluster, Entry]]:
+) -> Iterator[tuple[BackgroundCluster, RegistryEntry]]:
     """Run a deployment that is in the registry of the folder `home` while the block runs."""
     server = BackgroundCluster(spec or ClusterSpec.replica_set(3))
     with server, registered(server, home, name, tcp=tcp) as entry:
@@ -30,7 +30,7 @@ def controlled(
 @contextmanager
 def registered(
     server: BackgroundCluster, home: Path, name: str = "shop", *, tcp: bool = False
-) -> Iterator[Entry]:
+) -> Iterator[RegistryEntry]:
     """Open the control listener of a deployment while the block runs, and enter it into a registry."""
     registry = Registry(home)
     registry.prepare()
@@ -41,7 +41,7 @@ def registered(
         server.run(listener.listen_tcp)
     else:
         server.run(lambda: listener.listen_unix(path))
-    entry = Entry(name, os.getpid(), server.uri, str(server.spec.topology), listener.address, TOKEN)
+    entry = RegistryEntry(name, os.getpid(), server.uri, str(server.spec.topology), listener.address, TOKEN)
     registry.write(entry)
     try:
         yield entry

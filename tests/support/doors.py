@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from fakeserver.control.methods import Methods
-    from fakeserver.control.outcome import Outcome
+    from fakeserver.control.outcome import VerbOutcome
     from fakeserver.deployment.background import BackgroundCluster
 
 Document = dict[str, Any]
@@ -45,14 +45,14 @@ class Door(Protocol):
     def __call__(self, server: BackgroundCluster) -> AbstractContextManager[Any]: ...
 
 
-def called(control: Methods, name: str, arguments: Mapping[str, Any]) -> Outcome:
+def called(control: Methods, name: str, arguments: Mapping[str, Any]) -> VerbOutcome:
     """Call the method of a verb, with its arguments by name; what no method can be asked, by `perform`."""
     verb = next((each for each in VERBS if each.name == name), None)
     declared = () if verb is None else verb.arguments
     required = {each.name for each in declared if each.is_required}
     if verb is None or not required <= {*arguments} <= {each.name for each in declared}:
         return control.perform(name, arguments)
-    outcome: Outcome = getattr(control, verb.python)(**{snake(key): arguments[key] for key in arguments})
+    outcome: VerbOutcome = getattr(control, verb.python)(**{snake(key): arguments[key] for key in arguments})
     return outcome
 
 

@@ -34,12 +34,12 @@ from harness.sim.virtual_fleet.playing import play
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from harness.sim.fleet.outcome import Outcome
+    from harness.sim.fleet.outcome import FleetOutcome
 
 SMALL = ArticleParameters(clients=40, limit=1, k=0.7, mean_gap=2, steady=4, stopped=5, resumed=6)
 """The article's scenario for 40 clients, five times as busy."""
 
-Tier: TypeAlias = "Callable[[Scenario], Outcome]"
+Tier: TypeAlias = "Callable[[Scenario], FleetOutcome]"
 
 TIERS: dict[str, Tier] = {"plain": partial(simulate, engine="plain"), "virtual": play}
 if find_spec("numba"):

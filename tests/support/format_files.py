@@ -14,7 +14,7 @@ from harness.unified.loader import read
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from harness.unified.outcome import Outcome
+    from harness.unified.outcome import CaseOutcome
 
 POOL_CASE: dict[str, Any] = {
     "version": 1,
@@ -77,7 +77,7 @@ def load(folder: Path, document: Any) -> FormatFile:
     return file
 
 
-def run(folder: Path, document: Any) -> list[Outcome]:
+def run(folder: Path, document: Any) -> list[CaseOutcome]:
     """Run all cases of a document without servers, and return how they ended."""
     cases = load(folder, document).cases
     assert cases

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fakeserver.commands.default_table import default_table
 from fakeserver.rules.asked import Asked
-from fakeserver.rules.attempts import Operation
+from fakeserver.rules.attempts import OperationAttempt
 from fakeserver.rules.book import RuleBook
 from fakeserver.rules.effects import Fail
 from fakeserver.rules.parsing import Known, parse_rule
@@ -29,7 +29,7 @@ FIND = Asked(
     role="primary",
     connection=3,
     document={"find": "orders", "filter": {"total": {"$gt": 5}}, "limit": 2},
-    operation=Operation(1, 1),
+    operation=OperationAttempt(1, 1),
 )
 HELLO = replace(FIND, command="isMaster", namespaces=(), db="admin", document={"isMaster": 1})
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from harness.adapters.base import Event
     from harness.unified.model import Case
-    from harness.unified.outcome import Outcome
+    from harness.unified.outcome import CaseOutcome
 
 ENTITIES = """\
 createEntities:
@@ -47,24 +47,24 @@ class World:
         )
         return path
 
-    def run(self, operations: str, more: str = "", head: str = ENTITIES) -> Outcome:
+    def run(self, operations: str, more: str = "", head: str = ENTITIES) -> CaseOutcome:
         (case,) = load(self.write(operations, more, head)).cases
         return asyncio.run(self.play(case))
 
-    async def play(self, case: Case) -> Outcome:
+    async def play(self, case: Case) -> CaseOutcome:
         return await run_case(case, adapter=self.adapter, deployment=self.deployment, loops=self.loops)
 
-    def run_virtual(self, operations: str, more: str = "", head: str = ENTITIES) -> tuple[Outcome, float]:
+    def run_virtual(self, operations: str, more: str = "", head: str = ENTITIES) -> tuple[CaseOutcome, float]:
         """Run in virtual time, and return the instant at which the case ended."""
         (case,) = load(self.write(operations, more, head)).cases
 
-        async def scenario(world: Any) -> tuple[Outcome, float]:
+        async def scenario(world: Any) -> tuple[CaseOutcome, float]:
             self.deployment.clock = world.clock
             begin = world.clock.now()
             outcome = await self.play(case)
             return outcome, world.clock.now() - begin
 
-        result: tuple[Outcome, float] = run_virtual(scenario)
+        result: tuple[CaseOutcome, float] = run_virtual(scenario)
         return result
 
     def observe(self, *events: Event) -> Callable[[Mapping[str, Any]], None]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-from harness.flake_lab.schedule import STEPS, Late, Perturbation, Schedule, Seeds, Start, Way
+from harness.flake_lab.schedule import STEPS, FlakeSchedule, Late, Perturbation, Seeds, Start, Way
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -24,11 +24,11 @@ _starts = st.builds(Start, _numbers, st.sampled_from(STEPS))
 _seeds = st.builds(Seeds, st.permutations(range(3)).map(tuple))
 
 
-def schedules(*, most: int = 12) -> SearchStrategy[Schedule]:
+def schedules(*, most: int = 12) -> SearchStrategy[FlakeSchedule]:
     """Return a strategy of schedules for a replica set."""
 
     def site(perturbation: Perturbation) -> tuple[object, ...]:
         return perturbation.site
 
     lists = st.lists(_late | _starts | _seeds, max_size=most, unique_by=site)
-    return lists.map(lambda perturbations: Schedule(tuple(perturbations)))
+    return lists.map(lambda perturbations: FlakeSchedule(tuple(perturbations)))

@@ -6,7 +6,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from harness.sim.swarm.checkers import CHECKERS
-from harness.sim.swarm.history import INITIAL_BALANCE, Client, Ending, Heard, History, Logged, Operation
+from harness.sim.swarm.history import (
+    INITIAL_BALANCE,
+    ClientSetup,
+    FinalState,
+    Heard,
+    Logged,
+    RunHistory,
+    WorkloadOperation,
+)
 from harness.unified.server_side.seen import SeenRequest
 
 if TYPE_CHECKING:
@@ -23,18 +31,18 @@ _ENDING = (
 )
 
 
-def op(number: int, kind: Any = "push", key: str = "list:1", **more: Any) -> Operation:
+def op(number: int, kind: Any = "push", key: str = "list:1", **more: Any) -> WorkloadOperation:
     """Return an operation that takes the second with its number, and half of it."""
     times = {"invoked": float(number), "completed": number + 0.5}
-    return Operation(**({"number": number, "client": 1, "kind": kind, "key": key} | times | more))
+    return WorkloadOperation(**({"number": number, "client": 1, "kind": kind, "key": key} | times | more))
 
 
 def past(
-    *operations: Operation,
+    *operations: WorkloadOperation,
     log: Iterable[tuple[int, str]] | None = None,
     documents: Mapping[str, Mapping[str, Any]] | None = None,
     **more: Any,
-) -> History:
+) -> RunHistory:
     """Return a history whose members hold what the log says, by default each write that was acknowledged.
 
     `documents` replaces values of members by key.
@@ -48,17 +56,17 @@ def past(
         ]
     entries = tuple(Logged(number, key, (place,)) for place, (number, key) in enumerate(log, 1))
     left = _left(operations, entries)
-    ending = Ending(
+    ending = FinalState(
         at=100.0,
         log=entries,
         documents={member: left | dict((documents or {}).get(member, {})) for member in MEMBERS},
     )
     facts = {key: more.pop(key) for key in _ENDING if key in more}
-    defaults = {"clients": (Client(number=1, edition="2026-02-20", max_pool_size=2),)}
-    return History(operations=operations, ending=replace(ending, **facts), **(defaults | more))
+    defaults = {"clients": (ClientSetup(number=1, edition="2026-02-20", max_pool_size=2),)}
+    return RunHistory(operations=operations, ending=replace(ending, **facts), **(defaults | more))
 
 
-def _left(operations: Iterable[Operation], log: Iterable[Logged]) -> dict[str, Any]:
+def _left(operations: Iterable[WorkloadOperation], log: Iterable[Logged]) -> dict[str, Any]:
     by_number = {each.number: each for each in operations}
     left: dict[str, Any] = dict.fromkeys(ACCOUNTS, INITIAL_BALANCE)
     for entry in log:
@@ -81,7 +89,7 @@ def _left(operations: Iterable[Operation], log: Iterable[Logged]) -> dict[str, A
     return left
 
 
-def told(name: str, history: History) -> list[str]:
+def told(name: str, history: RunHistory) -> list[str]:
     """Return what one checker says of a history."""
     return [violation.text for violation in CHECKERS[name].check(history)]
 

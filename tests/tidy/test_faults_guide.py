@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from fakeserver.network.fault_effects import EFFECTS
-from fakeserver.network.faults import FIELDS, Phase
+from fakeserver.network.faults import FIELDS, FaultPhase
 
 SECTION = (Path(__file__).parents[2] / "docs" / "FAULTS.md").read_text().split("\n## ")
 
@@ -19,7 +19,7 @@ def _rows(head: str) -> set[str]:
 
 
 def test_the_table_of_phases_is_complete() -> None:
-    assert _rows("`at`") == {phase.value for phase in Phase}
+    assert _rows("`at`") == {phase.value for phase in FaultPhase}
 
 
 def test_the_table_of_effects_is_complete() -> None:

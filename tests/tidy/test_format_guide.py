@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.formats import FORMATS, Marks
 from harness.formats.grammar import POOL_OPERATIONS
-from harness.running.executor import Executor
+from harness.running.executor import ItemExecutor
 from harness.running.plan import Settings, load_all, plan
 from harness.running.result import ResultStatus
 
@@ -39,5 +39,5 @@ def test_the_example_in_the_guide_passes(tmp_path: Path) -> None:
     path = tmp_path / "case.yml"
     path.write_text(example)
     items = plan(load_all([path]).cases, drivers={"reference": "2026-07-08"}, topologies=["single"])
-    with Executor(Settings(time="virtual")) as executor:
+    with ItemExecutor(Settings(time="virtual")) as executor:
         assert [executor.run(item).status for item in items] == [ResultStatus.PASSED] * 2

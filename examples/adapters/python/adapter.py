@@ -19,13 +19,13 @@ from harness.adapters.base import (
     Invocation,
     UnsupportedOperation,
 )
-from harness.adapters.serving import Publish, PythonAdapter, camel, serve, snake
+from harness.adapters.serving import PublishEvent, PythonAdapter, camel, serve, snake
 
 SPELLED = {"runCommand": "command", "fieldName": "key"}  # where PyMongo has another name than the format
 
 
 class Listener(pymongo.monitoring.CommandListener):
-    def __init__(self, publish: Publish) -> None:
+    def __init__(self, publish: PublishEvent) -> None:
         self.publish = publish
 
     def started(self, event: Any) -> None:
@@ -42,7 +42,7 @@ class Example(PythonAdapter):
     name = "pymongo-example"
     features = frozenset({Feature.COMMAND_EVENTS, Feature.MAX_ADAPTIVE_RETRIES})
 
-    def create_client(self, spec: ClientSpec, publish: Publish) -> Any:
+    def create_client(self, spec: ClientSpec, publish: PublishEvent) -> Any:
         return pymongo.MongoClient(spec.uri, event_listeners=[Listener(publish)])
 
     def close_client(self, client: Any) -> None:

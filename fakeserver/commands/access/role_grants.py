@@ -25,7 +25,7 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from fakeserver.access.users import Role
+    from fakeserver.access.users import UserRole
     from fakeserver.commands.context import CommandContext
 
 table = CommandTable()
@@ -65,7 +65,9 @@ def revoke_privileges_from_role(ctx: CommandContext, command: dict[str, Any]) ->
     return _with_privileges(ctx, role, _without(role.privileges, revoked))
 
 
-def _role_and_privileges(ctx: CommandContext, command: dict[str, Any]) -> tuple[Role, tuple[Privilege, ...]]:
+def _role_and_privileges(
+    ctx: CommandContext, command: dict[str, Any]
+) -> tuple[UserRole, tuple[Privilege, ...]]:
     if not command["privileges"]:
         raise CommandError(
             ErrorCode.BAD_VALUE, f'{next(iter(command))} command requires a non-empty "privileges" array'
@@ -82,7 +84,7 @@ def _without(privileges: Iterable[Privilege], revoked: Iterable[Privilege]) -> I
             yield Privilege(each.resource, left)
 
 
-def _with_privileges(ctx: CommandContext, role: Role, privileges: Iterable[Privilege]) -> Reply:
+def _with_privileges(ctx: CommandContext, role: UserRole, privileges: Iterable[Privilege]) -> Reply:
     ctx.node.users.change_role(role.role, tuple(privileges), None)
     ctx.node.oplog.append()
     return {}
@@ -106,11 +108,11 @@ def revoke_roles_from_role(ctx: CommandContext, command: dict[str, Any]) -> Repl
     return _with_roles(ctx, role, (each for each in role.roles if each not in revoked))
 
 
-def _with_roles(ctx: CommandContext, role: Role, roles: Iterable[RoleName]) -> Reply:
+def _with_roles(ctx: CommandContext, role: UserRole, roles: Iterable[RoleName]) -> Reply:
     ctx.node.users.change_role(role.role, None, tuple(roles))
     ctx.node.oplog.append()
     return {}
 
 
-def _role(ctx: CommandContext, command: dict[str, Any]) -> Role:
+def _role(ctx: CommandContext, command: dict[str, Any]) -> UserRole:
     return ctx.node.users.require_defined(RoleName(first_argument(command), ctx.db))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.access.names import Everyone, privileges_of, role_names, roles_asked_for
 from fakeserver.access.roles import RoleName, built_in, built_in_roles
-from fakeserver.access.users import Role
+from fakeserver.access.users import UserRole
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, first_argument
@@ -48,7 +48,7 @@ def create_role(ctx: CommandContext, command: dict[str, Any]) -> Reply:
         raise CommandError(ErrorCode.BAD_VALUE, "Role name must be non-empty")
     privileges = privileges_of(command["privileges"])
     roles = role_names(command["roles"], ctx.db)
-    ctx.node.users.add_role(Role(RoleName(name, ctx.db), privileges, roles))
+    ctx.node.users.add_role(UserRole(RoleName(name, ctx.db), privileges, roles))
     # Roles are not documents here; an entry without a change gives a write concern something to wait for.
     ctx.node.oplog.append()
     return {}
@@ -97,7 +97,7 @@ def roles_info(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     return {"roles": [_described(ctx, role, command) for role in found]}
 
 
-def _asked_for(ctx: CommandContext, command: dict[str, Any]) -> list[Role]:
+def _asked_for(ctx: CommandContext, command: dict[str, Any]) -> list[UserRole]:
     users, asked = ctx.node.users, roles_asked_for(first_argument(command), ctx.db)
     if isinstance(asked, Everyone):
         shown = built_in_roles(ctx.db) if command.get("showBuiltinRoles") else ()
@@ -106,7 +106,7 @@ def _asked_for(ctx: CommandContext, command: dict[str, Any]) -> list[Role]:
     return [role for role in found if role is not None]
 
 
-def _described(ctx: CommandContext, role: Role, command: dict[str, Any]) -> dict[str, Any]:
+def _described(ctx: CommandContext, role: UserRole, command: dict[str, Any]) -> dict[str, Any]:
     users = ctx.node.users
     described: dict[str, Any] = {
         "_id": f"{role.role.db}.{role.role.name}",

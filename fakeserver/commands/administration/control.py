@@ -28,7 +28,7 @@ from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from fakeserver.commands.context import CommandContext
-    from fakeserver.control.outcome import Outcome
+    from fakeserver.control.outcome import VerbOutcome
 
 table = CommandTable()
 
@@ -64,7 +64,7 @@ def _arguments(command: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _await(ctx: CommandContext, outcome: Outcome) -> NoReturn:
+def _await(ctx: CommandContext, outcome: VerbOutcome) -> NoReturn:
     """Have the command called again at the end of a verb, or at its deadline. Raises `Park`."""
     ctx.finished[_OUTCOME] = outcome
     over = Bell()

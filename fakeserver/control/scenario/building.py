@@ -6,21 +6,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from fakeserver.control.scenario import settings
-from fakeserver.control.scenario.checks import Names, check_fault, check_rule
+from fakeserver.control.scenario.checks import ScenarioNames, check_fault, check_rule
 from fakeserver.control.scenario.deployment import server_names, spec_of
 from fakeserver.control.scenario.entries import Reader
 from fakeserver.control.scenario.forms import known_keys, mapping, sequence, shown
 from fakeserver.control.scenario.loader import read
-from fakeserver.control.scenario.model import Item, Scenario, Seed
-from fakeserver.control.scenario.places import Report
+from fakeserver.control.scenario.model import RuleOrFault, Scenario, Seed
+from fakeserver.control.scenario.places import ProblemReport
 from fakeserver.storage.port.engine import Namespace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from fakeserver.control.scenario.model import Entry
-    from fakeserver.control.scenario.places import Marked
+    from fakeserver.control.scenario.model import TimelineEntry
+    from fakeserver.control.scenario.places import PlacedValue
     from fakeserver.deployment.spec import ClusterSpec
 
 _MEMBERS_MAX: Final = 50
@@ -36,9 +36,9 @@ def load(path: Path | str, *, shown: str = "", spec: ClusterSpec | None = None) 
     return build(read(path, shown=shown), spec=spec)
 
 
-def build(root: Marked, *, spec: ClusterSpec | None = None) -> Scenario:
+def build(root: PlacedValue, *, spec: ClusterSpec | None = None) -> Scenario:
     """Check a file that was read, and build what it describes. Raises `ScenarioFileError`."""
-    report = Report()
+    report = ProblemReport()
     if not mapping(root, "a scenario", report):
         report.end()
     known_keys(root, "field", settings.FIELDS, report)
@@ -46,13 +46,13 @@ def build(root: Marked, *, spec: ClusterSpec | None = None) -> Scenario:
     own = spec_of(root, report, seed=_seed(root, report))
     spec = own if spec is None else _with_settings(spec, own)
     servers = server_names(spec)
-    names = Names.of(servers)
+    names = ScenarioNames.of(servers)
     data = _data(root, report)
     rules = _items(root, "rules", "a rule", lambda each: check_rule(each, names, report), report)
     faults = _items(root, "faults", "a fault", lambda each: check_fault(each, names, report), report)
-    if any("addMember" in each.keys for each in _steps(root, Report())):
+    if any("addMember" in each.keys for each in _steps(root, ProblemReport())):
         added = (f"node{number}" for number in range(len(servers), _MEMBERS_MAX))
-        names = Names((*servers, *added), names.commands)
+        names = ScenarioNames((*servers, *added), names.commands)
     reader = Reader(spec, names, report)
     timeline = _timeline(root, reader, report)
     report.end()
@@ -74,7 +74,7 @@ def _with_settings(spec: ClusterSpec, own: ClusterSpec) -> ClusterSpec:
     )
 
 
-def _check_version(root: Marked, report: Report) -> None:
+def _check_version(root: PlacedValue, report: ProblemReport) -> None:
     given = root.members.get("pushbackd")
     if given is None:
         report.add(root, f'the field pushbackd is missing; begin with `pushbackd: "{settings.VERSION}"`')
@@ -83,7 +83,7 @@ def _check_version(root: Marked, report: Report) -> None:
         report.add(given, message)
 
 
-def _seed(root: Marked, report: Report) -> int:
+def _seed(root: PlacedValue, report: ProblemReport) -> int:
     given = root.members.get("seed")
     if given is None:
         return 0
@@ -93,7 +93,7 @@ def _seed(root: Marked, report: Report) -> int:
     return given.value
 
 
-def _description(root: Marked, report: Report) -> str:
+def _description(root: PlacedValue, report: ProblemReport) -> str:
     given = root.members.get("description")
     if given is None:
         return ""
@@ -102,7 +102,7 @@ def _description(root: Marked, report: Report) -> str:
     return " ".join(str(given.value).split())
 
 
-def _data(root: Marked, report: Report) -> tuple[Seed, ...]:
+def _data(root: PlacedValue, report: ProblemReport) -> tuple[Seed, ...]:
     given = root.members.get("data")
     if given is None or not mapping(given, "data", report):
         return ()
@@ -119,12 +119,12 @@ def _data(root: Marked, report: Report) -> tuple[Seed, ...]:
 
 
 def _items(
-    root: Marked, name: str, kind: str, check: Callable[[Marked], None], report: Report
-) -> tuple[Item, ...]:
+    root: PlacedValue, name: str, kind: str, check: Callable[[PlacedValue], None], report: ProblemReport
+) -> tuple[RuleOrFault, ...]:
     given = root.members.get(name)
     if given is None:
         return ()
-    items: list[Item] = []
+    items: list[RuleOrFault] = []
     taken: set[str] = set()
     for each in sequence(given, name, report):
         if not mapping(each, kind, report):
@@ -134,14 +134,14 @@ def _items(
         if own is not None and str(own.value) in taken:
             report.add(own, f"{kind} has the name {own.value!r} already; choose another one")
         taken |= set() if own is None else {str(own.value)}
-        items.append(Item(each.value, each.place))
+        items.append(RuleOrFault(each.value, each.place))
     return tuple(items)
 
 
-def _steps(root: Marked, report: Report) -> Sequence[Marked]:
+def _steps(root: PlacedValue, report: ProblemReport) -> Sequence[PlacedValue]:
     given = root.members.get("timeline")
     return () if given is None else sequence(given, "the timeline", report)
 
 
-def _timeline(root: Marked, reader: Reader, report: Report) -> list[Entry]:
+def _timeline(root: PlacedValue, reader: Reader, report: ProblemReport) -> list[TimelineEntry]:
     return [entry for each in _steps(root, report) if (entry := reader.entry(each)) is not None]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
     from typing import Any
 
-    from fakeserver.control.scenario.places import Marked, Report
+    from fakeserver.control.scenario.places import PlacedValue, ProblemReport
 
 
 ROLES: Final = ("primary", "secondary", "mongos")
@@ -22,24 +22,24 @@ ROLES: Final = ("primary", "secondary", "mongos")
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class ScenarioNames:
     """The names that rules, faults and steps of a file may use: servers, and commands with their aliases."""
 
     servers: Collection[str]
     commands: Mapping[str, str]
 
     @classmethod
-    def of(cls, servers: Collection[str]) -> Names:
+    def of(cls, servers: Collection[str]) -> ScenarioNames:
         """Return the names of a deployment with these servers."""
         return cls(servers, {name: spec.name for name, spec in default_table().commands.items()})
 
 
-def check_rule(marked: Marked, names: Names, report: Report) -> None:
+def check_rule(marked: PlacedValue, names: ScenarioNames, report: ProblemReport) -> None:
     """Report what is wrong with a rule."""
     _check(marked, lambda rule: parse_rule(rule, Known(names.commands, names.servers)), report)
 
 
-def check_fault(marked: Marked, names: Names, report: Report) -> None:
+def check_fault(marked: PlacedValue, names: ScenarioNames, report: ProblemReport) -> None:
     """Report what is wrong with a fault of bytes."""
     nodes = (*ROLES, *names.servers)
     _check(
@@ -49,14 +49,14 @@ def check_fault(marked: Marked, names: Names, report: Report) -> None:
     )
 
 
-def _check(marked: Marked, parse: Callable[[Any], object], report: Report) -> None:
+def _check(marked: PlacedValue, parse: Callable[[Any], object], report: ProblemReport) -> None:
     try:
         parse(marked.value)
     except ControlError as error:
         report.refused(marked, error)
 
 
-CHECKS: Final[Mapping[tuple[str, str], Callable[[Marked, Names, Report], None]]] = {
+CHECKS: Final[Mapping[tuple[str, str], Callable[[PlacedValue, ScenarioNames, ProblemReport], None]]] = {
     ("addRule", "rule"): check_rule,
     ("addFault", "fault"): check_fault,
 }

@@ -23,12 +23,12 @@ from fakeserver.settings.server_parameters import ServerParameters
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fakeserver.control.scenario.places import Marked, Report
+    from fakeserver.control.scenario.places import PlacedValue, ProblemReport
 
 _DEFAULT_MEMBERS: Final = 3
 
 
-def spec_of(root: Marked, report: Report, *, seed: int) -> ClusterSpec:
+def spec_of(root: PlacedValue, report: ProblemReport, *, seed: int) -> ClusterSpec:
     """Return the deployment of a file, as far as it is right; what is wrong is reported."""
     facts: dict[str, Any] = {"seed": seed, "users": _users(root, report)}
     deployment = root.members.get("deployment")
@@ -54,7 +54,7 @@ def server_names(spec: ClusterSpec) -> tuple[str, ...]:
     return (*routers, *(name for names in spec.member_names for name in names))
 
 
-def _facts(deployment: Marked, report: Report) -> dict[str, Any]:
+def _facts(deployment: PlacedValue, report: ProblemReport) -> dict[str, Any]:
     others = (settings.MEMBERS, settings.TLS)
     values = filled(_spelled(deployment), "deployment", settings.DEPLOYMENT, report, others=others)
     facts = {snake(name): value for name, value in values.items()}
@@ -73,7 +73,7 @@ def _facts(deployment: Marked, report: Report) -> dict[str, Any]:
     return facts
 
 
-def _spelled(deployment: Marked) -> Marked:
+def _spelled(deployment: PlacedValue) -> PlacedValue:
     """Return the deployment with our spelling of its topology."""
     topology = deployment.members.get("topology")
     if topology is None or not isinstance(topology.value, str):
@@ -82,7 +82,7 @@ def _spelled(deployment: Marked) -> Marked:
     return replace(deployment, members={**deployment.members, "topology": spelled})
 
 
-def _members(given: Marked | None, default: int, report: Report) -> int | list[MemberSpec]:
+def _members(given: PlacedValue | None, default: int, report: ProblemReport) -> int | list[MemberSpec]:
     if given is None:
         return default
     if isinstance(given.value, int) and not isinstance(given.value, bool):
@@ -98,7 +98,7 @@ def _members(given: Marked | None, default: int, report: Report) -> int | list[M
     return members or default
 
 
-def _users(root: Marked, report: Report) -> Sequence[UserSpec]:
+def _users(root: PlacedValue, report: ProblemReport) -> Sequence[UserSpec]:
     users = []
     given = root.members.get("users")
     for each in sequence(given, "users", report) if given is not None else ():
@@ -113,7 +113,7 @@ def _users(root: Marked, report: Report) -> Sequence[UserSpec]:
     return users
 
 
-def _parameters(root: Marked, report: Report, profile: str | None) -> dict[str, Any]:
+def _parameters(root: PlacedValue, report: ProblemReport, profile: str | None) -> dict[str, Any]:
     given = root.members.get("parameters")
     if given is None or not mapping(given, "parameters", report):
         return {}
@@ -130,7 +130,7 @@ def _parameters(root: Marked, report: Report, profile: str | None) -> dict[str, 
     return dict(given.value)
 
 
-def _tls(given: Marked, report: Report) -> TlsSpec | None:
+def _tls(given: PlacedValue, report: ProblemReport) -> TlsSpec | None:
     if not mapping(given, "tls", report):
         return None
     values = filled(given, "tls", settings.TLS_FIELDS, report)

@@ -10,7 +10,7 @@ from fakeserver.control.errors import ControlError, unknown
 from fakeserver.control.scenario import settings, triggers
 from fakeserver.control.scenario.checks import CHECKS, ROLES
 from fakeserver.control.scenario.forms import filled, known_keys, mapping
-from fakeserver.control.scenario.model import Entry
+from fakeserver.control.scenario.model import TimelineEntry
 from fakeserver.control.scenario.readings import UNCOUNTED
 from fakeserver.control.scenario.undoing import why_not_undone
 from fakeserver.control.verbs.table import VERBS
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from fakeserver.control.arguments import Argument
-    from fakeserver.control.scenario.checks import Names
-    from fakeserver.control.scenario.places import Marked, Report
+    from fakeserver.control.scenario.checks import ScenarioNames
+    from fakeserver.control.scenario.places import PlacedValue, ProblemReport
     from fakeserver.control.verbs.form import Verb
     from fakeserver.deployment.spec import ClusterSpec
 
@@ -36,14 +36,14 @@ def is_a_step(verb: Verb) -> bool:
 class Reader:
     """Reads the steps of one timeline: it knows the deployment, its servers and commands."""
 
-    def __init__(self, spec: ClusterSpec, names: Names, report: Report) -> None:
+    def __init__(self, spec: ClusterSpec, names: ScenarioNames, report: ProblemReport) -> None:
         self._spec = spec
         self._names = names
         self._servers = names.servers
         self._commands = frozenset(names.commands) - UNCOUNTED
         self._report = report
 
-    def entry(self, marked: Marked) -> Entry | None:
+    def entry(self, marked: PlacedValue) -> TimelineEntry | None:
         """Return a step, or None for one that is wrong, which is reported."""
         report = self._report
         if not mapping(marked, "a step", report):
@@ -58,9 +58,9 @@ class Reader:
         if len(report.problems) > before:
             return None
         place = marked.keys[next(iter(marked.keys))]
-        return Entry(place=place, verb=verb.name, arguments=arguments, **facts)
+        return TimelineEntry(place=place, verb=verb.name, arguments=arguments, **facts)
 
-    def _verb(self, marked: Marked) -> Verb | None:
+    def _verb(self, marked: PlacedValue) -> Verb | None:
         """Return the verb that a step names."""
         by_name = {verb.name: verb for verb in VERBS if is_a_step(verb)}
         named = [name for name in marked.keys if name in by_name]
@@ -76,7 +76,7 @@ class Reader:
             return None
         return by_name[named[0]]
 
-    def _arguments(self, marked: Marked, verb: Verb) -> dict[str, Any]:
+    def _arguments(self, marked: PlacedValue, verb: Verb) -> dict[str, Any]:
         if not verb.applies.covers(self._spec):
             message = f"{verb.name} is for {verb.applies.value}; this is of topology {self._spec.topology}"
             self._report.add(marked, message)
@@ -97,7 +97,7 @@ class Reader:
                     check(given, self._names, self._report)
         return dict(marked.value)
 
-    def _check_servers(self, marked: Marked, argument: Argument, value: Any) -> None:
+    def _check_servers(self, marked: PlacedValue, argument: Argument, value: Any) -> None:
         named: Iterable[str] = ()
         known = [*self._servers, *ROLES]
         if argument.kind is Kind.SERVER:
@@ -110,7 +110,7 @@ class Reader:
             if name not in known and ":" not in name:
                 self._report.add(marked, unknown("server", name, known).message)
 
-    def _triggers(self, marked: Marked) -> dict[str, Any]:
+    def _triggers(self, marked: PlacedValue) -> dict[str, Any]:
         commands, servers = self._commands, self._servers
         begins: dict[str, Callable[[Any], Any]] = {
             "at": triggers.instant,
@@ -136,14 +136,14 @@ class Reader:
                 facts[field] = self._read(marked.members[name], reader)
         return facts
 
-    def _read(self, marked: Marked, reader: Callable[[Any], Any]) -> Any:
+    def _read(self, marked: PlacedValue, reader: Callable[[Any], Any]) -> Any:
         try:
             return reader(marked.value)
         except ControlError as error:
             self._report.refused(marked, error)
             return None
 
-    def _check(self, marked: Marked, verb: Verb, facts: dict[str, Any]) -> None:
+    def _check(self, marked: PlacedValue, verb: Verb, facts: dict[str, Any]) -> None:
         """Report triggers that contradict each other, or the verb."""
         every, lasting, until = (facts.get(name) for name in ("every", "lasting", "until"))
         if verb.name == _RESET and _seconds(facts.get("start", triggers.Instant(0.0))) == 0:
@@ -162,7 +162,7 @@ class Reader:
             message = f"{until} is not later than at, {facts['start']}; both count from the start"
             self._add(marked, "until", message)
 
-    def _add(self, marked: Marked, key: str, message: str) -> None:
+    def _add(self, marked: PlacedValue, key: str, message: str) -> None:
         self._report.add(marked, message, place=marked.keys[key])
 
 

@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from fakeserver.control.arguments import Argument
-    from fakeserver.control.scenario.places import Marked, Report
+    from fakeserver.control.scenario.places import PlacedValue, ProblemReport
 
 
-def mapping(marked: Marked, what: str, report: Report) -> bool:
+def mapping(marked: PlacedValue, what: str, report: ProblemReport) -> bool:
     """Return whether a value is a mapping; report it if it is none."""
     if marked.is_mapping:
         return True
@@ -21,7 +21,7 @@ def mapping(marked: Marked, what: str, report: Report) -> bool:
     return False
 
 
-def sequence(marked: Marked, what: str, report: Report) -> Sequence[Marked]:
+def sequence(marked: PlacedValue, what: str, report: ProblemReport) -> Sequence[PlacedValue]:
     """Return the elements of a sequence; report a value that is none."""
     if isinstance(marked.value, list):
         return list(marked.members.values())
@@ -29,7 +29,7 @@ def sequence(marked: Marked, what: str, report: Report) -> Sequence[Marked]:
     return ()
 
 
-def known_keys(marked: Marked, kind: str, known: Iterable[str], report: Report) -> None:
+def known_keys(marked: PlacedValue, kind: str, known: Iterable[str], report: ProblemReport) -> None:
     """Report each key that is not known."""
     names = list(known)
     for key, place in marked.keys.items():
@@ -38,7 +38,12 @@ def known_keys(marked: Marked, kind: str, known: Iterable[str], report: Report) 
 
 
 def filled(
-    marked: Marked, kind: str, arguments: Sequence[Argument], report: Report, *, others: Iterable[str] = ()
+    marked: PlacedValue,
+    kind: str,
+    arguments: Sequence[Argument],
+    report: ProblemReport,
+    *,
+    others: Iterable[str] = (),
 ) -> dict[str, Any]:
     """Return the values of a form: those that are given and right, and the defaults of the others.
 

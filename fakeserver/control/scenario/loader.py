@@ -15,7 +15,7 @@ from bson import json_util
 from bson.errors import BSONError
 
 from fakeserver.control.errors import dotted
-from fakeserver.control.scenario.places import Marked, Place, Problem, ScenarioFileError
+from fakeserver.control.scenario.places import FileProblem, Place, PlacedValue, ScenarioFileError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,25 +37,25 @@ _WORDS: Final[Mapping[str, Any]] = {
 }
 
 
-def read(path: Path | str, *, shown: str = "") -> Marked:
+def read(path: Path | str, *, shown: str = "") -> PlacedValue:
     """Read a file, which errors call `shown`, by default its path. Raises `ScenarioFileError`."""
     file = shown or str(path)
     start = Place(file, 1, 1)
     try:
         data = Path(path).read_bytes()
     except OSError as error:
-        raise ScenarioFileError([Problem(start, "", f"cannot be read: {error.strerror}")]) from None
+        raise ScenarioFileError([FileProblem(start, "", f"cannot be read: {error.strerror}")]) from None
     if len(data) > BYTES_MAX:
-        raise ScenarioFileError([Problem(start, "", f"is larger than {BYTES_MAX} bytes")])
+        raise ScenarioFileError([FileProblem(start, "", f"is larger than {BYTES_MAX} bytes")])
     try:
         return read_text(data.decode("utf-8-sig"), file)
     except UnicodeDecodeError as error:
         before = data[: error.start]
         place = Place(file, before.count(b"\n") + 1, error.start - before.rfind(b"\n"))
-        raise ScenarioFileError([Problem(place, "", "is not UTF-8; save the file as UTF-8")]) from None
+        raise ScenarioFileError([FileProblem(place, "", "is not UTF-8; save the file as UTF-8")]) from None
 
 
-def read_text(text: str, file: str) -> Marked:
+def read_text(text: str, file: str) -> PlacedValue:
     """Read the text of a file. Raises `ScenarioFileError`."""
     try:
         _check_depth(text, file)  # PyYAML goes down by recursion, in C
@@ -64,8 +64,10 @@ def read_text(text: str, file: str) -> Marked:
         raise _syntax_error(error, text, file) from None
     if node is None:
         start = Place(file, 1, 1)
-        raise ScenarioFileError([Problem(start, "", 'is empty; a scenario begins with `pushbackd: "1.0"`')])
-    return _Composer(file).marked(node, ())
+        raise ScenarioFileError(
+            [FileProblem(start, "", 'is empty; a scenario begins with `pushbackd: "1.0"`')]
+        )
+    return _NodeComposer(file).marked(node, ())
 
 
 def _check_depth(text: str, file: str) -> None:
@@ -81,7 +83,7 @@ def _check_depth(text: str, file: str) -> None:
 
 
 def _too_deep(place: Place) -> ScenarioFileError:
-    return ScenarioFileError([Problem(place, "", f"is nested more than {DEPTH_MAX} levels deep")])
+    return ScenarioFileError([FileProblem(place, "", f"is nested more than {DEPTH_MAX} levels deep")])
 
 
 def _syntax_error(error: yaml.YAMLError, text: str, file: str) -> ScenarioFileError:
@@ -95,10 +97,10 @@ def _syntax_error(error: yaml.YAMLError, text: str, file: str) -> ScenarioFileEr
         return _too_deep(place)  # the C library stops far beyond our own limit, and reads ahead
     line = next(iter(text.splitlines()[place.line - 1 :]), "")
     cure = "YAML indents with spaces" if "\t" in line else "check the indentation and the quotes here"
-    return ScenarioFileError([Problem(place, "", f"is not YAML: {problem}; {cure}")])
+    return ScenarioFileError([FileProblem(place, "", f"is not YAML: {problem}; {cure}")])
 
 
-class _Composer:
+class _NodeComposer:
     """Makes values of PyYAML's nodes."""
 
     def __init__(self, file: str) -> None:
@@ -106,7 +108,7 @@ class _Composer:
         self._count = 0
         self._open: set[int] = set()
 
-    def marked(self, node: Any, path: tuple[str | int, ...]) -> Marked:
+    def marked(self, node: Any, path: tuple[str | int, ...]) -> PlacedValue:
         """Return a node's value with its place. Raises `ScenarioFileError`."""
         place = Place(self._file, node.start_mark.line + 1, node.start_mark.column + 1)
         self._count += 1
@@ -117,7 +119,7 @@ class _Composer:
         if node.tag not in _TAGS and node.tag != "!":
             raise self._error(place, path, f"tag {node.tag} is not supported; write it as Extended JSON")
         if isinstance(node, yaml.ScalarNode):
-            return Marked(self._scalar(node, place, path), place, path)
+            return PlacedValue(self._scalar(node, place, path), place, path)
         if id(node) in self._open:
             raise self._error(place, path, "contains an alias of itself; use an alias of another value")
         if len(path) > DEPTH_MAX:
@@ -141,14 +143,14 @@ class _Composer:
         except ValueError:  # of more digits than Python reads
             raise self._error(place, path, "is a number that is too long; put it in quotes") from None
 
-    def _sequence(self, node: yaml.SequenceNode, place: Place, path: tuple[str | int, ...]) -> Marked:
-        members: dict[str | int, Marked] = {
+    def _sequence(self, node: yaml.SequenceNode, place: Place, path: tuple[str | int, ...]) -> PlacedValue:
+        members: dict[str | int, PlacedValue] = {
             index: self.marked(each, (*path, index)) for index, each in enumerate(node.value)
         }
-        return Marked([each.value for each in members.values()], place, path, members)
+        return PlacedValue([each.value for each in members.values()], place, path, members)
 
-    def _mapping(self, node: yaml.MappingNode, place: Place, path: tuple[str | int, ...]) -> Marked:
-        members: dict[str | int, Marked] = {}
+    def _mapping(self, node: yaml.MappingNode, place: Place, path: tuple[str | int, ...]) -> PlacedValue:
+        members: dict[str | int, PlacedValue] = {}
         keys: dict[str, Place] = {}
         for key, inner in node.value:
             at = Place(self._file, key.start_mark.line + 1, key.start_mark.column + 1)
@@ -165,7 +167,7 @@ class _Composer:
         value: Any = {str(name): each.value for name, each in members.items()}
         if any(name.startswith("$") for name in value):
             value = self._extended(value, place, path)
-        return Marked(value, place, path, members, keys)
+        return PlacedValue(value, place, path, members, keys)
 
     def _extended(self, value: dict[str, Any], place: Place, path: tuple[str | int, ...]) -> Any:
         try:
@@ -174,4 +176,4 @@ class _Composer:
             raise self._error(place, path, f"is no Extended JSON: {error}") from None
 
     def _error(self, place: Place, path: tuple[str | int, ...], message: str) -> ScenarioFileError:
-        return ScenarioFileError([Problem(place, dotted(path), message)])
+        return ScenarioFileError([FileProblem(place, dotted(path), message)])

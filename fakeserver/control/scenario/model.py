@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from fakeserver.control.scenario.triggers import Condition, Instant, Requests, Trigger
+from fakeserver.control.scenario.triggers import AnsweredRequests, Condition, Instant, Trigger
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class RuleOrFault:
     """A rule or a fault, with its place."""
 
     document: Mapping[str, Any]
@@ -34,7 +34,7 @@ class Seed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class TimelineEntry:
     """A step of a timeline: a verb, and when it is performed.
 
     It is performed at `start`; without one at the end of the first period of `every`, or at once. `every`
@@ -46,8 +46,8 @@ class Entry:
     verb: str
     arguments: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     start: Trigger | None = None
-    every: Instant | Requests | None = None
-    lasting: Instant | Requests | None = None
+    every: Instant | AnsweredRequests | None = None
+    lasting: Instant | AnsweredRequests | None = None
     until: Trigger | None = None
     times: int | None = None
     jitter: float = 0.0
@@ -55,7 +55,7 @@ class Entry:
     @property
     def trigger(self) -> str:
         """The triggers as the file has them: `at 5s every 2s for 1s`."""
-        words = {Instant: "at", Requests: "after", Condition: "when"}
+        words = {Instant: "at", AnsweredRequests: "after", Condition: "when"}
         parts = [f"{words[type(self.start)]} {self.start}"] if self.start is not None else []
         named = (("every", self.every), ("for", self.lasting), ("until", self.until))
         parts += [f"{name} {value}" for name, value in named if value is not None]
@@ -73,9 +73,9 @@ class Scenario:
     description: str
     spec: ClusterSpec
     data: Sequence[Seed] = ()
-    rules: Sequence[Item] = ()
-    faults: Sequence[Item] = ()
-    timeline: Sequence[Entry] = ()
+    rules: Sequence[RuleOrFault] = ()
+    faults: Sequence[RuleOrFault] = ()
+    timeline: Sequence[TimelineEntry] = ()
 
     @property
     def seed(self) -> int:

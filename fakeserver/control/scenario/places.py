@@ -33,7 +33,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Marked:
+class PlacedValue:
     """A value with its place, the path of its field, and the values inside it.
 
     `value` is the plain value of all of it. `members` holds the values of a mapping by key, or of a sequence
@@ -43,7 +43,7 @@ class Marked:
     value: Any
     place: Place
     path: tuple[str | int, ...] = ()
-    members: Mapping[str | int, Marked] = field(default_factory=dict)
+    members: Mapping[str | int, PlacedValue] = field(default_factory=dict)
     keys: Mapping[str, Place] = field(default_factory=dict)
 
     @property
@@ -51,7 +51,7 @@ class Marked:
         """Whether it is a mapping."""
         return isinstance(self.value, dict)
 
-    def at(self, path: Sequence[str | int]) -> Marked:
+    def at(self, path: Sequence[str | int]) -> PlacedValue:
         """Return the value at the end of a path, or the last one on the way that exists."""
         found = self
         for step in path:
@@ -63,7 +63,7 @@ class Marked:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class FileProblem:
     """An error in a file: its place, the field, what is wrong and how it is cured."""
 
     place: Place
@@ -78,23 +78,23 @@ class Problem:
 class ScenarioFileError(ControlError):
     """A scenario file cannot be used. The text has a line for each of its `problems`."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[FileProblem]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(map(str, self.problems)))
 
 
-class Report:
+class ProblemReport:
     """Collects the problems of a file."""
 
     def __init__(self) -> None:
-        self._problems: list[Problem] = []
+        self._problems: list[FileProblem] = []
 
-    def add(self, marked: Marked, message: str, *, place: Place | None = None) -> None:
+    def add(self, marked: PlacedValue, message: str, *, place: Place | None = None) -> None:
         """Enter a problem of a value; `place` is that of its key, where the key is wrong."""
         shown = message if len(message) <= _SHOWN_MAX else f"{message[:_SHOWN_MAX]}…"
-        self._problems.append(Problem(place or marked.place, dotted(marked.path), shown))
+        self._problems.append(FileProblem(place or marked.place, dotted(marked.path), shown))
 
-    def refused(self, marked: Marked, error: ControlError) -> None:
+    def refused(self, marked: PlacedValue, error: ControlError) -> None:
         """Enter an error that names a path inside a value.
 
         The place is that of a key, where the key is what is wrong.
@@ -106,10 +106,10 @@ class Report:
         if not rest and word is not None and word[1] in found.keys:
             rest = (word[1],)
         key = found.keys.get(str(rest[0])) if len(rest) == 1 else None
-        self._problems.append(Problem(key or found.place, dotted(path), error.message))
+        self._problems.append(FileProblem(key or found.place, dotted(path), error.message))
 
     @property
-    def problems(self) -> Sequence[Problem]:
+    def problems(self) -> Sequence[FileProblem]:
         """The problems, in the order of the file."""
         return sorted(self._problems, key=lambda each: (each.place.line, each.place.column))
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from fakeserver.control.errors import ControlError
-from fakeserver.control.scenario.places import Problem, ScenarioFileError
+from fakeserver.control.scenario.places import FileProblem, ScenarioFileError
 from fakeserver.control.scenario.readings import Readings
 from fakeserver.control.scenario.timeline import Timeline
 from fakeserver.control.scenario.undoing import undo_of
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from fakeserver.control.control import Control
-    from fakeserver.control.outcome import Outcome
+    from fakeserver.control.outcome import VerbOutcome
     from fakeserver.control.scenario.model import Scenario
     from fakeserver.control.scenario.places import Place
     from fakeserver.control.scenario.timeline import Act
@@ -57,7 +57,7 @@ def _do(control: Control, verb: str, arguments: Mapping[str, Any], field: str, p
     try:
         control.perform(verb, arguments)
     except ControlError as error:
-        raise ScenarioFileError([Problem(place, field, error.message)]) from error
+        raise ScenarioFileError([FileProblem(place, field, error.message)]) from error
 
 
 class Player:
@@ -72,7 +72,7 @@ class Player:
         self._cluster = cluster
         self._timeline = Timeline((), ())
         self._readings = Readings()
-        self._outcomes: dict[int, Outcome] = {}
+        self._outcomes: dict[int, VerbOutcome] = {}
         """The outcome of the last performance of each step."""
         self._failures: dict[int, str] = {}
         self._began = 0.0
@@ -200,7 +200,7 @@ class Player:
         else:  # what the verb found out is known at its end
             outcome.when_done(self._unless_reset(partial(self._undo, act.number, outcome)))
 
-    def _undo(self, number: int, outcome: Outcome) -> None:
+    def _undo(self, number: int, outcome: VerbOutcome) -> None:
         entry = self._timeline.progress[number].entry
         if outcome.failure is None:
             name, arguments = undo_of(VERBS[entry.verb], entry.arguments, outcome.result())
@@ -226,7 +226,7 @@ class Player:
         timeline = self._timeline
         return lambda: callback() if self._timeline is timeline else None
 
-    def _ended(self, number: int, verb: str, outcome: Outcome, *, undo: bool) -> None:
+    def _ended(self, number: int, verb: str, outcome: VerbOutcome, *, undo: bool) -> None:
         if isinstance(outcome.failure, ControlError):
             self._failed(number, verb, outcome.failure, undo=undo)
 

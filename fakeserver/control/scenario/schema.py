@@ -105,7 +105,7 @@ def _rule() -> Schema:
 
 
 def _fault() -> Schema:
-    phases = {"enum": [phase.value for phase in faults.Phase]}
+    phases = {"enum": [phase.value for phase in faults.FaultPhase]}
     return {**_open(faults.FIELDS, at=phases, do=_open(fault_effects.EFFECTS)), "required": ["at", "do"]}
 
 

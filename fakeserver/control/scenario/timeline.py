@@ -15,12 +15,12 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from fakeserver.control.scenario.triggers import POLLED, Condition, Instant, Requests
+from fakeserver.control.scenario.triggers import POLLED, AnsweredRequests, Condition, Instant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from fakeserver.control.scenario.model import Entry
+    from fakeserver.control.scenario.model import TimelineEntry
     from fakeserver.control.scenario.readings import Readings
     from fakeserver.control.scenario.triggers import Trigger
 
@@ -39,9 +39,9 @@ class Act:
 class Timeline:
     """The entries of a timeline, and how far each has come."""
 
-    def __init__(self, entries: Sequence[Entry], draws: Sequence[Callable[[], float]]) -> None:
+    def __init__(self, entries: Sequence[TimelineEntry], draws: Sequence[Callable[[], float]]) -> None:
         """`draws` are the random numbers of each entry, for its jitter."""
-        self.progress = tuple(map(Progress, entries, draws))
+        self.progress = tuple(map(EntryProgress, entries, draws))
 
     def due(self, now: float, readings: Readings) -> list[Act]:
         """Return what is due: first the ends of effects, then performances, each in the order of the file."""
@@ -62,14 +62,16 @@ class Timeline:
     def heeds_events(self) -> bool:
         """Whether some entry waits for requests or for a condition."""
         return any(
-            isinstance(trigger, Requests | Condition) for each in self.progress for trigger in each.awaited()
+            isinstance(trigger, AnsweredRequests | Condition)
+            for each in self.progress
+            for trigger in each.awaited()
         )
 
     @property
     def needs_readings(self) -> bool:
         """Whether some entry depends on requests or on a condition, now or later."""
         return any(
-            isinstance(trigger, Requests | Condition)
+            isinstance(trigger, AnsweredRequests | Condition)
             for each in self.progress
             for trigger in (each.entry.start, each.entry.every, each.entry.lasting, each.entry.until)
         )
@@ -87,16 +89,16 @@ class Timeline:
         return self.progress[number].fail(undo=undo)
 
 
-class Progress:
+class EntryProgress:
     """How far one entry has come."""
 
-    def __init__(self, entry: Entry, draw: Callable[[], float]) -> None:
+    def __init__(self, entry: TimelineEntry, draw: Callable[[], float]) -> None:
         self.entry = entry
         self.performed = 0
         self.skipped = 0
         """The performances of a repeating entry that failed; they count among its `times`."""
         self._draw = draw
-        self._next: Instant | Requests | Condition | None = entry.start or entry.every or Instant(0.0)
+        self._next: Instant | AnsweredRequests | Condition | None = entry.start or entry.every or Instant(0.0)
         """The trigger of the next performance; None when there will be none."""
         self._since = 0.0
         """The instant from which a period that is waited for is counted."""
@@ -217,10 +219,10 @@ class Effect:
 def _is_met(trigger: Trigger, now: float, readings: Readings, since: float, answered: int) -> bool:
     if isinstance(trigger, Instant):
         return now >= since + trigger.seconds
-    if isinstance(trigger, Requests):
+    if isinstance(trigger, AnsweredRequests):
         return readings.answered(trigger.command) - answered >= trigger.count
     return trigger.holds(readings)
 
 
 def _answered(trigger: Trigger | None, readings: Readings) -> int:
-    return readings.answered(trigger.command) if isinstance(trigger, Requests) else 0
+    return readings.answered(trigger.command) if isinstance(trigger, AnsweredRequests) else 0

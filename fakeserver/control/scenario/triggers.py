@@ -40,7 +40,7 @@ class Instant:
 
 
 @dataclass(frozen=True, slots=True)
-class Requests:
+class AnsweredRequests:
     """A number of requests that have been answered; of one command, where it is named."""
 
     count: int
@@ -51,7 +51,7 @@ class Requests:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class QuantityComparison:
     """A quantity, an operator and a value."""
 
     quantity: str
@@ -67,7 +67,7 @@ class Comparison:
 class Condition:
     """Comparisons that must all be true at once."""
 
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[QuantityComparison, ...]
 
     def __str__(self) -> str:
         return " and ".join(map(str, self.comparisons))
@@ -82,7 +82,7 @@ class Condition:
         return frozenset(each.quantity for each in self.comparisons)
 
 
-Trigger: TypeAlias = Instant | Requests | Condition
+Trigger: TypeAlias = Instant | AnsweredRequests | Condition
 
 QUANTITIES: Final[Mapping[str, str]] = {
     "connections": "connections that are open, of all servers",
@@ -118,7 +118,7 @@ def instant(value: Any) -> Instant:
     return Instant(duration(value))
 
 
-def requests(value: Any, commands: Collection[str]) -> Requests:
+def requests(value: Any, commands: Collection[str]) -> AnsweredRequests:
     """Return a number of requests, of one of these commands where it names one. Raises `ControlError`."""
     found = _REQUESTS.fullmatch(value.strip()) if isinstance(value, str) else None
     if found is None:
@@ -130,7 +130,7 @@ def requests(value: Any, commands: Collection[str]) -> Requests:
         raise unknown("command", command, commands)
     if not int(found["count"]):
         raise ControlError("0 requests have been answered before the start; write 'at: 0s'")
-    return Requests(int(found["count"]), command)
+    return AnsweredRequests(int(found["count"]), command)
 
 
 def condition(value: Any, servers: Collection[str]) -> Condition:
@@ -140,7 +140,7 @@ def condition(value: Any, servers: Collection[str]) -> Condition:
     return Condition(tuple(_comparison(part.strip(), servers) for part in re.split(r"\s+and\s+", value)))
 
 
-def period(value: Any, commands: Collection[str]) -> Instant | Requests:
+def period(value: Any, commands: Collection[str]) -> Instant | AnsweredRequests:
     """Return a duration or a number of requests. Raises `ControlError`."""
     found = requests(value, commands) if _says_requests(value) else instant(value)
     if found == Instant(0):
@@ -159,7 +159,7 @@ def _says_requests(value: Any) -> bool:
     return isinstance(value, str) and value.strip().split(" ")[-1].startswith("req")
 
 
-def _comparison(text: str, servers: Collection[str]) -> Comparison:
+def _comparison(text: str, servers: Collection[str]) -> QuantityComparison:
     found = _COMPARISON.fullmatch(text)
     if found is None:
         raise ControlError(f"{text!r} is no comparison; write one like 'connections > 50'")
@@ -172,20 +172,20 @@ def _comparison(text: str, servers: Collection[str]) -> Comparison:
     if quantity == "primary":
         return _primary(sign, found["value"], servers)
     try:
-        return Comparison(quantity, sign, float(found["value"]))
+        return QuantityComparison(quantity, sign, float(found["value"]))
     except ValueError:
         raise ControlError(f"{quantity} is compared with a number, not with {found['value']!r}") from None
 
 
-def _primary(sign: str, value: str, servers: Collection[str]) -> Comparison:
+def _primary(sign: str, value: str, servers: Collection[str]) -> QuantityComparison:
     if sign not in {"==", "!="}:
         raise ControlError(f"the primary is compared with == or !=, not with {sign}")
     if value != NO_PRIMARY and value not in servers:
         raise unknown("server", value, [*servers, NO_PRIMARY])
-    return Comparison("primary", sign, value)
+    return QuantityComparison("primary", sign, value)
 
 
-def _holds(comparison: Comparison, readings: Readings) -> bool:
+def _holds(comparison: QuantityComparison, readings: Readings) -> bool:
     measured: Any = readings.of(comparison.quantity)
     if comparison.quantity == "primary":
         measured = measured or NO_PRIMARY

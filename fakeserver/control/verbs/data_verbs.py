@@ -28,7 +28,7 @@ class Snapshots:
     name: ClassVar[str] = "snapshots"
 
     def __init__(self, cluster: Cluster) -> None:
-        self.kept: dict[str, data.Snapshot] = {}
+        self.kept: dict[str, data.DataSnapshot] = {}
         self._cluster = cluster
 
     def mark(self) -> None:

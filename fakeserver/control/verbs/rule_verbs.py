@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from fakeserver.control.subject import Subject
     from fakeserver.deployment.cluster import Cluster
-    from fakeserver.rules.entry import Entry
+    from fakeserver.rules.entry import RuleEntry
 
 Document = dict[str, Any]
 
@@ -30,7 +30,7 @@ def known_of(cluster: Cluster) -> Known:
     return Known(commands, servers, [*roles, "mongos"] if cluster.routers else roles)
 
 
-def add_holding_rule(subject: Subject, stated: Mapping[str, Any], times: int | None) -> Entry:
+def add_holding_rule(subject: Subject, stated: Mapping[str, Any], times: int | None) -> RuleEntry:
     """Add a rule that holds requests. Raises `ControlError`."""
     cluster, document = subject.cluster, {"when": dict(stated), "hold": True}
     when = at("when", conditions_of, stated, known_of(cluster))

@@ -20,7 +20,7 @@ _VALID: Final = "valid"
 _FILES: Final = {"expired": EXPIRED, "wrongHost": WRONG_HOST, "untrusted": UNTRUSTED}
 
 
-class Certificates:
+class ShownCertificates:
     """The certificates that servers show instead of the valid one, by the server's name."""
 
     name: ClassVar[str] = "certificates"
@@ -62,7 +62,7 @@ def _certificate(subject: Subject, *, which: str, nodes: list[str]) -> dict[str,
         cure = "`pushbackd certs FOLDER` makes one beside server.pem"
         raise ControlError(f"{file} cannot be used: {error.strerror}; {cure}", path=("which",)) from None
     for node in servers:
-        subject.part(Certificates).show(node, which)
+        subject.part(ShownCertificates).show(node, which)
     return {"which": which, "nodes": [node.name for node in servers]}
 
 

@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from fakeserver.control.web.assets import ASSETS
 from fakeserver.control.web.description import description
-from fakeserver.control.web.door import Door, answer
+from fakeserver.control.web.door import HttpDoor, answer
 from fakeserver.control.web.guard import TooLarge, refusal, too_large
 from fakeserver.control.web.journal import Records
 from fakeserver.control.web.metrics import EXPOSITION, exposition
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def application(cluster: Cluster, follower: Follower) -> Starlette:
     """Return the application of a deployment. It checks no token; `Guard` does."""
-    door, records, tally = Door(cluster), Records(follower), follower.tally
+    door, records, tally = HttpDoor(cluster), Records(follower), follower.tally
     watch = Watch(cluster, tally)
 
     async def state(_request: Request) -> Response:

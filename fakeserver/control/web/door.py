@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fakeserver.deployment.spec import ClusterSpec
 
 
-class Door:
+class HttpDoor:
     """The verbs of one deployment over HTTP."""
 
     def __init__(self, cluster: Cluster) -> None:

@@ -15,7 +15,7 @@ from starlette.responses import StreamingResponse
 from fakeserver.control.arguments import count, flag, names
 from fakeserver.control.errors import ControlError, unknown
 from fakeserver.control.web.door import failure
-from fakeserver.control.web.tally import Tally
+from fakeserver.control.web.tally import RequestTally
 from fakeserver.deployment.records.events import BY_NAME
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Follower:
 
     def __init__(self, journal: Journal, clock: Clock) -> None:
         self.journal = journal
-        self.tally = Tally(journal)
+        self.tally = RequestTally(journal)
         self.ended = False
         self._clock = clock
         self._look = asyncio.Event()

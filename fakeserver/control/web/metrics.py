@@ -14,7 +14,7 @@ from fakeserver.control.web.state import server
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fakeserver.control.web.tally import Tally
+    from fakeserver.control.web.tally import RequestTally
     from fakeserver.deployment.cluster import Cluster
 
 EXPOSITION: Final = "text/plain; version=0.0.4"
@@ -40,7 +40,7 @@ class Metric:
         return "".join(line + "\n" for line in (*head, *self.samples))
 
 
-def exposition(cluster: Cluster, tally: Tally) -> str:
+def exposition(cluster: Cluster, tally: RequestTally) -> str:
     """Return every metric."""
     return "".join(map(str, (*_of_servers(cluster), *_of_limits(cluster), *_of_records(cluster, tally))))
 
@@ -88,7 +88,7 @@ def _of_limits(cluster: Cluster) -> list[Metric]:
     return [tokens, queued, decisions, out, total, waiting]
 
 
-def _of_records(cluster: Cluster, tally: Tally) -> list[Metric]:
+def _of_records(cluster: Cluster, tally: RequestTally) -> list[Metric]:
     requests = Metric("pushbackd_requests_total", "counter", "Requests by verdict, command and error code.")
     for (verdict, command, code), number in tally:
         requests.add(number, {"verdict": verdict, "command": command, "code": code})

@@ -27,7 +27,7 @@ _TOKEN_BYTES: Final = 24
 _PATIENCE_SECONDS: Final = 1
 
 
-class Server:
+class WebServer:
     """A door that listens (`fakeserver.control.served.Served`)."""
 
     def __init__(self, address: str, token: str, task: asyncio.Task[None]) -> None:
@@ -49,7 +49,7 @@ class Server:
         await asyncio.gather(self._task, return_exceptions=True)
 
 
-async def start(cluster: Cluster, port: int, token: str | None) -> Server:
+async def start(cluster: Cluster, port: int, token: str | None) -> WebServer:
     """Listen, and return the server. Raises `OSError`, and `ControlError` for one in virtual time."""
     if not cluster.clock.is_real:
         raise ControlError("a deployment in virtual time has no sockets that a browser could reach")
@@ -70,7 +70,7 @@ async def start(cluster: Cluster, port: int, token: str | None) -> Server:
 
     task = asyncio.get_running_loop().create_task(run())
     cluster.own(task)
-    return Server(address, token, task)
+    return WebServer(address, token, task)
 
 
 def _uvicorn(app: Guard) -> uvicorn.Server:

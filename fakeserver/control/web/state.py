@@ -14,7 +14,7 @@ from fakeserver.control.scenario.player import Player
 if TYPE_CHECKING:
     from fakeserver.admission.rate_limiter import RateLimiter
     from fakeserver.admission.tickets import TicketHolder
-    from fakeserver.control.web.tally import Tally
+    from fakeserver.control.web.tally import RequestTally
     from fakeserver.deployment.cluster import Cluster
     from fakeserver.deployment.node import Node
     from fakeserver.deployment.shard import Shard
@@ -32,7 +32,7 @@ _LISTS: Final = {"rules": "listRules", "faults": "listFaults"}
 class Watch:
     """Looks at one deployment."""
 
-    def __init__(self, cluster: Cluster, tally: Tally) -> None:
+    def __init__(self, cluster: Cluster, tally: RequestTally) -> None:
         self._cluster = cluster
         self._tally = tally
 

@@ -36,7 +36,7 @@ def verdict_of(event: CommandFinished) -> str:
     return event.outcome
 
 
-class Tally:
+class RequestTally:
     """The requests that a journal holds, and those that it held when this looked."""
 
     def __init__(self, journal: Journal) -> None:

@@ -32,7 +32,7 @@ class Attempt(NamedTuple):
 
 
 @dataclass(slots=True)
-class Operation:
+class ClientOperation:
     """An operation of a client, with its attempts in order."""
 
     command: str
@@ -68,13 +68,13 @@ class Operation:
         }
 
 
-def operations_of(records: Iterable[Record]) -> list[Operation]:
+def operations_of(records: Iterable[Record]) -> list[ClientOperation]:
     """Return the operations that requests are attempts of, in the order of their first attempts.
 
     Left out are drivers' own commands, and requests whose documents are not kept.
     """
     attempts = Attempts()
-    found: dict[int, Operation] = {}
+    found: dict[int, ClientOperation] = {}
     for record in records:
         event = record.event
         command = None if record.exchange is None else record.exchange.request
@@ -87,7 +87,7 @@ def operations_of(records: Iterable[Record]) -> list[Operation]:
         session = document.get("lsid", (record.source, event.connection))
         counted = attempts.of(name, command, session=session, txn_number=command.get("txnNumber"))
         operation = found.setdefault(
-            counted.number, Operation(name, document.get("namespace"), document.get("appName"))
+            counted.number, ClientOperation(name, document.get("namespace"), document.get("appName"))
         )
         operation.attempts.append(_attempt(record, event))
         if not _failed(event):

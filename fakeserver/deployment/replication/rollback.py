@@ -52,7 +52,7 @@ class Returning(Server, Protocol):
     def applied(self) -> OpTime: ...
 
 
-class Home(Protocol):
+class RollbackHome(Protocol):
     """The replica set that it returns to."""
 
     replica_set: ReplicaSet
@@ -84,7 +84,7 @@ class HomeDeployment(Protocol):
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> object: ...
 
 
-def roll_back(shard: Home, node: Returning) -> None:
+def roll_back(shard: RollbackHome, node: Returning) -> None:
     """Begin the rollback of a member that reaches the primary, if it has not begun."""
     if node.position.returns:
         return
@@ -92,7 +92,7 @@ def roll_back(shard: Home, node: Returning) -> None:
     shard.cluster.spawn(_roll_back(shard, node))
 
 
-async def _roll_back(shard: Home, node: Returning) -> None:
+async def _roll_back(shard: RollbackHome, node: Returning) -> None:
     clock, member = shard.cluster.clock, node.member
     try:
         # It is a secondary and looks for a member to follow. What waits on the old primary hears meanwhile
@@ -111,12 +111,12 @@ async def _roll_back(shard: Home, node: Returning) -> None:
     shard.settle()
 
 
-def _reaches_primary(shard: Home, node: Returning) -> bool:
+def _reaches_primary(shard: RollbackHome, node: Returning) -> bool:
     primary = shard.primary
     return primary is not None and primary.member.reaches(node.member)
 
 
-def _go_back(shard: Home, node: Returning) -> None:
+def _go_back(shard: RollbackHome, node: Returning) -> None:
     """Take back what the member has alone."""
     history = shard.cluster.history
     common = node.history.common(history)
@@ -154,7 +154,7 @@ def _tell(node: Returning, rollback: Rollback) -> None:
     node.log.write("ROLLBACK", 21612, "Rollback summary", severity="W", context=context, attr=summary)
 
 
-def isolate(shard: Home, node: Returning, seconds: float) -> None:
+def isolate(shard: RollbackHome, node: Returning, seconds: float) -> None:
     """Have a rollback: cut a primary off from its set, elect another `seconds` later, and let it return.
 
     Clients reach it all the time. What it writes meanwhile, and what it has alone by then, is rolled back.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from fakeserver.errors import CommandError
 from fakeserver.storage.filters import geo_shapes
 from fakeserver.storage.filters.geo_names import NEAR
-from fakeserver.storage.filters.geo_shapes import MULTI_POLYGON, POLYGON, BadShapeError, Shape
+from fakeserver.storage.filters.geo_shapes import MULTI_POLYGON, POLYGON, BadShapeError, GeoShape
 from fakeserver.storage.filters.geometry import (
     EARTH_RADIUS_METRES,
     SphericalArea,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fakeserver.storage.filters.geo_shapes import Pair
     from fakeserver.storage.port.scope import Scope
 
-    Test: TypeAlias = Callable[[Shape], bool]
+    Test: TypeAlias = Callable[[GeoShape], bool]
     Predicate: TypeAlias = Callable[[Any], bool]
 
 
@@ -49,7 +49,7 @@ def compile_geo(
     return lambda document: any(test(shape) for _value, shape in geometries_of(document, parts))
 
 
-def geometries_of(document: Any, parts: tuple[str, ...]) -> Iterator[tuple[Any, Shape]]:
+def geometries_of(document: Any, parts: tuple[str, ...]) -> Iterator[tuple[Any, GeoShape]]:
     """Yield the geometries at a path, each with the value that states it."""
     for value in read(document, parts):
         for each in geo_shapes.candidates(value):
@@ -86,13 +86,13 @@ def _intersects(argument: Any) -> Test:
     return _area(_query_geometry(argument["$geometry"]), argument["$geometry"]).meets
 
 
-def _query_geometry(value: Any) -> Shape:
+def _query_geometry(value: Any) -> GeoShape:
     if not geo_shapes.is_geojson(value):
         raise CommandError(ErrorCode.BAD_VALUE, f"unknown GeoJSON type: {show(value)}")
     return geo_shapes.parse_geojson(value)
 
 
-def _area(shape: Shape, value: Any) -> SphericalArea:
+def _area(shape: GeoShape, value: Any) -> SphericalArea:
     try:
         return SphericalArea(shape)
     except ValueError as error:
@@ -133,7 +133,7 @@ def _circle(value: Any, name: str) -> tuple[Pair, float]:
     return _single(geo_shapes.parse(items[0])), radius
 
 
-def _single(shape: Shape) -> Pair:
+def _single(shape: GeoShape) -> Pair:
     if not shape.is_point:
         raise BadShapeError("a point is needed, not another shape")
     return shape.points[0]
@@ -170,7 +170,7 @@ class Near:
     least: float = 0.0
     most: float = math.inf
 
-    def distance(self, shape: Shape) -> float | None:
+    def distance(self, shape: GeoShape) -> float | None:
         """Return the distance of a shape, None if it is too near or too far, or not on the flat map."""
         if self.spherical:
             found = radians_to(self.center, shape) * (EARTH_RADIUS_METRES if self.metres else 1.0)

@@ -38,7 +38,7 @@ class BadShapeError(ValueError):
     """A value is no geometry; the message says why, as a server does."""
 
 
-class Shape(NamedTuple):
+class GeoShape(NamedTuple):
     """A geometry: points, lines (positions) and polygons (rings); `legacy` for a pair of coordinates."""
 
     type: str
@@ -84,10 +84,10 @@ def number(value: Any) -> float:
     return float(str(value)) if not isinstance(value, int | float) else float(value)
 
 
-def legacy(value: Any) -> Shape | None:
+def legacy(value: Any) -> GeoShape | None:
     """Return a legacy pair as a shape, None for what is none."""
     pair = _pair_of(value)
-    return None if pair is None else Shape(POINT, (pair,), legacy=True)
+    return None if pair is None else GeoShape(POINT, (pair,), legacy=True)
 
 
 def is_geojson(value: Any) -> TypeGuard[dict[str, Any]]:
@@ -95,7 +95,7 @@ def is_geojson(value: Any) -> TypeGuard[dict[str, Any]]:
     return isinstance(value, dict) and type(value.get("type")) is str
 
 
-def parse(value: Any) -> Shape:
+def parse(value: Any) -> GeoShape:
     """Return a geometry: GeoJSON, else a legacy pair. Raises `BadShapeError`."""
     if is_geojson(value):
         return parse_geojson(value)
@@ -105,7 +105,7 @@ def parse(value: Any) -> Shape:
     return found
 
 
-def stored(value: Any) -> Shape | None:
+def stored(value: Any) -> GeoShape | None:
     """Return what a document holds as a geometry, None for what is none."""
     try:
         return parse(value)
@@ -121,7 +121,7 @@ def candidates(value: Any) -> Iterator[Any]:
         yield value
 
 
-def parse_geojson(value: dict[str, Any]) -> Shape:
+def parse_geojson(value: dict[str, Any]) -> GeoShape:
     """Return GeoJSON as a shape. Raises `BadShapeError`."""
     kind = value.get("type")
     if kind not in _TYPES:
@@ -133,16 +133,16 @@ def parse_geojson(value: dict[str, Any]) -> Shape:
     if not isinstance(coordinates, list):
         raise BadShapeError(f"GeoJSON coordinates must be an array, instead got: {show(coordinates)}")
     if kind == POINT:
-        return Shape(POINT, (_position(coordinates),))
+        return GeoShape(POINT, (_position(coordinates),))
     if kind == MULTI_POINT:
-        return Shape(MULTI_POINT, _positions(coordinates))
+        return GeoShape(MULTI_POINT, _positions(coordinates))
     if kind == LINE:
-        return Shape(LINE, lines=(_line(coordinates),))
+        return GeoShape(LINE, lines=(_line(coordinates),))
     if kind == MULTI_LINE:
-        return Shape(MULTI_LINE, lines=tuple(_line(each) for each in _nonempty(coordinates, kind)))
+        return GeoShape(MULTI_LINE, lines=tuple(_line(each) for each in _nonempty(coordinates, kind)))
     if kind == POLYGON:
-        return Shape(POLYGON, polygons=(_polygon(coordinates),))
-    return Shape(MULTI_POLYGON, polygons=tuple(_polygon(each) for each in _nonempty(coordinates, kind)))
+        return GeoShape(POLYGON, polygons=(_polygon(coordinates),))
+    return GeoShape(MULTI_POLYGON, polygons=tuple(_polygon(each) for each in _nonempty(coordinates, kind)))
 
 
 def _check_crs(value: dict[str, Any]) -> None:
@@ -160,7 +160,7 @@ def _check_crs(value: dict[str, Any]) -> None:
         raise BadShapeError(f"Unknown CRS name: {name}")
 
 
-def _collection(value: dict[str, Any]) -> Shape:
+def _collection(value: dict[str, Any]) -> GeoShape:
     members = value.get("geometries")
     if not isinstance(members, list) or not members:
         raise BadShapeError("GeometryCollection geometries must be a nonempty array")
@@ -169,7 +169,7 @@ def _collection(value: dict[str, Any]) -> Shape:
         if not is_geojson(member) or member["type"] == COLLECTION:
             raise BadShapeError(f"GeometryCollection geometry is invalid: {show(member)}")
         parts.append(parse_geojson(member))
-    return Shape(
+    return GeoShape(
         COLLECTION,
         tuple(pair for part in parts for pair in part.points),
         tuple(line for part in parts for line in part.lines),

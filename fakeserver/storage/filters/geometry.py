@@ -18,7 +18,7 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from fakeserver.storage.filters.geo_shapes import Pair, Shape
+    from fakeserver.storage.filters.geo_shapes import GeoShape, Pair
 
 EARTH_RADIUS_METRES: Final = 6_378_100.0
 """The equator's radius that servers reckon with."""
@@ -52,7 +52,7 @@ def flat_distance(first: Pair, second: Pair) -> float:
     return math.hypot(second[0] - first[0], second[1] - first[1])
 
 
-def radians_to(center: Pair, shape: Shape) -> float:
+def radians_to(center: Pair, shape: GeoShape) -> float:
     """Return the angle between a point and the nearest of a shape, in radians."""
     if shape.is_point:
         return radians_between(center, shape.points[0])
@@ -65,7 +65,7 @@ def radians_to(center: Pair, shape: Shape) -> float:
 class SphericalArea:
     """A query's geometry on the sphere. Raises `CommandError` 238 without the extra, `ValueError` if bad."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: GeoShape) -> None:
         self._library = shapely()
         # The map touches the globe where the vertices lie on average, so that straight lines stay straight.
         vectors = (_vector(each) for each in shape.vertices())
@@ -82,7 +82,7 @@ class SphericalArea:
             raise ValueError("Loop is not valid")
         self._library.prepare(area)
 
-    def covers(self, shape: Shape) -> bool:
+    def covers(self, shape: GeoShape) -> bool:
         """Return whether all of a shape is within the area."""
         drawn = self._draw(shape)
         if drawn is None:
@@ -91,12 +91,12 @@ class SphericalArea:
             shape.is_point and bool(self._area.distance(drawn) <= _TOUCH)
         )
 
-    def _draw(self, shape: Shape) -> Any:
+    def _draw(self, shape: GeoShape) -> Any:
         """Return a document's shape in the area's projection, mended where it crosses itself."""
         drawn = _drawn(shape, self._project)
         return drawn if drawn is None or drawn.is_valid else self._library.make_valid(drawn)
 
-    def meets(self, shape: Shape) -> bool:
+    def meets(self, shape: GeoShape) -> bool:
         """Return whether a shape has a point in common with the area."""
         drawn = self._draw(shape)
         if drawn is None:
@@ -141,7 +141,7 @@ def _gnomonic(center: Pair) -> Callable[[Pair], Pair | None]:
     return project
 
 
-def _drawn(shape: Shape, project: Callable[[Pair], Pair | None]) -> Any:
+def _drawn(shape: GeoShape, project: Callable[[Pair], Pair | None]) -> Any:
     """Return a shape in a projection, None where a part of it is beyond the horizon."""
     library = shapely()
 

@@ -8,7 +8,7 @@ from fakeserver.errors import CommandError
 from fakeserver.storage.filters.geo_names import NEAR
 from fakeserver.storage.filters.match_operators import is_operators
 from fakeserver.storage.plans.bounds import clauses
-from fakeserver.storage.values.metadata import DISTANCE, POINT, TEXT_SCORE, Metadata
+from fakeserver.storage.values.metadata import DISTANCE, POINT, TEXT_SCORE, QueryMetadata
 from fakeserver.waiting.first_use import at_first_use
 from mongowire.codes import ErrorCode
 
@@ -50,20 +50,20 @@ def _searches(query: Mapping[str, Any], trees: tuple[str, ...] = ()) -> Iterator
                 yield _Search(operator, name, value, trees)
 
 
-def metadata_of(query: Mapping[str, Any]) -> Metadata | None:
+def metadata_of(query: Mapping[str, Any]) -> QueryMetadata | None:
     """Return where the searches in a filter are to note what they find out; None if there are none."""
     known: set[str] = set()
     for search in _searches(query):
         known |= {TEXT_SCORE} if search.is_text else {DISTANCE, POINT}
-    return Metadata(frozenset(known)) if known else None
+    return QueryMetadata(frozenset(known)) if known else None
 
 
-def metadata_of_pipeline(pipeline: Sequence[Mapping[str, Any]]) -> Metadata | None:
+def metadata_of_pipeline(pipeline: Sequence[Mapping[str, Any]]) -> QueryMetadata | None:
     """Return where the first stage is to note what it finds out; None if it searches for nothing."""
     if not pipeline or not isinstance(pipeline[0], dict):
         return None
     if "$geoNear" in pipeline[0]:
-        return Metadata(frozenset({DISTANCE, POINT}))
+        return QueryMetadata(frozenset({DISTANCE, POINT}))
     match = pipeline[0].get("$match")
     return metadata_of(match) if isinstance(match, dict) else None
 

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from bson import ObjectId
 
     from fakeserver.storage.port.engine import IndexSpec
-    from fakeserver.storage.scripts.javascript import Reply
-    from fakeserver.storage.values.metadata import Metadata
+    from fakeserver.storage.scripts.javascript import ScriptReply
+    from fakeserver.storage.values.metadata import QueryMetadata
     from mongowire.ports import Rng
 
 Frame: TypeAlias = dict[str, Any]
@@ -28,7 +28,7 @@ class Scripts(Protocol):
         """Return a script as a predicate on documents. Raises `CommandError` where it cannot be run."""
         ...
 
-    def function(self, code: str) -> Callable[[Any, list[Any]], Reply]:
+    def function(self, code: str) -> Callable[[Any, list[Any]], ScriptReply]:
         """Return a script as a function of `this` and its arguments. Raises `CommandError`."""
         ...
 
@@ -62,7 +62,7 @@ class Scope(NamedTuple):
     make_id: Callable[[], ObjectId] | None = None
     scripts: Scripts | None = None
     indexes: Sequence[IndexSpec] = ()
-    metadata: Metadata | None = None
+    metadata: QueryMetadata | None = None
     spills: bool = True
     look_up: Callable[[Any, str, Any], list[dict[str, Any]] | None] | None = None
     release: int = 0

@@ -46,7 +46,7 @@ def _prelude() -> str:
 
 
 @dataclass(slots=True)
-class Reply:
+class ScriptReply:
     """The outcome of a call: its value, and the pairs that it emitted."""
 
     value: Any
@@ -90,11 +90,11 @@ class Runtime:
         """Return whether a script holds for a document, which is its `this` and its `obj`."""
         return bool(self._ask("where", number, pack(document)).value)
 
-    def call(self, number: int, this: Any, arguments: list[Any]) -> Reply:
+    def call(self, number: int, this: Any, arguments: list[Any]) -> ScriptReply:
         """Call a script. Raises `CommandError` 139 for what it throws, `RunawayError` if it does not end."""
         return self._ask("call", number, pack(this), pack(arguments), False)  # noqa: FBT003 - of the library
 
-    def _ask(self, way: str, *arguments: Any) -> Reply:
+    def _ask(self, way: str, *arguments: Any) -> ScriptReply:
         left = TOTAL_SECONDS - self._spent
         if left <= 0:
             raise RunawayError
@@ -110,7 +110,7 @@ class Runtime:
         self._spent, self.slept = answer["spent"] / 1000, answer["slept"]
         if "error" in answer:
             raise failed(answer["error"])
-        return Reply(
+        return ScriptReply(
             unpack(answer.get("value")), [(unpack(key), unpack(value)) for key, value in answer["emitted"]]
         )
 

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping, Sequence
 
     from fakeserver.storage.port.engine import Accept, Capped, IndexSpec, Namespace, Update
-    from fakeserver.storage.values.metadata import Metadata
+    from fakeserver.storage.values.metadata import QueryMetadata
     from mongowire.ports import Rng
 
 
@@ -342,7 +342,7 @@ class MongomockEngine:
             collection = self._collections[ns] = CollectionState(store)
         return collection
 
-    def _scope(self, query: Query, metadata: Metadata | None = None) -> Scope:
+    def _scope(self, query: Query, metadata: QueryMetadata | None = None) -> Scope:
         fold = fold_of(query.collation) if query.collation else None
         metadata = metadata or metadata_of(query.filter)
         plain = query.let is None and query.now is None and query.read is None and query.make_id is None

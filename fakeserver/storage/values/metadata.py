@@ -25,7 +25,7 @@ _ID: Final = "_id"
 
 
 @dataclass(slots=True)
-class Metadata:
+class QueryMetadata:
     """The metadata of one query's documents, by their `_id`: `known` names what the query makes."""
 
     known: frozenset[str]

@@ -25,9 +25,9 @@ from harness.adapters.base import (
 from harness.adapters.pymongo.arguments import names, snake
 from harness.adapters.pymongo.calls import settled
 from harness.adapters.pymongo.events import POOL_KINDS, address_of, listeners
-from harness.adapters.pymongo.logs import LogCollector
+from harness.adapters.pymongo.logs import PyMongoLogCollector
 from harness.adapters.pymongo.operations import OPERATIONS
-from harness.adapters.pymongo.pools import POOL, PoolHandle, background, closed, opened
+from harness.adapters.pymongo.pools import POOL, PyMongoPoolHandle, background, closed, opened
 from harness.adapters.pymongo.results import DRIVER_ERRORS, report
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ _TRANSACTION_STATES: Final = {
 
 
 @dataclass(slots=True)
-class Client:
+class PyMongoClientHandle:
     """A client's handle: PyMongo's client, and what it was seen to do."""
 
     client: Any
@@ -94,9 +94,9 @@ class PyMongoAdapter(ABC):
     def __init__(self, clock: Clock, server_version: Sequence[int] = ()) -> None:
         self._clock = clock
         self._server_version = tuple(server_version)
-        self._clients: list[Client] = []
-        self._pools: list[PoolHandle] = []
-        self._collectors: list[LogCollector] = []
+        self._clients: list[PyMongoClientHandle] = []
+        self._pools: list[PyMongoPoolHandle] = []
+        self._collectors: list[PyMongoLogCollector] = []
 
     @abstractmethod
     async def _perform(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -119,7 +119,7 @@ class PyMongoAdapter(ABC):
         self._refuse_old_servers()
         events: list[Event] = []
         publish = self._listening(events.append)
-        logs = LogCollector(spec.observe_logs, publish) if spec.observe_logs else None
+        logs = PyMongoLogCollector(spec.observe_logs, publish) if spec.observe_logs else None
         if logs is not None:
             self._collectors.append(logs)
         try:
@@ -130,7 +130,7 @@ class PyMongoAdapter(ABC):
                 await self._connected(client)
         except DRIVER_ERRORS as error:
             raise OperationFailed(report(error)) from error
-        made = Client(client, events)
+        made = PyMongoClientHandle(client, events)
         self._clients.append(made)
         return made
 
@@ -147,7 +147,7 @@ class PyMongoAdapter(ABC):
             )
             in_background = spec.background_seconds is None or spec.background_seconds >= 0
             server = await opened(client, in_background=in_background)
-        handle = PoolHandle(client, server.pool, server, self.checkout_type, events)
+        handle = PyMongoPoolHandle(client, server.pool, server, self.checkout_type, events)
         self._pools.append(handle)
         return handle
 
@@ -189,7 +189,7 @@ class PyMongoAdapter(ABC):
         except DRIVER_ERRORS as error:
             raise OperationFailed(report(error)) from error
 
-    async def _call_pool(self, invocation: Invocation[PoolHandle]) -> Any:
+    async def _call_pool(self, invocation: Invocation[PyMongoPoolHandle]) -> Any:
         run = POOL[invocation.operation]
         try:
             return await self._perform(lambda: run(invocation.target, invocation.arguments))  # type: ignore[arg-type, return-value]
@@ -298,7 +298,7 @@ def _made(make: Callable[[], Any]) -> Any:
 _OPTIONS: Final = names("readConcern writeConcern readPreference")
 
 
-def _database(parent: Client, spec: Mapping[str, Any]) -> Any:
+def _database(parent: PyMongoClientHandle, spec: Mapping[str, Any]) -> Any:
     options = snake(spec.get("databaseOptions", {}), _OPTIONS)
     return parent.client.get_database(spec["databaseName"], **options)
 
@@ -308,7 +308,7 @@ def _collection(parent: Any, spec: Mapping[str, Any]) -> Any:
     return parent.get_collection(spec["collectionName"], **options)
 
 
-def _session(parent: Client, spec: Mapping[str, Any]) -> Any:
+def _session(parent: PyMongoClientHandle, spec: Mapping[str, Any]) -> Any:
     options = dict(spec.get("sessionOptions", {}))
     if "defaultTransactionOptions" in options:
         transaction = snake(options["defaultTransactionOptions"], _TRANSACTION_OPTIONS)

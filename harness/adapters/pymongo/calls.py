@@ -53,7 +53,7 @@ def plain(convert: Callable[[Any], Any]) -> Callable[[Any], Awaitable[Any]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
+class PyMongoMethod:
     """One method: what it takes under which name, and what becomes of its result."""
 
     method: str | Callable[..., Any]
@@ -82,7 +82,7 @@ def timeout(arguments: Mapping[str, Any]) -> Any:
     return pymongo.timeout(None if limit_ms is None else limit_ms / 1000)
 
 
-class Cursor:
+class PeekedCursor:
     """A cursor with at most one document read ahead: PyMongo sends `find` only when it is first iterated."""
 
     def __init__(self, cursor: Any) -> None:

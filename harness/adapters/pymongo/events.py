@@ -31,14 +31,14 @@ def address_of(address: Any) -> str | None:
     return f"{address[0]}:{address[1]}" if address else None
 
 
-class _Listener:
+class _EventListener:
     kinds: frozenset[str]
 
     def __init__(self, publish: Callable[..., None]) -> None:
         self._publish = publish
 
 
-class _CommandListener(_Listener, monitoring.CommandListener):
+class _CommandListener(_EventListener, monitoring.CommandListener):
     kinds = frozenset({"commandStartedEvent", "commandSucceededEvent", "commandFailedEvent"})
 
     def started(self, event: monitoring.CommandStartedEvent) -> None:
@@ -89,7 +89,7 @@ POOL_KINDS: Final = frozenset(
 """The events of a connection pool."""
 
 
-class _PoolListener(_Listener, monitoring.ConnectionPoolListener):
+class _PoolListener(_EventListener, monitoring.ConnectionPoolListener):
     kinds = POOL_KINDS
 
     def _of_pool(self, kind: str, event: Any, **fields: Any) -> None:
@@ -137,7 +137,7 @@ class _PoolListener(_Listener, monitoring.ConnectionPoolListener):
         self._of_connection("connectionCheckedInEvent", event)
 
 
-class _HeartbeatListener(_Listener, monitoring.ServerHeartbeatListener):
+class _HeartbeatListener(_EventListener, monitoring.ServerHeartbeatListener):
     kinds = frozenset(
         {"serverHeartbeatStartedEvent", "serverHeartbeatSucceededEvent", "serverHeartbeatFailedEvent"}
     )
@@ -155,7 +155,7 @@ class _HeartbeatListener(_Listener, monitoring.ServerHeartbeatListener):
         self._of_server("serverHeartbeatFailedEvent", event)
 
 
-class _ServerListener(_Listener, monitoring.ServerListener):
+class _ServerListener(_EventListener, monitoring.ServerListener):
     kinds = frozenset({"serverDescriptionChangedEvent"})
 
     def opened(self, event: monitoring.ServerOpeningEvent) -> None:
@@ -177,7 +177,7 @@ def _server(description: Any) -> dict[str, Any]:
     return {"address": address_of(description.address), "type": description.server_type_name}
 
 
-class _TopologyListener(_Listener, monitoring.TopologyListener):
+class _TopologyListener(_EventListener, monitoring.TopologyListener):
     kinds = frozenset({"topologyDescriptionChangedEvent", "topologyOpeningEvent", "topologyClosedEvent"})
 
     def opened(self, event: monitoring.TopologyOpenedEvent) -> None:

@@ -22,7 +22,7 @@ _LENGTH: Final = ("MONGOB_LOG_MAX_DOCUMENT_LENGTH", "2000")
 """Where PyMongo cuts documents off, unless the environment says otherwise; as in its own suite."""
 
 
-class LogCollector(LoggerTap):
+class PyMongoLogCollector(LoggerTap):
     """Delivers what one client logs, on whichever thread it does so.
 
     A client logs before anybody can know its id: what came until `claim` is held back.

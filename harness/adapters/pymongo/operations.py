@@ -21,8 +21,8 @@ from harness.adapters.pymongo.arguments import (
 )
 from harness.adapters.pymongo.calls import (
     NO_CURSOR_TIMEOUT,
-    Cursor,
-    Method,
+    PeekedCursor,
+    PyMongoMethod,
     drained,
     nothing,
     plain,
@@ -74,20 +74,20 @@ def _find_cursor(collection: Any, **keywords: Any) -> Any:
     return cursor if wait_ms is None else cursor.max_await_time_ms(wait_ms)
 
 
-async def _started(cursor: Any) -> Cursor:
-    ahead = Cursor(cursor)
+async def _started(cursor: Any) -> PeekedCursor:
+    ahead = PeekedCursor(cursor)
     await ahead.start()
     return ahead
 
 
-async def _created(cursor: Any) -> Cursor:
+async def _created(cursor: Any) -> PeekedCursor:
     """Return a cursor whose command has been sent already."""
-    return Cursor(cursor)
+    return PeekedCursor(cursor)
 
 
 async def _run_command(call: Invocation[Any]) -> Any:
     arguments = {**call.without("commandName"), "command": _named_first(call.arguments)}
-    run = Method("command", names("command readPreference session"))
+    run = PyMongoMethod("command", names("command readPreference session"))
     return await run(replace(call, arguments=arguments))
 
 
@@ -112,7 +112,7 @@ async def _cursor_command(call: Invocation[Any]) -> Any:
         raise absent("timeoutMode")
     more = {"maxAwaitTimeMS": wait_ms} if wait_ms is not None else {}
     more |= {name: call.arguments[name] for name in ("comment", "timeoutMS") if name in call.arguments}
-    run = Method("cursor_command", names("command readPreference session comment maxAwaitTimeMS"))
+    run = PyMongoMethod("cursor_command", names("command readPreference session comment maxAwaitTimeMS"))
     cursor = await run(replace(call, arguments={**arguments, **more}))
     return cursor.batch_size(call.arguments["batchSize"]) if "batchSize" in call.arguments else cursor
 
@@ -122,10 +122,10 @@ async def _run_cursor_command(call: Invocation[Any]) -> Any:
         return await drained(await _cursor_command(call))
 
 
-async def _create_command_cursor(call: Invocation[Any]) -> Cursor:
+async def _create_command_cursor(call: Invocation[Any]) -> PeekedCursor:
     if "timeoutMS" in call.arguments:
         raise UnsupportedOperation(NO_CURSOR_TIMEOUT)
-    return Cursor(await _cursor_command(call))
+    return PeekedCursor(await _cursor_command(call))
 
 
 async def _create_collection(call: Invocation[Any]) -> Any:
@@ -259,121 +259,123 @@ def _unsupported(reason: str) -> Handler:
 
 
 CLIENT: Final[Mapping[str, Handler]] = {
-    "listDatabases": Method(
+    "listDatabases": PyMongoMethod(
         "list_databases",
         names("session comment", "filter nameOnly authorizedDatabases"),
         drained,
     ),
-    "listDatabaseNames": Method("list_database_names", names("session comment")),
+    "listDatabaseNames": PyMongoMethod("list_database_names", names("session comment")),
     "listDatabaseObjects": _unsupported(
         "lists databases as names or as documents, not as objects (expected to fail by its own suite)"
     ),
-    "dropDatabase": Method("drop_database", names("session comment", database="name_or_database"), nothing),
-    "createChangeStream": Method("watch", _WATCH, _created, takes_timeout=False),
-    "clientBulkWrite": Method(
+    "dropDatabase": PyMongoMethod(
+        "drop_database", names("session comment", database="name_or_database"), nothing
+    ),
+    "createChangeStream": PyMongoMethod("watch", _WATCH, _created, takes_timeout=False),
+    "clientBulkWrite": PyMongoMethod(
         "bulk_write",
         names("models session ordered verboseResults bypassDocumentValidation comment let writeConcern"),
         plain(results.client_bulk_written),
     ),
-    "appendMetadata": Method("append_metadata", names("", driverInfoOptions="driver_info"), nothing),
+    "appendMetadata": PyMongoMethod("append_metadata", names("", driverInfoOptions="driver_info"), nothing),
 }
 
 DATABASE: Final[Mapping[str, Handler]] = {
     "runCommand": _run_command,
     "runCursorCommand": _run_cursor_command,
     "createCommandCursor": _create_command_cursor,
-    "aggregate": Method("aggregate", _AGGREGATE, drained),
-    "listCollections": Method(
+    "aggregate": PyMongoMethod("aggregate", _AGGREGATE, drained),
+    "listCollections": PyMongoMethod(
         _list_collections,
         names("session filter comment", "nameOnly authorizedCollections batchSize"),
         drained,
     ),
-    "listCollectionNames": Method(
+    "listCollectionNames": PyMongoMethod(
         "list_collection_names", names("session filter comment", "authorizedCollections")
     ),
     "listCollectionObjects": _unsupported(
         "lists collections as names or as documents, not as objects (expected to fail by its own suite)"
     ),
     "createCollection": _create_collection,
-    "dropCollection": Method(
+    "dropCollection": PyMongoMethod(
         "drop_collection",
         names("session comment encryptedFields", collection="name_or_collection"),
         nothing,
     ),
     "modifyCollection": _modify_collection,
-    "createChangeStream": Method("watch", _WATCH, _created, takes_timeout=False),
+    "createChangeStream": PyMongoMethod("watch", _WATCH, _created, takes_timeout=False),
 }
 
 COLLECTION: Final[Mapping[str, Handler]] = {
-    "insertOne": Method(
+    "insertOne": PyMongoMethod(
         "insert_one",
         names("document bypassDocumentValidation session comment"),
         plain(results.inserted_one),
     ),
-    "insertMany": Method(
+    "insertMany": PyMongoMethod(
         "insert_many",
         names("documents ordered bypassDocumentValidation session comment"),
         plain(results.inserted_many),
     ),
-    "updateOne": Method(
+    "updateOne": PyMongoMethod(
         "update_one",
         names(f"sort {_UPDATE}"),
         plain(results.updated),
     ),
-    "updateMany": Method(
+    "updateMany": PyMongoMethod(
         "update_many",
         names(
             "filter update upsert bypassDocumentValidation collation arrayFilters hint session let comment"
         ),
         plain(results.updated),
     ),
-    "replaceOne": Method(
+    "replaceOne": PyMongoMethod(
         "replace_one",
         names("filter replacement upsert bypassDocumentValidation collation hint session let sort comment"),
         plain(results.updated),
     ),
-    "deleteOne": Method(
+    "deleteOne": PyMongoMethod(
         "delete_one",
         names("filter collation hint session let comment"),
         plain(results.deleted),
     ),
-    "deleteMany": Method(
+    "deleteMany": PyMongoMethod(
         "delete_many",
         names("filter collation hint session let comment"),
         plain(results.deleted),
     ),
-    "findOneAndDelete": Method("find_one_and_delete", names(_FIND_AND_MODIFY, _AS_COMMAND)),
-    "findOneAndUpdate": Method(
+    "findOneAndDelete": PyMongoMethod("find_one_and_delete", names(_FIND_AND_MODIFY, _AS_COMMAND)),
+    "findOneAndUpdate": PyMongoMethod(
         "find_one_and_update",
         names(f"update arrayFilters upsert returnDocument {_FIND_AND_MODIFY}", _AS_COMMAND),
     ),
-    "findOneAndReplace": Method(
+    "findOneAndReplace": PyMongoMethod(
         "find_one_and_replace",
         names(f"replacement upsert returnDocument {_FIND_AND_MODIFY}", _AS_COMMAND),
     ),
-    "find": Method(_find_cursor, {**_FIND, "maxAwaitTimeMS": "max_await_time_ms"}, drained),
-    "findOne": Method("find_one", _FIND),
-    "createFindCursor": Method(
+    "find": PyMongoMethod(_find_cursor, {**_FIND, "maxAwaitTimeMS": "max_await_time_ms"}, drained),
+    "findOne": PyMongoMethod("find_one", _FIND),
+    "createFindCursor": PyMongoMethod(
         _find_cursor, {**_FIND, "maxAwaitTimeMS": "max_await_time_ms"}, _started, takes_timeout=False
     ),
-    "aggregate": Method("aggregate", _AGGREGATE, drained),
-    "bulkWrite": Method(
+    "aggregate": PyMongoMethod("aggregate", _AGGREGATE, drained),
+    "bulkWrite": PyMongoMethod(
         "bulk_write",
         names("requests ordered bypassDocumentValidation session comment let"),
         plain(results.bulk_written),
     ),
-    "countDocuments": Method(
+    "countDocuments": PyMongoMethod(
         "count_documents",
         names("filter session comment", "skip limit collation hint maxTimeMS"),
     ),
-    "estimatedDocumentCount": Method("estimated_document_count", names("comment", "maxTimeMS")),
-    "distinct": Method(
+    "estimatedDocumentCount": PyMongoMethod("estimated_document_count", names("comment", "maxTimeMS")),
+    "distinct": PyMongoMethod(
         "distinct",
         names("filter session comment hint", "maxTimeMS collation", fieldName="key"),
     ),
     "count": _unsupported("has removed count (skipped by its own suite too)"),
     "mapReduce": _unsupported("has removed mapReduce (expected to fail by its own suite)"),
-    "createIndex": Method(
+    "createIndex": PyMongoMethod(
         "create_index",
         names(
             "keys session comment",
@@ -382,26 +384,28 @@ COLLECTION: Final[Mapping[str, Handler]] = {
         ),
     ),
     "createIndexes": _create_indexes,
-    "dropIndex": Method("drop_index", names("session comment", "maxTimeMS", name="index_or_name"), nothing),
-    "dropIndexes": Method("drop_indexes", names("session comment", "maxTimeMS"), nothing),
-    "listIndexes": Method("list_indexes", names("session comment"), drained),
+    "dropIndex": PyMongoMethod(
+        "drop_index", names("session comment", "maxTimeMS", name="index_or_name"), nothing
+    ),
+    "dropIndexes": PyMongoMethod("drop_indexes", names("session comment", "maxTimeMS"), nothing),
+    "listIndexes": PyMongoMethod("list_indexes", names("session comment"), drained),
     "listIndexNames": _unsupported("has no list of index names (skipped by its own suite too)"),
     "createSearchIndex": _create_search_index,
     "createSearchIndexes": _create_search_indexes,
     "listSearchIndexes": _list_search_indexes,
-    "updateSearchIndex": Method("update_search_index", names("name definition"), nothing),
-    "dropSearchIndex": Method("drop_search_index", names("name"), nothing),
-    "drop": Method("drop", names("session comment encryptedFields"), nothing),
+    "updateSearchIndex": PyMongoMethod("update_search_index", names("name definition"), nothing),
+    "dropSearchIndex": PyMongoMethod("drop_search_index", names("name"), nothing),
+    "drop": PyMongoMethod("drop", names("session comment encryptedFields"), nothing),
     "rename": _rename,
-    "createChangeStream": Method("watch", _WATCH, _created, takes_timeout=False),
+    "createChangeStream": PyMongoMethod("watch", _WATCH, _created, takes_timeout=False),
 }
 
 SESSION: Final[Mapping[str, Handler]] = {
-    "startTransaction": Method("start_transaction", _TRANSACTION, nothing),
-    "commitTransaction": Method("commit_transaction", {}, nothing),
-    "abortTransaction": Method("abort_transaction", {}, nothing),
+    "startTransaction": PyMongoMethod("start_transaction", _TRANSACTION, nothing),
+    "commitTransaction": PyMongoMethod("commit_transaction", {}, nothing),
+    "abortTransaction": PyMongoMethod("abort_transaction", {}, nothing),
     "withTransaction": _with_transaction,
-    "endSession": Method("end_session", {}, nothing),
+    "endSession": PyMongoMethod("end_session", {}, nothing),
     "getSnapshotTime": _snapshot_time,
 }
 
@@ -418,15 +422,15 @@ async def _found_files(cursor: Any) -> list[dict[str, Any]]:
 
 
 BUCKET: Final[Mapping[str, Handler]] = {
-    "find": Method("find", _FIND, _found_files),
+    "find": PyMongoMethod("find", _FIND, _found_files),
     "download": _download,
     "downloadByName": _download_by_name,
     "upload": _upload,
     "uploadWithId": _upload_with_id,
-    "delete": Method("delete", names("", id="file_id"), nothing),
-    "deleteByName": Method("delete_by_name", names("filename"), nothing),
-    "rename": Method("rename", names("newFilename", id="file_id"), nothing),
-    "renameByName": Method("rename_by_name", names("filename newFilename"), nothing),
+    "delete": PyMongoMethod("delete", names("", id="file_id"), nothing),
+    "deleteByName": PyMongoMethod("delete_by_name", names("filename"), nothing),
+    "rename": PyMongoMethod("rename", names("newFilename", id="file_id"), nothing),
+    "renameByName": PyMongoMethod("rename_by_name", names("filename newFilename"), nothing),
     "drop": _drop_bucket,
 }
 

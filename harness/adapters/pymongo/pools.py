@@ -32,7 +32,7 @@ _NEVER: Final = 1e9
 
 
 @dataclass(slots=True)
-class PoolHandle:
+class PyMongoPoolHandle:
     """A pool with the client that it is of, what it published, and the connections that are checked out."""
 
     client: Any
@@ -112,7 +112,7 @@ def _tell(topology: Any) -> Any:
     return address
 
 
-async def _check_out(handle: PoolHandle, _arguments: Mapping[str, Any]) -> Any:
+async def _check_out(handle: PyMongoPoolHandle, _arguments: Mapping[str, Any]) -> Any:
     checkout = handle.checkout_type(handle.client, handle.server, None)
     enter = getattr(checkout, "__aenter__", None) or checkout.__enter__
     connection = await settled(enter())
@@ -120,27 +120,27 @@ async def _check_out(handle: PoolHandle, _arguments: Mapping[str, Any]) -> Any:
     return connection
 
 
-async def _check_in(handle: PoolHandle, arguments: Mapping[str, Any]) -> None:
+async def _check_in(handle: PyMongoPoolHandle, arguments: Mapping[str, Any]) -> None:
     connection = arguments["connection"]
     handle.lent.remove(connection)
     await settled(handle.pool.checkin(connection))
 
 
-async def _clear(handle: PoolHandle, arguments: Mapping[str, Any]) -> None:
+async def _clear(handle: PyMongoPoolHandle, arguments: Mapping[str, Any]) -> None:
     interrupt = bool(arguments.get("interruptInUseConnections"))
     await settled(handle.pool.reset(interrupt_connections=interrupt))
 
 
-async def _ready(handle: PoolHandle, _arguments: Mapping[str, Any]) -> None:
+async def _ready(handle: PyMongoPoolHandle, _arguments: Mapping[str, Any]) -> None:
     _tell(handle.client._topology)  # noqa: SLF001 - an error may have made the server Unknown
     await settled(handle.pool.ready())
 
 
-async def _close(handle: PoolHandle, _arguments: Mapping[str, Any]) -> None:
+async def _close(handle: PyMongoPoolHandle, _arguments: Mapping[str, Any]) -> None:
     await settled(handle.pool.close())
 
 
-POOL: Final[Mapping[str, Callable[[PoolHandle, Mapping[str, Any]], Awaitable[Any]]]] = {
+POOL: Final[Mapping[str, Callable[[PyMongoPoolHandle, Mapping[str, Any]], Awaitable[Any]]]] = {
     "ready": _ready,
     "clear": _clear,
     "close": _close,
@@ -150,7 +150,7 @@ POOL: Final[Mapping[str, Callable[[PoolHandle, Mapping[str, Any]], Awaitable[Any
 """The operations on a pool."""
 
 
-async def closed(handle: PoolHandle) -> None:
+async def closed(handle: PyMongoPoolHandle) -> None:
     """Close the client, and the connections that its pool has lent and waits for."""
     for context in tuple(handle.pool.active_contexts):
         context.cancel()

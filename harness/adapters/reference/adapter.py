@@ -84,7 +84,7 @@ def make(deployment: Deployment, *, edition: str = DEFAULT.name) -> ReferenceAda
 
 
 @dataclass(slots=True)
-class _Client:
+class _ReferenceClient:
     client: AsyncClient
     logs: LogCollector
     events: list[Event] = field(default_factory=list)
@@ -98,7 +98,7 @@ class ReferenceAdapter:
     def __init__(self, deployment: Deployment, edition: Edition = DEFAULT) -> None:
         self._deployment = deployment
         self._edition = edition
-        self._clients: list[_Client] = []
+        self._clients: list[_ReferenceClient] = []
         self._pools: list[PoolHandle] = []
         self._numbers = count()
 
@@ -119,7 +119,7 @@ class ReferenceAdapter:
         except DRIVER_ERRORS as error:
             logs.close()
             raise OperationFailed(report(error)) from error
-        made = _Client(client, logs, events)
+        made = _ReferenceClient(client, logs, events)
         self._clients.append(made)
         return made
 
@@ -264,7 +264,7 @@ def _inherited(options: Mapping[str, Any]) -> dict[str, Any]:
     return keywords
 
 
-def _database(parent: _Client, spec: Mapping[str, Any]) -> Database:
+def _database(parent: _ReferenceClient, spec: Mapping[str, Any]) -> Database:
     return parent.client.database(spec["databaseName"], **_inherited(spec.get("databaseOptions", {})))
 
 
@@ -285,7 +285,7 @@ _SESSION_OPTIONS: Final = {
 }
 
 
-def _session(parent: _Client, spec: Mapping[str, Any]) -> ClientSession:
+def _session(parent: _ReferenceClient, spec: Mapping[str, Any]) -> ClientSession:
     options = dict(spec.get("sessionOptions", {}))
     defaults = TransactionOptions(**transaction_options(options.pop("defaultTransactionOptions", {})))
     unknown = [name for name in options if name not in _SESSION_OPTIONS]

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from harness.authoring.mutants.matrix import Search
-from harness.authoring.mutants.record import Record
+from harness.authoring.mutants.matrix import KillerSearch
+from harness.authoring.mutants.record import MutantRecord
 from harness.authoring.mutants.survey import functions_of
 from harness.authoring.mutants.trial import Trial, run_trials
-from harness.authoring.mutants.unit_tests import Session, failures_of_its_own
+from harness.authoring.mutants.unit_tests import MutantSession, failures_of_its_own
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -40,7 +40,7 @@ def failing(
     swapped = [mutant for mutant in mutants if functions_of(mutant) is not None]
     found: dict[str, frozenset[str]] = {}
     if swapped:
-        session = Holding(swapped, Record(), jobs=jobs, search=Search.KNOWN, named=named)
+        session = Holding(swapped, MutantRecord(), jobs=jobs, search=KillerSearch.KNOWN, named=named)
         session.run(root, *dict.fromkeys(test.partition("::")[0] for test in tests))
         found |= session.failed
     for mutant in mutants:
@@ -51,7 +51,7 @@ def failing(
 
 
 @dataclass(slots=True, eq=False)
-class Holding(Session):
+class Holding(MutantSession):
     """A pytest plugin that runs the tests that are named for each mutant, all of them."""
 
     named: Mapping[str, Sequence[str]] = field(default_factory=dict)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.running.executor import Executor
+from harness.running.executor import ItemExecutor
 from harness.running.plan import Item, Settings
 from harness.running.result import ResultStatus
 
@@ -18,7 +18,7 @@ def judge(
     documents: Sequence[Mapping[str, Any]], report: Callable[[tuple[Any, ...]], None], *, stops: bool
 ) -> None:
     """Run items in their order and report each that fails; with `stops`, end with the first one."""
-    with Executor(SETTINGS) as executor:
+    with ItemExecutor(SETTINGS) as executor:
         for index, document in enumerate(documents):
             report(("begins", index))
             result = executor.run(Item(**document))
@@ -31,7 +31,7 @@ def judge(
 
 def watch(items: Iterable[Item], reached: set[str]) -> Iterator[tuple[ResultStatus, frozenset[str]]]:
     """Run items, and yield the status of each with the names that it has added to `reached`."""
-    with Executor(SETTINGS) as executor:
+    with ItemExecutor(SETTINGS) as executor:
         for item in items:
             reached.clear()
             status = executor.run(item).status

@@ -12,9 +12,9 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from harness.authoring.mutants.record import SURVIVED, Record
+from harness.authoring.mutants.record import SURVIVED, MutantRecord
 from harness.authoring.mutants.survey import concerns, grouped, names_rule, passing, survey
-from harness.authoring.mutants.trial import Trial, Verdict, key_of, of_items, run_trials
+from harness.authoring.mutants.trial import MutantVerdict, Trial, key_of, of_items, run_trials
 from harness.running.discovery import BadInputError
 from harness.running.plan import cost
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     """Whether an item is for a mutant, in one round of a search."""
 
 
-class Search(Enum):
+class KillerSearch(Enum):
     """How far to look for the killer of a mutant: the recorded one, its specification, or all cases."""
 
     KNOWN = "known"
@@ -50,22 +50,22 @@ def _is_any(_mutant: Mutant, _item: Item) -> bool:
 
 
 @dataclass(slots=True)
-class Matrix:
+class MutantMatrix:
     """The verdicts of one suite of cases on mutants, by name."""
 
     suite: str
     items: Sequence[Item]
-    record: Record
+    record: MutantRecord
     jobs: int
     advance: Callable[[str, int], None] = lambda _what, _count: None
     """Called with what is being done, and how much of it."""
-    on_verdict: Callable[[Mutant, Verdict], None] = lambda _mutant, _verdict: None
-    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    on_verdict: Callable[[Mutant, MutantVerdict], None] = lambda _mutant, _verdict: None
+    verdicts: dict[str, MutantVerdict] = field(default_factory=dict)
     reached: dict[str, int] = field(default_factory=dict)
     """How many cases reach what a mutant has changed, where that was asked."""
 
     def run(
-        self, mutants: Sequence[Mutant], *, search: Search = Search.OWN, everything: bool = False
+        self, mutants: Sequence[Mutant], *, search: KillerSearch = KillerSearch.OWN, everything: bool = False
     ) -> None:
         """Try all mutants; with `everything`, with all cases and not only until one kills.
 
@@ -74,14 +74,14 @@ class Matrix:
         if not everything:
             self._try_known_killers(mutants)
         left = [mutant for mutant in mutants if mutant.name not in self.verdicts]
-        if search is Search.KNOWN:
+        if search is KillerSearch.KNOWN:
             for mutant in left:
                 self._conclude(
-                    mutant, Verdict(), tried=self.record.killer(mutant.name, self.suite) is not None
+                    mutant, MutantVerdict(), tried=self.record.killer(mutant.name, self.suite) is not None
                 )
             return
         rounds: list[tuple[Belongs, bool]] = [(concerns, everything)]
-        if search is Search.THOROUGH:
+        if search is KillerSearch.THOROUGH:
             rounds = [(_is_any, True)] if everything else [*rounds, (_is_foreign, False), (_is_any, True)]
         for number, (belongs, everywhere) in enumerate(rounds, 1):
             if left:
@@ -89,7 +89,7 @@ class Matrix:
                 self._search(left, belongs, everywhere=everywhere, is_last=is_last, stops=not everything)
             left = [mutant for mutant in left if mutant.name not in self.verdicts]
 
-    def _conclude(self, mutant: Mutant, verdict: Verdict, *, tried: bool = True) -> None:
+    def _conclude(self, mutant: Mutant, verdict: MutantVerdict, *, tried: bool = True) -> None:
         if verdict.broken:
             raise BadInputError(f"{mutant.location}: '{mutant.name}' cannot be loaded: {verdict.broken}")
         self.verdicts[mutant.name] = verdict

@@ -101,7 +101,7 @@ def _loaded(path: str, names: Collection[str]) -> list[FunctionType]:
     ]
 
 
-class Mark(NamedTuple):
+class LineMark(NamedTuple):
     """Lines of a file, from the first to the last, and a name that says that they were reached."""
 
     path: str
@@ -110,14 +110,14 @@ class Mark(NamedTuple):
     name: str
 
 
-def record_reach(marks: Iterable[Mark]) -> tuple[set[str], frozenset[str]]:
+def record_reach(marks: Iterable[LineMark]) -> tuple[set[str], frozenset[str]]:
     """Have lines of the loaded modules add their names to a set, when they are reached.
 
     Returns the set, and the names of the lines of which that cannot be said.
     """
     reached: set[str] = set()
     unknown: set[str] = set()
-    by_path = defaultdict[str, list[Mark]](list)
+    by_path = defaultdict[str, list[LineMark]](list)
     for mark in marks:
         by_path[mark.path].append(mark)
     for path, places in by_path.items():
@@ -135,7 +135,7 @@ def record_reach(marks: Iterable[Mark]) -> tuple[set[str], frozenset[str]]:
 _REACHED: Final = "reached_by_case"
 
 
-def _put_mark(body: list[ast.stmt], mark: Mark, *, inside: bool = False) -> bool:
+def _put_mark(body: list[ast.stmt], mark: LineMark, *, inside: bool = False) -> bool:
     """Put a statement that records the mark before the first statement that its lines are part of.
 
     Returns whether that is possible: not outside of functions, whose code alone can be replaced.
@@ -161,7 +161,7 @@ def _bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
         yield part.body
 
 
-def _spans(body: Sequence[ast.stmt], mark: Mark) -> bool:
+def _spans(body: Sequence[ast.stmt], mark: LineMark) -> bool:
     return body[0].lineno <= mark.first and (body[-1].end_lineno or 0) >= mark.last
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from harness.authoring.mutants.record import CORPUS, SCENARIOS, SUITES, SURVIVED, TESTS, Record
+from harness.authoring.mutants.record import CORPUS, SCENARIOS, SUITES, SURVIVED, TESTS, MutantRecord
 from mongowire.whole_file import write_whole
 
 if TYPE_CHECKING:
@@ -23,18 +23,18 @@ _SUITE_NAMES: Final = {
 }
 
 
-def write_page(path: Path, mutants: Sequence[Mutant], record: Record) -> None:
+def write_page(path: Path, mutants: Sequence[Mutant], record: MutantRecord) -> None:
     """Write the matrix to a page, after what stands above its mark; that stays. Raises OSError."""
     above = path.read_text(encoding="utf-8").partition(MARK)[0] if path.exists() else "# Mutants\n\n"
     write_whole(path, f"{above}{MARK}\n\n{body(mutants, record)}")
 
 
-def body(mutants: Sequence[Mutant], record: Record) -> str:
+def body(mutants: Sequence[Mutant], record: MutantRecord) -> str:
     """Return the part of the page that is not written by hand."""
     return "\n".join(_body(mutants, record))
 
 
-def _body(mutants: Sequence[Mutant], record: Record) -> Iterator[str]:
+def _body(mutants: Sequence[Mutant], record: MutantRecord) -> Iterator[str]:
     yield "## Figures\n"
     yield from _figures(mutants, record)
     for kind in dict.fromkeys(mutant.kind for mutant in mutants):
@@ -47,7 +47,7 @@ def _body(mutants: Sequence[Mutant], record: Record) -> Iterator[str]:
     yield from _survivors(mutants, record)
 
 
-def _figures(mutants: Sequence[Mutant], record: Record) -> Iterator[str]:
+def _figures(mutants: Sequence[Mutant], record: MutantRecord) -> Iterator[str]:
     yield "| mutants | number | " + " | ".join(_SUITE_NAMES[suite] for suite in SUITES) + " |"
     yield "|---|---|" + "---|" * len(SUITES)
     areas = dict.fromkeys((mutant.kind, mutant.specification) for mutant in mutants)
@@ -58,18 +58,18 @@ def _figures(mutants: Sequence[Mutant], record: Record) -> Iterator[str]:
         yield _figure(f"all wrong {kind}s", [each for each in mutants if each.kind == kind], record)
 
 
-def _figure(what: str, mutants: Sequence[Mutant], record: Record) -> str:
+def _figure(what: str, mutants: Sequence[Mutant], record: MutantRecord) -> str:
     cells = (_share(mutants, record, suite) for suite in SUITES)
     return f"| {what} | {len(mutants)} | " + " | ".join(cells) + " |"
 
 
-def _share(mutants: Sequence[Mutant], record: Record, suite: str) -> str:
+def _share(mutants: Sequence[Mutant], record: MutantRecord, suite: str) -> str:
     tried = [killer for mutant in mutants if (killer := record.killer(mutant.name, suite)) is not None]
     killed = sum(killer != SURVIVED for killer in tried)
     return f"{killed} ({100 * killed / len(tried):.0f} %)" if tried else "not tried"
 
 
-def _matrix(mutants: Iterable[Mutant], record: Record) -> Iterator[str]:
+def _matrix(mutants: Iterable[Mutant], record: MutantRecord) -> Iterator[str]:
     yield "| mutant | rule | what is wrong | " + " | ".join(_SUITE_NAMES[suite] for suite in SUITES) + " |"
     yield "|---|---|---|" + "---|" * len(SUITES)
     for mutant in mutants:
@@ -78,7 +78,7 @@ def _matrix(mutants: Iterable[Mutant], record: Record) -> Iterator[str]:
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def _cell(mutant: Mutant, record: Record, suite: str) -> str:
+def _cell(mutant: Mutant, record: MutantRecord, suite: str) -> str:
     killer = record.killer(mutant.name, suite)
     if killer is None:
         return "not tried"
@@ -88,7 +88,7 @@ def _cell(mutant: Mutant, record: Record, suite: str) -> str:
     return f"`{killer.partition('::')[0] if suite == CORPUS else killer}`"
 
 
-def _survivors(mutants: Sequence[Mutant], record: Record) -> Iterator[str]:
+def _survivors(mutants: Sequence[Mutant], record: MutantRecord) -> Iterator[str]:
     """Yield a paragraph on each mutant that our scenarios let live."""
     left = [mutant for mutant in mutants if record.killer(mutant.name, SCENARIOS) == SURVIVED]
     if not left:

@@ -27,13 +27,13 @@ SURVIVED: Final = ""
 
 
 @dataclass(slots=True)
-class Record:
+class MutantRecord:
     """The killer of each mutant in each suite that it was tried with, or `SURVIVED`."""
 
     killers: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, folder: Path) -> Record:
+    def read(cls, folder: Path) -> MutantRecord:
         """Read the record of a folder; there need not be one. Raises BadInputError."""
         path = folder / FILE
         if not path.exists():

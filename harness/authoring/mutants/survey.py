@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from harness.authoring.mutants.judging import judge, watch
 from harness.authoring.mutants.mutant import original, path_of
-from harness.authoring.mutants.overlay import Mark, changed_functions, record_reach
+from harness.authoring.mutants.overlay import LineMark, changed_functions, record_reach
 from harness.authoring.mutants.trial import key_of
 from harness.running.result import ResultStatus
 
@@ -73,10 +73,10 @@ class Survey:
         return [item for item in fitting if everywhere or mutant.name in self.reach[key_of(item)]]
 
 
-def marks_of(mutants: Iterable[Mutant]) -> list[Mark]:
+def marks_of(mutants: Iterable[Mutant]) -> list[LineMark]:
     """Return the lines that mutants change, of those that can be put into loaded modules."""
     return [
-        Mark(str(path_of(change.file)), *change.place(original(change.file)), mutant.name)
+        LineMark(str(path_of(change.file)), *change.place(original(change.file)), mutant.name)
         for mutant in mutants
         if functions_of(mutant) is not None
         for change in mutant.changes
@@ -120,7 +120,7 @@ def grouped(items: Iterable[Item], *, everywhere: bool) -> list[list[Item]]:
 
 
 def _spread(
-    groups: Sequence[Sequence[Item]], marks: Sequence[Mark], jobs: int
+    groups: Sequence[Sequence[Item]], marks: Sequence[LineMark], jobs: int
 ) -> Iterable[dict[str, tuple[ResultStatus, frozenset[str]]]]:
     """Yield the results of each group, by the keys of its items; each process takes every `jobs`-th group."""
     context = get_context("fork")
@@ -138,7 +138,7 @@ def _spread(
                 ends.remove(end)
 
 
-def _watch(groups: Iterable[Sequence[Item]], marks: Sequence[Mark], reports: Connection) -> None:
+def _watch(groups: Iterable[Sequence[Item]], marks: Sequence[LineMark], reports: Connection) -> None:
     reached, unknown = record_reach(marks)
     for group in groups:
         results: dict[str, tuple[ResultStatus, frozenset[str]]] = {}

@@ -39,7 +39,7 @@ MEMORY: Final = 4 << 30
 
 
 @dataclass(slots=True)
-class Verdict:
+class MutantVerdict:
     """What came of a mutant: the cases that killed it, with what each said, or why it cannot be used."""
 
     killed_by: dict[str, str] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Trial:
     mutant: Mutant
     keys: Sequence[str]
     judge: Judge
-    verdict: Verdict = field(default_factory=Verdict)
+    verdict: MutantVerdict = field(default_factory=MutantVerdict)
     _at: int = -1
     """The index of the case under way; negative before the first one."""
     _fell_at: int | None = None

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import pytest
 
-from harness.authoring.mutants.matrix import Search
+from harness.authoring.mutants.matrix import KillerSearch
 from harness.authoring.mutants.mutant import path_of
 from harness.authoring.mutants.overlay import record_reach
-from harness.authoring.mutants.record import SURVIVED, TESTS, Record
+from harness.authoring.mutants.record import SURVIVED, TESTS, MutantRecord
 from harness.authoring.mutants.survey import functions_of, marks_of
 from harness.authoring.mutants.trial import Trial, run_trials
 from mongowire.whole_file import write_whole
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
     from harness.authoring.mutants.mutant import Mutant
-    from harness.authoring.mutants.overlay import Mark
+    from harness.authoring.mutants.overlay import LineMark
 
 SECONDS: Final = 600.0
 """Seconds of the wall clock for all tests of a mutant that has a pytest of its own."""
@@ -50,13 +50,13 @@ _OPTIONS: Final = ("-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestA
 
 
 def run_tests(
-    mutants: Sequence[Mutant], record: Record, *, root: Path, jobs: int, search: Search
+    mutants: Sequence[Mutant], record: MutantRecord, *, root: Path, jobs: int, search: KillerSearch
 ) -> Iterator[tuple[Mutant, str]]:
     """Run the tests of the checkout at `root` with each mutant, and yield it with the first that fails."""
     swapped = [mutant for mutant in mutants if functions_of(mutant) is not None]
     for kind, folder in FOLDERS.items():
         if chosen := [mutant for mutant in swapped if mutant.kind == kind]:
-            session = Session(chosen, record, jobs=jobs, search=search)
+            session = MutantSession(chosen, record, jobs=jobs, search=search)
             session.run(root, folder)
             for mutant in chosen:
                 record.note(mutant.name, TESTS, session.killers.get(mutant.name, SURVIVED))
@@ -69,13 +69,13 @@ def run_tests(
 
 
 @dataclass(slots=True, eq=False)  # pytest keeps its plugins in sets
-class Session:
+class MutantSession:
     """A pytest plugin that tries mutants instead of running the tests once."""
 
     mutants: Sequence[Mutant]
-    record: Record
+    record: MutantRecord
     jobs: int
-    search: Search
+    search: KillerSearch
     killers: dict[str, str] = field(default_factory=dict)
     _items: dict[str, pytest.Item] = field(default_factory=dict)
     _failed: str = ""
@@ -107,7 +107,7 @@ class Session:
         ]
         run_trials(known, jobs=self.jobs, on_end=self._note)
         left = [mutant for mutant in self.mutants if mutant.name not in self.killers]
-        if left and self.search is not Search.KNOWN:
+        if left and self.search is not KillerSearch.KNOWN:
             reach = self._survey(left)
             run_trials([self._trial(mutant, reach) for mutant in left], jobs=self.jobs, on_end=self._note)
         return True
@@ -165,7 +165,7 @@ class Session:
                     ends.remove(end)
         return {key: reach[key] for key in self._items if key in reach}
 
-    def _watch(self, keys: Sequence[str], marks: Sequence[Mark], reports: Connection) -> None:
+    def _watch(self, keys: Sequence[str], marks: Sequence[LineMark], reports: Connection) -> None:
         _be_silent()
         reached, unknown = record_reach(marks)
         for key in keys:
@@ -180,11 +180,11 @@ def _be_silent() -> None:
     os.dup2(nowhere, 2)
 
 
-def _of_its_own(mutant: Mutant, record: Record, root: Path, search: Search) -> str:
+def _of_its_own(mutant: Mutant, record: MutantRecord, root: Path, search: KillerSearch) -> str:
     known = record.killer(mutant.name, TESTS)
     if known and known != HANGS and (killer := _killer(mutant, [known], root)):
         return killer
-    return SURVIVED if search is Search.KNOWN else _killer(mutant, [FOLDERS[mutant.kind]], root)
+    return SURVIVED if search is KillerSearch.KNOWN else _killer(mutant, [FOLDERS[mutant.kind]], root)
 
 
 def _killer(mutant: Mutant, tests: Sequence[str], root: Path) -> str:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from harness.unified.operations import Context
-    from harness.unified.server_side.attempt import Attempt
+    from harness.unified.server_side.attempt import JudgedAttempt
 
 _LEFT_OUT: Final = BACKGROUND | {"configureFailPoint", "killCursors"}
 """Commands that drivers send when nobody asks, and those that prepare a case."""
@@ -74,7 +74,7 @@ def _several(runs: Sequence[tuple[Sequence[SeenOperation], Timing]]) -> dict[str
     return found or None
 
 
-def _attempt(index: int, lists: Sequence[tuple[Sequence[Attempt], Timing]]) -> dict[str, Any]:
+def _attempt(index: int, lists: Sequence[tuple[Sequence[JudgedAttempt], Timing]]) -> dict[str, Any]:
     attempts = [(attempts[index], timing) for attempts, timing in lists]
     ends = list(dict.fromkeys(attempt.ends[0] for attempt, _ in attempts))
     element: dict[str, Any] = {"meets": ends[0] if len(ends) == 1 else ends}
@@ -94,5 +94,5 @@ def _attempt(index: int, lists: Sequence[tuple[Sequence[Attempt], Timing]]) -> d
     return element
 
 
-def _is_none(attempt: Attempt, timing: Timing) -> bool:
+def _is_none(attempt: JudgedAttempt, timing: Timing) -> bool:
     return attempt.gap is not None and attempt.gap.least <= timing.tolerated(Range(0, 0)).most

@@ -10,7 +10,7 @@ from harness.authoring.recording.text import as_member, in_flow
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from harness.unified.outline import Node
+    from harness.unified.outline import OutlineNode
 
 
 @dataclass(slots=True)
@@ -20,7 +20,9 @@ class Edits:
     text: str
     _edits: list[tuple[int, int, str]] = field(default_factory=list)
 
-    def member(self, mapping: Node, name: str, value: Any, *, after: str = "", blocks: int = 0) -> None:
+    def member(
+        self, mapping: OutlineNode, name: str, value: Any, *, after: str = "", blocks: int = 0
+    ) -> None:
         """Give a mapping a member: in place of the one of that name, or else behind another or the last."""
         if name in mapping.members:
             key, old = mapping.members[name]
@@ -37,11 +39,11 @@ class Edits:
     def __len__(self) -> int:
         return len(self._edits)
 
-    def scalar(self, node: Node, value: str) -> None:
+    def scalar(self, node: OutlineNode, value: str) -> None:
         """Replace a scalar."""
         self._edits.append((node.start, node.end, value))
 
-    def removal(self, mapping: Node, name: str) -> None:
+    def removal(self, mapping: OutlineNode, name: str) -> None:
         """Take a member out of a mapping in block style, with its lines."""
         key, value = mapping.members[name]
         start = self.text.rfind("\n", 0, key.start) + 1
@@ -78,7 +80,7 @@ class Edits:
         newline = self.text.find("\n", end)
         return len(self.text) if newline < 0 else newline + 1
 
-    def _indent(self, mapping: Node) -> int:
+    def _indent(self, mapping: OutlineNode) -> int:
         key, _ = next(iter(mapping.members.values()))
         return key.start - (self.text.rfind("\n", 0, key.start) + 1)
 

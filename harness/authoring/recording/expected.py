@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from harness.adapters.base import Event
-    from harness.authoring.recording.observation import Observation
-    from harness.authoring.recording.variation import Written
+    from harness.authoring.recording.observation import RunObservation
+    from harness.authoring.recording.variation import WrittenValues
 
 _GOSSIP: Final = frozenset(
     {
@@ -73,12 +73,12 @@ class Names:
 class Expecting:
     """Turns observations of one case into expectations; `note` gets a sentence on what cannot be expected."""
 
-    written: Written
+    written: WrittenValues
     names: Names
     minor: int
     note: Callable[[str], None]
 
-    def events(self, seen: Sequence[Observation], racing: frozenset[str]) -> list[dict[str, Any]]:
+    def events(self, seen: Sequence[RunObservation], racing: frozenset[str]) -> list[dict[str, Any]]:
         """Return `expectEvents`; on `racing` clients operations run side by side, in no order."""
         return [
             expectation
@@ -89,7 +89,7 @@ class Expecting:
         ]
 
     def _of_client(
-        self, client: str, event_type: str, seen: Sequence[Observation], *, is_racing: bool
+        self, client: str, event_type: str, seen: Sequence[RunObservation], *, is_racing: bool
     ) -> dict[str, Any] | None:
         runs = [
             [event for event in each.events.get(client, ()) if event.kind in KINDS[event_type]]
@@ -195,7 +195,7 @@ class Expecting:
                 expected = {"$$unsetOrMatches": expected}
         return {"expectResult": expected}
 
-    def outcome(self, seen: Sequence[Observation]) -> list[dict[str, Any]]:
+    def outcome(self, seen: Sequence[RunObservation]) -> list[dict[str, Any]]:
         """Return `outcome`, of the collections that every run has left with the same documents."""
         expected = []
         for (database, collection), documents in seen[0].stored.items():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from harness.adapters.base import EntityKind
 from harness.authoring.recording.attempts import attempts_by_command
 from harness.running import interruption
-from harness.running.executor import Executor, Parts
+from harness.running.executor import ExecutorParts, ItemExecutor
 from harness.running.plan import Item, Settings
 from harness.running.result import ResultStatus
 from harness.unified.runner import run_case
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from harness.adapters.base import Event
-    from harness.adapters.registry import DriverInfo
+    from harness.adapters.registry import DriverEntry
     from harness.running.plan import Time
     from harness.running.result import Result
     from harness.unified.model import Case, Operation
     from harness.unified.operations import Context
-    from harness.unified.outcome import Outcome
+    from harness.unified.outcome import CaseOutcome
     from harness.unified.server_side.attempts import SeenOperation
     from harness.unified.server_side.rules import Timing
 
@@ -37,7 +37,7 @@ SEEDS: Final = 2
 
 
 @dataclass(slots=True)
-class Observation:
+class RunObservation:
     """What one run of a case saw; `where` describes the run."""
 
     where: str = ""
@@ -84,7 +84,7 @@ class Observation:
 class RunMatrix:
     """The runs of every case: drivers, each with the edition it follows, on deployments, from a seed on."""
 
-    drivers: Mapping[str, DriverInfo]
+    drivers: Mapping[str, DriverEntry]
     editions: Mapping[str, str]
     targets: Sequence[str]
     seed: int
@@ -104,15 +104,15 @@ class CaseFailed(Exception):  # noqa: N818 - what became of the case, not of us
     """A case failed; the message says where it ran, and why."""
 
 
-class Observer:
+class CaseObserver:
     """Runs cases with every driver on every deployment, in this process. Closed by `with`."""
 
     def __init__(self, matrix: RunMatrix) -> None:
         self._matrix = matrix
-        self._executors: dict[Settings, Executor] = {}
-        self._parts = Parts(run_case=self._play)
+        self._executors: dict[Settings, ItemExecutor] = {}
+        self._parts = ExecutorParts(run_case=self._play)
         self._case: Case | None = None
-        self._witness: Observation | None = None
+        self._witness: RunObservation | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -121,12 +121,12 @@ class Observer:
         for executor in self._executors.values():
             executor.close()
 
-    def observe(self, case: Case) -> tuple[list[Observation], list[str]]:
+    def observe(self, case: Case) -> tuple[list[RunObservation], list[str]]:
         """Run a case; return what was seen, and why it does not apply elsewhere. Raises `CaseFailed`."""
-        seen: list[Observation] = []
+        seen: list[RunObservation] = []
         reasons: list[str] = []
         for settings, item in self._matrix.runs(case, range(SEEDS)):
-            observation = Observation(where=_where(settings, item))
+            observation = RunObservation(where=_where(settings, item))
             result = self._run(case, settings, item, observation)
             if result.status is ResultStatus.SKIPPED:
                 reasons.append(f"{item.topology}: {result.reason}")
@@ -139,17 +139,17 @@ class Observer:
         for settings, item in self._matrix.runs(case, [SEEDS]):
             self._run(case, settings, item, None)
 
-    def _run(self, case: Case, settings: Settings, item: Item, witness: Observation | None) -> Result:
+    def _run(self, case: Case, settings: Settings, item: Item, witness: RunObservation | None) -> Result:
         interruption.check()
         self._case, self._witness = case, witness
         if settings not in self._executors:
-            self._executors[settings] = Executor(settings, self._parts)
+            self._executors[settings] = ItemExecutor(settings, self._parts)
         result = self._executors[settings].run(item)
         if result.status is ResultStatus.FAILED:
             raise CaseFailed(f"{result.location}: {result.reason} [{_where(settings, item)}]")
         return result
 
-    async def _play(self, _: Case, **around: Any) -> Outcome:
+    async def _play(self, _: Case, **around: Any) -> CaseOutcome:
         """Run the case that is meant, which need not be as its file has it."""
         assert self._case is not None
         witness = self._witness.take if self._witness else None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from harness.authoring.recording.observation import Observation, Observer
+    from harness.authoring.recording.observation import CaseObserver, RunObservation
     from harness.unified.model import Case
 
 _EVENTS: Final = "expectEvents"
@@ -49,7 +49,7 @@ class Recorder:
     """Records one file. `note` gets a sentence on whatever could not be recorded as it may be meant."""
 
     path: Path
-    observer: Observer
+    observer: CaseObserver
     wanted: Wanted
     note: Callable[[str], None]
     recorded: list[Case] = field(default_factory=list)
@@ -113,7 +113,7 @@ class _CaseRecorder:
         )
         self._expecting = Expecting(self.source.written, names, self.source.minor, self._note)
 
-    def record(self, observer: Observer) -> bool:
+    def record(self, observer: CaseObserver) -> bool:
         """Run the case and write; return whether there was something to write."""
         wants_events, wants_outcome = self._wants(_EVENTS), self.wanted.outcome and self._wants(_OUTCOME)
         if not (wants_events or wants_outcome or self.wanted.results or self._wants_attempts):
@@ -145,7 +145,7 @@ class _CaseRecorder:
         """Whether what servers saw is to be written; a key that is there may hold more than that."""
         return self.wanted.attempts and KEY not in self._node.members
 
-    def _write_attempts(self, seen: Sequence[Observation]) -> None:
+    def _write_attempts(self, seen: Sequence[RunObservation]) -> None:
         expected = expected_attempts([each.attempts for each in seen], self._note)
         if expected:
             self.edits.member(self._node, KEY, {"expectAttempts": expected}, blocks=4)
@@ -167,7 +167,7 @@ class _CaseRecorder:
             server_side=_recorded_only(case) if self._wants_attempts else case.server_side,
         )
 
-    def _write_results(self, seen: Sequence[Observation]) -> None:
+    def _write_results(self, seen: Sequence[RunObservation]) -> None:
         answers: dict[Location, list[Any]] = {}
         names: dict[Location, str] = {}
         for operation, answer in (pair for each in seen for pair in each.answers):

@@ -7,16 +7,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from harness.adapters.base import EntityKind
-from harness.authoring.recording.variation import Written
+from harness.authoring.recording.variation import WrittenValues
 from harness.lint.engine import flaws
 from harness.lint.rules.events import racing_clients
-from harness.lint.scenario import Scenario
+from harness.lint.scenario import LintedScenario
 from harness.lint.versions import needs
 from harness.unified.build import build, decoded
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import read_yaml
 from harness.unified.model import Location
-from harness.unified.outline import Node, outline
+from harness.unified.outline import OutlineNode, outline
 from harness.unified.schema import check, lowest_minor
 from harness.unified.server_side.model import KEY
 
@@ -43,9 +43,9 @@ class Source:
     """A file that can be used: its text, its cases, and the outline of its text."""
 
     text: str
-    scenario: Scenario
+    scenario: LintedScenario
     file: TestFile
-    root: Node
+    root: OutlineNode
 
     @classmethod
     def of(cls, path: Path, text: str) -> Self:
@@ -59,7 +59,7 @@ class Source:
         root = outline(text)
         if root is None or root.at("tests") is None:
             raise ScenarioError("is written in a way that cannot be edited", location=Location(path))
-        return cls(text, Scenario(document, anchors), file, root)
+        return cls(text, LintedScenario(document, anchors), file, root)
 
     @property
     def document(self) -> Marked:
@@ -76,23 +76,23 @@ class Source:
         """The lowest minor version that has all that the file uses."""
         return max([lowest_minor(self.document.value), *(minor for minor, _ in needs(self.scenario))])
 
-    def node(self, case: Case) -> Node:
+    def node(self, case: Case) -> OutlineNode:
         """Return where a case stands."""
-        return self.root.at("tests", case.index) or Node(0, 0)
+        return self.root.at("tests", case.index) or OutlineNode(0, 0)
 
     def racing(self, case: Case) -> frozenset[str]:
         """Return the clients of a case on which operations run side by side."""
         return frozenset(racing_clients(self.scenario.tests[case.index]))
 
     @cached_property
-    def written(self) -> Written:
+    def written(self) -> WrittenValues:
         """The values that the author wrote."""
-        return Written(decoded(self.document))
+        return WrittenValues(decoded(self.document))
 
     @cached_property
-    def nodes(self) -> Mapping[tuple[int, int], Node]:
+    def nodes(self) -> Mapping[tuple[int, int], OutlineNode]:
         """The nodes by the line and column where they begin, as the loader counts; the outermost wins."""
-        nodes: dict[tuple[int, int], Node] = {}
+        nodes: dict[tuple[int, int], OutlineNode] = {}
         for node in self.root.every():
             line_start = self.text.rfind("\n", 0, node.start) + 1
             place = (self.text.count("\n", 0, node.start) + 1, node.start - line_start + 1)
@@ -115,7 +115,7 @@ class Source:
     def refuse_lost_anchors(self, replaced: Iterable[tuple[int, int]]) -> None:
         """Raise `ScenarioError` when an alias would stay without its anchor, which is in what is replaced."""
         extents = list(replaced)
-        anchors: dict[str, Node] = {}
+        anchors: dict[str, OutlineNode] = {}
         for node in self.root.every():
             if node.anchor:
                 anchors[node.anchor] = node
@@ -129,7 +129,7 @@ class Source:
                 )
 
 
-def _within(node: Node, extents: Iterable[tuple[int, int]]) -> bool:
+def _within(node: OutlineNode, extents: Iterable[tuple[int, int]]) -> bool:
     return any(start <= node.start and node.end <= end for start, end in extents)
 
 

@@ -21,7 +21,7 @@ _MADE_UP: Final = (ObjectId, Timestamp, dt.datetime, Binary, uuid.UUID)
 """Types of values that drivers and servers make up themselves, also when two runs make up the same."""
 
 
-class Written:
+class WrittenValues:
     """The values that stand in a scenario, which an expectation may repeat."""
 
     def __init__(self, *documents: Any) -> None:
@@ -46,7 +46,7 @@ def _key(value: object) -> str:
     return json_util.dumps(value, json_options=json_util.CANONICAL_JSON_OPTIONS)
 
 
-def common(values: Sequence[Any], written: Written, *, root: bool = False) -> Any:
+def common(values: Sequence[Any], written: WrittenValues, *, root: bool = False) -> Any:
     """Return what all values match, as closely as operators can say it; there is at least one value.
 
     Of root documents, which may have more fields than are expected, those that only some have are left out.
@@ -67,7 +67,7 @@ def common(values: Sequence[Any], written: Written, *, root: bool = False) -> An
     return {"$$type": next(iter(names)) if len(names) == 1 else list(names)}
 
 
-def _of_documents(values: Sequence[dict[str, Any]], written: Written, *, root: bool) -> dict[str, Any]:
+def _of_documents(values: Sequence[dict[str, Any]], written: WrittenValues, *, root: bool) -> dict[str, Any]:
     expected: dict[str, Any] = {}
     for name in dict.fromkeys(name for value in values for name in value):
         seen = [value[name] for value in values if name in value]

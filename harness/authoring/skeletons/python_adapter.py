@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from harness.adapters.base import ClientSpec, Invocation
-    from harness.adapters.serving import Publish
+    from harness.adapters.serving import PublishEvent
 
 
 class DriverError(Exception):
@@ -25,7 +25,7 @@ class DriverError(Exception):
 class Client:
     """Stands for your driver's client."""
 
-    def __init__(self, uri: str, publish: Publish) -> None:
+    def __init__(self, uri: str, publish: PublishEvent) -> None:
         self.uri = uri
         # Step 5: your driver's listener of command events calls
         #     publish("commandStartedEvent", {"commandName": …, "databaseName": …, "command": …})
@@ -44,7 +44,7 @@ class Adapter(PythonAdapter):
     # Step 6: what your driver can do; each feature has scenarios that need it.
     features: frozenset[Feature] = frozenset()
 
-    def create_client(self, spec: ClientSpec, publish: Publish) -> Client:
+    def create_client(self, spec: ClientSpec, publish: PublishEvent) -> Client:
         """Return a client at once, also without a reachable server. The URI has all options."""
         # Step 1: make your driver's client.
         if spec.server_api:

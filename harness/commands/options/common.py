@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from fakeserver.profile import DEFAULT_PROFILE, PROFILES
 from harness.adapters.base import AdapterLost
 from harness.adapters.registry import DRIVERS, EDITIONS, drivers, is_driver
-from harness.commands.options.types import Seconds, Seed
+from harness.commands.options.types import Seconds, SeedNumber
 from harness.commands.output.errors import bad_input
 from harness.deployments.targets import our_spelling
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from harness.adapters.registry import DriverInfo
+    from harness.adapters.registry import DriverEntry
 
 
 WIRE_VERBOSITY: Final = 2
@@ -123,7 +123,7 @@ profile_option = click.option(
 )
 seed_option = click.option(
     "--seed",
-    type=Seed(),
+    type=SeedNumber(),
     default=0,
     show_default=True,
     help="Seed for every random choice; the same seed gives the same run in virtual time.",
@@ -142,18 +142,18 @@ no_color_option = click.option(
 )
 
 
-def drivers_named(texts: Iterable[str]) -> dict[str, DriverInfo]:
+def drivers_named(texts: Iterable[str]) -> dict[str, DriverEntry]:
     """Return the drivers that an option names, by their own names. Raises `ClickException` for a lost one."""
     with bad_input(AdapterLost):
         return drivers(texts)
 
 
-def commands_of(infos: Mapping[str, DriverInfo]) -> tuple[tuple[str, str], ...]:
+def commands_of(infos: Mapping[str, DriverEntry]) -> tuple[tuple[str, str], ...]:
     """Return the command lines of those drivers that are processes of their own, for `Settings.commands`."""
     return tuple((name, info.command) for name, info in infos.items() if info.command)
 
 
-def edition_of(name: str, info: DriverInfo, edition: str | None) -> str:
+def edition_of(name: str, info: DriverEntry, edition: str | None) -> str:
     """Return the edition that a driver will follow. Raises `UsageError` for one that it cannot."""
     if edition and edition not in info.editions:
         follows = ", ".join(info.editions)
@@ -161,7 +161,7 @@ def edition_of(name: str, info: DriverInfo, edition: str | None) -> str:
     return edition or info.editions[0]
 
 
-def refuse_virtual_time(name: str, info: DriverInfo) -> None:
+def refuse_virtual_time(name: str, info: DriverEntry) -> None:
     """Raise `UsageError` for a driver that cannot run in virtual time."""
     if not info.virtual_time:
         raise click.UsageError(f"--time virtual: {name} runs on the wall clock only; use --time real")

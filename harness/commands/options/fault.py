@@ -21,7 +21,7 @@ def _as_it_is(text: str) -> Any:
     return text
 
 
-class _Field(NamedTuple):
+class _FieldOption(NamedTuple):
     """An option, the field of the rule that it is, and how its text is read."""
 
     option: str
@@ -43,45 +43,53 @@ class _Field(NamedTuple):
 
 
 _DOCUMENTS: Final = (
-    _Field("--when", "when", "Conditions, as a document.", "JSON", document),
-    _Field("--then", "then", "Effects, as a document or a list of them.", "JSON", documents),
-    _Field("--sequence", "sequence", "Effects of one request after the other, as lists.", "JSON", from_json),
+    _FieldOption("--when", "when", "Conditions, as a document.", "JSON", document),
+    _FieldOption("--then", "then", "Effects, as a document or a list of them.", "JSON", documents),
+    _FieldOption(
+        "--sequence", "sequence", "Effects of one request after the other, as lists.", "JSON", from_json
+    ),
 )
 _RULE: Final = (
-    _Field("--times", "times", "Number of requests to which it applies.", "N"),
-    _Field("--for", "for", "Time for which it applies.", "DURATION"),
-    _Field("--per", "per", "Whose requests --sequence counts.", "operation|connection|application|rule"),
-    _Field("--expect", "expect", "Number of requests that must meet it.", "N"),
-    _Field("--name", "name", "Name of the rule, by which `fault rm` removes it.", "NAME"),
+    _FieldOption("--times", "times", "Number of requests to which it applies.", "N"),
+    _FieldOption("--for", "for", "Time for which it applies.", "DURATION"),
+    _FieldOption(
+        "--per", "per", "Whose requests --sequence counts.", "operation|connection|application|rule"
+    ),
+    _FieldOption("--expect", "expect", "Number of requests that must meet it.", "N"),
+    _FieldOption("--name", "name", "Name of the rule, by which `fault rm` removes it.", "NAME"),
 )
 _WHEN: Final = (
-    _Field("--command", "command", "Command; several by commas.", "NAMES"),
-    _Field("--namespace", "namespace", "Collection (shop.orders), or all of a database (shop.*).", "NAME"),
-    _Field("--app-name", "appName", "Application: the appName of its connection string.", "NAME"),
-    _Field("--node", "node", "Server: its name, its address or its role.", "SERVER"),
-    _Field("--connection", "connection", "Connection, by its number.", "N"),
-    _Field("--nth", "nth", "Only the n-th request.", "N"),
-    _Field("--every", "every", "Only every n-th request.", "N"),
-    _Field("--attempt", "attempt", "Only this attempt of an operation; 1 is the first.", "N"),
-    _Field("--probability", "probability", "Share of the requests: 2% or 0.02.", "SHARE"),
-    _Field("--document", "document", "Filter on the command, in the query language.", "JSON", document),
+    _FieldOption("--command", "command", "Command; several by commas.", "NAMES"),
+    _FieldOption(
+        "--namespace", "namespace", "Collection (shop.orders), or all of a database (shop.*).", "NAME"
+    ),
+    _FieldOption("--app-name", "appName", "Application: the appName of its connection string.", "NAME"),
+    _FieldOption("--node", "node", "Server: its name, its address or its role.", "SERVER"),
+    _FieldOption("--connection", "connection", "Connection, by its number.", "N"),
+    _FieldOption("--nth", "nth", "Only the n-th request.", "N"),
+    _FieldOption("--every", "every", "Only every n-th request.", "N"),
+    _FieldOption("--attempt", "attempt", "Only this attempt of an operation; 1 is the first.", "N"),
+    _FieldOption("--probability", "probability", "Share of the requests: 2% or 0.02.", "SHARE"),
+    _FieldOption("--document", "document", "Filter on the command, in the query language.", "JSON", document),
 )
 _ERROR: Final = (
-    _Field("--error", "error", "Answer with this error: its code or its name.", "CODE"),
-    _Field("--labels", "labels", "Labels of the error.", "NAMES"),
-    _Field("--message", "message", "Message of the error.", "TEXT"),
+    _FieldOption("--error", "error", "Answer with this error: its code or its name.", "CODE"),
+    _FieldOption("--labels", "labels", "Labels of the error.", "NAMES"),
+    _FieldOption("--message", "message", "Message of the error.", "TEXT"),
 )
 _THEN: Final = (
-    _Field("--delay", "delay", "Wait, as 200ms or 2s.", "DURATION"),
-    _Field("--label", "label", "Add labels to the reply.", "NAMES"),
-    _Field("--write-concern-error", "writeConcernError", "Code of an error of the write concern.", "CODE"),
-    _Field("--reply", "reply", "Answer with this document.", "JSON", document),
+    _FieldOption("--delay", "delay", "Wait, as 200ms or 2s.", "DURATION"),
+    _FieldOption("--label", "label", "Add labels to the reply.", "NAMES"),
+    _FieldOption(
+        "--write-concern-error", "writeConcernError", "Code of an error of the write concern.", "CODE"
+    ),
+    _FieldOption("--reply", "reply", "Answer with this document.", "JSON", document),
 )
 _FLAGS: Final = (
     ("--close", "close", "Close the connection."),
     ("--silence", "silence", "Never answer."),
 )
-_PARTS: Final[Mapping[tuple[str, ...], _Field]] = {
+_PARTS: Final[Mapping[tuple[str, ...], _FieldOption]] = {
     **{("when", field.field): field for field in _WHEN},
     **{("then", field.field): field for field in (*_ERROR, *_THEN)},
     **{(field.field,): field for field in (*_RULE, *_DOCUMENTS)},
@@ -147,7 +155,7 @@ def _effects(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     yield from ({name: True} for _, name, _ in _FLAGS if given.get(f"rule_{name}"))
 
 
-def _is_code(field: _Field, value: Any) -> bool:
+def _is_code(field: _FieldOption, value: Any) -> bool:
     if field.field != "writeConcernError":
         return False
     if not str(value).isdigit():
@@ -155,7 +163,7 @@ def _is_code(field: _Field, value: Any) -> bool:
     return True
 
 
-def _put(target: dict[str, Any], field: _Field, value: Any) -> None:
+def _put(target: dict[str, Any], field: _FieldOption, value: Any) -> None:
     if value is None:
         return
     if field.field in target:
@@ -163,7 +171,7 @@ def _put(target: dict[str, Any], field: _Field, value: Any) -> None:
     target[field.field] = value
 
 
-def _declared(field: _Field) -> click.Option:
+def _declared(field: _FieldOption) -> click.Option:
     return click.Option([field.parameter, field.option], metavar=field.metavar, type=Text(), help=field.help)
 
 

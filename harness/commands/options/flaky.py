@@ -11,7 +11,7 @@ from harness.commands.options.types import Count, Filled
 from harness.deployments.embedded import servers
 from harness.deployments.targets import is_by_uri, topology_of
 from harness.flake_lab.lab import Repeats
-from harness.flake_lab.schedule import ScheduleError, parse
+from harness.flake_lab.schedule import FlakeScheduleError, parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -67,6 +67,6 @@ def repeats_of(options: Options, deployments: Sequence[str]) -> Repeats:
         for deployment in deployments:
             try:
                 parse(repeats.schedule).check(servers(topology_of(deployment)))
-            except ScheduleError as error:
+            except FlakeScheduleError as error:
                 raise click.UsageError(f"--schedule, on {deployment}: {error}") from error
     return repeats

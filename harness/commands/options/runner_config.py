@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.control.errors import unknown
 from fakeserver.control.scenario.loader import read
-from fakeserver.control.scenario.places import Report
+from fakeserver.control.scenario.places import ProblemReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from fakeserver.control.scenario.places import Marked
+    from fakeserver.control.scenario.places import PlacedValue
 
 _MEMBER: Final = ("arbiterOnly",)
 
@@ -22,7 +22,7 @@ def options_in(path: Path) -> tuple[dict[str, Any], list[str]]:
 
     Raises `ScenarioFileError`, with a line for each mistake.
     """
-    marked, report = read(path), Report()
+    marked, report = read(path), ProblemReport()
     options: dict[str, Any] = {}
     arguments: list[str] = []
     if not marked.is_mapping:
@@ -39,8 +39,8 @@ def options_in(path: Path) -> tuple[dict[str, Any], list[str]]:
     return options, arguments
 
 
-def _text(option: str) -> Callable[[Marked, Report], dict[str, Any]]:
-    def read_text(marked: Marked, report: Report) -> dict[str, Any]:
+def _text(option: str) -> Callable[[PlacedValue, ProblemReport], dict[str, Any]]:
+    def read_text(marked: PlacedValue, report: ProblemReport) -> dict[str, Any]:
         if isinstance(marked.value, str):
             return {"options": {option: marked.value}}
         report.add(marked, f"{marked.value!r} is no text")
@@ -49,8 +49,8 @@ def _text(option: str) -> Callable[[Marked, Report], dict[str, Any]]:
     return read_text
 
 
-def _count(option: str) -> Callable[[Marked, Report], dict[str, Any]]:
-    def read_count(marked: Marked, report: Report) -> dict[str, Any]:
+def _count(option: str) -> Callable[[PlacedValue, ProblemReport], dict[str, Any]]:
+    def read_count(marked: PlacedValue, report: ProblemReport) -> dict[str, Any]:
         value = len(marked.value) if option == "shards" and isinstance(marked.value, list) else marked.value
         if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
             return {"options": {option: value}}
@@ -60,14 +60,14 @@ def _count(option: str) -> Callable[[Marked, Report], dict[str, Any]]:
     return read_count
 
 
-def _arguments(marked: Marked, report: Report) -> dict[str, Any]:
+def _arguments(marked: PlacedValue, report: ProblemReport) -> dict[str, Any]:
     if isinstance(marked.value, list) and all(isinstance(each, str) for each in marked.value):
         return {"arguments": marked.value}
     report.add(marked, "holds a list of texts, each an argument of serve")
     return {}
 
 
-def _members(marked: Marked, report: Report) -> dict[str, Any]:
+def _members(marked: PlacedValue, report: ProblemReport) -> dict[str, Any]:
     """Read the members of a set, of which only their number and the arbiters count."""
     members = list(marked.members.values()) if isinstance(marked.value, list) else []
     if not members or not all(member.is_mapping for member in members):
@@ -81,7 +81,7 @@ def _members(marked: Marked, report: Report) -> dict[str, Any]:
     return {"options": {"secondaries": len(members) - arbiters - 1, "arbiters": arbiters}}
 
 
-def _users(marked: Marked, report: Report) -> dict[str, Any]:
+def _users(marked: PlacedValue, report: ProblemReport) -> dict[str, Any]:
     users = marked.value if isinstance(marked.value, list) else [None]
     arguments = ["--auth"]
     for user in users:
@@ -94,7 +94,7 @@ def _users(marked: Marked, report: Report) -> dict[str, Any]:
     return {"arguments": arguments}
 
 
-_KEYS: Final[Mapping[str, Callable[[Marked, Report], dict[str, Any]]]] = {
+_KEYS: Final[Mapping[str, Callable[[PlacedValue, ProblemReport], dict[str, Any]]]] = {
     "topology": _text("topology"),
     "version": _text("version"),
     "id": _text("name"),

@@ -33,7 +33,7 @@ _USER: Final = "bob:pwd123"
 
 
 @dataclass(frozen=True, slots=True)
-class Starting:
+class StartingServer:
     """A server to start: its id, where it is registered and logs, and its arguments of `serve`."""
 
     name: str
@@ -95,7 +95,7 @@ _OPTIONS: Final = (
 )
 
 
-def starting_of(options: Mapping[str, Any], arguments: Sequence[str]) -> Starting:
+def starting_of(options: Mapping[str, Any], arguments: Sequence[str]) -> StartingServer:
     """Return the server that the options describe; `arguments` are those of `serve` besides.
 
     Raises `ControlError`, `ValueError`; ends the process for arguments that `serve` would refuse.
@@ -111,7 +111,7 @@ def starting_of(options: Mapping[str, Any], arguments: Sequence[str]) -> Startin
     registry = Registry(options["runner_folder"])
     name = registry.fresh_id(str(spec.topology)) if options["name"] is None else check_id(options["name"])
     folder = options["log_folder"]
-    return Starting(name, registry, served, None if folder is None else folder / f"{name}.log", spec)
+    return StartingServer(name, registry, served, None if folder is None else folder / f"{name}.log", spec)
 
 
 def _from_options(options: Mapping[str, Any]) -> list[str]:

@@ -88,7 +88,7 @@ class Jobs(click.ParamType[int | None]):
         return int(text)
 
 
-class Seed(click.ParamType[int]):
+class SeedNumber(click.ParamType[int]):
     """A whole number of 64 bits."""
 
     name = "INTEGER"

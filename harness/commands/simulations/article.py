@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import click
 from click.core import ParameterSource
 
-from harness.commands.options.types import Count, Duration, FilePath, Number, Seed
+from harness.commands.options.types import Count, Duration, FilePath, Number, SeedNumber
 from harness.commands.output.errors import bad_input
 from harness.report import plots
 from harness.report.plots import MissingPlotsError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from harness.sim.article.scenario import Abandoned
-    from harness.sim.article.trial import Trial
+    from harness.sim.article.trial import ArticleTrial
     from harness.sim.fleet import Engine
 
 OTHERS: Final = tuple(strategy.value for strategy in Strategy if strategy not in ARTICLE_STRATEGIES)
@@ -75,7 +75,7 @@ def _article_options(command: Any) -> Any:
         _parameter("--steady", "steady", Duration(), "Time before the server stops."),
         _parameter("--stopped", "stopped", Duration(), "Time in which it is stopped."),
         _parameter("--resumed", "resumed", Duration(), "Time after it runs again."),
-        _parameter("--seed", "seed", Seed(), "Seed of all random choices."),
+        _parameter("--seed", "seed", SeedNumber(), "Seed of all random choices."),
     )
     for option in reversed(options):
         command = option(command)
@@ -228,7 +228,7 @@ def _check(ctx: click.Context, parameters: ArticleParameters, options: dict[str,
 
 def _run(
     parameters: ArticleParameters, strategies: Sequence[Strategy], options: dict[str, Any]
-) -> Iterator[Trial]:
+) -> Iterator[ArticleTrial]:
     """Run each strategy as a model and, where that is asked for and the driver has it, live."""
     from harness.sim.article.scenario import BACKLOG, DRIVER_BACKLOG, run_model  # noqa: PLC0415 - a help text simulates nothing
 
@@ -249,7 +249,7 @@ def _run(
         if options["live"]:
             from harness.sim.article.live import run_live  # noqa: PLC0415 - see above
             from harness.sim.article.live_clients import OF_THE_APPLICATION  # noqa: PLC0415 - see above
-            from harness.sim.article.trial import Trial  # noqa: PLC0415 - see above
+            from harness.sim.article.trial import ArticleTrial  # noqa: PLC0415 - see above
 
             if driver == "pymongo" and strategy not in OF_THE_APPLICATION:
                 continue
@@ -262,7 +262,7 @@ def _run(
                     stop_with=options["stop_with"],
                     on_progress=heard,
                 )
-            yield Trial(parameters=parameters, strategy=strategy, tier=driver, outcome=outcome)
+            yield ArticleTrial(parameters=parameters, strategy=strategy, tier=driver, outcome=outcome)
 
 
 @contextmanager
@@ -275,7 +275,7 @@ def _progress(label: str, parameters: ArticleParameters) -> Iterator[Callable[[f
         yield lambda seconds: bar.update(round(seconds) - bar.pos)
 
 
-def _print(trials: Sequence[Trial], *, verbose: bool) -> None:
+def _print(trials: Sequence[ArticleTrial], *, verbose: bool) -> None:
     from harness.sim.article.prints import client_lines, server_lines, table  # noqa: PLC0415 - see _run
     from harness.sim.article.trial import repeats  # noqa: PLC0415 - see _run
 
@@ -294,7 +294,7 @@ def _print(trials: Sequence[Trial], *, verbose: bool) -> None:
         click.echo(line)
 
 
-def _write(trials: Sequence[Trial], options: dict[str, Any]) -> None:
+def _write(trials: Sequence[ArticleTrial], options: dict[str, Any]) -> None:
     from harness.sim.article import files  # noqa: PLC0415 - see _run
 
     with bad_input(OSError):

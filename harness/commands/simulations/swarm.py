@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from harness.sim.swarm.schedule import Schedule
-    from harness.sim.swarm.verdict import Verdict
+    from harness.sim.swarm.verdict import ScheduleVerdict
 
 _MOST_SEED: Final = 2**53
 _SHRUNK: Final = 3
@@ -110,7 +110,7 @@ def _drawn(seeds: Iterable[int]) -> Iterator[str]:
         yield f"{name}: " + ", ".join(f"{count} {each}" for each, count in sort.most_common())
 
 
-def _line(seed: int, verdict: Verdict) -> str:
+def _line(seed: int, verdict: ScheduleVerdict) -> str:
     """Return the line of a seed: what ran, what was disturbed, and what came of it."""
     from harness.sim.swarm.schedule import parse  # noqa: PLC0415 - see above
 
@@ -126,7 +126,7 @@ def _line(seed: int, verdict: Verdict) -> str:
     )
 
 
-def _explain(seed: int, verdict: Verdict, *, shrinks: bool) -> None:
+def _explain(seed: int, verdict: ScheduleVerdict, *, shrinks: bool) -> None:
     """Print what was found, the command that repeats it, and the shrunk schedule."""
     from harness.sim.swarm.schedule import parse  # noqa: PLC0415 - see above
     from harness.sim.swarm.shrinking import shrink  # noqa: PLC0415 - see above

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
     from pathlib import Path
 
-    from harness.sim.sweep.grid import Point
+    from harness.sim.sweep.grid import GridPoint
 from harness.sim.sweep.results import Results
 
 
@@ -102,7 +102,7 @@ def command(
 
 
 def _run(
-    points: Sequence[Point], path: Path, jobs: int | None, scheduler: str | None
+    points: Sequence[GridPoint], path: Path, jobs: int | None, scheduler: str | None
 ) -> Sequence[Mapping[str, Any]]:
     """Run the points that the file lacks; return the rows of all, in the order of the grid."""
     with writing(path), bad_input(ResultsError, ClusterError, PointFailedError), ExitStack() as stack:
@@ -115,7 +115,7 @@ def _run(
             stack.enter_context(_telling(results, len(points), path))
             advance = stack.enter_context(steps(len(points), done=len(results.rows)))
 
-            def on_done(point: Point, measures: Mapping[str, Any]) -> None:
+            def on_done(point: GridPoint, measures: Mapping[str, Any]) -> None:
                 results.add(point, measures)
                 advance()
 

@@ -47,7 +47,7 @@ class _MainThreadError(Exception):
 
 
 @dataclass(slots=True)
-class _Thread:
+class _StateThread:
     """A thread has operations to do, and may wait for a connection that it will call `label`."""
 
     todo: deque[Marked] = field(default_factory=deque)
@@ -62,7 +62,7 @@ class _Machine:
         self._case = case
         self._state = PoolState(ADDRESS, pool_options(case.options))
         self._now = 0.0
-        self._threads = {MAIN: _Thread()}
+        self._threads = {MAIN: _StateThread()}
         self._connections: dict[str, int] = {}
         self._waiters = 0
         self._establishing: deque[int] = deque()
@@ -80,18 +80,18 @@ class _Machine:
 
     # --- threads ---
 
-    def _proceed(self, thread: _Thread) -> None:
+    def _proceed(self, thread: _StateThread) -> None:
         """Let a thread do what it can; one that failed does nothing more."""
         while thread.todo and thread.waiter is None and thread.error is None:
             operation = thread.todo.popleft()
             self._operate(thread, operation)
             self._settle()
 
-    def _operate(self, thread: _Thread, operation: Marked) -> None:
+    def _operate(self, thread: _StateThread, operation: Marked) -> None:
         value = operation.value
         match value["name"]:
             case "start":
-                self._threads[value["target"]] = _Thread()
+                self._threads[value["target"]] = _StateThread()
             case "wait":
                 end = self._now + value["ms"] / 1000
                 while self._now < end:
@@ -152,7 +152,7 @@ class _Machine:
                 case Close(number) if number in self._establishing:
                     self._establishing.remove(number)
 
-    def _owner(self, waiter: int) -> _Thread:
+    def _owner(self, waiter: int) -> _StateThread:
         return next(thread for thread in self._threads.values() if thread.waiter == waiter)
 
     # --- time ---

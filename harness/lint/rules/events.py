@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from harness.lint.findings import Problem, Rule
+from harness.lint.findings import LintRule, Problem
 from harness.unified.observation import SENSITIVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from harness.lint.scenario import Entity, Scenario, Test
+    from harness.lint.scenario import LintedScenario, NamedEntity, Test
     from harness.unified.marks import Marked
 
 
-def _never_observed(scenario: Scenario) -> Iterator[Problem]:
+def _never_observed(scenario: LintedScenario) -> Iterator[Problem]:
     for test in scenario.tests:
         for client, event in _expected(test):
             why = _reason_hidden(client, event) if client else None
@@ -25,7 +25,7 @@ def _never_observed(scenario: Scenario) -> Iterator[Problem]:
                 yield Problem(event.location, *why)
 
 
-def _expected(test: Test) -> Iterator[tuple[Entity | None, Marked]]:
+def _expected(test: Test) -> Iterator[tuple[NamedEntity | None, Marked]]:
     """Yield every event that a case wants to see, with the client that it is looked for on."""
     expectations = test.item.get("expectEvents")
     for expectation in expectations.items() if expectations else ():
@@ -39,7 +39,7 @@ def _expected(test: Test) -> Iterator[tuple[Entity | None, Marked]]:
             yield test.entities.get(str(arguments["client"])), step.item["arguments"]["event"]
 
 
-def _reason_hidden(client: Entity, event: Marked) -> tuple[str, str] | None:
+def _reason_hidden(client: NamedEntity, event: Marked) -> tuple[str, str] | None:
     """Return why a client's scenario cannot see an event, and what to do about it."""
     (kind,) = event.value
     body = client.item.value
@@ -54,7 +54,7 @@ def _reason_hidden(client: Entity, event: Marked) -> tuple[str, str] | None:
     return None
 
 
-def _racy_order(scenario: Scenario) -> Iterator[Problem]:
+def _racy_order(scenario: LintedScenario) -> Iterator[Problem]:
     for test in scenario.tests:
         racing = racing_clients(test)
         expectations = test.item.get("expectEvents") if racing else None
@@ -89,7 +89,7 @@ def racing_clients(test: Test) -> set[str]:
     return racing
 
 
-def _timed_wait(scenario: Scenario) -> Iterator[Problem]:
+def _timed_wait(scenario: LintedScenario) -> Iterator[Problem]:
     for step in scenario.steps:
         if step.on_runner and step.name == "wait":
             yield Problem(
@@ -100,7 +100,7 @@ def _timed_wait(scenario: Scenario) -> Iterator[Problem]:
 
 
 RULES: Final = (
-    Rule("unobserved-event", "A client observes the events that are expected of it.", _never_observed),
-    Rule("racy-events", "Something decides the order of the events that are expected.", _racy_order),
-    Rule("timed-wait", "A case waits for what happens, not for time to pass.", _timed_wait),
+    LintRule("unobserved-event", "A client observes the events that are expected of it.", _never_observed),
+    LintRule("racy-events", "Something decides the order of the events that are expected.", _racy_order),
+    LintRule("timed-wait", "A case waits for what happens, not for time to pass.", _timed_wait),
 )

@@ -10,21 +10,21 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.lint.commands import all_commands, is_command
-from harness.lint.findings import Problem, Rule
+from harness.lint.findings import LintRule, Problem
 from harness.unified.build import decoded
 from harness.unified.schema.fail_points import DATA, FIELDS, MODE_FIELDS, MODES, NAMES, wrong_data, wrong_mode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from harness.lint.scenario import OperationUse, Scenario
+    from harness.lint.scenario import LintedScenario, OperationUse
     from harness.unified.marks import Marked
 
 _COMMAND_LISTS: Final = ("failCommands", "failCommandsExcept")
 _CODES: Final = ("errorCode", "failBeforeCommitExceptionCode")
 
 
-def _commands(scenario: Scenario) -> Iterator[Marked]:
+def _commands(scenario: LintedScenario) -> Iterator[Marked]:
     """Yield the `configureFailPoint` commands of all operations that have one."""
     for step in scenario.steps:
         found = _command(step)
@@ -44,7 +44,7 @@ def _command(step: OperationUse) -> Marked | None:
 _NAME: Final = "configureFailPoint"
 
 
-def _wrong_content(scenario: Scenario) -> Iterator[Problem]:
+def _wrong_content(scenario: LintedScenario) -> Iterator[Problem]:
     for command in _commands(scenario):
         name = command.value.get(_NAME)
         if not isinstance(name, str):
@@ -94,7 +94,7 @@ def codes_by_name() -> dict[str, int]:
     return {code.code_name: int(code) for code in ErrorCode}
 
 
-def _unknown_content(scenario: Scenario) -> Iterator[Problem]:
+def _unknown_content(scenario: LintedScenario) -> Iterator[Problem]:
     for command in _commands(scenario):
         name = command.value.get(_NAME)
         if not isinstance(name, str):
@@ -139,7 +139,7 @@ def _strings(item: Marked | None) -> Iterator[Marked]:
             yield each
 
 
-def _wrong_code_name(scenario: Scenario) -> Iterator[Problem]:
+def _wrong_code_name(scenario: LintedScenario) -> Iterator[Problem]:
     for step in scenario.steps:
         expected = step.item.get("expectError")
         name = expected.get("errorCodeName") if expected else None
@@ -162,16 +162,16 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 
 
 RULES: Final = (
-    Rule(
+    LintRule(
         "wrong-fail-point",
         "A fail point has a mode, and data whose fields have the types that the server reads.",
         _wrong_content,
         refuses=True,
     ),
-    Rule(
+    LintRule(
         "unknown-fail-point",
         "A fail point, the fields of its data, and the commands and labels in them exist.",
         _unknown_content,
     ),
-    Rule("unknown-code-name", "An expected errorCodeName is one of a server's.", _wrong_code_name),
+    LintRule("unknown-code-name", "An expected errorCodeName is one of a server's.", _wrong_code_name),
 )

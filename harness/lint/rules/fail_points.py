@@ -8,15 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from harness.lint.commands import BACKGROUND, MONITORING, commands_of
-from harness.lint.findings import Problem, Rule
+from harness.lint.findings import LintRule, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from harness.lint.scenario import OperationUse, Scenario
+    from harness.lint.scenario import LintedScenario, OperationUse
 
 
-def _never_hit(scenario: Scenario) -> Iterator[Problem]:
+def _never_hit(scenario: LintedScenario) -> Iterator[Problem]:
     for test in scenario.tests:
         for index, step in enumerate(test.steps):
             failing = _failing(step)
@@ -49,7 +49,7 @@ def _failing(step: OperationUse) -> frozenset[str]:
     )
 
 
-def _for_any_monitor(scenario: Scenario) -> Iterator[Problem]:
+def _for_any_monitor(scenario: LintedScenario) -> Iterator[Problem]:
     """Find fail points for hello: monitors say it at times of their own, those of the runner's client too."""
     for step in scenario.steps:
         said = _failing(step) & MONITORING
@@ -61,7 +61,7 @@ def _for_any_monitor(scenario: Scenario) -> Iterator[Problem]:
             )
 
 
-def _left_on(scenario: Scenario) -> Iterator[Problem]:
+def _left_on(scenario: LintedScenario) -> Iterator[Problem]:
     for test in scenario.tests:
         on: dict[str, OperationUse] = {}
         for step in test.steps:
@@ -82,7 +82,9 @@ def _left_on(scenario: Scenario) -> Iterator[Problem]:
 
 
 RULES: Final = (
-    Rule("unhit-fail-point", "A later operation sends a command that the fail point is for.", _never_hit),
-    Rule("racy-fail-point", "A fail point that monitors hit is for those of one client.", _for_any_monitor),
-    Rule("fail-point-left-on", "A fail point is off when its case has ended.", _left_on),
+    LintRule("unhit-fail-point", "A later operation sends a command that the fail point is for.", _never_hit),
+    LintRule(
+        "racy-fail-point", "A fail point that monitors hit is for those of one client.", _for_any_monitor
+    ),
+    LintRule("fail-point-left-on", "A fail point is off when its case has ended.", _left_on),
 )

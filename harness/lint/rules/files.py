@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from harness.lint.findings import Problem, Rule
+from harness.lint.findings import LintRule, Problem
 from harness.lint.json_copy import copy_of, difference
 from harness.lint.versions import needs
 from harness.unified.schema import lowest_minor
@@ -16,11 +16,11 @@ from harness.unified.schema import lowest_minor
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from harness.lint.scenario import Entity, Scenario
+    from harness.lint.scenario import LintedScenario, NamedEntity
     from harness.unified.marks import Marked
 
 
-def _version(scenario: Scenario) -> Iterator[Problem]:
+def _version(scenario: LintedScenario) -> Iterator[Problem]:
     declared = int(scenario.document.value["schemaVersion"].split(".")[1])
     place = scenario.document["schemaVersion"].location
     minor, what = max([(lowest_minor(scenario.document.value), "what it has"), *needs(scenario)])
@@ -30,7 +30,7 @@ def _version(scenario: Scenario) -> Iterator[Problem]:
         yield Problem(place, f"schemaVersion 1.{minor} is enough", f'declare "1.{minor}": more can run it')
 
 
-def _descriptions(scenario: Scenario) -> Iterator[Problem]:
+def _descriptions(scenario: LintedScenario) -> Iterator[Problem]:
     first: dict[str, int] = {}
     for test in scenario.tests:
         item = test.item["description"]
@@ -40,7 +40,7 @@ def _descriptions(scenario: Scenario) -> Iterator[Problem]:
         first.setdefault(item.value, item.mark.line)
 
 
-def _unused_anchors(scenario: Scenario) -> Iterator[Problem]:
+def _unused_anchors(scenario: LintedScenario) -> Iterator[Problem]:
     """Anchors of the names of entities are a habit, and whether an entity is used is another rule's."""
     names = {(item.mark.line, item.mark.column) for item in map(_name, scenario.every_entity) if item}
     for anchor in scenario.anchors:
@@ -48,11 +48,11 @@ def _unused_anchors(scenario: Scenario) -> Iterator[Problem]:
             yield Problem(anchor.location, f"anchor &{anchor.name} is never used", "remove it")
 
 
-def _name(entity: Entity) -> Marked | None:
+def _name(entity: NamedEntity) -> Marked | None:
     return entity.item["id"] if entity.created else None
 
 
-def _drift(scenario: Scenario) -> Iterator[Problem]:
+def _drift(scenario: LintedScenario) -> Iterator[Problem]:
     path = copy_of(scenario.path)
     if path is None:
         return
@@ -71,8 +71,10 @@ def _drift(scenario: Scenario) -> Iterator[Problem]:
 
 
 RULES: Final = (
-    Rule("schema-version", "The declared schemaVersion is the lowest that has all that is used.", _version),
-    Rule("duplicate-description", "The cases of a file have different descriptions.", _descriptions),
-    Rule("unused-anchor", "An anchor has an alias.", _unused_anchors),
-    Rule("json-drift", "A JSON file of the same name holds the same values.", _drift),
+    LintRule(
+        "schema-version", "The declared schemaVersion is the lowest that has all that is used.", _version
+    ),
+    LintRule("duplicate-description", "The cases of a file have different descriptions.", _descriptions),
+    LintRule("unused-anchor", "An anchor has an alias.", _unused_anchors),
+    LintRule("json-drift", "A JSON file of the same name holds the same values.", _drift),
 )

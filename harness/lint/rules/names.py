@@ -9,19 +9,19 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 from harness.adapters.base import EntityKind
-from harness.lint.findings import Problem, Rule
+from harness.lint.findings import LintRule, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from harness.lint.scenario import Entity, Scenario
+    from harness.lint.scenario import LintedScenario, NamedEntity
     from harness.unified.model import Location
 
 _KEPT_ALIVE: Final = frozenset({EntityKind.CLIENT, EntityKind.CLIENT_ENCRYPTION})
 """A client matters even when nothing names it: it connects."""
 
 
-def _undefined(scenario: Scenario) -> Iterator[Problem]:
+def _undefined(scenario: LintedScenario) -> Iterator[Problem]:
     for reference in scenario.references:
         if reference.found is None:
             close = get_close_matches(reference.name, reference.known, n=1)
@@ -30,7 +30,7 @@ def _undefined(scenario: Scenario) -> Iterator[Problem]:
             yield Problem(reference.item.location, f"no entity is called {reference.name!r} here", hint)
 
 
-def _of_another_kind(scenario: Scenario) -> Iterator[Problem]:
+def _of_another_kind(scenario: LintedScenario) -> Iterator[Problem]:
     for reference in scenario.references:
         found, wanted = reference.found, reference.wanted
         if found is not None and wanted is not None and found.kind not in (wanted, None):
@@ -42,29 +42,29 @@ def _of_another_kind(scenario: Scenario) -> Iterator[Problem]:
             )
 
 
-def _repeated(scenario: Scenario) -> Iterator[Problem]:
+def _repeated(scenario: LintedScenario) -> Iterator[Problem]:
     for entity in scenario.repeated:
         yield Problem(_place(entity), f"the name {entity.name!r} is taken", "give it a name of its own")
 
 
-def _unused(scenario: Scenario) -> Iterator[Problem]:
+def _unused(scenario: LintedScenario) -> Iterator[Problem]:
     for entity in scenario.every_entity:
         if entity.created and not entity.used and entity.kind not in _KEPT_ALIVE:
             kind = entity.kind.value if entity.kind else "entity"
             yield Problem(_place(entity), f"{kind} {entity.name!r} is never used", "remove it")
 
 
-def _place(entity: Entity) -> Location:
+def _place(entity: NamedEntity) -> Location:
     return entity.item.locate(("id",)) if entity.created else entity.item.location
 
 
 RULES: Final = (
-    Rule(
+    LintRule(
         "undefined-entity", "A name that is used is that of an entity made before.", _undefined, refuses=True
     ),
-    Rule(
+    LintRule(
         "wrong-entity", "A name stands for the kind of entity that is needed.", _of_another_kind, refuses=True
     ),
-    Rule("duplicate-entity", "A name is given once.", _repeated, refuses=True),
-    Rule("unused-entity", "A database, collection, session, bucket or thread is used.", _unused),
+    LintRule("duplicate-entity", "A name is given once.", _repeated, refuses=True),
+    LintRule("unused-entity", "A database, collection, session, bucket or thread is used.", _unused),
 )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bson.errors import BSONError
 
 from harness.adapters.base import EntityKind
-from harness.lint.findings import Problem, Rule
+from harness.lint.findings import LintRule, Problem
 from harness.unified.arguments import check_options, check_session_options
 from harness.unified.build import decoded
 from harness.unified.errors import ScenarioError
@@ -24,7 +24,7 @@ from harness.unified.schema.arguments import argument_of, wrong_type
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from harness.lint.scenario import OperationUse, Scenario
+    from harness.lint.scenario import LintedScenario, OperationUse
     from harness.unified.marks import Marked
     from harness.unified.model import Location
 
@@ -33,7 +33,7 @@ _JUDGED: Final = ("$$type", "$$lte", "$$matchesHexBytes")
 """Operators whose arguments say by themselves whether they are wrong."""
 
 
-def _unknown_operation(scenario: Scenario) -> Iterator[Problem]:
+def _unknown_operation(scenario: LintedScenario) -> Iterator[Problem]:
     for step in scenario.steps:
         kind = _target(step)
         if kind in _TARGETS and (kind, step.name) not in OPERATIONS:
@@ -43,7 +43,7 @@ def _unknown_operation(scenario: Scenario) -> Iterator[Problem]:
                 yield Problem(step.item["name"].location, error.message, error.fix)
 
 
-def _wrong_arguments(scenario: Scenario) -> Iterator[Problem]:
+def _wrong_arguments(scenario: LintedScenario) -> Iterator[Problem]:
     for step in scenario.steps:
         spec = OPERATIONS.get((_target(step), step.name))
         if spec is None:
@@ -97,7 +97,7 @@ _MODELS: Final = (
 )
 
 
-def _unknown_operator(scenario: Scenario) -> Iterator[Problem]:
+def _unknown_operator(scenario: LintedScenario) -> Iterator[Problem]:
     for operator in (operator for test in scenario.tests for operator in test.operators):
         if len(operator.beside) > 1:
             message = f"{operator.name} stands beside other keys, so it is a key like them"
@@ -129,15 +129,15 @@ class _NoEntities:
     session = document
 
 
-def _unknown_label(scenario: Scenario) -> Iterator[Problem]:
+def _unknown_label(scenario: LintedScenario) -> Iterator[Problem]:
     return _strange_labels(scenario, "errorLabelsContain")
 
 
-def _vacuous_label(scenario: Scenario) -> Iterator[Problem]:
+def _vacuous_label(scenario: LintedScenario) -> Iterator[Problem]:
     return _strange_labels(scenario, "errorLabelsOmit")
 
 
-def _strange_labels(scenario: Scenario, field: str) -> Iterator[Problem]:
+def _strange_labels(scenario: LintedScenario, field: str) -> Iterator[Problem]:
     sent = set(_labels_sent(scenario))
     for step in scenario.steps:
         expected = step.item.get("expectError")
@@ -149,7 +149,7 @@ def _strange_labels(scenario: Scenario, field: str) -> Iterator[Problem]:
                 yield Problem(label.location, f"nobody gives the label {label.value!r}", hint)
 
 
-def _labels_sent(scenario: Scenario) -> Iterator[str]:
+def _labels_sent(scenario: LintedScenario) -> Iterator[str]:
     """Yield the labels that fail points put into replies, wherever in a command they stand."""
     for step in scenario.steps:
         for command in (step.arguments.get("failPoint"), step.arguments.get("command")):
@@ -188,24 +188,26 @@ def _suggestion(name: str) -> str:
 
 
 RULES: Final = (
-    Rule("unknown-operation", "An entity has the operation.", _unknown_operation, refuses=True),
-    Rule(
+    LintRule("unknown-operation", "An entity has the operation.", _unknown_operation, refuses=True),
+    LintRule(
         "wrong-argument",
         "An operation gets the arguments that it needs, of their types, and no others.",
         _wrong_arguments,
         refuses=True,
     ),
-    Rule(
+    LintRule(
         "unknown-operator",
         "A special operator exists, stands alone and has an argument that it can compare with.",
         _unknown_operator,
         refuses=True,
     ),
-    Rule(
+    LintRule(
         "unknown-label",
         "An expected error label is one that servers or drivers give, or a fail point of the file.",
         _unknown_label,
         refuses=True,
     ),
-    Rule("vacuous-label", "A label that an error must not have is one that it could have.", _vacuous_label),
+    LintRule(
+        "vacuous-label", "A label that an error must not have is one that it could have.", _vacuous_label
+    ),
 )

@@ -10,18 +10,18 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from harness.adapters.base import EntityKind
-from harness.lint.findings import Problem, Rule
+from harness.lint.findings import LintRule, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from harness.lint.scenario import Scenario
+    from harness.lint.scenario import LintedScenario
 
 _FORMER: Final = frozenset({"waitqueuesize", "waitqueuemultiple", "fsync"})
 """Options of former connection strings, which public scenarios still give."""
 
 
-def _unknown_option(scenario: Scenario) -> Iterator[Problem]:
+def _unknown_option(scenario: LintedScenario) -> Iterator[Problem]:
     for entity in scenario.every_entity:
         if not entity.created or entity.kind is not EntityKind.CLIENT:
             continue
@@ -42,5 +42,5 @@ def _known() -> Mapping[str, str]:
 
 
 RULES: Final = (
-    Rule("unknown-option", "An option of a client is one of a connection string.", _unknown_option),
+    LintRule("unknown-option", "An option of a client is one of a connection string.", _unknown_option),
 )

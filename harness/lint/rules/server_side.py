@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from harness.adapters.base import EntityKind
 from harness.lint.commands import all_commands, is_command
-from harness.lint.findings import Problem, Rule
+from harness.lint.findings import LintRule, Problem
 from harness.unified.server_side.model import KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from harness.lint.scenario import Scenario, Test
+    from harness.lint.scenario import LintedScenario, Test
     from harness.unified.marks import Marked
 
 _SELECTORS: Final = frozenset({"command", "namespace", "appName", "comment", "session"})
@@ -35,7 +35,7 @@ def _elements(test: Test) -> Iterator[tuple[str, Marked]]:
             yield section, element
 
 
-def _unknown_selector(scenario: Scenario) -> Iterator[Problem]:
+def _unknown_selector(scenario: LintedScenario) -> Iterator[Problem]:
     for test in scenario.tests:
         for section, element in _elements(test):
             if section == "expectAttempts":
@@ -65,7 +65,7 @@ def _unknown_client(element: Marked, test: Test) -> Iterator[Problem]:
         yield Problem(wanted.location, f"no client has the appName {wanted.value!r}", hint)
 
 
-def _expects_nothing(scenario: Scenario) -> Iterator[Problem]:
+def _expects_nothing(scenario: LintedScenario) -> Iterator[Problem]:
     for test in scenario.tests:
         for section, element in _elements(test):
             if element.value.keys() <= _SECTIONS[section]:
@@ -74,12 +74,12 @@ def _expects_nothing(scenario: Scenario) -> Iterator[Problem]:
 
 
 RULES: Final = (
-    Rule(
+    LintRule(
         "unknown-selector",
         "What servers are to have seen is about commands and clients that there are.",
         _unknown_selector,
     ),
-    Rule(
+    LintRule(
         "expects-nothing",
         "An element about what servers saw expects something.",
         _expects_nothing,

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from harness.sim.article.trial import Trial
+    from harness.sim.article.trial import ArticleTrial
 
 NAMES: Final = ("strategy", "tier", "seed", *COLUMNS)
 """The columns of the files: whose row it is, then those of an outcome."""
 
 
-def write_csv(path: Path, trials: Sequence[Trial]) -> None:
+def write_csv(path: Path, trials: Sequence[ArticleTrial]) -> None:
     """Write a row for each second of each trial, below a line of names. Raises `OSError`."""
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -41,7 +41,7 @@ def check_parquet() -> None:
         raise ImportError(MISSING.format("pyarrow")) from None
 
 
-def write_parquet(path: Path, trials: Sequence[Trial]) -> None:
+def write_parquet(path: Path, trials: Sequence[ArticleTrial]) -> None:
     """Write the same rows as a Parquet file. Raises `OSError`, and `ImportError` without the extra."""
     check_parquet()
     from pyarrow import parquet, table  # noqa: PLC0415 - an extra
@@ -51,7 +51,7 @@ def write_parquet(path: Path, trials: Sequence[Trial]) -> None:
         parquet.write_table(table(dict(zip(NAMES, map(list, columns), strict=True))), unfinished)
 
 
-def write_pictures(folder: Path, trials: Sequence[Trial]) -> Iterator[Path]:
+def write_pictures(folder: Path, trials: Sequence[ArticleTrial]) -> Iterator[Path]:
     """Write every picture to a folder, which is made, and yield the paths.
 
     Raises `OSError`, and `MissingPlotsError` without the extra `plots`.
@@ -62,7 +62,7 @@ def write_pictures(folder: Path, trials: Sequence[Trial]) -> Iterator[Path]:
         yield path
 
 
-def write_page(path: Path, trials: Sequence[Trial]) -> None:
+def write_page(path: Path, trials: Sequence[ArticleTrial]) -> None:
     """Write one page that holds everything and makes no requests.
 
     Raises `OSError`, and `MissingPlotsError` without the extra `plots`.
@@ -70,7 +70,7 @@ def write_page(path: Path, trials: Sequence[Trial]) -> None:
     write_whole(path, "\n".join(_page(trials)) + "\n")
 
 
-def _rows(trials: Sequence[Trial]) -> Iterator[tuple[object, ...]]:
+def _rows(trials: Sequence[ArticleTrial]) -> Iterator[tuple[object, ...]]:
     for trial in trials:
         for row in trial.outcome.rows():
             seed = trial.parameters.seed
@@ -92,7 +92,7 @@ svg { max-width: 100%; height: auto } .prints { display: flex; flex-wrap: wrap; 
 <h1>Retry intervals: the article's simulation</h1>"""
 
 
-def _page(trials: Sequence[Trial]) -> Iterator[str]:
+def _page(trials: Sequence[ArticleTrial]) -> Iterator[str]:
     own = trials[0].parameters
     seeds = list(dict.fromkeys(trial.parameters.seed for trial in trials))
     yield _HEAD

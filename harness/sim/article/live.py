@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from harness.sim.article.live_clients import OF_THE_APPLICATION, Attempt, ReferenceClients
+from harness.sim.article.live_clients import OF_THE_APPLICATION, LiveAttempt, ReferenceClients
 from harness.sim.article.live_server import LiveServer, Stop, server_parameters
 from harness.sim.article.measuring import Measuring
 from harness.sim.article.parameters import ArticleParameters, Strategy
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from harness.sim.article.live_clients import Asking, Driver
-    from harness.sim.fleet.outcome import Outcome
+    from harness.sim.fleet.outcome import FleetOutcome
 
 Abandoned: TypeAlias = Literal["atOnce", "atInterruptCheck", "never"]
 
@@ -54,7 +54,7 @@ def run_live(
     stop_with: Stop = "signal",
     window: float = 1.0,
     on_progress: Callable[[float], None] | None = None,
-) -> Outcome:
+) -> FleetOutcome:
     """Play the scenario in real time, and return what its clients and its server measured.
 
     A process runs the fake with the article's service times, and is stopped by SIGSTOP or by its own pause;
@@ -100,7 +100,7 @@ class _Scenario:
     window: float
     on_progress: Callable[[float], None]
 
-    async def play(self) -> Outcome:
+    async def play(self) -> FleetOutcome:
         """Play it to its end."""
         self._clock = SystemClock()
         self._measuring = Measuring(self.own.seconds, self.window)
@@ -146,7 +146,9 @@ class _Scenario:
             await self._sleep_until(self._now + gap)
             await self._operation(partial(clients.ask, number), dice, gap)
 
-    async def _operation(self, ask: Callable[[], Awaitable[Attempt]], dice: ClientDice, gap: float) -> None:
+    async def _operation(
+        self, ask: Callable[[], Awaitable[LiveAttempt]], dice: ClientDice, gap: float
+    ) -> None:
         measuring, began, failures, last = self._measuring, self._now, 0, gap
         measuring.offered(began)
         while True:
@@ -154,7 +156,7 @@ class _Scenario:
             attempt = await ask()
             now = self._now
             measuring.ended(attempt, now)
-            if attempt is Attempt.OK:
+            if attempt is LiveAttempt.OK:
                 measuring.succeeded(began, now)
                 return
             failures += 1

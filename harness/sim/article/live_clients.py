@@ -36,7 +36,7 @@ _TIMEOUTS: Final = (
 )
 
 
-class Attempt(Enum):
+class LiveAttempt(Enum):
     """The outcome of an attempt."""
 
     OK = "ok"
@@ -48,7 +48,7 @@ class Attempt(Enum):
 class Asking(Protocol):
     """The clients of a run, by number: each has connections and a view of the server of its own."""
 
-    async def ask(self, number: int) -> Attempt:
+    async def ask(self, number: int) -> LiveAttempt:
         """Have a client make one attempt."""
 
     async def aclose(self) -> None:
@@ -88,16 +88,16 @@ class ReferenceClients:
         # An attempt of the driver's own may be several requests, each of which has its timeouts.
         self._limit = own.timeout if strategy in OF_THE_APPLICATION else None
 
-    async def ask(self, number: int) -> Attempt:
+    async def ask(self, number: int) -> LiveAttempt:
         """Read a document. The article's client gives up when the timeout is over, whatever it waits for."""
         try:
             async with asyncio.timeout(self._limit):
                 await self._clients[number].database("article").collection("requests").find_one({})
         except _TIMEOUTS:
-            return Attempt.TIMED_OUT
+            return LiveAttempt.TIMED_OUT
         except DriverError as error:
-            return Attempt.REJECTED if Label.SYSTEM_OVERLOADED in error.labels else Attempt.ERROR
-        return Attempt.OK
+            return LiveAttempt.REJECTED if Label.SYSTEM_OVERLOADED in error.labels else LiveAttempt.ERROR
+        return LiveAttempt.OK
 
     async def aclose(self) -> None:
         """Close the clients."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
-from harness.sim.article.live_clients import Attempt, client_options
+from harness.sim.article.live_clients import LiveAttempt, client_options
 from mongowire.codes import Label
 
 if TYPE_CHECKING:
@@ -26,18 +26,18 @@ class PyMongoClients:
         ]
         self._threads = ThreadPoolExecutor(own.clients, thread_name_prefix="client")
 
-    async def ask(self, number: int) -> Attempt:
+    async def ask(self, number: int) -> LiveAttempt:
         """Read a document in a thread, however long the driver takes to give up."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._ask, number)
 
-    def _ask(self, number: int) -> Attempt:
+    def _ask(self, number: int) -> LiveAttempt:
         try:
             self._clients[number]["article"]["requests"].find_one({})
         except PyMongoError as error:
             if error.has_error_label(Label.SYSTEM_OVERLOADED):
-                return Attempt.REJECTED
-            return Attempt.TIMED_OUT if error.timeout else Attempt.ERROR
-        return Attempt.OK
+                return LiveAttempt.REJECTED
+            return LiveAttempt.TIMED_OUT if error.timeout else LiveAttempt.ERROR
+        return LiveAttempt.OK
 
     async def aclose(self) -> None:
         """Close the clients, and wait for the threads: a timeout at most."""

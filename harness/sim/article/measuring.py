@@ -6,17 +6,17 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from harness.sim.article.live_clients import Attempt
-from harness.sim.fleet.outcome import COLUMNS, Outcome
+from harness.sim.article.live_clients import LiveAttempt
+from harness.sim.fleet.outcome import COLUMNS, FleetOutcome
 
 if TYPE_CHECKING:
     from harness.sim.article.parameters import ArticleParameters
 
 _COLUMN: Final = {
-    Attempt.OK: ("ok", "completed"),
-    Attempt.TIMED_OUT: ("timed_out", "abandoned"),
-    Attempt.REJECTED: ("errors", "rejected"),
-    Attempt.ERROR: ("errors",),
+    LiveAttempt.OK: ("ok", "completed"),
+    LiveAttempt.TIMED_OUT: ("timed_out", "abandoned"),
+    LiveAttempt.REJECTED: ("errors", "rejected"),
+    LiveAttempt.ERROR: ("errors",),
 }
 _ROUNDED_TO: Final = 3
 """Latencies are kept by the millisecond."""
@@ -58,7 +58,7 @@ class Measuring:
         self.events += 1
         self._count("started", at)
 
-    def ended(self, attempt: Attempt, at: float) -> None:
+    def ended(self, attempt: LiveAttempt, at: float) -> None:
         """Take note of the end of an attempt."""
         self.events += 1
         for name in _COLUMN[attempt]:
@@ -90,9 +90,9 @@ class Measuring:
         self.peak = max(peak, self.peak)
         self.columns["peak_concurrency"][number] = max(self.columns["peak_concurrency"][number], most)
 
-    def outcome(self, parameters: ArticleParameters) -> Outcome:
+    def outcome(self, parameters: ArticleParameters) -> FleetOutcome:
         """Return the windows and latencies. A live run has no trace: no two are alike."""
-        return Outcome(
+        return FleetOutcome(
             columns={name: tuple(values) for name, values in self.columns.items()},
             latencies=tuple(sorted(self.latencies.items())),
             window=self.window,

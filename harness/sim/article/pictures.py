@@ -14,7 +14,7 @@ from mongowire.system import SeededRng
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from harness.sim.article.trial import Trial
+    from harness.sim.article.trial import ArticleTrial
 
 TITLES: Final[Mapping[str, str]] = {
     "article-intervals": "Delay of exponential backoff by attempt: two sets of parameters, five clients each",
@@ -31,7 +31,7 @@ _MOST_DELAY: Final = 1000.0
 """Seconds; service times beyond it, which no client sees, are drawn at the edge of the picture."""
 
 
-def pictures(trials: Sequence[Trial]) -> Iterator[tuple[str, str]]:
+def pictures(trials: Sequence[ArticleTrial]) -> Iterator[tuple[str, str]]:
     """Yield the name and the SVG of every picture. Raises `MissingPlotsError` without the extra `plots`.
 
     Of trials that differ in their seeds the first is drawn, with the recoveries of all.
@@ -75,7 +75,7 @@ def _intervals(axes: Any) -> None:
     logarithmic.legend(fontsize=7, loc="lower right")
 
 
-def _rates(axes: Any, groups: Sequence[Sequence[Trial]]) -> None:
+def _rates(axes: Any, groups: Sequence[Sequence[ArticleTrial]]) -> None:
     trials = [group[0] for group in groups]
     panels = list(axes.flat) if hasattr(axes, "flat") else [axes]
     names = _names(trials)
@@ -103,7 +103,7 @@ def _rates(axes: Any, groups: Sequence[Sequence[Trial]]) -> None:
     panels[0].legend(fontsize=7)
 
 
-def _mark_recovery(panel: Any, group: Sequence[Trial]) -> None:
+def _mark_recovery(panel: Any, group: Sequence[ArticleTrial]) -> None:
     """Mark when the service had recovered: the median, and from the least to the most."""
     resumed = group[0].parameters.resumes_at
     found = [trial.measures().recovery for trial in group]
@@ -115,13 +115,13 @@ def _mark_recovery(panel: Any, group: Sequence[Trial]) -> None:
     panel.axvline(resumed + middle, color="#009e73", linestyle="--", linewidth=1, label="recovered")
 
 
-def _concurrency(axes: Any, trials: Sequence[Trial]) -> None:
+def _concurrency(axes: Any, trials: Sequence[ArticleTrial]) -> None:
     _over_time(axes, trials, [trial.outcome.columns["peak_concurrency"] for trial in trials])
     axes.set_yscale("symlog", linthresh=1)
     axes.set_ylabel("most requests at a time")
 
 
-def _latency(axes: Any, trials: Sequence[Trial]) -> None:
+def _latency(axes: Any, trials: Sequence[ArticleTrial]) -> None:
     drawn = [[min(delay, _MOST_DELAY) for delay in trial.longest_delays()] for trial in trials]
     _over_time(axes, trials, drawn)
     axes.set_yscale("log")
@@ -133,7 +133,7 @@ def _latency(axes: Any, trials: Sequence[Trial]) -> None:
     )
 
 
-def _over_time(axes: Any, trials: Sequence[Trial], lines: Sequence[Sequence[float]]) -> None:
+def _over_time(axes: Any, trials: Sequence[ArticleTrial], lines: Sequence[Sequence[float]]) -> None:
     """Draw a line for each trial: its strategy's colour, dashed where it was measured live."""
     _shade(axes, trials[0])
     colours = dict(zip(dict.fromkeys(trial.strategy for trial in trials), plots.COLOURS, strict=False))
@@ -150,7 +150,7 @@ def _over_time(axes: Any, trials: Sequence[Trial], lines: Sequence[Sequence[floa
     axes.legend(fontsize=7)
 
 
-def _attempts(axes: Any, trials: Sequence[Trial]) -> None:
+def _attempts(axes: Any, trials: Sequence[ArticleTrial]) -> None:
     measured = [trial.measures().attempts_per_success for trial in trials]
     drawn = [0.0 if math.isinf(value) else value for value in measured]
     bars = axes.barh(_names(trials), drawn, color=plots.COLOURS[0])
@@ -162,13 +162,13 @@ def _attempts(axes: Any, trials: Sequence[Trial]) -> None:
     axes.set_xlabel("attempts per success, over the whole scenario")
 
 
-def _names(trials: Sequence[Trial]) -> list[str]:
+def _names(trials: Sequence[ArticleTrial]) -> list[str]:
     """Return what tells trials apart: their strategy and, where there are several tiers, that, too."""
     if len({trial.tier for trial in trials}) == 1:
         return [str(trial.strategy) for trial in trials]
     return [trial.tier_and_strategy for trial in trials]
 
 
-def _shade(axes: Any, trial: Trial) -> None:
+def _shade(axes: Any, trial: ArticleTrial) -> None:
     """Mark the time in which the server is stopped."""
     axes.axvspan(trial.parameters.stops_at, trial.parameters.resumes_at, color="0.92", linewidth=0)

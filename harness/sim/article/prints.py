@@ -11,7 +11,7 @@ from harness.sim.article.trial import repeats
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from harness.sim.article.trial import Trial
+    from harness.sim.article.trial import ArticleTrial
 
 CLIENT_SECONDS: Final = 5
 """The clients print every five seconds, the server every second."""
@@ -22,7 +22,7 @@ _LONGEST: Final = 100 * _HOUR
 """Longer delays are written as powers of ten; nobody reads them in hours."""
 
 
-def client_lines(trial: Trial) -> Iterator[str]:
+def client_lines(trial: ArticleTrial) -> Iterator[str]:
     """Yield the clients' print for each five seconds of a trial, with the instant at which it is due."""
     columns = trial.outcome.columns
     times = columns["time"]
@@ -39,7 +39,7 @@ def client_lines(trial: Trial) -> Iterator[str]:
         )
 
 
-def server_lines(trial: Trial, spans: Sequence[tuple[float, float]]) -> Iterator[str]:
+def server_lines(trial: ArticleTrial, spans: Sequence[tuple[float, float]]) -> Iterator[str]:
     """Yield the server's print for each second within spans of time; a stopped server prints nothing."""
     parameters, columns = trial.parameters, trial.outcome.columns
     rows = zip(columns["time"], columns["concurrency"], trial.last_delays(), strict=True)
@@ -64,7 +64,7 @@ def duration(seconds: float) -> str:
     return f"{minutes}m{said}" if minutes else said
 
 
-def table(trials: Sequence[Trial]) -> list[str]:
+def table(trials: Sequence[ArticleTrial]) -> list[str]:
     """Return the comparison of trials as aligned lines, a row for each strategy and tier."""
     rows = [HEADINGS, *map(cells, repeats(trials))]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -85,7 +85,7 @@ _WORDS: Final = 2
 """The first columns, which are words; numbers are aligned at their end."""
 
 
-def cells(trials: Sequence[Trial]) -> tuple[str, ...]:
+def cells(trials: Sequence[ArticleTrial]) -> tuple[str, ...]:
     """Return the row of trials that differ in their seeds, as texts in the order of `HEADINGS`.
 
     They are medians; of recovery, catching up and peak concurrency the least and the most stand behind.

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from harness.sim.article.parameters import Strategy
-from harness.sim.article.trial import Trial
+from harness.sim.article.trial import ArticleTrial
 from harness.sim.fleet import Engine, simulate
 from harness.sim.fleet import scenario as fleet
 from harness.sim.virtual_fleet.playing import play
@@ -55,7 +55,7 @@ def run_model(
     abandoned: Abandoned = "never",
     backlog: int = BACKLOG,
     on_progress: Callable[[float], None] | None = None,
-) -> Trial:
+) -> ArticleTrial:
     """Return the trial of one strategy; `on_progress` hears the simulated seconds.
 
     `virtual` is no engine of the model: it plays the scenario by coroutines in virtual time.
@@ -63,9 +63,9 @@ def run_model(
     scenario = scenario_of(parameters, strategy, abandoned, backlog)
     if engine == "virtual":
         outcome = play(scenario, on_progress=on_progress)
-        return Trial(parameters=parameters, strategy=strategy, tier="virtual", outcome=outcome)
+        return ArticleTrial(parameters=parameters, strategy=strategy, tier="virtual", outcome=outcome)
     outcome = simulate(scenario, engine=engine, on_progress=on_progress)
-    return Trial(parameters=parameters, strategy=strategy, tier="model", outcome=outcome)
+    return ArticleTrial(parameters=parameters, strategy=strategy, tier="model", outcome=outcome)
 
 
 def scenario_of(

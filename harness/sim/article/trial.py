@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from harness.sim.article.parameters import ArticleParameters, Strategy
-    from harness.sim.fleet.outcome import Outcome
+    from harness.sim.fleet.outcome import FleetOutcome
 
 WARM_UP_SECONDS: Final = 10.0
 """The steady state is measured from here on, or from a third of its time, where that is earlier."""
@@ -20,8 +20,8 @@ class Measures:
     """The figures of a trial: successes a second, seconds, numbers of requests.
 
     `recovery` and `caught_up` count from the instant at which the server runs again: until goodput is what it
-    was (`Outcome.recovery_time`), and until the operations that the outage piled up have gone
-    (`Outcome.caught_up_after`). They are infinite for a service that does not come to that within the
+    was (`FleetOutcome.recovery_time`), and until the operations that the outage piled up have gone
+    (`FleetOutcome.caught_up_after`). They are infinite for a service that does not come to that within the
     scenario, and `attempts_per_success` is without a success.
     """
 
@@ -37,13 +37,13 @@ class Measures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class ArticleTrial:
     """A run of the scenario with one strategy; `tier` is `model`, or the driver of a live run."""
 
     parameters: ArticleParameters
     strategy: Strategy
     tier: str
-    outcome: Outcome
+    outcome: FleetOutcome
 
     @property
     def tier_and_strategy(self) -> str:
@@ -81,9 +81,9 @@ class Trial:
         )
 
 
-def repeats(trials: Iterable[Trial]) -> list[Sequence[Trial]]:
+def repeats(trials: Iterable[ArticleTrial]) -> list[Sequence[ArticleTrial]]:
     """Return the trials of each strategy and tier together: they differ in their seeds."""
-    found: dict[tuple[Strategy, str], list[Trial]] = {}
+    found: dict[tuple[Strategy, str], list[ArticleTrial]] = {}
     for trial in trials:
         found.setdefault((trial.strategy, trial.tier), []).append(trial)
     return list(found.values())

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from harness.overload.policy.policies import UNLIMITED
-from harness.sim.claims.claim import Claim, Phase, Side
+from harness.sim.claims.claim import Claim, ClaimPhase, Side
 from harness.sim.fleet.scenario import (
     Backpressure,
     ConnectionLimit,
@@ -86,11 +86,11 @@ def _scenario(
     )
 
 
-def _phases(start: float, end: float, seconds: float) -> tuple[Phase, ...]:
+def _phases(start: float, end: float, seconds: float) -> tuple[ClaimPhase, ...]:
     return (
-        Phase(name="before", start=0.0, end=start),
-        Phase(name="overload", start=start, end=end),
-        Phase(name="after", start=end, end=seconds),
+        ClaimPhase(name="before", start=0.0, end=start),
+        ClaimPhase(name="overload", start=start, end=end),
+        ClaimPhase(name="after", start=end, end=seconds),
     )
 
 
@@ -195,7 +195,7 @@ def _jitter(clients: int, seed: int) -> Claim:
             )
             for name, jitter in (("full jitter", True), ("none", False))
         ),
-        phases=(Phase(name="first 2 s", start=0, end=2), Phase(name="after", start=2, end=8)),
+        phases=(ClaimPhase(name="first 2 s", start=0, end=2), ClaimPhase(name="after", start=2, end=8)),
         capacity=_capacity(clients),
     )
 
@@ -234,9 +234,9 @@ def _retargeting(clients: int, seed: int) -> Claim:
             for name, retargeting in (("retargeting", True), ("none", False))
         ),
         phases=(
-            Phase(name="first 30 s", start=0, end=30),
-            Phase(name="then", start=30, end=60),
-            Phase(name="last 30 s", start=60, end=seconds),
+            ClaimPhase(name="first 30 s", start=0, end=30),
+            ClaimPhase(name="then", start=30, end=60),
+            ClaimPhase(name="last 30 s", start=60, end=seconds),
         ),
         capacity=_capacity(clients),
     )
@@ -370,10 +370,10 @@ def _govern(clients: int, seed: int) -> Claim:
             Side(name="none", scenario=scenario(None)),
         ),
         phases=(
-            Phase(name="before", start=0, end=10),
-            Phase(name="first 10 s", start=10, end=20),
-            Phase(name="then", start=20, end=50),
-            Phase(name="after", start=50, end=60),
+            ClaimPhase(name="before", start=0, end=10),
+            ClaimPhase(name="first 10 s", start=10, end=20),
+            ClaimPhase(name="then", start=20, end=50),
+            ClaimPhase(name="after", start=50, end=60),
         ),
         capacity=_capacity(clients),
     )

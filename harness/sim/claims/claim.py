@@ -25,7 +25,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Phase:
+class ClaimPhase:
     """A part of the scenarios that has a column in the table, from `start` to `end` in seconds."""
 
     name: str
@@ -47,5 +47,5 @@ class Claim:
     shows: str
     misleads: str
     sides: tuple[Side, ...]
-    phases: tuple[Phase, ...]
+    phases: tuple[ClaimPhase, ...]
     capacity: float

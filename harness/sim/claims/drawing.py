@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from harness.sim.claims.claim import Claim
-    from harness.sim.fleet.outcome import Outcome
+    from harness.sim.fleet.outcome import FleetOutcome
 
 _SIZE_INCHES: Final = (7.4, 3.0)
 
 
-def picture(claim: Claim, outcomes: Sequence[Outcome]) -> str:
+def picture(claim: Claim, outcomes: Sequence[FleetOutcome]) -> str:
     """Return the SVG of a claim's outcomes. Raises `MissingPlotsError`."""
 
     def draw(panels: Any) -> None:

@@ -10,7 +10,7 @@ from harness.sim.fleet.outcome import COUNTS
 
 if TYPE_CHECKING:
     from harness.overload.policy.policies import Policy, Settings
-    from harness.sim.fleet.columns import World
+    from harness.sim.fleet.columns import FleetWorld
 
 INTERVAL: Final = 0.25
 """Seconds between two readings, as `pushbackd govern` has them."""
@@ -29,7 +29,7 @@ class SimulatedGovernor:
         self._policy = policy
         self._reading: Reading | None = None
 
-    def step(self, world: World) -> None:
+    def step(self, world: FleetWorld) -> None:
         """Look once; from the second look on decide, and set."""
         before, self._reading = self._reading, _reading(world)
         sample = None if before is None else self._reading.since(before)
@@ -37,7 +37,7 @@ class SimulatedGovernor:
             _set(world, self._policy.decide(sample, self._reading.uptime))
 
 
-def _reading(world: World) -> Reading:
+def _reading(world: FleetWorld) -> Reading:
     numbers, tick = world.numbers, world.reals[c.TICK]
     members = [c.MEMBERS_AT + member * c.MEMBER for member in range(int(numbers[c.MEMBERS]))]
     at_work = sum(int(numbers[own + c.CONCURRENCY]) for own in members)
@@ -53,14 +53,14 @@ def _reading(world: World) -> Reading:
     )
 
 
-def _total(world: World, place: int) -> int:
+def _total(world: FleetWorld, place: int) -> int:
     """Return the sum of a column of counts so far."""
     numbers = world.numbers
     begin = int(numbers[c.WINDOWS_AT]) + place
     return sum(int(numbers[begin + row * c.COUNTED]) for row in range(int(numbers[c.WINDOWS])))
 
 
-def _set(world: World, settings: Settings) -> None:
+def _set(world: FleetWorld, settings: Settings) -> None:
     """Set the limits as the server would that got these parameters."""
     parameters, reals = settings.parameters(), world.reals
     reals[c.REQUEST_RATE] = float(settings.request_rate)

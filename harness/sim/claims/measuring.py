@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     from harness.sim.claims.claim import Claim, Side
     from harness.sim.fleet import Engine
-    from harness.sim.fleet.outcome import Outcome
+    from harness.sim.fleet.outcome import FleetOutcome
 
 
 def measure(
     claim: Claim, *, engine: Engine = "auto", on_side: Callable[[], object] = lambda: None
-) -> list[Outcome]:
+) -> list[FleetOutcome]:
     """Return the outcomes of a claim's sides in their order; `on_side` is called after each.
 
     Raises `Interrupted`, and as `simulate` does.
@@ -32,7 +32,7 @@ def measure(
     return outcomes
 
 
-def _run(side: Side, engine: Engine) -> Outcome:
+def _run(side: Side, engine: Engine) -> FleetOutcome:
     def on_progress(_: float) -> None:
         interruption.check()
 
@@ -44,7 +44,7 @@ def _run(side: Side, engine: Engine) -> Outcome:
     return run(side.scenario, engine=engine, on_progress=on_progress, every=INTERVAL, on_pause=governor.step)
 
 
-def report(claim: Claim, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def report(claim: Claim, outcomes: Sequence[FleetOutcome]) -> dict[str, Any]:
     """Return a document of numbers: a row for each side, None for what is infinite."""
     rows = [_row(claim, side, outcome) for side, outcome in zip(claim.sides, outcomes, strict=True)]
     return {
@@ -57,7 +57,7 @@ def report(claim: Claim, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     }
 
 
-def _row(claim: Claim, side: Side, outcome: Outcome) -> dict[str, Any]:
+def _row(claim: Claim, side: Side, outcome: FleetOutcome) -> dict[str, Any]:
     numbers = {
         "offered": outcome.total("offered"),
         "failed": outcome.total("failed"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from harness.sim.fleet.outcome import Outcome
+    from harness.sim.fleet.outcome import FleetOutcome
     from harness.sim.fleet.scenario import Scenario
 
 Engine: TypeAlias = Literal["auto", "plain", "compiled"]
@@ -16,7 +16,7 @@ Engine: TypeAlias = Literal["auto", "plain", "compiled"]
 
 def simulate(
     scenario: Scenario, *, engine: Engine = "auto", on_progress: Callable[[float], None] | None = None
-) -> Outcome:
+) -> FleetOutcome:
     """Run a scenario and return what was measured: the same for the same seed, whatever the engine.
 
     `on_progress` is called now and then with the simulated seconds so far. Raises ValueError for a scenario

@@ -49,7 +49,7 @@ _KINDS: Final = {
 _NOTICES: Final = {"at once": c.AT_ONCE, "at a check": c.AT_A_CHECK, "never": c.NEVER}
 
 
-class Plan:
+class FleetPlan:
     """The columns of a scenario, in parts. Raises ValueError for a scenario that is too large."""
 
     def __init__(self, scenario: Scenario) -> None:

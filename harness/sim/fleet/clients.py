@@ -11,10 +11,10 @@ from harness.sim.fleet.retries import begin_gap, fail, take_idle
 from harness.sim.fleet.servers import abandon, answer, ask, at, enter, gate_of, knock, member_of, wait_until
 
 if TYPE_CHECKING:
-    from harness.sim.fleet.columns import World
+    from harness.sim.fleet.columns import FleetWorld
 
 
-def settle(w: World) -> None:
+def settle(w: FleetWorld) -> None:
     """Hand out the strategies, and let every client wait for its first operation."""
     numbers = w.numbers
     for client in range(numbers[c.CLIENTS]):
@@ -30,7 +30,7 @@ def settle(w: World) -> None:
             begin_gap(w, client, wait * w.reals[c.WITHIN])
 
 
-def draw_strategy(w: World, client: int) -> int:
+def draw_strategy(w: FleetWorld, client: int) -> int:
     """Return the number of a client's strategy."""
     chosen = 0
     if w.numbers[c.STRATEGIES] > 1:
@@ -40,12 +40,12 @@ def draw_strategy(w: World, client: int) -> int:
     return chosen
 
 
-def share_at(w: World, strategy: int) -> int:
+def share_at(w: FleetWorld, strategy: int) -> int:
     """Return where the share of a strategy and of those before it is."""
     return w.numbers[c.REAL_STRATEGIES_AT] + strategy * c.STRATEGY + c.SHARE
 
 
-def attempt(w: World, client: int) -> None:
+def attempt(w: FleetWorld, client: int) -> None:
     """Ask, for the first time or again."""
     row = client * c.ROW
     w.clients[row + c.STARTED] = w.numbers[c.NOW]
@@ -59,7 +59,7 @@ def attempt(w: World, client: int) -> None:
     knock(w, client)
 
 
-def select(w: World, client: int, avoids: int) -> int:
+def select(w: FleetWorld, client: int, avoids: int) -> int:
     """Return the member to ask, and the gate to ask it through."""
     numbers = w.numbers
     if numbers[c.MEMBERS] == 1 and not numbers[c.MONGOS]:
@@ -71,7 +71,7 @@ def select(w: World, client: int, avoids: int) -> int:
     return choose(w, client, up(w), 0) + c.GATE * gate
 
 
-def up(w: World) -> int:
+def up(w: FleetWorld) -> int:
     """Return the members that are not down, as bits."""
     found = 0
     for member in range(w.numbers[c.MEMBERS]):
@@ -80,7 +80,7 @@ def up(w: World) -> int:
     return found or (1 << w.numbers[c.MEMBERS]) - 1
 
 
-def choose(w: World, client: int, among: int, avoids: int) -> int:
+def choose(w: FleetWorld, client: int, among: int, avoids: int) -> int:
     """Return one of the bits of `among`, at even chances, that is not avoided if there is such a one."""
     if among & ~avoids:
         among &= ~avoids
@@ -98,7 +98,7 @@ def choose(w: World, client: int, among: int, avoids: int) -> int:
     return chosen
 
 
-def happen(w: World, client: int, event: int) -> None:
+def happen(w: FleetWorld, client: int, event: int) -> None:
     """Let happen to a client what was to come."""
     if event == c.WAKE:
         attempt(w, client)
@@ -110,7 +110,7 @@ def happen(w: World, client: int, event: int) -> None:
         let_on(w, client, event)
 
 
-def stands_still(w: World, client: int, event: int) -> bool:
+def stands_still(w: FleetWorld, client: int, event: int) -> bool:
     """Return whether what a client waits for has to wait until a pause ends, and let it wait if so."""
     if event != c.ANSWER and w.numbers[c.MONGOS]:
         return False
@@ -123,7 +123,7 @@ def stands_still(w: World, client: int, event: int) -> bool:
     return True
 
 
-def let_on(w: World, client: int, event: int) -> None:
+def let_on(w: FleetWorld, client: int, event: int) -> None:
     """Let a client have its answer or its token."""
     gate = gate_of(w, client)
     if event == c.ANSWER:
@@ -137,7 +137,7 @@ def let_on(w: World, client: int, event: int) -> None:
         ask(w, client)
 
 
-def arrive(w: World) -> None:
+def arrive(w: FleetWorld) -> None:
     """Let the operations of this tick arrive from outside."""
     numbers, reals = w.numbers, w.reals
     while reals[c.NEXT_ARRIVAL] < numbers[c.NOW] + 1:
@@ -153,7 +153,7 @@ def arrive(w: World) -> None:
         reals[c.NEXT_ARRIVAL] += gap * reals[c.ARRIVAL_GAP]
 
 
-def is_wanted(w: World, number: int) -> bool:
+def is_wanted(w: FleetWorld, number: int) -> bool:
     """Return whether an arrival at the highest rate is one at the rate of now."""
     numbers = w.numbers
     if numbers[c.RATES] <= 1:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import MutableSequence
 
 
-class World(NamedTuple):
+class FleetWorld(NamedTuple):
     """The columns."""
 
     clients: MutableSequence[int]

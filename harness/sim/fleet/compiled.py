@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import ModuleType
 
-    from harness.sim.fleet.building import Part, Plan
-    from harness.sim.fleet.columns import World
+    from harness.sim.fleet.building import FleetPlan, Part
+    from harness.sim.fleet.columns import FleetWorld
 
 _MODULES: Final = (columns, dice, lists, limits, retries, servers, outages, clients, engine)
 _OPTIONS: Final[dict[str, Any]] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False}
@@ -31,7 +31,7 @@ _INLINE: Final = frozenset({
 """What an attempt passes through: a call hands over the columns as 35 words, a quarter of a run's time."""
 
 
-def world_of(plan: Plan) -> World:
+def world_of(plan: FleetPlan) -> FleetWorld:
     """Return the columns of a plan as arrays. Raises ImportError without NumPy."""
     try:
         import numpy as np  # noqa: PLC0415 - an extra
@@ -49,11 +49,11 @@ def world_of(plan: Plan) -> World:
         "numbers": np.array(plan.numbers, dtype=np.int64),
         "reals": np.array(plan.reals, dtype=np.float64),
     }
-    return columns.World(**arrays)
+    return columns.FleetWorld(**arrays)
 
 
 @cache
-def compiled_advance() -> Callable[[World, int], object]:
+def compiled_advance() -> Callable[[FleetWorld, int], object]:
     """Return `engine.advance` compiled. Raises ImportError without Numba."""
     try:
         import numba  # noqa: PLC0415 - an extra
@@ -66,13 +66,13 @@ def compiled_advance() -> Callable[[World, int], object]:
     # Numba looks at one module to see whether what it has kept is old, and at what a function closes over.
     digest = _digest()
 
-    def advance(w: World, until: int) -> int:
+    def advance(w: FleetWorld, until: int) -> int:
         engine.advance(w, until)
         return digest
 
     njit: Any = numba.njit
     try:
-        compiled: Callable[[World, int], object] = njit(cache=True, nogil=True, _nrt=False)(advance)
+        compiled: Callable[[FleetWorld, int], object] = njit(cache=True, nogil=True, _nrt=False)(advance)
     except RuntimeError:
         # There is no folder that it may write to.
         compiled = njit(nogil=True, _nrt=False)(advance)

@@ -23,10 +23,10 @@ from harness.sim.fleet.outages import change, ripen
 from harness.sim.fleet.servers import at, look, service_ticks, take_leave
 
 if TYPE_CHECKING:
-    from harness.sim.fleet.columns import World
+    from harness.sim.fleet.columns import FleetWorld
 
 
-def advance(w: World, until: int) -> None:
+def advance(w: FleetWorld, until: int) -> None:
     """Go on until a tick; from the first one on, settle first."""
     numbers = w.numbers
     if numbers[c.NOW] == 0:
@@ -52,7 +52,7 @@ def advance(w: World, until: int) -> None:
     numbers[c.NOW] = until
 
 
-def let_go(w: World) -> None:
+def let_go(w: FleetWorld) -> None:
     """Let servers be rid of those who have gone."""
     for member in range(w.numbers[c.MEMBERS]):
         take_leave(w, member)
@@ -61,7 +61,7 @@ def let_go(w: World) -> None:
             ripen(w, gate)
 
 
-def give_up(w: World, looks: bool) -> None:  # noqa: FBT001 - compiled code has no keywords
+def give_up(w: FleetWorld, looks: bool) -> None:  # noqa: FBT001 - compiled code has no keywords
     """Let clients give up whose deadline has come: in queues, and at work."""
     numbers, slots, clients = w.numbers, w.slots, w.clients
     bounds = numbers[c.BOUNDS_AT] + numbers[c.NOW]
@@ -77,7 +77,7 @@ def give_up(w: World, looks: bool) -> None:  # noqa: FBT001 - compiled code has 
                 happen(w, slots[listed] + 0, c.EXAMINED)
 
 
-def turn(w: World, slot: int) -> None:
+def turn(w: FleetWorld, slot: int) -> None:
     """Let all that is due in a slot of the wheel happen; what is due in a later round stays."""
     clients, now = w.clients, w.numbers[c.NOW]
     client = w.slots[slot] + 0
@@ -96,7 +96,7 @@ def turn(w: World, slot: int) -> None:
         client = following
 
 
-def close_window(w: World) -> None:
+def close_window(w: FleetWorld) -> None:
     """Write down how things stand at the end of a window."""
     numbers, reals = w.numbers, w.reals
     level = numbers[c.LEVEL_AT]

@@ -12,7 +12,7 @@ from harness.sim.fleet import columns as c
 if TYPE_CHECKING:
     from collections.abc import MutableSequence
 
-    from harness.sim.fleet.columns import World
+    from harness.sim.fleet.columns import FleetWorld
 
 REJECTED: Final = -1
 _MILLISECOND: Final = 1000
@@ -49,7 +49,7 @@ def acquire(
     return int((max(reals[zero], now) - now) * _MILLISECOND + _ROUNDING)
 
 
-def acquire_request(w: World, gate: int) -> int:
+def acquire_request(w: FleetWorld, gate: int) -> int:
     """Ask a gate's request limiter; return as `acquire` does, in ticks, and count who has to wait."""
     queue = c.MEMBERS_AT + gate * c.MEMBER + c.WAIT_REQUEST
     wait = acquire(
@@ -66,7 +66,7 @@ def acquire_request(w: World, gate: int) -> int:
     return max(int(wait / _MILLISECOND / w.reals[c.TICK] + 0.5), 1)
 
 
-def acquire_connection(w: World, gate: int) -> int:
+def acquire_connection(w: FleetWorld, gate: int) -> int:
     """Ask a gate's connection limiter; return as `acquire_request` does."""
     queue = c.MEMBERS_AT + gate * c.MEMBER + c.WAIT_CONNECTION
     wait = acquire(
@@ -83,19 +83,19 @@ def acquire_connection(w: World, gate: int) -> int:
     return max(int(wait / _MILLISECOND / w.reals[c.TICK] + 0.5), 1)
 
 
-def give_back_request(w: World, gate: int) -> None:
+def give_back_request(w: FleetWorld, gate: int) -> None:
     """Let one who waited for a request's token leave; the token goes back."""
     w.numbers[c.MEMBERS_AT + gate * c.MEMBER + c.WAIT_REQUEST] -= 1
     w.reals[c.ZEROS_AT + 2 * gate] -= 1 / w.reals[c.REQUEST_RATE]
 
 
-def give_back_connection(w: World, gate: int) -> None:
+def give_back_connection(w: FleetWorld, gate: int) -> None:
     """Let one who waited for a connection's token leave; the token goes back."""
     w.numbers[c.MEMBERS_AT + gate * c.MEMBER + c.WAIT_CONNECTION] -= 1
     w.reals[c.ZEROS_AT + 2 * gate + 1] -= 1 / w.reals[c.CONNECTION_RATE]
 
 
-def fill(w: World, gate: int) -> None:
+def fill(w: FleetWorld, gate: int) -> None:
     """Fill a gate's buckets, as at its start."""
     now = w.numbers[c.NOW] * w.reals[c.TICK]
     zero = c.ZEROS_AT + 2 * gate
@@ -111,7 +111,7 @@ def backoff(retry: int, jitter: float, base: float, first_exponent: int, maximum
     return jitter * min(maximum, base * power)
 
 
-def consume(w: World, bucket: int) -> bool:
+def consume(w: FleetWorld, bucket: int) -> bool:
     """Take a token of a driver's bucket, if there is a whole one."""
     if w.reals[bucket] < 1.0:
         return False
@@ -119,6 +119,6 @@ def consume(w: World, bucket: int) -> bool:
     return True
 
 
-def deposit(w: World, bucket: int, tokens: float) -> None:
+def deposit(w: FleetWorld, bucket: int, tokens: float) -> None:
     """Put tokens into a driver's bucket; what exceeds its capacity is lost."""
     w.reals[bucket] = min(w.reals[c.CAPACITY], w.reals[bucket] + tokens)

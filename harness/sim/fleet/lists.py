@@ -13,7 +13,7 @@ from harness.sim.fleet import columns as c
 if TYPE_CHECKING:
     from collections.abc import MutableSequence
 
-    from harness.sim.fleet.columns import World
+    from harness.sim.fleet.columns import FleetWorld
 
 
 def append(clients: MutableSequence[int], first: int, client: int, behind: int) -> int:
@@ -51,7 +51,7 @@ def remove(clients: MutableSequence[int], first: int, client: int, behind: int) 
     return first
 
 
-def expect(w: World, client: int, tick: int, kind: int) -> None:
+def expect(w: FleetWorld, client: int, tick: int, kind: int) -> None:
     """Let something come to a client at a tick, and nothing prevent it; beyond the last tick it never does.
 
     Whom something comes to at a tick is a list to one side, last in first out: it is put together and taken
@@ -67,7 +67,7 @@ def expect(w: World, client: int, tick: int, kind: int) -> None:
         w.slots[slot] = client
 
 
-def bound(w: World, client: int, kind: int) -> None:
+def bound(w: FleetWorld, client: int, kind: int) -> None:
     """Let a client give up at its deadline, unless that is lifted."""
     w.clients[client * c.ROW + c.EVENT] = kind
     tick = deadline(w, client)
@@ -76,7 +76,7 @@ def bound(w: World, client: int, kind: int) -> None:
         w.slots[slot] = append(w.clients, w.slots[slot], client, c.NEXT)
 
 
-def lift(w: World, client: int) -> None:
+def lift(w: FleetWorld, client: int) -> None:
     """Lift a client's bound."""
     tick = deadline(w, client)
     if tick < w.numbers[c.TICKS]:
@@ -84,7 +84,7 @@ def lift(w: World, client: int) -> None:
         w.slots[slot] = remove(w.clients, w.slots[slot], client, c.NEXT)
 
 
-def deadline(w: World, client: int) -> int:
+def deadline(w: FleetWorld, client: int) -> int:
     """Return the tick at which a client gives its attempt up."""
     return w.clients[client * c.ROW + c.STARTED] + w.numbers[c.TIMEOUT]
 
@@ -92,7 +92,7 @@ def deadline(w: World, client: int) -> int:
 # --- the queues of a member, in which those who have gone are counts ---
 
 
-def enqueue(w: World, queue: int, client: int) -> None:
+def enqueue(w: FleetWorld, queue: int, client: int) -> None:
     """Put a client at the end of the queue whose numbers begin at `queue`."""
     numbers = w.numbers
     numbers[queue + c.FIRST_CLIENT] = append(w.clients, numbers[queue + c.FIRST_CLIENT], client, c.BEHIND)
@@ -101,7 +101,7 @@ def enqueue(w: World, queue: int, client: int) -> None:
     numbers[queue + c.LENGTH] += 1
 
 
-def leave(w: World, queue: int, client: int, stays: int) -> None:
+def leave(w: FleetWorld, queue: int, client: int, stays: int) -> None:
     """Take a client out of a queue; `stays` is 1 if the queue is not to notice, and 0 otherwise."""
     numbers, clients = w.numbers, w.clients
     row = client * c.ROW
@@ -115,7 +115,7 @@ def leave(w: World, queue: int, client: int, stays: int) -> None:
     numbers[queue + c.LENGTH] -= 1 - stays
 
 
-def dequeue(w: World, queue: int) -> int:
+def dequeue(w: FleetWorld, queue: int) -> int:
     """Take the first out of a queue that has one: a client, or `NOBODY` for one who has gone."""
     numbers = w.numbers
     first = numbers[queue + c.FIRST_CLIENT]
@@ -134,7 +134,7 @@ def dequeue(w: World, queue: int) -> int:
 # --- what is taken down ---
 
 
-def note(w: World, client: int, kind: int) -> None:
+def note(w: FleetWorld, client: int, kind: int) -> None:
     """Count what happened, in the column `kind` of the present window, and put it into the trace."""
     numbers = w.numbers
     numbers[numbers[c.WINDOW_AT] + kind] += 1
@@ -146,13 +146,13 @@ def note(w: World, client: int, kind: int) -> None:
     numbers[c.OTHER_TRACE] = (other ^ (other >> 31)) & 0xFFFFFFFF
 
 
-def roll(w: World, client: int) -> int:
+def roll(w: FleetWorld, client: int) -> int:
     """Return the number of a client's next draw."""
     row = client * c.ROW + c.DRAWS
     w.clients[row] += 1
     return w.clients[row] + 0
 
 
-def ticks(w: World, seconds: float) -> int:
+def ticks(w: FleetWorld, seconds: float) -> int:
     """Return the whole ticks nearest to some seconds, at least one."""
     return max(int(min(seconds / w.reals[c.TICK], 2e9) + 0.5), 1)

@@ -14,10 +14,10 @@ from harness.sim.fleet.retries import fail
 from harness.sim.fleet.servers import at, begin, enter, gate_of, has_ticket, knock, member_of
 
 if TYPE_CHECKING:
-    from harness.sim.fleet.columns import World
+    from harness.sim.fleet.columns import FleetWorld
 
 
-def change(w: World) -> None:
+def change(w: FleetWorld) -> None:
     """Begin and end the outages whose tick has come, and see when the next one does."""
     numbers = w.numbers
     now = numbers[c.NOW]
@@ -39,7 +39,7 @@ def change(w: World) -> None:
     numbers[c.NEXT_CHANGE] = following
 
 
-def befall(w: World, member: int, until: int, is_crash: int) -> None:
+def befall(w: FleetWorld, member: int, until: int, is_crash: int) -> None:
     """Pause a member, or crash it, until a tick."""
     numbers = w.numbers
     own = at(member)
@@ -58,7 +58,7 @@ def befall(w: World, member: int, until: int, is_crash: int) -> None:
     empty(w, member)
 
 
-def lose(w: World, client: int) -> None:
+def lose(w: FleetWorld, client: int) -> None:
     """Take the connection from a client whose server has crashed."""
     row = client * c.ROW
     event = w.clients[row + c.EVENT]
@@ -69,7 +69,7 @@ def lose(w: World, client: int) -> None:
     w.clients[row + c.CONNECTED] &= ~(1 << gate_of(w, client))
 
 
-def sweep(w: World) -> None:
+def sweep(w: FleetWorld) -> None:
     """Let nothing come to those who have lost their server."""
     clients, slots = w.clients, w.slots
     for slot in range(w.numbers[c.WHEEL] + 1):
@@ -86,7 +86,7 @@ def sweep(w: World) -> None:
             client = following
 
 
-def is_lost(w: World, client: int, member: int) -> bool:
+def is_lost(w: FleetWorld, client: int, member: int) -> bool:
     """Return whether a client has a request at a member."""
     event = w.clients[client * c.ROW + c.EVENT]
     if event <= c.WAKE or member_of(w, client) != member:
@@ -96,7 +96,7 @@ def is_lost(w: World, client: int, member: int) -> bool:
     return event not in (c.READY, c.CONNECT, c.UNREADY, c.UNCONNECTED)
 
 
-def empty(w: World, member: int) -> None:
+def empty(w: FleetWorld, member: int) -> None:
     """Forget all that a member was about."""
     numbers, slots = w.numbers, w.slots
     own = at(member)
@@ -125,7 +125,7 @@ def empty(w: World, member: int) -> None:
                 slots[numbers[c.MATURING_AT] + tick] = 0
 
 
-def recover(w: World, member: int) -> None:
+def recover(w: FleetWorld, member: int) -> None:
     """Let a member go on: what waited for it comes in, in order."""
     numbers = w.numbers
     queue = at(member) + c.BACKLOG_QUEUE
@@ -149,7 +149,7 @@ def recover(w: World, member: int) -> None:
 # --- requests of those who have gone, at servers that never notice ---
 
 
-def ask_gone(w: World, member: int) -> None:
+def ask_gone(w: FleetWorld, member: int) -> None:
     """Bring such a request from a member's backlog past its limiter."""
     numbers = w.numbers
     if numbers[c.LIMITS_REQUESTS] and not numbers[c.MONGOS]:
@@ -165,7 +165,7 @@ def ask_gone(w: World, member: int) -> None:
     enter_gone(w, member)
 
 
-def enter_gone(w: World, member: int) -> None:
+def enter_gone(w: FleetWorld, member: int) -> None:
     """Bring such a request to a member."""
     numbers = w.numbers
     own = at(member)
@@ -184,7 +184,7 @@ def enter_gone(w: World, member: int) -> None:
         numbers[own + c.TICKET_QUEUE + c.GONE_LAST] += 1
 
 
-def ripen(w: World, gate: int) -> None:
+def ripen(w: FleetWorld, gate: int) -> None:
     """End the waits for a token of those who had gone; a server that never notices works for them."""
     numbers = w.numbers
     mask, now = numbers[c.WHEEL], numbers[c.NOW]

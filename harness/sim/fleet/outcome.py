@@ -54,7 +54,7 @@ ENOUGH_SUCCESSES: Final = 100
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class FleetOutcome:
     """Columns by name, each with a value for each window; `time` is the window's end in seconds.
 
     `latencies` are pairs of a length in seconds and of how many operations that succeeded took so long, from

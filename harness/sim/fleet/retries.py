@@ -13,10 +13,10 @@ from harness.sim.fleet.limits import backoff, consume, deposit
 from harness.sim.fleet.lists import append, expect, note, remove, roll, ticks
 
 if TYPE_CHECKING:
-    from harness.sim.fleet.columns import World
+    from harness.sim.fleet.columns import FleetWorld
 
 
-def succeed(w: World, client: int) -> None:
+def succeed(w: FleetWorld, client: int) -> None:
     """End an operation well."""
     row = client * c.ROW
     note(w, client, c.OK)
@@ -28,7 +28,7 @@ def succeed(w: World, client: int) -> None:
     rest(w, client)
 
 
-def took(w: World, taken: int) -> None:
+def took(w: FleetWorld, taken: int) -> None:
     """Count an operation that took so many ticks."""
     w.numbers[c.LATENCY_SUM] += taken
     shift = 0
@@ -37,13 +37,13 @@ def took(w: World, taken: int) -> None:
     w.numbers[w.numbers[c.LATENCIES_AT] + shift * c.FINE + (taken >> shift)] += 1
 
 
-def fail_for_good(w: World, client: int) -> None:
+def fail_for_good(w: FleetWorld, client: int) -> None:
     """End an operation with an error."""
     note(w, client, c.FAILED)
     rest(w, client)
 
 
-def rest(w: World, client: int) -> None:
+def rest(w: FleetWorld, client: int) -> None:
     """Wait until the next operation: for a gap, or until one arrives from outside."""
     row = client * c.ROW
     if w.numbers[c.ARRIVALS] == c.OPEN:
@@ -54,7 +54,7 @@ def rest(w: World, client: int) -> None:
     begin_gap(w, client, gap)
 
 
-def begin_gap(w: World, client: int, gap: float) -> None:
+def begin_gap(w: FleetWorld, client: int, gap: float) -> None:
     """Wait so many seconds until the next operation."""
     strategy = w.numbers[c.STRATEGIES_AT] + (w.clients[client * c.ROW + c.RULES] >> 1) * c.STRATEGY
     if w.numbers[strategy + c.KIND] == c.EXPONENTIAL and w.numbers[strategy + c.FLAGS] & 1:
@@ -63,7 +63,7 @@ def begin_gap(w: World, client: int, gap: float) -> None:
     expect(w, client, w.numbers[c.NOW] + ticks(w, gap), c.WAKE)
 
 
-def take_idle(w: World) -> int:
+def take_idle(w: FleetWorld) -> int:
     """Return the client that has been idle for longest, `NOBODY` if none is."""
     first = w.numbers[c.IDLE_FIRST]
     if first != c.NOBODY:
@@ -72,7 +72,7 @@ def take_idle(w: World) -> int:
     return first
 
 
-def fail(w: World, client: int, overloaded: int) -> None:
+def fail(w: FleetWorld, client: int, overloaded: int) -> None:
     """Do what a client's strategy says about an attempt that failed; `overloaded` if a server said so."""
     number = w.clients[client * c.ROW + c.RULES] >> 1
     strategy = w.numbers[c.STRATEGIES_AT] + number * c.STRATEGY
@@ -87,23 +87,23 @@ def fail(w: World, client: int, overloaded: int) -> None:
         decide(w, client, strategy, overloaded)
 
 
-def retry_after(w: World, client: int, wait: float) -> None:
+def retry_after(w: FleetWorld, client: int, wait: float) -> None:
     """Ask again after so many seconds, in the next tick at the earliest."""
     w.clients[client * c.ROW + c.RETRY] += 1
     expect(w, client, w.numbers[c.NOW] + ticks(w, max(wait, 0.0)), c.WAKE)
 
 
-def real_of(w: World, number: int) -> int:
+def real_of(w: FleetWorld, number: int) -> int:
     """Return where the reals of a strategy begin."""
     return w.numbers[c.REAL_STRATEGIES_AT] + number * c.STRATEGY
 
 
-def bucket_of(w: World, client: int, strategy: int) -> int:
+def bucket_of(w: FleetWorld, client: int, strategy: int) -> int:
     """Return where the tokens are that a client's retries are paid with."""
     return w.numbers[strategy + c.BUCKET_AT] + client // w.numbers[strategy + c.SHARING]
 
 
-def next_wait(w: World, client: int, strategy: int, real: int) -> float:
+def next_wait(w: FleetWorld, client: int, strategy: int, real: int) -> float:
     """Return the next wait of the strategy that is called exponential, in seconds."""
     flags = w.numbers[strategy + c.FLAGS]
     if w.clients[client * c.ROW + c.RETRY] == 0 and not flags & 1:
@@ -116,7 +116,7 @@ def next_wait(w: World, client: int, strategy: int, real: int) -> float:
     return wait
 
 
-def decide(w: World, client: int, strategy: int, overloaded: int) -> None:
+def decide(w: FleetWorld, client: int, strategy: int, overloaded: int) -> None:
     """Retry or give up as `RetryPolicy.decide` does without a deadline, and pay for it."""
     numbers, clients = w.numbers, w.clients
     row = client * c.ROW
@@ -140,7 +140,7 @@ def decide(w: World, client: int, strategy: int, overloaded: int) -> None:
     retry_after(w, client, wait)
 
 
-def backoff_of(w: World, client: int, strategy: int, retry: int) -> float:
+def backoff_of(w: FleetWorld, client: int, strategy: int, retry: int) -> float:
     """Return the seconds before a retry after an overload."""
     real = real_of(w, w.clients[client * c.ROW + c.RULES] >> 1)
     jitter = 1.0

@@ -6,16 +6,16 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from harness.sim.fleet import columns as c
-from harness.sim.fleet.building import Plan, rate_at
+from harness.sim.fleet.building import FleetPlan, rate_at
 from harness.sim.fleet.engine import advance
-from harness.sim.fleet.outcome import COUNTS, LEVELS, Outcome
+from harness.sim.fleet.outcome import COUNTS, LEVELS, FleetOutcome
 from harness.sim.fleet.scenario import Closed, Deploy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from harness.sim.fleet import Engine
-    from harness.sim.fleet.columns import World
+    from harness.sim.fleet.columns import FleetWorld
     from harness.sim.fleet.scenario import Scenario
 
 _MANY: Final = 300_000
@@ -30,13 +30,13 @@ def run(
     engine: Engine,
     on_progress: Callable[[float], None] | None,
     every: float | None = None,
-    on_pause: Callable[[World], None] | None = None,
-) -> Outcome:
+    on_pause: Callable[[FleetWorld], None] | None = None,
+) -> FleetOutcome:
     """Simulate; see `harness.sim.fleet.simulate`.
 
     Every so many seconds the engine pauses, and `on_pause` may read and set columns.
     """
-    plan = Plan(scenario)
+    plan = FleetPlan(scenario)
     if engine == "auto":
         engine = "compiled" if _is_large(scenario) and find_spec("numba") else "plain"
     if engine == "compiled":
@@ -67,16 +67,16 @@ def _is_large(scenario: Scenario) -> bool:
     return scenario.clients + operations + scenario.seconds / scenario.tick > _MANY
 
 
-def plain_world(plan: Plan) -> World:
+def plain_world(plan: FleetPlan) -> FleetWorld:
     """Return the columns of a plan as lists."""
     clients = plan.scenario.clients
     slots: list[int] = []
     for count, value in plan.slots:
         slots += [int(value)] * count
-    return c.World([0] * (clients * c.ROW), [0.0] * clients, slots, list(plan.numbers), list(plan.reals))
+    return c.FleetWorld([0] * (clients * c.ROW), [0.0] * clients, slots, list(plan.numbers), list(plan.reals))
 
 
-def outcome_of(scenario: Scenario, world: World) -> Outcome:
+def outcome_of(scenario: Scenario, world: FleetWorld) -> FleetOutcome:
     """Read what was measured from the columns."""
     numbers, reals, tick = world.numbers, world.reals, scenario.tick
     length, windows = int(numbers[c.WINDOW]), int(numbers[c.WINDOWS])
@@ -89,7 +89,7 @@ def outcome_of(scenario: Scenario, world: World) -> Outcome:
         begin = int(numbers[c.LEVELS_AT]) + place
         columns[name] = [float(reals[begin + row * c.LEVELS]) for row in range(windows)]
     starts, stops = [outage.start for outage in scenario.outages], [outage.end for outage in scenario.outages]
-    return Outcome(
+    return FleetOutcome(
         columns=columns,
         latencies=list(_latencies(world, tick)),
         latency_sum=int(numbers[c.LATENCY_SUM]) * tick,
@@ -101,7 +101,7 @@ def outcome_of(scenario: Scenario, world: World) -> Outcome:
     )
 
 
-def _latencies(world: World, tick: float) -> Iterator[tuple[float, int]]:
+def _latencies(world: FleetWorld, tick: float) -> Iterator[tuple[float, int]]:
     """Yield the longest latency of each bin that is not empty, and how many it counts."""
     begin = int(world.numbers[c.LATENCIES_AT])
     for place in range(c.LATENCY_BINS):

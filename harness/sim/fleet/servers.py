@@ -32,15 +32,15 @@ from harness.sim.fleet.lists import (
 from harness.sim.fleet.retries import fail, succeed
 
 if TYPE_CHECKING:
-    from harness.sim.fleet.columns import World
+    from harness.sim.fleet.columns import FleetWorld
 
 
-def member_of(w: World, client: int) -> int:
+def member_of(w: FleetWorld, client: int) -> int:
     """Return the member that a client asks."""
     return w.clients[client * c.ROW + c.AT] % c.GATE
 
 
-def gate_of(w: World, client: int) -> int:
+def gate_of(w: FleetWorld, client: int) -> int:
     """Return the gate that a client asks it through."""
     return w.clients[client * c.ROW + c.AT] // c.GATE
 
@@ -53,7 +53,7 @@ def at(member: int) -> int:
 # --- into a server ---
 
 
-def knock(w: World, client: int) -> None:
+def knock(w: FleetWorld, client: int) -> None:
     """Bring a client's request to its gate."""
     numbers = w.numbers
     gate = gate_of(w, client)
@@ -68,7 +68,7 @@ def knock(w: World, client: int) -> None:
     ask(w, client)
 
 
-def stands_in_the_way(w: World, client: int, member: int) -> bool:
+def stands_in_the_way(w: FleetWorld, client: int, member: int) -> bool:
     """Return whether a member is down or stands still, having seen to the request if so."""
     numbers = w.numbers
     own = at(member)
@@ -83,7 +83,7 @@ def stands_in_the_way(w: World, client: int, member: int) -> bool:
     return True
 
 
-def hold(w: World, client: int, wait: int, then: int, late: int) -> None:
+def hold(w: FleetWorld, client: int, wait: int, then: int, late: int) -> None:
     """Let a client wait for a token for so many ticks, or reject it."""
     if wait == REJECTED:
         note(w, client, c.REJECTED)
@@ -95,7 +95,7 @@ def hold(w: World, client: int, wait: int, then: int, late: int) -> None:
     wait_until(w, client, due, then, late)
 
 
-def wait_until(w: World, client: int, due: int, then: int, late: int) -> None:
+def wait_until(w: FleetWorld, client: int, due: int, then: int, late: int) -> None:
     """Let something come to a client at a tick, or let it give up before that."""
     by = deadline(w, client)
     w.clients[client * c.ROW + c.EXTRA] = min(due, w.numbers[c.TICKS])
@@ -105,7 +105,7 @@ def wait_until(w: World, client: int, due: int, then: int, late: int) -> None:
         expect(w, client, by, late)
 
 
-def ask(w: World, client: int) -> None:
+def ask(w: FleetWorld, client: int) -> None:
     """Ask the gate's request limiter."""
     if w.numbers[c.LIMITS_REQUESTS]:
         wait = acquire_request(w, gate_of(w, client))
@@ -117,13 +117,13 @@ def ask(w: World, client: int) -> None:
     enter(w, client)
 
 
-def pay_rejection(w: World, gate: int) -> None:
+def pay_rejection(w: FleetWorld, gate: int) -> None:
     """Have a worker of a gate that is a member do what a rejection takes."""
     if w.reals[c.REJECTION] > 0.0 and not w.numbers[c.MONGOS]:
         occupy(w, gate, w.reals[c.REJECTION])
 
 
-def enter(w: World, client: int) -> None:
+def enter(w: FleetWorld, client: int) -> None:
     """Bring a request from its gate to its member."""
     member = member_of(w, client)
     if w.numbers[c.MONGOS] and stands_in_the_way(w, client, member):
@@ -136,7 +136,7 @@ def enter(w: World, client: int) -> None:
         bound(w, client, c.QUEUED)
 
 
-def has_ticket(w: World, member: int) -> bool:
+def has_ticket(w: FleetWorld, member: int) -> bool:
     """Return whether a request may begin: nobody is before it, and there is a ticket."""
     tickets = w.numbers[c.TICKETS]
     own = at(member)
@@ -148,7 +148,7 @@ def has_ticket(w: World, member: int) -> bool:
 # --- work ---
 
 
-def begin(w: World, member: int, client: int) -> None:
+def begin(w: FleetWorld, member: int, client: int) -> None:
     """Begin to work on a request; of one who has gone, if `client` is `NOBODY`."""
     numbers, slots = w.numbers, w.slots
     own = at(member)
@@ -178,19 +178,19 @@ def begin(w: World, member: int, client: int) -> None:
     wait_until(w, client, done, c.ANSWER, c.DECIDED)
 
 
-def go_at(w: World, member: int, tick: int) -> None:
+def go_at(w: FleetWorld, member: int, tick: int) -> None:
     """Let one who has gone be off a member's hands at a tick."""
     if tick < w.numbers[c.TICKS]:
         mask = w.numbers[c.WHEEL]
         w.slots[w.numbers[c.LEAVING_AT] + member * (mask + 1) + (tick & mask)] += 1
 
 
-def service_ticks(w: World, concurrency: int) -> int:
+def service_ticks(w: FleetWorld, concurrency: int) -> int:
     """Return how many ticks a request takes when there are so many."""
     return w.slots[w.numbers[c.TABLE_AT] + min(concurrency, w.numbers[c.TABLE_SIZE] - 1)]
 
 
-def book(w: World, member: int) -> int:
+def book(w: FleetWorld, member: int) -> int:
     """Book the first of a member's workers that is free for a request, and return when it is done."""
     numbers = w.numbers
     length = w.reals[c.WORK]
@@ -202,7 +202,7 @@ def book(w: World, member: int) -> int:
     return occupy(w, member, length)
 
 
-def occupy(w: World, member: int, length: float) -> int:
+def occupy(w: FleetWorld, member: int, length: float) -> int:
     """Give the first of a member's workers that is free so many ticks of work; return when it is done."""
     numbers = w.numbers
     # A heap of the ticks at which the workers are free: the first is replaced, and sinks.
@@ -223,7 +223,7 @@ def occupy(w: World, member: int, length: float) -> int:
     return done
 
 
-def finish(w: World, member: int) -> None:
+def finish(w: FleetWorld, member: int) -> None:
     """End the work on a request; a ticket may be free."""
     own = at(member)
     w.numbers[own + c.CONCURRENCY] -= 1
@@ -232,7 +232,7 @@ def finish(w: World, member: int) -> None:
         hand_out(w, member)
 
 
-def hand_out(w: World, member: int) -> None:
+def hand_out(w: FleetWorld, member: int) -> None:
     """Hand free tickets to those who wait."""
     numbers = w.numbers
     own = at(member)
@@ -247,19 +247,19 @@ def hand_out(w: World, member: int) -> None:
             begin(w, member, c.NOBODY)
 
 
-def complete(w: World, member: int) -> None:
+def complete(w: FleetWorld, member: int) -> None:
     """Count a request whose work is done."""
     note(w, c.NO_CLIENT - member, c.COMPLETED)
     finish(w, member)
 
 
-def answer(w: World, client: int) -> None:
+def answer(w: FleetWorld, client: int) -> None:
     """Answer a request."""
     complete(w, member_of(w, client))
     succeed(w, client)
 
 
-def look(w: World, member: int) -> None:
+def look(w: FleetWorld, member: int) -> None:
     """Look at the requests that began a whole number of periods ago, the oldest first, and answer some.
 
     Of those that began in one tick, those who have gone came earlier than those who still wait.
@@ -293,7 +293,7 @@ def look(w: World, member: int) -> None:
 # --- those who go ---
 
 
-def abandon(w: World, client: int, stage: int) -> None:
+def abandon(w: FleetWorld, client: int, stage: int) -> None:
     """Let a client give up and close its connection, at the stage that its request has reached."""
     numbers = w.numbers
     w.clients[client * c.ROW + c.CONNECTED] &= ~(1 << gate_of(w, client))
@@ -316,7 +316,7 @@ def abandon(w: World, client: int, stage: int) -> None:
         abandon_work(w, client, stage)
 
 
-def mature_at(w: World, client: int) -> None:
+def mature_at(w: FleetWorld, client: int) -> None:
     """Leave one who waits for a token behind, until the token has accrued."""
     tick = w.clients[client * c.ROW + c.EXTRA]
     if tick < w.numbers[c.TICKS]:
@@ -324,7 +324,7 @@ def mature_at(w: World, client: int) -> None:
         w.slots[w.numbers[c.MATURING_AT] + gate_of(w, client) * (mask + 1) + (tick & mask)] += 1
 
 
-def abandon_work(w: World, client: int, stage: int) -> None:
+def abandon_work(w: FleetWorld, client: int, stage: int) -> None:
     """Leave work behind that has begun."""
     numbers = w.numbers
     row = client * c.ROW
@@ -347,7 +347,7 @@ def abandon_work(w: World, client: int, stage: int) -> None:
         go_at(w, member, looks)
 
 
-def take_leave(w: World, member: int) -> None:
+def take_leave(w: FleetWorld, member: int) -> None:
     """Let those who have gone be off a member's hands whose tick has come."""
     numbers = w.numbers
     mask, now = numbers[c.WHEEL], numbers[c.NOW]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fakeserver.control.errors import ControlError
 from harness.sim.swarm import history
-from harness.sim.swarm.network import Disturbance, DisturbedMemory, SkewedClock
+from harness.sim.swarm.network import DisturbedMemory, PacketDisturbance, SkewedClock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     from fakeserver.admission.rate_limiter import RateLimiter
     from fakeserver.deployment.cluster import Cluster, Node
-    from harness.sim.swarm.schedule import Fault, Schedule
+    from harness.sim.swarm.schedule import Schedule, ScheduledFault
     from mongowire.ports import Clock
 
-    Deed: TypeAlias = "Callable[[Disturber, Fault], AbstractAsyncContextManager[None]]"
+    Deed: TypeAlias = "Callable[[Disturber, ScheduledFault], AbstractAsyncContextManager[None]]"
 
 
 class CannotError(Exception):
@@ -56,7 +56,7 @@ class Disturber:
     clock: Clock
     dates: Mapping[str, SkewedClock]
     """The clocks of clients and servers, by name."""
-    done: list[history.Fault] = field(default_factory=list)
+    done: list[history.PastFault] = field(default_factory=list)
     cut: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How many partitions cut a server off from whom: (server, "members"), say."""
 
@@ -76,20 +76,20 @@ class Disturber:
             for fault in schedule.faults:
                 group.create_task(self._one(fault), name=f"fault {fault}")
 
-    async def _one(self, fault: Fault) -> None:
+    async def _one(self, fault: ScheduledFault) -> None:
         await self.clock.sleep_until(fault.at / 1000)
         began = self.clock.now()
         with suppress(CannotError):
             async with DEEDS[fault.kind](self, fault):
                 await self.clock.sleep_until(fault.ends / 1000)
             self.done.append(
-                history.Fault(kind=fault.kind, start=began, end=self.clock.now(), target=fault.target)
+                history.PastFault(kind=fault.kind, start=began, end=self.clock.now(), target=fault.target)
             )
 
-    def node(self, fault: Fault) -> Node:
+    def node(self, fault: ScheduledFault) -> Node:
         return self.cluster.node(fault.target)
 
-    def address(self, fault: Fault) -> tuple[str, int]:
+    def address(self, fault: ScheduledFault) -> tuple[str, int]:
         node = self.node(fault)
         # Clients of a mongos behind a load balancer know the balancer's address alone.
         balancers = self.cluster.balancers if node.is_mongos else ()
@@ -135,15 +135,15 @@ class Disturber:
 
 
 @asynccontextmanager
-async def _latency(at: Disturber, fault: Fault) -> AsyncIterator[None]:
+async def _latency(at: Disturber, fault: ScheduledFault) -> AsyncIterator[None]:
     mean, _, shape = fault.value.partition("~")
-    with at.network.disturbed(at.address(fault), Disturbance(shape, int(mean) / 1000)):
+    with at.network.disturbed(at.address(fault), PacketDisturbance(shape, int(mean) / 1000)):
         yield
 
 
 @asynccontextmanager
-async def _drop(at: Disturber, fault: Fault) -> AsyncIterator[None]:
-    with at.network.disturbed(at.address(fault), Disturbance(lost=_share(fault.value))):
+async def _drop(at: Disturber, fault: ScheduledFault) -> AsyncIterator[None]:
+    with at.network.disturbed(at.address(fault), PacketDisturbance(lost=_share(fault.value))):
         yield
 
 
@@ -154,7 +154,7 @@ def _bytes(**effects: Any) -> Deed:
     """
 
     @asynccontextmanager
-    async def perform(at: Disturber, fault: Fault) -> AsyncIterator[None]:
+    async def perform(at: Disturber, fault: ScheduledFault) -> AsyncIterator[None]:
         control, share = at.cluster.control, _share(fault.value)
         ids = [
             control.add_fault({"at": phase, "node": fault.target, "probability": each, "do": effects})["id"]
@@ -173,7 +173,7 @@ _CUTS: Final[Mapping[str, tuple[str, ...]]] = {"all": ("members", "clients")}
 
 
 @asynccontextmanager
-async def _partition(at: Disturber, fault: Fault) -> AsyncIterator[None]:
+async def _partition(at: Disturber, fault: ScheduledFault) -> AsyncIterator[None]:
     cuts = [(fault.target, whom) for whom in _CUTS.get(fault.value, (fault.value,))]
     at.cut.update(cuts)
     at.settle()
@@ -185,7 +185,7 @@ async def _partition(at: Disturber, fault: Fault) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _pause(at: Disturber, fault: Fault) -> AsyncIterator[None]:
+async def _pause(at: Disturber, fault: ScheduledFault) -> AsyncIterator[None]:
     node = at.node(fault)
     with _unless_unable():
         node.pause()
@@ -198,7 +198,7 @@ async def _pause(at: Disturber, fault: Fault) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _crash(at: Disturber, fault: Fault) -> AsyncIterator[None]:
+async def _crash(at: Disturber, fault: ScheduledFault) -> AsyncIterator[None]:
     node = at.node(fault)
     if node.stopped:
         raise CannotError
@@ -210,7 +210,7 @@ async def _crash(at: Disturber, fault: Fault) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _restart(at: Disturber, fault: Fault) -> AsyncIterator[None]:
+async def _restart(at: Disturber, fault: ScheduledFault) -> AsyncIterator[None]:
     node = at.node(fault)
     if node.outages.shutting_down:
         raise CannotError
@@ -228,21 +228,21 @@ async def _start(node: Node) -> None:
 
 
 @asynccontextmanager
-async def _step_down(at: Disturber, fault: Fault) -> AsyncIterator[None]:
+async def _step_down(at: Disturber, fault: ScheduledFault) -> AsyncIterator[None]:
     with _unless_unable():
         at.cluster.step_down(seconds=fault.lasts / 1000)
     yield
 
 
 @asynccontextmanager
-async def _elect(at: Disturber, fault: Fault) -> AsyncIterator[None]:
+async def _elect(at: Disturber, fault: ScheduledFault) -> AsyncIterator[None]:
     with _unless_unable():
         at.cluster.elect(at.node(fault))
     yield
 
 
 @asynccontextmanager
-async def _roll_back(at: Disturber, fault: Fault) -> AsyncIterator[None]:
+async def _roll_back(at: Disturber, fault: ScheduledFault) -> AsyncIterator[None]:
     try:
         at.cluster.control.roll_back(seconds=fault.lasts / 1000)
     except (ControlError, LookupError) as error:
@@ -251,7 +251,7 @@ async def _roll_back(at: Disturber, fault: Fault) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _lag(at: Disturber, fault: Fault) -> AsyncIterator[None]:
+async def _lag(at: Disturber, fault: ScheduledFault) -> AsyncIterator[None]:
     node = at.node(fault)
     node.lag(int(fault.value) / 1000)
     try:
@@ -261,7 +261,7 @@ async def _lag(at: Disturber, fault: Fault) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _hold(at: Disturber, fault: Fault) -> AsyncIterator[None]:
+async def _hold(at: Disturber, fault: ScheduledFault) -> AsyncIterator[None]:
     node = at.node(fault)
     node.hold()
     try:
@@ -291,7 +291,7 @@ _EFFECTS: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 @asynccontextmanager
-async def _fail_point(at: Disturber, fault: Fault) -> AsyncIterator[None]:
+async def _fail_point(at: Disturber, fault: ScheduledFault) -> AsyncIterator[None]:
     effect, _, share = fault.value.partition("~")
     node = at.node(fault)
     data = {"failCommands": list(_COMMANDS), "failInternalCommands": True, **_EFFECTS[effect]}
@@ -306,7 +306,7 @@ def _limit(settings: Callable[[int], Mapping[str, Any]]) -> Deed:
     """Return the deed that sets parameters of a server until the last fault that sets them has ended."""
 
     @asynccontextmanager
-    async def perform(at: Disturber, fault: Fault) -> AsyncIterator[None]:
+    async def perform(at: Disturber, fault: ScheduledFault) -> AsyncIterator[None]:
         node, changed = at.node(fault), settings(int(fault.value))
         unlimited, under_way = at.limits.setdefault(
             (node.name, fault.kind), ({name: node.parameters[name] for name in changed}, [])
@@ -361,7 +361,7 @@ def _tickets(count: int) -> Mapping[str, Any]:
 
 
 @asynccontextmanager
-async def _slow(at: Disturber, fault: Fault) -> AsyncIterator[None]:
+async def _slow(at: Disturber, fault: ScheduledFault) -> AsyncIterator[None]:
     node = at.node(fault)
     node.slow(int(fault.value) / 1000)
     try:
@@ -371,7 +371,7 @@ async def _slow(at: Disturber, fault: Fault) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _skew(at: Disturber, fault: Fault) -> AsyncIterator[None]:
+async def _skew(at: Disturber, fault: ScheduledFault) -> AsyncIterator[None]:
     clock = at.dates.get(fault.target)
     if clock is None:
         raise CannotError
@@ -383,7 +383,7 @@ async def _skew(at: Disturber, fault: Fault) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _storm(at: Disturber, fault: Fault) -> AsyncIterator[None]:
+async def _storm(at: Disturber, fault: ScheduledFault) -> AsyncIterator[None]:
     host, port = at.address(fault)
 
     async def connect() -> None:

@@ -14,14 +14,14 @@ from harness.sim.swarm.schedule import (
     ON_A_SET,
     READS,
     WORK,
-    Fault,
     Schedule,
+    ScheduledFault,
     targets_of,
 )
 from mongowire.system import SeededRng
 
 if TYPE_CHECKING:
-    from harness.sim.swarm.faults import Kind
+    from harness.sim.swarm.faults import FaultKind
 
 LEAST_OPERATIONS: Final = 50
 """Operations of a drawn schedule at least, all clients together."""
@@ -108,7 +108,7 @@ def _clients(dice: Dice) -> int:
     return dice.number(4, 10) if dice.chance(0.12) else dice.number(1, 3)
 
 
-def _draw_faults(dice: Dice, schedule: Schedule, within: int) -> tuple[Fault, ...]:
+def _draw_faults(dice: Dice, schedule: Schedule, within: int) -> tuple[ScheduledFault, ...]:
     """Return some faults of at least `LEAST_KINDS` kinds, by the instants at which they begin."""
     fitting = sorted(
         (kind for kind in FAULTS.values() if schedule.topology in kind.on and kind is not APART),
@@ -119,7 +119,7 @@ def _draw_faults(dice: Dice, schedule: Schedule, within: int) -> tuple[Fault, ..
     return tuple(sorted((_drawn(dice, kind, schedule, within) for kind in kinds), key=lambda fault: fault.at))
 
 
-def _drawn(dice: Dice, kind: Kind, schedule: Schedule, within: int) -> Fault:
+def _drawn(dice: Dice, kind: FaultKind, schedule: Schedule, within: int) -> ScheduledFault:
     lasts = dice.number(kind.shortest, kind.longest)
     at = dice.number(50, within - 500 - lasts)
-    return Fault(kind.name, dice.one(targets_of(kind, schedule)), kind.draw(dice), at, lasts)
+    return ScheduledFault(kind.name, dice.one(targets_of(kind, schedule)), kind.draw(dice), at, lasts)

@@ -11,7 +11,7 @@ from bson import Timestamp
 from fakeserver.network.wire_entries import Accepted, Closed, Received, Sent
 from fakeserver.sessions.transactions import State
 from fakeserver.storage.port.engine import Namespace, Query
-from harness.sim.swarm.history import DELETION, Leftover, Logged, Reached, RolledBack
+from harness.sim.swarm.history import DELETION, Leftover, Logged, MajorityReached, RolledBack
 from harness.sim.swarm.workload import DATABASE, SHARED
 from harness.unified.server_side.seen import SeenRequest, document_of
 
@@ -95,7 +95,7 @@ class Majority:
     """Notes how far the majority of a replica set has come, whenever that changes."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self.reached: list[Reached] = []
+        self.reached: list[MajorityReached] = []
         self._cluster = cluster
         self._first = cluster.history
         if cluster.replica_set is not None and not cluster.routers:
@@ -119,7 +119,7 @@ class Majority:
     def _note(self) -> None:
         time = self._cluster.majority()
         if not self.reached or self.reached[-1].time < time:
-            self.reached.append(Reached(self._cluster.clock.now(), time))
+            self.reached.append(MajorityReached(self._cluster.clock.now(), time))
 
 
 def requests_in(entries: Sequence[Entry]) -> tuple[SeenRequest, ...]:

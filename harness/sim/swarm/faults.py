@@ -30,7 +30,7 @@ FAIL_POINTS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class FaultKind:
     """A kind of fault: what its target and its value are, for which topologies, and how long it may last.
 
     `targets` is "server", "member" (of a set), "client" or "" for none; `value` a pattern, "" where it takes
@@ -88,19 +88,21 @@ def _skew(dice: Dice) -> str:
 
 
 _KINDS: Final = (
-    Kind(
+    FaultKind(
         "latency",
         "server",
         rf"{_MS}~(?:{'|'.join(SHAPES)})",
         lambda dice: f"{_delay(dice)}~{dice.one(SHAPES)}",
         "a mean in milliseconds and a distribution, as 20~exponential",
     ),
-    Kind("drop", "server", _PERCENT, _share, "a share of the packets, which are sent again later, as 10%"),
-    Kind("reset", "server", _PERCENT, _share, "a share of the requests or replies, as 10%"),
-    Kind(
+    FaultKind(
+        "drop", "server", _PERCENT, _share, "a share of the packets, which are sent again later, as 10%"
+    ),
+    FaultKind("reset", "server", _PERCENT, _share, "a share of the requests or replies, as 10%"),
+    FaultKind(
         "half-open", "server", _PERCENT, _share, "a share of the requests, from which on all is lost, as 5%"
     ),
-    Kind(
+    FaultKind(
         "partition",
         "server",
         "members|clients|resets|all",
@@ -108,30 +110,38 @@ _KINDS: Final = (
         "whom it is cut off from: members, clients, resets (clients, by resets) or all",
         on=_SETS,
     ),
-    Kind("pause", "server", "", lambda _: "", "none", longest=1_800),
-    Kind("crash", "server", "", lambda _: "", "none"),
-    Kind("restart", "server", r"\d{1,4}", lambda dice: dice.one(("0", "100", "300")), "quiesce mode, in ms"),
-    Kind("step-down", "", "", lambda _: "", "none", on=_SETS),
-    Kind("elect", "member", "", lambda _: "", "none", on=_SETS),
-    Kind("lag", "member", _MS, lambda dice: dice.one(("50", "200", "800")), "milliseconds", on=_SETS),
-    Kind("hold", "member", "", lambda _: "", "none", on=_SETS, longest=800),
-    Kind(
+    FaultKind("pause", "server", "", lambda _: "", "none", longest=1_800),
+    FaultKind("crash", "server", "", lambda _: "", "none"),
+    FaultKind(
+        "restart", "server", r"\d{1,4}", lambda dice: dice.one(("0", "100", "300")), "quiesce mode, in ms"
+    ),
+    FaultKind("step-down", "", "", lambda _: "", "none", on=_SETS),
+    FaultKind("elect", "member", "", lambda _: "", "none", on=_SETS),
+    FaultKind("lag", "member", _MS, lambda dice: dice.one(("50", "200", "800")), "milliseconds", on=_SETS),
+    FaultKind("hold", "member", "", lambda _: "", "none", on=_SETS, longest=800),
+    FaultKind(
         "fail-point",
         "server",
         rf"(?:{'|'.join(FAIL_POINTS)})~{_PERCENT}",
         lambda dice: f"{dice.one(FAIL_POINTS)}~{dice.one(('20', '40', '70', '100'))}%",
         "an effect and a share of the commands, as close~10%",
     ),
-    Kind("requests", "server", _MS, lambda dice: dice.one(("2", "5", "20")), "requests a second, as 20"),
-    Kind("connections", "server", _MS, lambda dice: dice.one(("1", "4", "20")), "connections a second, as 4"),
-    Kind("tickets", "member", _MS, lambda dice: dice.one(("1", "2", "4")), "tickets to read, and to write"),
-    Kind("slow", "server", _MS, _delay, "milliseconds for each request"),
-    Kind("skew", "client", _SECONDS, _skew, "seconds by which its date is wrong, as -60"),
-    Kind("server-skew", "server", _SECONDS, _skew, "seconds by which its date is wrong, as -60"),
-    Kind("storm", "server", r"[1-9]\d{0,2}", lambda dice: dice.one(("5", "20", "40")), "connections, as 20"),
+    FaultKind("requests", "server", _MS, lambda dice: dice.one(("2", "5", "20")), "requests a second, as 20"),
+    FaultKind(
+        "connections", "server", _MS, lambda dice: dice.one(("1", "4", "20")), "connections a second, as 4"
+    ),
+    FaultKind(
+        "tickets", "member", _MS, lambda dice: dice.one(("1", "2", "4")), "tickets to read, and to write"
+    ),
+    FaultKind("slow", "server", _MS, _delay, "milliseconds for each request"),
+    FaultKind("skew", "client", _SECONDS, _skew, "seconds by which its date is wrong, as -60"),
+    FaultKind("server-skew", "server", _SECONDS, _skew, "seconds by which its date is wrong, as -60"),
+    FaultKind(
+        "storm", "server", r"[1-9]\d{0,2}", lambda dice: dice.one(("5", "20", "40")), "connections, as 20"
+    ),
 )
 
-APART: Final = Kind(
+APART: Final = FaultKind(
     "rollback",
     "",
     "",
@@ -142,5 +152,5 @@ APART: Final = Kind(
 )
 """The kind that is drawn apart from the others."""
 
-FAULTS: Final[Mapping[str, Kind]] = {kind.name: kind for kind in (*_KINDS, APART)}
+FAULTS: Final[Mapping[str, FaultKind]] = {kind.name: kind for kind in (*_KINDS, APART)}
 """The kinds of fault by name."""

@@ -3,7 +3,7 @@
 Workloads write a history and checkers decide about it. Neither knows the other; what they agree on is this:
 
 **Keys.** A key is `collection:number`. Its document has that number as `_id`, and its value in the member's
-documents of the `Ending` depends on the collection alone:
+documents of the `FinalState` depends on the collection alone:
 
 | key           | value at the end                    | kinds of operations                             |
 |---------------|-------------------------------------|-------------------------------------------------|
@@ -35,10 +35,10 @@ inserts the document among them. Each of its writes stands for itself.
 what causally consistent sessions are promised. `read_list` and `read` may go to any member.
 
 **Events.** Every write of a list, a counter or a register also sets the field `last` of its document to its
-number, so that change streams tell whose it is. `Ending.log` is the order of all writes, oldest first.
+number, so that change streams tell whose it is. `FinalState.log` is the order of all writes, oldest first.
 Deletions of documents have the number `DELETION` in both, as nothing in them tells whose they are. The log is
-that of the last primary. What others wrote and rolled back is in `Ending.rolled_back`; `Ending.majority` is
-how far the majority had come, on replica sets.
+that of the last primary. What others wrote and rolled back is in `FinalState.rolled_back`;
+`FinalState.majority` is how far the majority had come, on replica sets.
 
 **Requests.** Each command carries `comment_of` its operation as its `comment`, the commands of a transaction
 with the number of their step. Commits and aborts, which have no comment, belong to the operation of their
@@ -98,7 +98,7 @@ Outcome: TypeAlias = Literal["ok", "failed", "unknown"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class WorkloadOperation:
     """One call of a client, with what came of it.
 
     `invoked` and `completed` are instants, the latter infinite where the call never returned. `deadline` is
@@ -147,7 +147,7 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Client:
+class ClientSetup:
     """What a client was set up with. Sizes and times as in the URI, but in seconds."""
 
     number: int
@@ -179,7 +179,7 @@ class StreamEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stream:
+class WatchedStream:
     """A change stream of a client on the database.
 
     It is promised all writes of operations that were invoked after `opened`, the instant when the call that
@@ -208,7 +208,7 @@ class Logged:
     time: Time = ()
 
 
-class Reached(NamedTuple):
+class MajorityReached(NamedTuple):
     """From an instant on, the majority had all writes up to a time."""
 
     at: float
@@ -232,7 +232,7 @@ class Leftover:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class PastFault:
     """A disturbance as it took place: `end` is infinite for one that nothing ended, equal for an instant."""
 
     kind: str
@@ -261,7 +261,7 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class FinalState:
     """The facts after the last operation, with all faults ended and all members caught up.
 
     `documents` maps a member's name to the values by key. `leftovers` were looked for after the clients had
@@ -279,7 +279,7 @@ class Ending:
     log: tuple[Logged, ...] = ()
     rolled_back: tuple[RolledBack, ...] = ()
     parted: bool = False
-    majority: tuple[Reached, ...] = ()
+    majority: tuple[MajorityReached, ...] = ()
     requests: tuple[SeenRequest, ...] = ()
     leftovers: tuple[Leftover, ...] = ()
     tokens: Mapping[int, float] = field(default_factory=dict)
@@ -294,7 +294,7 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class History:
+class RunHistory:
     """All of one schedule.
 
     `operations` are in the order of their invocation. `calm_from` is the instant from which on nothing
@@ -303,12 +303,12 @@ class History:
     the longest that a message travels while nothing disturbs, in seconds.
     """
 
-    operations: tuple[Operation, ...]
-    ending: Ending
-    clients: tuple[Client, ...] = ()
+    operations: tuple[WorkloadOperation, ...]
+    ending: FinalState
+    clients: tuple[ClientSetup, ...] = ()
     events: tuple[Heard, ...] = ()
-    streams: tuple[Stream, ...] = ()
-    faults: tuple[Fault, ...] = ()
+    streams: tuple[WatchedStream, ...] = ()
+    faults: tuple[PastFault, ...] = ()
     limits: tuple[Limit, ...] = ()
     calm_from: float = 0.0
     recovery: float = inf

@@ -9,32 +9,32 @@ from typing import TYPE_CHECKING, Any
 from harness.sim.clock import NothingScheduled, Spinning
 from harness.sim.swarm.checkers import violations
 from harness.sim.swarm.run import perform
-from harness.sim.swarm.verdict import Verdict
+from harness.sim.swarm.verdict import ScheduleVerdict
 
 if TYPE_CHECKING:
-    from harness.sim.swarm.history import History
-    from harness.sim.swarm.run import Run
+    from harness.sim.swarm.history import RunHistory
+    from harness.sim.swarm.run import SwarmRun
     from harness.sim.swarm.schedule import Schedule
 
 
-def judge(schedule: Schedule) -> Verdict:
+def judge(schedule: Schedule) -> ScheduleVerdict:
     """Run a schedule and hold its history against all checkers."""
     try:
         run = perform(schedule)
     except (NothingScheduled, Spinning) as error:
-        return Verdict(text=str(schedule), violations=(("end", str(error)),))
+        return ScheduleVerdict(text=str(schedule), violations=(("end", str(error)),))
     except Exception as error:  # noqa: BLE001 - a schedule that cannot be carried out is a finding
-        return Verdict(text=str(schedule), violations=(("end", f"{type(error).__name__}: {error}"),))
+        return ScheduleVerdict(text=str(schedule), violations=(("end", f"{type(error).__name__}: {error}"),))
     return verdict_of(schedule, run)
 
 
-def verdict_of(schedule: Schedule, run: Run) -> Verdict:
+def verdict_of(schedule: Schedule, run: SwarmRun) -> ScheduleVerdict:
     """Hold a run against all checkers."""
     told = run.history
     outcomes = Counter(operation.outcome for operation in told.operations)
     found = [(each.checker, str(each)) for each in violations(told)]
     found += [("loop", complaint) for complaint in run.complaints]
-    return Verdict(
+    return ScheduleVerdict(
         text=str(schedule),
         ok=outcomes["ok"],
         failed=outcomes["failed"],
@@ -46,7 +46,7 @@ def verdict_of(schedule: Schedule, run: Run) -> Verdict:
     )
 
 
-def trace_of(told: History) -> str:
+def trace_of(told: RunHistory) -> str:
     """Return a hash of what happened: operations, faults, requests with their replies, streams."""
     digest = hashlib.sha256()
     for each in (*told.operations, *told.faults, *told.streams):

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from harness.running import interruption
-from harness.sim.swarm.verdict import Verdict
+from harness.sim.swarm.verdict import ScheduleVerdict
 from harness.sim.sweep.processes import processes
 
 if TYPE_CHECKING:
@@ -24,7 +24,9 @@ _CHUNK: Final = 2
 """Schedules that a process runs before it says what came of them: after Ctrl-C it is awaited for these."""
 
 
-def judged(items: Sequence[Item], *, jobs: int, chunk: int = _CHUNK) -> Generator[Verdict, None, None]:
+def judged(
+    items: Sequence[Item], *, jobs: int, chunk: int = _CHUNK
+) -> Generator[ScheduleVerdict, None, None]:
     """Yield the verdict on each schedule, in their order, as they come.
 
     One job runs them in this process. Closing the iterator ends the other ones. Raises `Interrupted` between
@@ -43,14 +45,15 @@ def judged(items: Sequence[Item], *, jobs: int, chunk: int = _CHUNK) -> Generato
                 verdicts = future.result()
             except BrokenProcessPool:
                 verdicts = [
-                    Verdict(text=_text(item), violations=(("end", "its process died"),)) for item in each
+                    ScheduleVerdict(text=_text(item), violations=(("end", "its process died"),))
+                    for item in each
                 ]
             for verdict in verdicts:
                 interruption.check()
                 yield verdict
 
 
-def _judge_all(items: Sequence[Item]) -> list[Verdict]:
+def _judge_all(items: Sequence[Item]) -> list[ScheduleVerdict]:
     from harness.sim.swarm.judging import judge  # noqa: PLC0415 - for the processes that run schedules alone
     from harness.sim.swarm.schedule import parse  # noqa: PLC0415 - see above
 

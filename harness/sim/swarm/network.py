@@ -41,7 +41,7 @@ def delay_of(shape: str, mean: float, draw: Callable[[], float]) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Disturbance:
+class PacketDisturbance:
     """What becomes of packets to and from one server: a latency on top, and a share that is lost."""
 
     shape: str = "constant"
@@ -69,10 +69,10 @@ class DisturbedMemory(MemoryNetwork):
     def __init__(self, clock: Clock, rng: Rng) -> None:
         super().__init__(clock, rng)
         self._draw = rng.spawn("disturbances").random
-        self._disturbances: dict[Address, list[Disturbance]] = {}
+        self._disturbances: dict[Address, list[PacketDisturbance]] = {}
 
     @contextmanager
-    def disturbed(self, server: Address, disturbance: Disturbance) -> Iterator[None]:
+    def disturbed(self, server: Address, disturbance: PacketDisturbance) -> Iterator[None]:
         """Disturb what is sent to and from a server while the block runs."""
         of_server = self._disturbances.setdefault(server, [])
         of_server.append(disturbance)

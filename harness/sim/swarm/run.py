@@ -18,7 +18,15 @@ from fakeserver import ClusterSpec
 from fakeserver.network.wire_record import WireRecord
 from harness.sim.swarm import ending, history
 from harness.sim.swarm.deeds import Disturber
-from harness.sim.swarm.history import DELETION, INITIAL_BALANCE, Ending, Heard, History, Stream, StreamEvent
+from harness.sim.swarm.history import (
+    DELETION,
+    INITIAL_BALANCE,
+    FinalState,
+    Heard,
+    RunHistory,
+    StreamEvent,
+    WatchedStream,
+)
 from harness.sim.swarm.network import LONGEST_DELAY, DisturbedMemory, PrimaryClock, SkewedClock
 from harness.sim.swarm.workload import DATABASE, KEYS, Performer, current
 from harness.sim.world import run_virtual
@@ -61,25 +69,25 @@ _QUIET: Final = 2
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Run:
+class SwarmRun:
     """A run with everything that it left: for the verdict, and for a timeline.
 
     Without a `repr`: at the end of a loop the signal module asks for one of the task and its result, and a
     long one would take a tenth of the run's time.
     """
 
-    history: History
+    history: RunHistory
     records: Sequence[Record] = ()
     complaints: tuple[str, ...] = ()
     """What the event loop reported: exceptions that nobody took."""
 
 
-def perform(schedule: Schedule) -> Run:
+def perform(schedule: Schedule) -> SwarmRun:
     """Run a schedule to its end. Raises `NothingScheduled` and `Spinning` where it comes to none."""
     return run_virtual(partial(_run, schedule), seed=schedule.seed, wall_limit=_WALL_LIMIT)
 
 
-async def _run(schedule: Schedule, world: World) -> Run:
+async def _run(schedule: Schedule, world: World) -> SwarmRun:
     complaints: list[str] = []
     asyncio.get_running_loop().set_exception_handler(
         lambda _, context: complaints.append(f"{context['message']}: {context.get('exception')!r}")
@@ -104,7 +112,7 @@ async def _run(schedule: Schedule, world: World) -> Run:
     finally:
         await cluster.stop()
     leftovers += ending.tasks_left()
-    facts = Ending(
+    facts = FinalState(
         at=world.clock.now(),
         documents=documents,
         log=log,
@@ -118,7 +126,7 @@ async def _run(schedule: Schedule, world: World) -> Run:
         cursors=cursors,
         lonely=frozenset(swarm.lonely),
     )
-    return Run(swarm.history(facts), tuple(cluster.journal), tuple(complaints))
+    return SwarmRun(swarm.history(facts), tuple(cluster.journal), tuple(complaints))
 
 
 def _spec(schedule: Schedule) -> ClusterSpec:
@@ -255,18 +263,18 @@ class _Swarm:
         with suppress(DriverError):
             await stream.aclose()
 
-    def history(self, facts: Ending) -> History:
+    def history(self, facts: FinalState) -> RunHistory:
         """Return all that was noted."""
         schedule = self._schedule
         operations = [each for performer in self._performers for each in performer.operations]
         done = sorted(self._disturber.done, key=lambda fault: (fault.start, fault.end))
-        return History(
+        return RunHistory(
             operations=tuple(sorted(operations, key=lambda each: (each.invoked, each.number))),
             ending=facts,
             clients=tuple(_described(schedule, performer.number) for performer in self._performers),
             events=tuple(self._heard),
             streams=tuple(
-                Stream(
+                WatchedStream(
                     number=number,
                     client=each.client,
                     opened=each.opened,
@@ -318,8 +326,8 @@ def _options(schedule: Schedule, number: int) -> dict[str, Any]:
     }
 
 
-def _described(schedule: Schedule, number: int) -> history.Client:
-    return history.Client(
+def _described(schedule: Schedule, number: int) -> history.ClientSetup:
+    return history.ClientSetup(
         number=number,
         edition=schedule.edition,
         max_pool_size=schedule.pool,

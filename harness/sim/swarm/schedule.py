@@ -23,7 +23,7 @@ from harness.sim.swarm.faults import FAULTS, TOPOLOGIES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from harness.sim.swarm.faults import Kind
+    from harness.sim.swarm.faults import FaultKind
 
 WORK: Final = (
     *("insert", "delete", "push", "read_list", "increment", "write", "swap", "read"),
@@ -50,7 +50,7 @@ class ScheduleError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ScheduledFault:
     """One fault. `target` and `value` are as its kind says; `at` and `lasts` are milliseconds."""
 
     kind: str
@@ -107,7 +107,7 @@ class Schedule:
     election: int = 0
     """Milliseconds for which a primary of a replica set goes on without a majority; with 0 it steps down at
     once, and nothing is rolled back."""
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[ScheduledFault, ...] = ()
 
     def __str__(self) -> str:
         words = [f"{field.name}={_text(getattr(self, field.name))}" for field in _WORDS]
@@ -193,7 +193,7 @@ def _check_work(schedule: Schedule) -> None:
         raise ScheduleError(f"work={','.join(sorted(unfit))} needs a replica set: topology=replicaset3")
 
 
-def _fault(word: str, schedule: Schedule) -> Fault:
+def _fault(word: str, schedule: Schedule) -> ScheduledFault:
     found = _FAULT.fullmatch(word)
     if found is None:
         raise ScheduleError(f"'{word}' is no fault: write kind:target:value@begins+lasts in milliseconds")
@@ -209,7 +209,7 @@ def _fault(word: str, schedule: Schedule) -> Fault:
         raise ScheduleError(f"'{word}': its target is {wanted}, not '{target}'")
     if re.fullmatch(kind.value, value) is None:
         raise ScheduleError(f"'{word}': '{value}' is no value of {name}: {kind.meaning}")
-    return Fault(name, target, value, int(found["at"]), int(found["lasts"]))
+    return ScheduledFault(name, target, value, int(found["at"]), int(found["lasts"]))
 
 
 def _is_client(target: str) -> bool:
@@ -217,7 +217,7 @@ def _is_client(target: str) -> bool:
     return re.fullmatch(r"client\d+", target) is not None
 
 
-def targets_of(kind: Kind, schedule: Schedule) -> tuple[str, ...]:
+def targets_of(kind: FaultKind, schedule: Schedule) -> tuple[str, ...]:
     """Return what a fault of a kind may be aimed at."""
     servers = TOPOLOGIES[schedule.topology]
     if kind.targets == "client":

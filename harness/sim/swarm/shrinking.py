@@ -10,18 +10,18 @@ from harness.sim.swarm.judging import judge
 from harness.sim.swarm.schedule import Schedule
 
 if TYPE_CHECKING:
-    from harness.sim.swarm.verdict import Verdict
+    from harness.sim.swarm.verdict import ScheduleVerdict
 
 MOST: Final = 150
 """How many schedules are tried at most: some twenty seconds."""
 
 
-def shrink(schedule: Schedule, checker: str, *, most: int = MOST) -> tuple[Schedule, Verdict | None]:
+def shrink(schedule: Schedule, checker: str, *, most: int = MOST) -> tuple[Schedule, ScheduleVerdict | None]:
     """Return the smallest schedule found in which this checker still complains, with its verdict.
 
     None is the verdict of a schedule that it does not complain of. Raises `Interrupted` between two runs.
     """
-    smallest: tuple[Schedule, Verdict | None] = (schedule, None)
+    smallest: tuple[Schedule, ScheduleVerdict | None] = (schedule, None)
     search = search_among(schedule, Schedule.smaller, most=most)
     candidate = next(search, None)
     while candidate is not None:

@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from harness.adapters.reference.results import event_of
-from harness.explaining.journal import Timeline, two_columns
+from harness.explaining.journal import CaseTimeline, two_columns
 from harness.report import picture
 from harness.running.result import Moment
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from harness.adapters.base import Event
-    from harness.sim.swarm.history import Operation
-    from harness.sim.swarm.run import Run
-    from harness.sim.swarm.verdict import Verdict
+    from harness.sim.swarm.history import WorkloadOperation
+    from harness.sim.swarm.run import SwarmRun
+    from harness.sim.swarm.verdict import ScheduleVerdict
 
 _NOISE: Final = frozenset(
     {
@@ -57,14 +57,14 @@ code, pre {{ font: 13px/1.5 ui-monospace, monospace; white-space: pre-wrap; }}
 """
 
 
-def moments_of(run: Run) -> tuple[Moment, ...]:
+def moments_of(run: SwarmRun) -> tuple[Moment, ...]:
     """Return the timeline of a run, oldest first."""
     told = run.history
     events: dict[str, list[Event]] = defaultdict(list)
     for heard in told.events:
         if heard.event.kind not in _NOISE:
             events[f"client{heard.client}"].append(event_of(heard.event, heard.at))
-    between = Timeline.of(run.records, events, origin=0.0).moments(began=0.0, ended=told.ending.at)
+    between = CaseTimeline.of(run.records, events, origin=0.0).moments(began=0.0, ended=told.ending.at)
     ranked = [(moment.at, 1, moment) for moment in between]
     ranked += [(moment.at, rank, moment) for each in told.operations for rank, moment in _of_operation(each)]
     for fault in told.faults:
@@ -77,7 +77,7 @@ def moments_of(run: Run) -> tuple[Moment, ...]:
     return tuple(moment for _, _, moment in sorted(ranked, key=lambda each: each[:2]))
 
 
-def _of_operation(operation: Operation) -> Iterator[tuple[int, Moment]]:
+def _of_operation(operation: WorkloadOperation) -> Iterator[tuple[int, Moment]]:
     source, name = f"client{operation.client}", operation.kind
     what = f"{name} {operation.key}" + (f" {operation.argument}" if operation.argument is not None else "")
     text = f"{what} (operation {operation.number})"
@@ -92,14 +92,14 @@ def _of_operation(operation: Operation) -> Iterator[tuple[int, Moment]]:
     yield 2, Moment(operation.completed, "test", source, "operationEnded", name, text=text)
 
 
-def text_of(run: Run, verdict: Verdict) -> Iterator[str]:
+def text_of(run: SwarmRun, verdict: ScheduleVerdict) -> Iterator[str]:
     """Yield the lines of a timeline: what drivers did on the left, servers on the right."""
     yield from two_columns(moments_of(run))
     yield summary_of(verdict)
     yield from (text for _, text in verdict.violations)
 
 
-def page_of(run: Run, verdict: Verdict, *, title: str) -> str:
+def page_of(run: SwarmRun, verdict: ScheduleVerdict, *, title: str) -> str:
     """Return the timeline as an HTML page of its own, with a picture and no script."""
     violations = "\n".join(f"<li>{escape(text)}</li>" for _, text in verdict.violations)
     return _PAGE.format(
@@ -112,7 +112,7 @@ def page_of(run: Run, verdict: Verdict, *, title: str) -> str:
     )
 
 
-def summary_of(verdict: Verdict) -> str:
+def summary_of(verdict: ScheduleVerdict) -> str:
     """Return a line about the outcome of a run."""
     found = "no violations" if verdict.passed else f"{len(verdict.violations)} violations"
     return (

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class ScheduleVerdict:
     """What a schedule came to."""
 
     text: str

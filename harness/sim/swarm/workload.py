@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from driver.concerns import ReadConcern, ReadMode, ReadPreference, WriteConcern
 from driver.errors import DriverError
 from driver.operations.models import DeleteOne, InsertOne, UpdateOne
-from harness.sim.swarm.history import TRANSACTIONS, Operation, comment_of
+from harness.sim.swarm.history import TRANSACTIONS, WorkloadOperation, comment_of
 from harness.sim.swarm.schedule import WORK
 from mongowire.system import SeededRng
 
@@ -45,7 +45,7 @@ current: ContextVar[int | None] = ContextVar("current", default=None)
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PlannedOperation:
     """One operation before it runs.
 
     `way` is how a write goes: "one", "bulk" or "client bulk". One that is `unacknowledged` has w: 0.
@@ -60,7 +60,7 @@ class Plan:
     unacknowledged: bool = False
 
 
-def plan(schedule: Schedule, client: int, index: int) -> Plan | None:
+def plan(schedule: Schedule, client: int, index: int) -> PlannedOperation | None:
     """Return a client's operation at an index; None where `work` has no operations."""
     draw = SeededRng(schedule.seed, f"client{client}/{index}").random
     # A number for each kind there is, so that the others stay what they were where `work` has one less.
@@ -75,7 +75,7 @@ def plan(schedule: Schedule, client: int, index: int) -> Plan | None:
     kind, place, number = min(fitting)[1], int(draw() * KEYS), client * PER_CLIENT + index
     way = ("bulk", "client bulk")[int(draw() * 2)] if draw() < _BULK and schedule.bulk else "one"
     level = None if schedule.level == "default" else schedule.level
-    planned = Plan(kind, f"{_COLLECTIONS[kind]}:{place}", None, way, schedule.read, level)
+    planned = PlannedOperation(kind, f"{_COLLECTIONS[kind]}:{place}", None, way, schedule.read, level)
     if schedule.unacknowledged and kind in _SINGLE and way != "client bulk":
         planned = replace(planned, unacknowledged=more() < _UNACKNOWLEDGED)
     other = (place + 1 + int(draw() * (KEYS - 1))) % KEYS
@@ -123,7 +123,7 @@ class Performer:
     number: int
     client: AsyncClient
     clock: Clock
-    operations: list[Operation] = field(default_factory=list)
+    operations: list[WorkloadOperation] = field(default_factory=list)
 
     async def work(self, worker: int, until: float) -> None:
         """Perform the operations of a worker: those of the schedule, then a few from the instant `until` on.
@@ -155,8 +155,8 @@ class Performer:
             await session.aclose()
 
     async def _perform(
-        self, number: int, planned: Plan, session: ClientSession | None, name: int | None
-    ) -> Operation:
+        self, number: int, planned: PlannedOperation, session: ClientSession | None, name: int | None
+    ) -> WorkloadOperation:
         schedule = self.schedule
         own = planned.kind in TRANSACTIONS and session is None
         # Neither linearizable reads nor unacknowledged writes are to be had in a causally consistent session.
@@ -165,7 +165,7 @@ class Performer:
         used = self.client.start_session(causal_consistency=False) if own else None if alone else session
         began = self.clock.now()
         reads = planned.kind in {"read", "read_list", "scan"}
-        operation = Operation(
+        operation = WorkloadOperation(
             number=number,
             client=self.number,
             kind=planned.kind,  # type: ignore[arg-type]  # of the same words
@@ -212,7 +212,7 @@ class Performer:
             current.reset(token)
         return ended
 
-    def collection(self, planned: Plan, *, name: str | None = None) -> Collection:
+    def collection(self, planned: PlannedOperation, *, name: str | None = None) -> Collection:
         """Return the view of an operation's collection, with its concerns."""
         database = self.client.database(
             DATABASE,
@@ -222,13 +222,13 @@ class Performer:
         )
         return database.collection(name or planned.key.partition(":")[0])
 
-    def _concern(self, planned: Plan) -> WriteConcern:
+    def _concern(self, planned: PlannedOperation) -> WriteConcern:
         if planned.unacknowledged:
             return WriteConcern(0)
         return WriteConcern("majority" if self.schedule.concern != "1" else 1)
 
 
-def _delete_or_insert(planned: Plan, number: int, inserted: list[str]) -> Plan:
+def _delete_or_insert(planned: PlannedOperation, number: int, inserted: list[str]) -> PlannedOperation:
     """Return the deletion of the worker's newest document, or an insert where it has none."""
     if inserted:
         return replace(planned, key=inserted.pop())
@@ -239,7 +239,9 @@ def _document(key: str) -> dict[str, Any]:
     return {"_id": int(key.partition(":")[2])}
 
 
-async def _insert(at: Performer, number: int, planned: Plan, session: ClientSession | None) -> None:
+async def _insert(
+    at: Performer, number: int, planned: PlannedOperation, session: ClientSession | None
+) -> None:
     collection = at.collection(planned)
     document = {"_id": number, "last": number}
     if planned.way == "one":
@@ -253,7 +255,9 @@ async def _insert(at: Performer, number: int, planned: Plan, session: ClientSess
         )
 
 
-async def _delete(at: Performer, number: int, planned: Plan, session: ClientSession | None) -> None:
+async def _delete(
+    at: Performer, number: int, planned: PlannedOperation, session: ClientSession | None
+) -> None:
     collection, which = at.collection(planned), _document(planned.key)
     if planned.way == "bulk":
         await collection.bulk_write([DeleteOne(filter=which)], session=session, comment=number)
@@ -262,7 +266,11 @@ async def _delete(at: Performer, number: int, planned: Plan, session: ClientSess
 
 
 async def _update(
-    at: Performer, number: int, planned: Plan, session: ClientSession | None, change: dict[str, Any]
+    at: Performer,
+    number: int,
+    planned: PlannedOperation,
+    session: ClientSession | None,
+    change: dict[str, Any],
 ) -> None:
     collection, which = at.collection(planned), _document(planned.key)
     if planned.way == "one":
@@ -276,7 +284,7 @@ async def _update(
         )
 
 
-async def _push(at: Performer, number: int, planned: Plan, session: ClientSession | None) -> None:
+async def _push(at: Performer, number: int, planned: PlannedOperation, session: ClientSession | None) -> None:
     await _update(at, number, planned, session, _pushing(number))
 
 
@@ -284,7 +292,9 @@ def _pushing(number: int) -> dict[str, Any]:
     return {"$push": {"value": number}, "$set": {"last": number}}
 
 
-async def _batch(at: Performer, number: int, planned: Plan, session: ClientSession | None) -> None:
+async def _batch(
+    at: Performer, number: int, planned: PlannedOperation, session: ClientSession | None
+) -> None:
     """Write several documents, and delete none: in commands of two kinds, or in one command for all."""
     collection, in_turn = at.collection(planned), number % 2 == 0
     lists = [key for key in planned.argument if key.startswith("list:")]
@@ -310,16 +320,20 @@ async def _batch(at: Performer, number: int, planned: Plan, session: ClientSessi
     )
 
 
-async def _increment(at: Performer, number: int, planned: Plan, session: ClientSession | None) -> None:
+async def _increment(
+    at: Performer, number: int, planned: PlannedOperation, session: ClientSession | None
+) -> None:
     change = {"$inc": {"value": planned.argument}, "$set": {"last": number}}
     await _update(at, number, planned, session, change)
 
 
-async def _write(at: Performer, number: int, planned: Plan, session: ClientSession | None) -> None:
+async def _write(
+    at: Performer, number: int, planned: PlannedOperation, session: ClientSession | None
+) -> None:
     await _update(at, number, planned, session, {"$set": {"value": number, "last": number}})
 
 
-async def _swap(at: Performer, number: int, planned: Plan, session: ClientSession | None) -> Any:
+async def _swap(at: Performer, number: int, planned: PlannedOperation, session: ClientSession | None) -> Any:
     found = await at.collection(planned).find_one_and_update(
         _document(planned.key),
         {"$set": {"value": number, "last": number}},
@@ -330,7 +344,7 @@ async def _swap(at: Performer, number: int, planned: Plan, session: ClientSessio
     return None if found is None else found["value"]
 
 
-async def _read(at: Performer, number: int, planned: Plan, session: ClientSession | None) -> Any:
+async def _read(at: Performer, number: int, planned: PlannedOperation, session: ClientSession | None) -> Any:
     found = await at.collection(planned).find_one(_document(planned.key), session=session, comment=number)
     if found is None:
         return None
@@ -338,7 +352,7 @@ async def _read(at: Performer, number: int, planned: Plan, session: ClientSessio
 
 
 async def _scan(
-    at: Performer, number: int, planned: Plan, session: ClientSession | None
+    at: Performer, number: int, planned: PlannedOperation, session: ClientSession | None
 ) -> tuple[tuple[str, tuple[int, ...]], ...]:
     cursor = await at.collection(planned).find({}, session=session, comment=number, batchSize=1)
     return tuple((f"list:{each['_id']}", tuple(each["value"])) for each in await cursor.to_list())
@@ -359,7 +373,7 @@ def _bare(at: Performer, name: str) -> Collection:
     return at.client.database(DATABASE).collection(name)
 
 
-async def _mark(at: Performer, number: int, planned: Plan, session: ClientSession | None) -> None:
+async def _mark(at: Performer, number: int, planned: PlannedOperation, session: ClientSession | None) -> None:
     lists = _bare(at, "list")
 
     async def callback(within: ClientSession) -> None:
@@ -370,7 +384,9 @@ async def _mark(at: Performer, number: int, planned: Plan, session: ClientSessio
     await _in_transaction(session, callback)
 
 
-async def _transfer(at: Performer, number: int, planned: Plan, session: ClientSession | None) -> None:
+async def _transfer(
+    at: Performer, number: int, planned: PlannedOperation, session: ClientSession | None
+) -> None:
     accounts, lists = _bare(at, "account"), _bare(at, "list")
     source, target, amount = planned.argument
 
@@ -388,7 +404,7 @@ async def _transfer(at: Performer, number: int, planned: Plan, session: ClientSe
 
 
 async def _read_accounts(
-    at: Performer, number: int, _planned: Plan, session: ClientSession | None
+    at: Performer, number: int, _planned: PlannedOperation, session: ClientSession | None
 ) -> Mapping[str, Any]:
     accounts = _bare(at, "account")
 
@@ -417,7 +433,7 @@ _PERFORM: Final[Mapping[str, Callable[..., Awaitable[Any]]]] = {
 }
 
 _AFTERWARDS: Final = (
-    (0.0, Plan("push", "list:0")),
-    (0.1, Plan("read_list", "list:0")),
+    (0.0, PlannedOperation("push", "list:0")),
+    (0.1, PlannedOperation("read_list", "list:0")),
 )
 """What each worker does when nothing disturbs any more: seconds after that, and the operation."""

@@ -39,7 +39,7 @@ _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class GridPoint:
     """One scenario of a grid. `parameters` are the swept fields by their paths, with plain values."""
 
     key: str
@@ -52,22 +52,22 @@ class Point:
         return f"{swept}seed={self.seed}"
 
 
-def read_grid(path: Path, kind: Any) -> tuple[Point, ...]:
+def read_grid(path: Path, kind: Any) -> tuple[GridPoint, ...]:
     """Return the points of a grid file, each with a scenario of the dataclass `kind`, which has a `seed`.
 
     The last field of the file varies fastest, then the seed. Raises `ScenarioError`, with line and field.
     """
     document = _document(path)
-    points: dict[str, Point] = {}
+    points: dict[str, GridPoint] = {}
     for parameters, point in _combinations(document):
         scenario = build(kind, point)
         key = sha256(dumps(parts(scenario)).encode()).hexdigest()[:_KEY_DIGITS]
         if key in points:
-            same = Point(key, parameters, scenario.seed, scenario)
+            same = GridPoint(key, parameters, scenario.seed, scenario)
             raise ScenarioError(
                 f"asks twice for the point {same}", location=Location(path, 1), fix="remove a repeated value"
             )
-        points[key] = Point(key, parameters, scenario.seed, scenario)
+        points[key] = GridPoint(key, parameters, scenario.seed, scenario)
     return tuple(points.values())
 
 

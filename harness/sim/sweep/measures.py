@@ -10,7 +10,7 @@ from harness.sim.fleet import simulate
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from harness.sim.fleet.outcome import Outcome
+    from harness.sim.fleet.outcome import FleetOutcome
     from harness.sim.fleet.scenario import Scenario
 
 _COUNTS: Final = ("offered", "started", "ok", "failed", "timed_out", "rejected", "abandoned")
@@ -26,7 +26,7 @@ def measure(scenario: Scenario) -> Mapping[str, float | str | None]:
     return measures_of(simulate(scenario), scenario)
 
 
-def measures_of(outcome: Outcome, scenario: Scenario) -> dict[str, float | str | None]:
+def measures_of(outcome: FleetOutcome, scenario: Scenario) -> dict[str, float | str | None]:
     """Return the measures of a scenario's outcome; see `measure`."""
     end = max((outage.end for outage in scenario.outages), default=None)
     numbers = {name: outcome.total(name) for name in _COUNTS} | {

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
-    from harness.sim.sweep.grid import Point
+    from harness.sim.sweep.grid import GridPoint
 
 
 class ResultsError(Exception):
@@ -34,7 +34,7 @@ class Results:
     torn: bool
     _file: BinaryIO
 
-    def add(self, point: Point, measures: Mapping[str, Any]) -> None:
+    def add(self, point: GridPoint, measures: Mapping[str, Any]) -> None:
         """Append a point's line. Raises `OSError`."""
         row = {
             "point": point.key,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Executor, Future
 
-    from harness.sim.sweep.grid import Point
+    from harness.sim.sweep.grid import GridPoint
 
     Evaluate: TypeAlias = Callable[[Any], Mapping[str, Any]]
     """Makes a scenario's measures; a function of a module, because another process calls it."""
@@ -23,10 +23,10 @@ class PointFailedError(Exception):
 
 
 def run_points(
-    points: Sequence[Point],
+    points: Sequence[GridPoint],
     evaluate: Evaluate,
     executor: Executor,
-    on_done: Callable[[Point, Mapping[str, Any]], None],
+    on_done: Callable[[GridPoint, Mapping[str, Any]], None],
 ) -> None:
     """Run points on an executor, and hand each with its measures to `on_done`, in the order of their ends.
 
@@ -38,7 +38,7 @@ def run_points(
         on_done(point, _measures(future, point))
 
 
-def _measures(future: Future[Mapping[str, Any]], point: Point) -> Mapping[str, Any]:
+def _measures(future: Future[Mapping[str, Any]], point: GridPoint) -> Mapping[str, Any]:
     try:
         return result_of(future)
     except ClusterError:

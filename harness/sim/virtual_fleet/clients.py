@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 from harness.sim.fleet import columns as c
 from harness.sim.fleet.scenario import Deploy
 from harness.sim.virtual_fleet.agenda import GIVE_UP
-from harness.sim.virtual_fleet.server import Answer
+from harness.sim.virtual_fleet.server import FleetAnswer
 
 if TYPE_CHECKING:
     from harness.sim.fleet.scenario import Closed
     from harness.sim.virtual_fleet.agenda import Agenda
     from harness.sim.virtual_fleet.dice import ClientDice
-    from harness.sim.virtual_fleet.record import Record
-    from harness.sim.virtual_fleet.server import Server
+    from harness.sim.virtual_fleet.record import FleetRecord
+    from harness.sim.virtual_fleet.server import FleetServer
     from harness.sim.virtual_fleet.strategies import Following
 
 
-class Client:
+class VirtualClient:
     """One client, by its number; `patience` are the ticks after which it gives an attempt up."""
 
     def __init__(
@@ -31,7 +31,7 @@ class Client:
         self._arrivals = arrivals
         self._patience = patience
 
-    async def run(self, server: Server, agenda: Agenda, record: Record) -> None:
+    async def run(self, server: FleetServer, agenda: Agenda, record: FleetRecord) -> None:
         """Wait and ask, for ever."""
         self._server, self._agenda, self._record = server, agenda, record
         gap = self._first_gap()
@@ -55,18 +55,18 @@ class Client:
         self._note(c.OFFERED)
         while True:
             answer = await self._attempt()
-            if answer is Answer.OK:
+            if answer is FleetAnswer.OK:
                 self._note(c.OK)
                 self._record.succeeded(first)
                 self._following.succeed()
                 return
-            wait = self._following.fail(overloaded=answer is Answer.REJECTED)
+            wait = self._following.fail(overloaded=answer is FleetAnswer.REJECTED)
             if wait is None:
                 self._note(c.FAILED)
                 return
             await self._sleep(wait)
 
-    async def _attempt(self) -> Answer | None:
+    async def _attempt(self) -> FleetAnswer | None:
         """Ask once; return the answer, None where the client gave up."""
         self._note(c.ATTEMPTS)
         request = self._server.receive(self._number)
@@ -79,7 +79,7 @@ class Client:
             self._note(c.TIMED_OUT)
             self._server.hang_up(request)
             return None
-        if answer is Answer.REJECTED:
+        if answer is FleetAnswer.REJECTED:
             self._note(c.REJECTED)
             self._note(c.ERRORS)
         return answer

@@ -7,27 +7,27 @@ from typing import TYPE_CHECKING
 
 from driver.policy.backpressure import NoBudget, TokenBucket
 from harness.sim.fleet import columns as c
-from harness.sim.fleet.building import Plan
+from harness.sim.fleet.building import FleetPlan
 from harness.sim.fleet.clients import draw_strategy
 from harness.sim.fleet.scenario import Backpressure, Closed, Deploy
 from harness.sim.virtual_fleet.agenda import MOST_TICKS, WINDOW, Agenda
-from harness.sim.virtual_fleet.clients import Client
+from harness.sim.virtual_fleet.clients import VirtualClient
 from harness.sim.virtual_fleet.dice import ClientDice
-from harness.sim.virtual_fleet.record import Record
-from harness.sim.virtual_fleet.server import Pause, Server
+from harness.sim.virtual_fleet.record import FleetRecord
+from harness.sim.virtual_fleet.server import FleetServer, ServerPause
 from harness.sim.virtual_fleet.strategies import FollowingBackpressure, FollowingWaits, has_budget
 from harness.sim.world import run_virtual
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from harness.sim.fleet.outcome import Outcome
+    from harness.sim.fleet.outcome import FleetOutcome
     from harness.sim.fleet.scenario import Scenario
     from harness.sim.virtual_fleet.strategies import Following
     from harness.sim.world import World
 
 
-def play(scenario: Scenario, *, on_progress: Callable[[float], None] | None = None) -> Outcome:
+def play(scenario: Scenario, *, on_progress: Callable[[float], None] | None = None) -> FleetOutcome:
     """Run a scenario, and return what was measured: what the engines measure, to the last event.
 
     `on_progress` hears the simulated seconds after each window. Raises `ValueError` for a scenario that has
@@ -65,14 +65,14 @@ class _Play:
 
     def __init__(self, scenario: Scenario, world: World, on_progress: Callable[[float], None] | None) -> None:
         self._scenario = scenario
-        self._plan = Plan(scenario)
+        self._plan = FleetPlan(scenario)
         self._agenda = Agenda(world.clock)
-        self._record = Record(self._plan, self._agenda)
-        self._server = Server(scenario.servers, self._agenda, self._record)
+        self._record = FleetRecord(self._plan, self._agenda)
+        self._server = FleetServer(scenario.servers, self._agenda, self._record)
         self._budgets: dict[tuple[int, int], TokenBucket] = self._buckets()
         self._on_progress = on_progress
 
-    async def run(self) -> Outcome:
+    async def run(self) -> FleetOutcome:
         """Play to the end. What is under way then is cancelled with the loop."""
         clients = [self._client(number) for number in range(self._scenario.clients)]
         running = [client.run(self._server, self._agenda, self._record) for client in clients]
@@ -89,17 +89,17 @@ class _Play:
                 task.result()
         return self._record.outcome()
 
-    def _pauses(self) -> list[Pause]:
+    def _pauses(self) -> list[ServerPause]:
         whole = self._plan.whole
         starts = [(whole(outage.start), whole(outage.end)) for outage in self._scenario.outages]
-        return [Pause(start, max(end, start + 1)) for start, end in starts]
+        return [ServerPause(start, max(end, start + 1)) for start, end in starts]
 
-    def _client(self, number: int) -> Client:
+    def _client(self, number: int) -> VirtualClient:
         arrivals = self._scenario.arrivals
         assert isinstance(arrivals, Closed | Deploy)
         dice = ClientDice(self._scenario.seed, number)
         patience = self._plan.numbers[c.TIMEOUT]
-        return Client(number, dice, self._following(number, dice), arrivals, patience)
+        return VirtualClient(number, dice, self._following(number, dice), arrivals, patience)
 
     def _following(self, number: int, dice: ClientDice) -> Following:
         """Return what a client follows; its strategy is drawn as the model draws it."""

@@ -11,17 +11,17 @@ from harness.sim.fleet.retries import took
 from harness.sim.fleet.running import outcome_of, plain_world
 
 if TYPE_CHECKING:
-    from harness.sim.fleet.building import Plan
-    from harness.sim.fleet.outcome import Outcome
+    from harness.sim.fleet.building import FleetPlan
+    from harness.sim.fleet.outcome import FleetOutcome
     from harness.sim.virtual_fleet.agenda import Agenda
 
 _SLACK: Final = 1e-9
 
 
-class Record:
+class FleetRecord:
     """The measures of one run, in columns of which nothing but measures is used."""
 
-    def __init__(self, plan: Plan, agenda: Agenda) -> None:
+    def __init__(self, plan: FleetPlan, agenda: Agenda) -> None:
         self.world = plain_world(plan)
         self.ticks = plan.ticks
         self.tick = plan.scenario.tick
@@ -57,6 +57,6 @@ class Record:
         numbers[c.LEVEL_AT] += c.LEVELS
         numbers[c.WINDOW_AT] += c.COUNTED
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> FleetOutcome:
         """Return everything."""
         return outcome_of(self._scenario, self.world)

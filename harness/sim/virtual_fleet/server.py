@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
     from harness.sim.fleet.scenario import Servers
     from harness.sim.virtual_fleet.agenda import Agenda
-    from harness.sim.virtual_fleet.record import Record
+    from harness.sim.virtual_fleet.record import FleetRecord
 
 _COMMAND: Final = "find"
 
 
-class Answer(Enum):
+class FleetAnswer(Enum):
     """The end of a request."""
 
     OK = "ok"
@@ -36,12 +36,14 @@ class Answer(Enum):
 
 
 @dataclass(eq=False)
-class Request:
+class FleetRequest:
     """A client's request; its `answer` comes, or does not. `gone` says that nobody waits for it any more."""
 
     client: int
     sent: int
-    answer: asyncio.Future[Answer] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    answer: asyncio.Future[FleetAnswer] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
     gone: bool = False
     begun: int = 0
     number: int = 0
@@ -50,17 +52,17 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Pause:
+class ServerPause:
     """The server stands still from a tick until another."""
 
     start: int
     end: int
 
 
-class Server:
+class FleetServer:
     """One server that may stand still; times are ticks."""
 
-    def __init__(self, servers: Servers, agenda: Agenda, record: Record) -> None:
+    def __init__(self, servers: Servers, agenda: Agenda, record: FleetRecord) -> None:
         own, limit = servers.service, servers.request_limit
         self._servers = servers
         self._agenda = agenda
@@ -80,11 +82,11 @@ class Server:
             self._limiter = RateLimiter(
                 "requests", rate=limit.rate, burst_seconds=limit.burst_seconds, now=0.0
             )
-        self._backlog: list[Request] = []
+        self._backlog: list[FleetRequest] = []
         self._kept = 0
         """How many in the backlog have gone."""
         self._paused_until = 0
-        self._rounds: dict[int, deque[Request]] = {}
+        self._rounds: dict[int, deque[FleetRequest]] = {}
         """The requests at work, the oldest first, by the tick of a period at which they are looked at."""
         self._peak = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -96,16 +98,16 @@ class Server:
 
     # The clients' side.
 
-    def receive(self, client: int) -> Request:
+    def receive(self, client: int) -> FleetRequest:
         """Take a request; it waits while the server stands still."""
-        request = Request(client, self._agenda.now)
+        request = FleetRequest(client, self._agenda.now)
         if self.is_paused:
             self._backlog.append(request)
         else:
             self._admit(request)
         return request
 
-    def hang_up(self, request: Request) -> None:
+    def hang_up(self, request: FleetRequest) -> None:
         """Lose a client; what becomes of its request is `Servers.abandoned`."""
         request.gone = True
         self._record.note(request.client, c.GONE)
@@ -124,7 +126,7 @@ class Server:
 
     # Outages.
 
-    async def stand_still(self, pauses: Sequence[Pause]) -> None:
+    async def stand_still(self, pauses: Sequence[ServerPause]) -> None:
         """Stand still and go on, as often as that is asked for."""
         for tick in sorted({tick for pause in pauses for tick in (pause.start, pause.end)}):
             await self._agenda.reach(tick, OUTAGES)
@@ -146,12 +148,12 @@ class Server:
 
     # Work.
 
-    def _admit(self, request: Request) -> None:
+    def _admit(self, request: FleetRequest) -> None:
         """Ask the limiter, and begin."""
         now = self._agenda.now * self._record.tick
         if self._limiter is not None and self._limiter.acquire(now) is REJECTED:
             if not request.gone:
-                request.answer.set_result(Answer.REJECTED)
+                request.answer.set_result(FleetAnswer.REJECTED)
             return
         request.begun, request.number, request.at_work = self._agenda.now, self._agenda.number(), True
         due = int(self._service.begin(_COMMAND, request.begun))
@@ -182,13 +184,13 @@ class Server:
                 self._finish(request)
         del self._rounds[phase]
 
-    def _finish(self, request: Request) -> None:
+    def _finish(self, request: FleetRequest) -> None:
         request.at_work = False
         self._complete()
         if not request.gone:
-            request.answer.set_result(Answer.OK)
+            request.answer.set_result(FleetAnswer.OK)
 
-    async def _leave(self, request: Request) -> None:
+    async def _leave(self, request: FleetRequest) -> None:
         """Notice at the next look that a client has gone."""
         period = round(self._service.parameters.recompute)
         due = request.begun + ((self._agenda.now - request.begun) // period + 1) * period

@@ -73,14 +73,14 @@ class _Scope:
     root: bool
 
 
-class _Missing:
+class _MissingValue:
     """The actual value of a key that is not there; null is a value."""
 
     def __repr__(self) -> str:
         return "<missing>"
 
 
-missing: Final = _Missing()
+missing: Final = _MissingValue()
 
 
 def match(expected: Any, actual: Any, *, entities: Entities, root: bool = True) -> Mismatch | None:
@@ -96,7 +96,7 @@ def match(expected: Any, actual: Any, *, entities: Entities, root: bool = True) 
         raise ScenarioError(f"unknown special operator {operator}", fix=f"one of {', '.join(OPERATORS)}")
     if operator is not None:
         return OPERATORS[operator](expected[operator], actual, _Scope(entities, root))
-    if isinstance(actual, _Missing):
+    if isinstance(actual, _MissingValue):
         return Mismatch("", expected, actual, "is missing")
     if isinstance(expected, dict):
         return _match_document(expected, actual, entities, root=root)
@@ -242,7 +242,7 @@ _TYPES: Final[Sequence[tuple[type | tuple[type, ...], str]]] = (
 
 def type_name(value: Any) -> str:
     """Return the name of a value's BSON type, as the query operator `$type` spells it."""
-    if isinstance(value, _Missing):
+    if isinstance(value, _MissingValue):
         return "missing"
     if isinstance(value, Code) and value.scope is not None:
         return "javascriptWithScope"
@@ -258,7 +258,7 @@ _ALIASES: Final[Mapping[str, frozenset[str]]] = {"number": frozenset({"int", "lo
 
 
 def _exists(argument: Any, actual: Any, _scope: _Scope) -> Mismatch | None:
-    there = not isinstance(actual, _Missing)
+    there = not isinstance(actual, _MissingValue)
     if there == bool(argument):
         return None
     why = "is there, but must not be" if there else "is missing"
@@ -308,7 +308,7 @@ def hex_bytes(text: Any, operator: str) -> bytes:
 def _unset_or_matches(argument: Any, actual: Any, scope: _Scope) -> Mismatch | None:
     # Inside a document null is a value like any other. As a whole result it is what adapters return for
     # nothing, and drivers may return nothing for a write.
-    if isinstance(actual, _Missing) or (scope.root and actual is None):
+    if isinstance(actual, _MissingValue) or (scope.root and actual is None):
         return None
     return match(argument, actual, entities=scope.entities, root=scope.root)
 

@@ -19,14 +19,14 @@ from harness.unified.operations import (
     session,
     testrunner,
 )
-from harness.unified.operations.spec import Context, OperationSpec, Result, merge
+from harness.unified.operations.spec import Context, OperationSpec, ResultComparison, merge
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from harness.adapters.base import EntityKind
 
-__all__ = ["OPERATIONS", "Context", "OperationSpec", "Result", "look_up"]
+__all__ = ["OPERATIONS", "Context", "OperationSpec", "ResultComparison", "look_up"]
 
 OPERATIONS: Final[Mapping[tuple[EntityKind, str], OperationSpec]] = merge(
     testrunner.TABLE,

@@ -12,7 +12,7 @@ from harness.adapters.base import EntityKind
 from harness.unified.arguments import signature
 from harness.unified.errors import ScenarioError
 from harness.unified.matching.matcher import hex_bytes
-from harness.unified.operations.spec import OperationSpec, Result, family, forward
+from harness.unified.operations.spec import OperationSpec, ResultComparison, family, forward
 
 if TYPE_CHECKING:
     from harness.adapters.base import Invocation
@@ -46,7 +46,7 @@ TABLE = (
     *family(
         EntityKind.BUCKET,
         {"find": ("filter", "allowDiskUse batchSize limit maxTimeMS noCursorTimeout skip sort timeoutMS")},
-        result=Result.EACH,
+        result=ResultComparison.EACH,
     ),
     OperationSpec("upload", _BUCKET, signature("filename source", _UPLOAD), _upload),
     OperationSpec("uploadWithId", _BUCKET, signature("id filename source", _UPLOAD), _upload),

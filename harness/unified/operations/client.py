@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from harness.adapters.base import EntityKind, Feature
 from harness.unified.arguments import signature
 from harness.unified.operations.models import check_client_models
-from harness.unified.operations.spec import OperationSpec, Result, family, forward
+from harness.unified.operations.spec import OperationSpec, ResultComparison, family, forward
 
 if TYPE_CHECKING:
     from harness.adapters.base import Invocation
@@ -50,7 +50,7 @@ TABLE = (
     *family(
         EntityKind.CLIENT,
         {"listDatabases": ("", "filter session timeoutMS comment nameOnly authorizedDatabases")},
-        result=Result.EACH,
+        result=ResultComparison.EACH,
     ),
     *family(
         EntityKind.CLIENT,
@@ -58,7 +58,7 @@ TABLE = (
         requires=frozenset({Feature.CHANGE_STREAMS}),
         creates=EntityKind.CHANGE_STREAM,
     ),
-    OperationSpec("close", CLIENT, signature(), _close, result=Result.NOTHING),
+    OperationSpec("close", CLIENT, signature(), _close, result=ResultComparison.NOTHING),
     OperationSpec(
         "clientBulkWrite",
         CLIENT,

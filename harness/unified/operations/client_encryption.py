@@ -6,7 +6,7 @@ Unified Test Format: ClientEncryption Operations.
 from __future__ import annotations
 
 from harness.adapters.base import EntityKind, Feature
-from harness.unified.operations.spec import Result, family
+from harness.unified.operations.spec import ResultComparison, family
 
 _ENCRYPTION = frozenset({Feature.ENCRYPTION})
 
@@ -26,5 +26,10 @@ TABLE = (
         },
         requires=_ENCRYPTION,
     ),
-    *family(EntityKind.CLIENT_ENCRYPTION, {"getKeys": ("", "")}, requires=_ENCRYPTION, result=Result.EACH),
+    *family(
+        EntityKind.CLIENT_ENCRYPTION,
+        {"getKeys": ("", "")},
+        requires=_ENCRYPTION,
+        result=ResultComparison.EACH,
+    ),
 )

@@ -12,7 +12,7 @@ from harness.unified.arguments import signature
 from harness.unified.errors import ScenarioError
 from harness.unified.operations.client import STREAM_OPTIONS
 from harness.unified.operations.models import check_models
-from harness.unified.operations.spec import OperationSpec, Result, family, forward
+from harness.unified.operations.spec import OperationSpec, ResultComparison, family, forward
 
 if TYPE_CHECKING:
     from harness.adapters.base import Invocation
@@ -93,7 +93,7 @@ TABLE = (
             "listIndexes": ("", f"batchSize timeoutMode {_EVERY}"),
             "listSearchIndexes": ("", "name aggregationOptions"),
         },
-        result=Result.EACH,
+        result=ResultComparison.EACH,
     ),
     *family(
         EntityKind.COLLECTION,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.adapters.base import EntityKind, OperationFailed
 from harness.unified.arguments import signature
-from harness.unified.operations.spec import OperationSpec, Result, forward
+from harness.unified.operations.spec import OperationSpec, ResultComparison, forward
 
 if TYPE_CHECKING:
     from harness.adapters.base import Invocation
@@ -28,5 +28,5 @@ async def _close(context: Context, call: Invocation[Any]) -> None:
 TABLE = (
     OperationSpec("iterateUntilDocumentOrError", CURSORS, signature(), forward),
     OperationSpec("iterateOnce", CURSORS, signature(), forward),
-    OperationSpec("close", CURSORS, signature("", "timeoutMS"), _close, result=Result.NOTHING),
+    OperationSpec("close", CURSORS, signature("", "timeoutMS"), _close, result=ResultComparison.NOTHING),
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from harness.adapters.base import EntityKind, Feature
 from harness.unified.operations.client import STREAM_OPTIONS
-from harness.unified.operations.spec import Result, family
+from harness.unified.operations.spec import ResultComparison, family
 
 _CURSOR_OPTIONS = (
     "batchSize commandName comment cursorType maxAwaitTimeMS maxTimeMS readPreference session timeoutMS"
@@ -51,12 +51,12 @@ TABLE = (
             "aggregate": ("pipeline", _AGGREGATE_OPTIONS),
             "listCollections": ("", f"batchSize nameOnly timeoutMode {_LIST_OPTIONS}"),
         },
-        result=Result.EACH,
+        result=ResultComparison.EACH,
     ),
     *family(
         EntityKind.DATABASE,
         {"runCursorCommand": ("command", _CURSOR_OPTIONS)},
-        result=Result.EACH,
+        result=ResultComparison.EACH,
         requires=_COMMAND_CURSORS,
     ),
     *family(

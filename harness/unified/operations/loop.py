@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from harness.adapters.base import AdapterLost, EntityKind, UnsupportedOperation
 from harness.unified.arguments import signature
 from harness.unified.errors import EntityError, ScenarioError
-from harness.unified.operations.spec import OperationSpec, Result
+from harness.unified.operations.spec import OperationSpec, ResultComparison
 from harness.unified.outcome import CaseFailedError, CaseSkippedError
 
 if TYPE_CHECKING:
@@ -107,6 +107,6 @@ TABLE = (
         (EntityKind.TEST_RUNNER,),
         signature("operations", " ".join(_STORES)),
         _loop,
-        result=Result.NOTHING,
+        result=ResultComparison.NOTHING,
     ),
 )

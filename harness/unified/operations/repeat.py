@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from harness.adapters.base import EntityKind
 from harness.unified.arguments import signature
 from harness.unified.errors import ScenarioError
-from harness.unified.operations.spec import OperationSpec, Result
+from harness.unified.operations.spec import OperationSpec, ResultComparison
 
 if TYPE_CHECKING:
     from harness.adapters.base import Invocation
@@ -36,6 +36,6 @@ TABLE = (
         (EntityKind.TEST_RUNNER,),
         signature("times operations"),
         _repeat,
-        result=Result.NOTHING,
+        result=ResultComparison.NOTHING,
     ),
 )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from harness.adapters.base import EntityKind, Feature
 from harness.unified.arguments import signature
 from harness.unified.errors import ScenarioError
-from harness.unified.operations.spec import OperationSpec, Result
+from harness.unified.operations.spec import OperationSpec, ResultComparison
 from harness.unified.outcome import CaseFailedError
 
 if TYPE_CHECKING:
@@ -54,6 +54,6 @@ TABLE = (
         signature("client tokens"),
         _assert_retry_tokens,
         frozenset({Feature.RETRY_TOKENS}),
-        result=Result.NOTHING,
+        result=ResultComparison.NOTHING,
     ),
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.adapters.base import EntityKind, Feature
 from harness.unified.arguments import signature
-from harness.unified.operations.spec import OperationSpec, Result, family, forward
+from harness.unified.operations.spec import OperationSpec, ResultComparison, family, forward
 
 if TYPE_CHECKING:
     from harness.adapters.base import Invocation
@@ -35,13 +35,13 @@ TABLE = (
         EntityKind.SESSION,
         {"startTransaction": ("", _OPTIONS)},
         requires=_TRANSACTIONS,
-        result=Result.NOTHING,
+        result=ResultComparison.NOTHING,
     ),
     *family(
         EntityKind.SESSION,
         {"commitTransaction": ("", "timeoutMS"), "abortTransaction": ("", "timeoutMS")},
         requires=_TRANSACTIONS,
-        result=Result.NOTHING,
+        result=ResultComparison.NOTHING,
     ),
     OperationSpec(
         "withTransaction",
@@ -49,8 +49,8 @@ TABLE = (
         signature("callback", _OPTIONS),
         _with_transaction,
         requires=_TRANSACTIONS,
-        result=Result.NOTHING,
+        result=ResultComparison.NOTHING,
     ),
-    *family(EntityKind.SESSION, {"endSession": ("", "")}, result=Result.NOTHING),
+    *family(EntityKind.SESSION, {"endSession": ("", "")}, result=ResultComparison.NOTHING),
     *family(EntityKind.SESSION, {"getSnapshotTime": ("", "")}),
 )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from harness.unified.server_side.section_rows import SectionComparison
 
 
-class Result(Enum):
+class ResultComparison(Enum):
     """How an operation's result is compared. The value is the sentence that defines it."""
 
     ROOT = "A value; if it is a document, a root document."
@@ -41,7 +41,7 @@ class Context:
     case: Case
     adapter: DriverAdapter
     deployment: Deployment
-    execute: Execute
+    execute: ExecuteOperation
     account: Account = field(default_factory=Account)
     loops: Loops = field(default_factory=Loops)
     edition: str = DEFAULT.name
@@ -73,7 +73,7 @@ class Context:
         return True
 
 
-class Execute(Protocol):
+class ExecuteOperation(Protocol):
     """Runs one operation with its assertions: the runner's own function, for operations that hold others."""
 
     async def __call__(self, context: Context, operation: Operation, *, propagate: bool = False) -> None:
@@ -97,7 +97,7 @@ class OperationSpec:
     """Names, and whether the argument is required."""
     run: Run
     requires: frozenset[Feature] = frozenset()
-    result: Result = Result.ROOT
+    result: ResultComparison = ResultComparison.ROOT
     creates: EntityKind | None = None
     """The kind of entity that the result is, when it is one."""
 

@@ -14,7 +14,7 @@ from harness.unified.errors import ScenarioError
 from harness.unified.matching.event_matcher import match_event
 from harness.unified.matching.matcher import match_exactly
 from harness.unified.observation import checked_out, observed
-from harness.unified.operations.spec import OperationSpec, Result
+from harness.unified.operations.spec import OperationSpec, ResultComparison
 from harness.unified.outcome import CaseFailedError
 from harness.unified.schema.events import TOPOLOGY_TYPES
 
@@ -243,7 +243,7 @@ def _row(name: str, run: Run, required: str = "", optional: str = "", *features:
         signature(required, optional),
         run,
         frozenset(features),
-        result=Result.NOTHING,
+        result=ResultComparison.NOTHING,
     )
 
 

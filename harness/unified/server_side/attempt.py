@@ -20,7 +20,7 @@ SILENCE: Final = "silence"
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class JudgedAttempt:
     """A request, and what it has to do with those before it in its operation.
 
     `retry` is its number as a retry of its command, 0 for the first attempt; `transaction` that of the
@@ -62,19 +62,19 @@ class Attempt:
         return {Label.SYSTEM_OVERLOADED, Label.RETRYABLE} <= self.labels
 
 
-def attempts_of(requests: Sequence[SeenRequest], timing: Timing) -> tuple[Attempt, ...]:
+def attempts_of(requests: Sequence[SeenRequest], timing: Timing) -> tuple[JudgedAttempt, ...]:
     """Return the attempts of one operation. Its requests are in the order of their arrival."""
-    attempts: list[Attempt] = []
+    attempts: list[JudgedAttempt] = []
     overloaded: set[str] = set()
     for request in requests:
         before = attempts[-1] if attempts else None
         if before is None:
-            attempts.append(Attempt(request))
+            attempts.append(JudgedAttempt(request))
             continue
         if before.labels >= {Label.SYSTEM_OVERLOADED}:
             overloaded.add(before.request.server)
         attempts.append(
-            Attempt(
+            JudgedAttempt(
                 request,
                 retry=before.retry + 1 if _is_retry(request, before) else 0,
                 transaction=before.transaction + _is_other_transaction(request, before.request),
@@ -85,7 +85,7 @@ def attempts_of(requests: Sequence[SeenRequest], timing: Timing) -> tuple[Attemp
     return tuple(attempts)
 
 
-def _is_retry(request: SeenRequest, before: Attempt) -> bool:
+def _is_retry(request: SeenRequest, before: JudgedAttempt) -> bool:
     """Return whether a request may send the one before it again: that failed, and is no other command."""
     return (
         before.ends != (OK,)

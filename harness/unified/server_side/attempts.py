@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from harness.unified.model import Location
-    from harness.unified.server_side.attempt import Attempt
+    from harness.unified.server_side.attempt import JudgedAttempt
     from harness.unified.server_side.model import ExpectedAttempt, ExpectedAttempts
-    from harness.unified.server_side.rules import Edition
+    from harness.unified.server_side.rules import JudgedEdition
     from harness.unified.server_side.seen import SeenRequest
 
 
@@ -38,7 +38,7 @@ class Facts:
     clients with an application name.
     """
 
-    edition: Edition
+    edition: JudgedEdition
     timing: Timing
     entities: Entities
     servers: frozenset[str] = frozenset()
@@ -50,7 +50,7 @@ class SeenOperation:
     """An operation of the scenario by its name, with its attempts."""
 
     name: str
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[JudgedAttempt, ...]
 
     @classmethod
     def of(cls, name: str, requests: Sequence[SeenRequest], timing: Timing) -> SeenOperation:
@@ -120,7 +120,7 @@ def _operation(
     return None
 
 
-def _number(expected: ExpectedAttempts, attempts: Sequence[Attempt], facts: Facts) -> Mismatch | None:
+def _number(expected: ExpectedAttempts, attempts: Sequence[JudgedAttempt], facts: Facts) -> Mismatch | None:
     """Judge how many attempts an operation had."""
     sent = len(attempts)
     if expected.count is not None:
@@ -140,7 +140,9 @@ def _attempts(number: int) -> str:
     return f"{number} attempt{'s' * (number != 1)}"
 
 
-def _pairs(expected: ExpectedAttempts, attempts: Sequence[Attempt]) -> Iterator[tuple[ExpectedAttempt, int]]:
+def _pairs(
+    expected: ExpectedAttempts, attempts: Sequence[JudgedAttempt]
+) -> Iterator[tuple[ExpectedAttempt, int]]:
     """Yield what is expected of each attempt, with its index, in the order of the attempts."""
     for index in range(len(attempts)):
         yield from ((each, index) for each in expected_of(expected, index, len(attempts)))
@@ -158,7 +160,7 @@ def expected_of(expected: ExpectedAttempts, index: int, count: int) -> Sequence[
 
 
 def differs(
-    wanted: ExpectedAttempt, attempts: Sequence[Attempt], index: int, facts: Facts
+    wanted: ExpectedAttempt, attempts: Sequence[JudgedAttempt], index: int, facts: Facts
 ) -> Mismatch | None:
     """Return where an attempt first differs from what is expected of it, or None."""
     looked = _Look(wanted, attempts, index, facts)
@@ -170,12 +172,12 @@ class _Look:
     """One attempt beside what is expected of it."""
 
     wanted: ExpectedAttempt
-    attempts: Sequence[Attempt]
+    attempts: Sequence[JudgedAttempt]
     index: int
     facts: Facts
 
     @property
-    def attempt(self) -> Attempt:
+    def attempt(self) -> JudgedAttempt:
         return self.attempts[self.index]
 
     @property
@@ -183,7 +185,7 @@ class _Look:
         return self.attempt.request
 
     @property
-    def before(self) -> Attempt | None:
+    def before(self) -> JudgedAttempt | None:
         """The attempt before it."""
         return self.attempts[self.index - 1] if self.index else None
 
@@ -359,7 +361,7 @@ def _why_not_of_one_retry(factors: Sequence[tuple[int, float]]) -> str | None:
     return None
 
 
-def jitter_factors(operation: SeenOperation, edition: Edition) -> Iterator[tuple[int, float]]:
+def jitter_factors(operation: SeenOperation, edition: JudgedEdition) -> Iterator[tuple[int, float]]:
     """Yield each overload backoff of an operation: the number of the retry, and its part of the bound."""
     for before, attempt in pairwise(operation.attempts):
         if before.is_overloaded and attempt.retry and attempt.gap is not None:

@@ -15,7 +15,7 @@ from harness.unified.server_side.rules import attempts_expected, gap_expected
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from harness.unified.server_side.attempt import Attempt
+    from harness.unified.server_side.attempt import JudgedAttempt
     from harness.unified.server_side.attempts import Divergence, Facts, SeenOperation
     from harness.unified.server_side.model import ExpectedAttempt, ExpectedAttempts
 
@@ -70,7 +70,7 @@ class AttemptComparison:
             if index == chosen or (chosen is None and index < _SHOWN):
                 yield from self._rows(index, operation.attempts)
 
-    def _rows(self, index: int, attempts: Sequence[Attempt]) -> Iterator[AttemptRow]:
+    def _rows(self, index: int, attempts: Sequence[JudgedAttempt]) -> Iterator[AttemptRow]:
         least, most = _number(self.expected, attempts, self.facts)
         total = max(len(attempts), least)
         for number in range(total):
@@ -85,7 +85,7 @@ class AttemptComparison:
                 yield self._row(index, attempts, number, listed)
 
     def _row(
-        self, index: int, attempts: Sequence[Attempt], number: int, listed: Sequence[ExpectedAttempt]
+        self, index: int, attempts: Sequence[JudgedAttempt], number: int, listed: Sequence[ExpectedAttempt]
     ) -> AttemptRow:
         text = described(listed, self.facts, attempts, number)
         for wanted in listed:
@@ -97,7 +97,7 @@ class AttemptComparison:
         return AttemptRow(index, "same", text, seen(attempts[number]), line)
 
 
-def _number(expected: ExpectedAttempts, attempts: Sequence[Attempt], facts: Facts) -> tuple[int, int]:
+def _number(expected: ExpectedAttempts, attempts: Sequence[JudgedAttempt], facts: Facts) -> tuple[int, int]:
     """Return the least and the greatest number of attempts; what was seen, where nothing is expected."""
     here = len(attempts)
     if expected.count is not None:
@@ -110,7 +110,7 @@ def _number(expected: ExpectedAttempts, attempts: Sequence[Attempt], facts: Fact
     return number, number
 
 
-def seen(attempt: Attempt) -> str:
+def seen(attempt: JudgedAttempt) -> str:
     """Return an attempt as servers saw it: gap, command, how it ended, and where."""
     request = attempt.request
     gap = "" if attempt.gap is None else f"+{milliseconds(attempt.gap.least)}  "
@@ -121,7 +121,7 @@ def seen(attempt: Attempt) -> str:
 def described(
     listed: Sequence[ExpectedAttempt],
     facts: Facts,
-    attempts: Sequence[Attempt] = (),
+    attempts: Sequence[JudgedAttempt] = (),
     number: int = 0,
 ) -> str:
     """Return what is expected of an attempt; for a gap by a rule, its bounds where they are known."""
@@ -135,7 +135,7 @@ def described(
     return ", ".join(f"{name} {text}" for name, text in parts.items())
 
 
-def _gap(wanted: ExpectedAttempt, facts: Facts, attempts: Sequence[Attempt], number: int) -> str:
+def _gap(wanted: ExpectedAttempt, facts: Facts, attempts: Sequence[JudgedAttempt], number: int) -> str:
     gap, attempt = wanted.gap, attempts[number]
     assert gap is not None
     reply = attempts[number - 1].request.reply or {}

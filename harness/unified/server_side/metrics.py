@@ -18,7 +18,7 @@ from harness.unified.matching.mismatch import Mismatch
 from harness.unified.model import UNSET
 from harness.unified.outcome import CaseFailedError
 from harness.unified.server_side.section_rows import SectionComparison, SectionRow, as_text
-from harness.unified.server_side.seen import Snapshot
+from harness.unified.server_side.seen import StatusSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -58,7 +58,7 @@ def check_metrics(context: Context, expected: Sequence[ExpectedMetric]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class MetricReading:
     """A metric of one server, before and after; `missing` where the server does not have it."""
 
     server: str
@@ -76,7 +76,7 @@ class WrongMetric:
     reason: str
     mismatch: Mismatch
     expected: ExpectedMetric
-    readings: tuple[Reading, ...]
+    readings: tuple[MetricReading, ...]
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class MetricComparison(SectionComparison):
 
 async def snapshot(
     deployment: Deployment, expected: Iterable[ExpectedMetric], *, primary: str | None = None
-) -> Snapshot:
+) -> StatusSnapshot:
     """Read serverStatus of the servers that are expected to have counted something.
 
     `primary` is the name of the server that counts as the primary, by default the one that is. Raises
@@ -120,7 +120,7 @@ async def snapshot(
         if not reply.get("ok"):
             raise ScenarioError(f"{name} refused serverStatus: {reply.get('errmsg')}")
         replies[name] = reply
-    return Snapshot(primary, replies)
+    return StatusSnapshot(primary, replies)
 
 
 def server_names(deployment: Deployment) -> list[str]:
@@ -152,7 +152,7 @@ def _concerned(expected: ExpectedMetric, servers: Iterable[str], primary: str) -
 
 
 def judge_metrics(
-    expected: Sequence[ExpectedMetric], before: Snapshot, after: Snapshot, entities: Entities
+    expected: Sequence[ExpectedMetric], before: StatusSnapshot, after: StatusSnapshot, entities: Entities
 ) -> WrongMetric | None:
     """Return the first metric that is not as expected, or None.
 
@@ -160,7 +160,7 @@ def judge_metrics(
     """
     for each in expected:
         readings = tuple(
-            Reading(name, _at(before.replies[name], each.path), _at(after.replies[name], each.path))
+            MetricReading(name, _at(before.replies[name], each.path), _at(after.replies[name], each.path))
             for name in _concerned(each, after.replies, after.primary)
         )
         found = [_judge(each, reading, after.replies[reading.server], entities) for reading in readings]
@@ -174,7 +174,7 @@ def judge_metrics(
 
 
 def _judge(
-    expected: ExpectedMetric, reading: Reading, reply: Mapping[str, Any], entities: Entities
+    expected: ExpectedMetric, reading: MetricReading, reply: Mapping[str, Any], entities: Entities
 ) -> tuple[str, Mismatch] | None:
     name = f"{expected.path} of {reading.server}"
     if expected.change is not None:

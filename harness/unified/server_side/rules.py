@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Edition:
+class JudgedEdition:
     """What Client Backpressure says on a day, as far as servers see it.
 
     `first_exponent` is the power of two before the first retry, `first_transaction_exponent` the power of 1.5
@@ -45,7 +45,7 @@ class Edition:
 EDITIONS: Final = {
     edition.name: edition
     for edition in (
-        Edition(
+        JudgedEdition(
             name="2026-02-20",
             overload_retries=5,
             retries_configurable=False,
@@ -54,7 +54,7 @@ EDITIONS: Final = {
             first_transaction_exponent=0,
             backpressure=True,
         ),
-        Edition(
+        JudgedEdition(
             name="2026-07-08",
             overload_retries=2,
             retries_configurable=True,
@@ -106,7 +106,7 @@ class Timing:
         return Range(gap.least - EXACT, gap.most * LATER + LATE)
 
 
-def attempts_expected(count: ExpectedCount, edition: Edition, uri_options: Mapping[str, Any]) -> Range:
+def attempts_expected(count: ExpectedCount, edition: JudgedEdition, uri_options: Mapping[str, Any]) -> Range:
     """Return how many attempts there may be. Client Backpressure: Overload retry policy, rule 2.
 
     `uri_options` are those of the client, whose `maxAdaptiveRetries` counts where the edition has it.
@@ -120,7 +120,7 @@ def attempts_expected(count: ExpectedCount, edition: Edition, uri_options: Mappi
 
 
 def gap_expected(
-    gap: ExpectedGap, edition: Edition, *, retry: int, transaction: int, reply: Mapping[str, Any]
+    gap: ExpectedGap, edition: JudgedEdition, *, retry: int, transaction: int, reply: Mapping[str, Any]
 ) -> Range:
     """Return the seconds that may be between an attempt and the one before it.
 
@@ -139,7 +139,7 @@ def gap_expected(
     return Range(0, transaction_backoff(edition, number))
 
 
-def overload_backoff(edition: Edition, retry: int, reply: Mapping[str, Any]) -> float:
+def overload_backoff(edition: JudgedEdition, retry: int, reply: Mapping[str, Any]) -> float:
     """Return the longest backoff before a retry, in seconds; `reply` may have a `baseBackoffMS`.
 
     An attempt that is no retry has the number 0, and nothing to wait for.
@@ -153,7 +153,7 @@ def overload_backoff(edition: Edition, retry: int, reply: Mapping[str, Any]) -> 
     return min(MAX_BACKOFF, base * 2.0**exponent)
 
 
-def transaction_backoff(edition: Edition, retry: int) -> float:
+def transaction_backoff(edition: JudgedEdition, retry: int) -> float:
     """Return the longest backoff before a retry of a transaction, in seconds; 0 before what is none."""
     if retry == 0:
         return 0.0

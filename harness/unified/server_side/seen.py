@@ -71,7 +71,7 @@ class SeenConnection:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class StatusSnapshot:
     """The replies to serverStatus at one time, by the names of the servers."""
 
     primary: str
@@ -86,12 +86,12 @@ class Seen:
     """
 
     connections: Sequence[SeenConnection] = ()
-    before: Snapshot | None = None
-    after: Snapshot | None = None
+    before: StatusSnapshot | None = None
+    after: StatusSnapshot | None = None
 
 
 @dataclass(slots=True)
-class _Line:
+class _ConnectionLine:
     """A connection while its entries are read."""
 
     accepted: Accepted
@@ -101,10 +101,10 @@ class _Line:
 
 def connections_of(entries: Iterable[Entry]) -> tuple[SeenConnection, ...]:
     """Return the connections of all clients but the harness's own, in the order of their acceptance."""
-    lines: dict[int, _Line] = {}
+    lines: dict[int, _ConnectionLine] = {}
     for entry in entries:
         if isinstance(entry, Accepted):
-            lines[entry.connection] = _Line(entry)
+            lines[entry.connection] = _ConnectionLine(entry)
         elif entry.connection in lines:
             _take(lines[entry.connection], entry)
     seen = (_connection(line) for line in lines.values())
@@ -117,7 +117,7 @@ def requests_of(connections: Iterable[SeenConnection]) -> tuple[SeenRequest, ...
     return tuple(sorted(requests, key=lambda request: request.seq))
 
 
-def _take(line: _Line, entry: Received | Sent | Closed) -> None:
+def _take(line: _ConnectionLine, entry: Received | Sent | Closed) -> None:
     if isinstance(entry, Closed):
         line.closed = line.closed or entry
     elif isinstance(entry, Received):
@@ -144,7 +144,7 @@ def _take(line: _Line, entry: Received | Sent | Closed) -> None:
             )
 
 
-def _connection(line: _Line) -> SeenConnection:
+def _connection(line: _ConnectionLine) -> SeenConnection:
     accepted, closed = line.accepted, line.closed
     requests = tuple(line.requests.values())
     app_name = _app_name(requests)

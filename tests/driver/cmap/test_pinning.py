@@ -11,7 +11,7 @@ import pytest
 
 import fakeserver
 from driver import AsyncClient
-from driver.cmap.member import Use
+from driver.cmap.member import ConnectionUse
 from driver.cmap.pool import Lease
 from driver.editions import EDITION_2026_07_08
 from driver.errors import DriverError, NetworkError, ServerError, ServerSelectionError, WaitQueueTimeoutError
@@ -416,12 +416,12 @@ def test_a_lease_ends_when_the_last_holder_lets_go() -> None:
     async def scenario(scene: Scene) -> None:
         pool = scene.pool
         lease = Lease(pool, await pool.check_out())
-        lease.hold(Use.CURSOR).hold(Use.TRANSACTION)
+        lease.hold(ConnectionUse.CURSOR).hold(ConnectionUse.TRANSACTION)
         assert "by cursors: 0, connections in use by transactions: 1" in pool.state.uses()
-        lease.release(Use.OPERATION)
-        lease.release(Use.TRANSACTION)
+        lease.release(ConnectionUse.OPERATION)
+        lease.release(ConnectionUse.TRANSACTION)
         assert "by cursors: 1, connections in use by transactions: 0" in pool.state.uses()
-        lease.release(Use.CURSOR)
+        lease.release(ConnectionUse.CURSOR)
         assert pool.state.in_use == 0
         again = await pool.check_out()
         assert "connections in use by other operations: 1" in pool.state.uses()

@@ -19,7 +19,7 @@ from fakeserver.admission.lost_clients import (
     AT_ONCE,
     CHECK_PERIOD,
     NEVER,
-    Place,
+    RequestPlace,
     ends_with_client,
     noticed_at,
 )
@@ -72,13 +72,13 @@ def _finished(deployment: Deployment) -> list[str]:
 
 
 @given(
-    place=st.sampled_from(Place),
+    place=st.sampled_from(RequestPlace),
     marked=st.booleans(),
     since=st.floats(0, 100),
     lasted=st.floats(0, 100),
 )
 def test_a_loss_is_noticed_at_once_or_never_or_within_half_a_second_of_work(
-    place: Place, *, marked: bool, since: float, lasted: float
+    place: RequestPlace, *, marked: bool, since: float, lasted: float
 ) -> None:
     now = since + lasted
     at_once, at, never = (
@@ -86,7 +86,7 @@ def test_a_loss_is_noticed_at_once_or_never_or_within_half_a_second_of_work(
         for when in (AT_ONCE, AT_INTERRUPT_CHECK, NEVER)
     )
     assert (at_once, never) == (now, math.inf)
-    if marked and place is Place.WORKING:
+    if marked and place is RequestPlace.WORKING:
         assert now < at + 1e-9
         assert at - now <= CHECK_PERIOD + 1e-9
     else:

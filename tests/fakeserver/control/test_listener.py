@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fakeserver import BackgroundCluster
-    from fakeserver.control.registry import Entry
+    from fakeserver.control.registry import RegistryEntry
 
 WAITING = size("waiting")
 GENEROUS_SECONDS = 5.0
@@ -31,12 +31,12 @@ GENEROUS_SECONDS = 5.0
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[BackgroundCluster, Entry]]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[BackgroundCluster, RegistryEntry]]:
     with controlled(tmp_path_factory.mktemp("home")) as both:
         yield both
 
 
-def asked(entry: Entry, *lines: bytes) -> list[dict[str, Any]]:
+def asked(entry: RegistryEntry, *lines: bytes) -> list[dict[str, Any]]:
     """Send lines over one connection, and return the answers until it ends."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(20)
@@ -51,20 +51,24 @@ def request(verb: str, token: str = TOKEN, **arguments: Any) -> bytes:
     return json.dumps({"token": token, "verb": verb, "arguments": arguments}).encode() + b"\n"
 
 
-def test_a_verb_is_performed_and_its_document_is_the_answer(served: tuple[BackgroundCluster, Entry]) -> None:
+def test_a_verb_is_performed_and_its_document_is_the_answer(
+    served: tuple[BackgroundCluster, RegistryEntry],
+) -> None:
     server, entry = served
     before = server.primary.name
     assert asked(entry, request("stepDown", seconds="1s")) == [{"ok": True, "result": {"node": before}}]
 
 
-def test_a_connection_takes_one_request_after_the_other(served: tuple[BackgroundCluster, Entry]) -> None:
+def test_a_connection_takes_one_request_after_the_other(
+    served: tuple[BackgroundCluster, RegistryEntry],
+) -> None:
     _, entry = served
     answers = asked(entry, request("hello"), request("failPointsOff"), request("hello"))
     assert [answer["result"].get("id") for answer in answers] == ["shop", None, "shop"]
 
 
 def test_a_client_without_the_token_is_told_so_and_its_connection_ends(
-    served: tuple[BackgroundCluster, Entry],
+    served: tuple[BackgroundCluster, RegistryEntry],
 ) -> None:
     _, entry = served
     refused = {"ok": False, "error": "the token is missing or wrong", "path": []}
@@ -91,7 +95,7 @@ def test_a_client_without_the_token_is_told_so_and_its_connection_ends(
     ],
 )
 def test_a_wrong_line_is_answered_and_the_connection_goes_on(
-    served: tuple[BackgroundCluster, Entry], line: bytes, error: str
+    served: tuple[BackgroundCluster, RegistryEntry], line: bytes, error: str
 ) -> None:
     _, entry = served
     wrong, right = asked(entry, line + b"\n", request("hello"))
@@ -100,7 +104,7 @@ def test_a_wrong_line_is_answered_and_the_connection_goes_on(
     assert right["ok"] is True
 
 
-def test_an_error_names_the_argument(served: tuple[BackgroundCluster, Entry]) -> None:
+def test_an_error_names_the_argument(served: tuple[BackgroundCluster, RegistryEntry]) -> None:
     _, entry = served
     with pytest.raises(ControlError) as raised:
         ControlClient(entry).perform("stepDown", {"seconds": "1 minute"})
@@ -108,7 +112,7 @@ def test_an_error_names_the_argument(served: tuple[BackgroundCluster, Entry]) ->
 
 
 def test_a_line_that_is_too_long_is_refused_and_the_server_goes_on(
-    served: tuple[BackgroundCluster, Entry],
+    served: tuple[BackgroundCluster, RegistryEntry],
 ) -> None:
     _, entry = served
     with pytest.raises((ControlError, OSError), match=r"longer|Broken pipe|reset"):
@@ -116,7 +120,7 @@ def test_a_line_that_is_too_long_is_refused_and_the_server_goes_on(
     assert ControlClient(entry).status() is ServerStatus.RUNNING
 
 
-def test_the_socket_is_for_its_owner_alone(served: tuple[BackgroundCluster, Entry]) -> None:
+def test_the_socket_is_for_its_owner_alone(served: tuple[BackgroundCluster, RegistryEntry]) -> None:
     _, entry = served
     path = Path(entry.control.removeprefix("unix:"))
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -129,7 +133,9 @@ def test_it_listens_on_a_port_of_the_loopback_interface_too(tmp_path: Path) -> N
     assert ControlClient(entry).status() is ServerStatus.ENDED
 
 
-def test_a_server_that_is_part_of_a_program_is_not_shut_down(served: tuple[BackgroundCluster, Entry]) -> None:
+def test_a_server_that_is_part_of_a_program_is_not_shut_down(
+    served: tuple[BackgroundCluster, RegistryEntry],
+) -> None:
     _, entry = served
     with pytest.raises(ControlError, match="ended by the program"):
         ControlClient(entry).shut_down()

@@ -11,9 +11,9 @@ import fakeserver.control
 from fakeserver import ClusterSpec
 from fakeserver.control.client import ControlClient, ServerStatus, connect, find
 from fakeserver.control.errors import ControlError
-from fakeserver.control.registry import Entry, Registry, check_id, home
+from fakeserver.control.registry import Registry, RegistryEntry, check_id, home
 
-ENTRY = Entry("shop", 1, "mongodb://localhost:1/", "single", "unix:/nowhere", "token", started="2026")
+ENTRY = RegistryEntry("shop", 1, "mongodb://localhost:1/", "single", "unix:/nowhere", "token", started="2026")
 
 
 def test_the_folder_is_named_by_the_environment_or_the_place_for_state() -> None:

@@ -8,7 +8,7 @@ import pytest
 from talking import REPLICA_SET, STANDALONE, Deployment, play
 
 from fakeserver.control.errors import ControlError
-from fakeserver.network.faults import Phase, parse_fault
+from fakeserver.network.faults import FaultPhase, parse_fault
 
 SLIPS: dict[str, tuple[dict[str, Any], str]] = {
     "no phase": ({"do": {"cut": 1}}, "a fault needs at: the phase at which it acts"),
@@ -97,7 +97,7 @@ def test_a_fault_is_read_with_its_units() -> None:
             "do": {"delay": "200ms", "jitter": 0.05, "bandwidth": "10KB/s", "cut": "7"},
         }
     )
-    assert (fault.id, fault.phase, fault.byte, fault.node) == ("slow lane", Phase.REPLY, 16, "node1")
+    assert (fault.id, fault.phase, fault.byte, fault.node) == ("slow lane", FaultPhase.REPLY, 16, "node1")
     assert fault.commands == {"find", "insert"}
     assert (fault.seconds, fault.probability) == (90.0, 0.02)
     effects = fault.effects

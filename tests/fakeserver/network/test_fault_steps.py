@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from wire import splits, streams
 
 from fakeserver.control.errors import ControlError
-from fakeserver.network.fault_effects import EFFECTS, Effect, End, edited
+from fakeserver.network.fault_effects import EFFECTS, ConnectionEnd, FaultEffect, edited
 from fakeserver.network.fault_registry import FaultRegistry, Hit
 from fakeserver.network.fault_requests import Reached, Requests, Whole
 from fakeserver.network.fault_steps import Send, Wait, reply_steps
-from fakeserver.network.faults import Phase, parse_fault
+from fakeserver.network.faults import FaultPhase, parse_fault
 from mongowire.compression import Compressor
 from mongowire.connection import Envelope, WireConnection
 from mongowire.errors import RemoteProtocolError
@@ -24,13 +24,13 @@ from mongowire.system import SeededRng
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from fakeserver.network.fault_effects import Effects
+    from fakeserver.network.fault_effects import FaultEffects
     from fakeserver.network.fault_steps import Step
 
 REPLY = WireConnection().send(OpMsg.of({"ok": 1.0, "text": "x" * 50}), request_id=5, response_to=7)
 
 
-def effects(**do: Any) -> Effects:
+def effects(**do: Any) -> FaultEffects:
     return parse_fault({"at": "reply", "do": do}).effects
 
 
@@ -52,7 +52,9 @@ def test_requests_come_out_as_they_went_in_wherever_they_are_cut(data: st.DataOb
     stream = data.draw(streams())
     found = walked(Requests(), data.draw(splits(stream)))
     assert b"".join(each.data for each in found if isinstance(each, Whole)) == stream
-    headers = [each for each in found if isinstance(each, Reached) and each.phase is Phase.REQUEST_HEADER]
+    headers = [
+        each for each in found if isinstance(each, Reached) and each.phase is FaultPhase.REQUEST_HEADER
+    ]
     assert len(headers) == len([each for each in found if isinstance(each, Whole)])
 
 
@@ -102,7 +104,7 @@ def _behind(steps: Sequence[Step], byte: int) -> list[Send]:
 def test_a_cut_lets_so_many_bytes_pass(byte: int, count: int) -> None:
     fault = parse_fault({"at": "reply", "byte": byte, "do": {"cut": count}})
     *sent, end = reply_steps(REPLY, [Hit(fault, byte)], registry())
-    assert end is End.CLOSE
+    assert end is ConnectionEnd.CLOSE
     assert b"".join(step.data for step in sent if isinstance(step, Send)) == REPLY[: byte + count]
 
 
@@ -151,7 +153,7 @@ def test_another_effect_is_a_row_of_the_table(monkeypatch: pytest.MonkeyPatch) -
     def bitten(count: int, reply: bytes) -> bytes:
         return reply[count:]
 
-    row = Effect(read=int, edit=bitten, of_replies=True)
+    row = FaultEffect(read=int, edit=bitten, of_replies=True)
     monkeypatch.setitem(EFFECTS, "bite", row)
     fault = parse_fault({"at": "reply", "do": {"bite": 9, "truncate": 2}})
     assert edited(REPLY, [fault.effects]) == edited(REPLY, [effects(truncate=2)])[9:]

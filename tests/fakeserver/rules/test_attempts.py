@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fakeserver.rules import attempts
-from fakeserver.rules.attempts import Attempts, Operation
+from fakeserver.rules.attempts import Attempts, OperationAttempt
 
 FIND = {"find": "c", "filter": {"a": 1}, "$db": "db"}
 INSERT = {"insert": "c", "$db": "db"}
@@ -13,7 +13,7 @@ INSERT = {"insert": "c", "$db": "db"}
 
 def sent(
     counted: Attempts, command: dict[str, Any], *, txn: int | None = None, session: str = "s"
-) -> Operation:
+) -> OperationAttempt:
     return counted.of(next(iter(command)), command, session=session, txn_number=txn)
 
 
@@ -21,7 +21,7 @@ def test_requests_with_one_transaction_number_are_attempts_of_one_operation() ->
     counted = Attempts()
     first = sent(counted, INSERT, txn=1)
     counted.succeeded(first)  # its reply may be lost all the same
-    assert sent(counted, INSERT, txn=1) == Operation(first.number, 2)
+    assert sent(counted, INSERT, txn=1) == OperationAttempt(first.number, 2)
     assert sent(counted, INSERT, txn=2).attempt == 1
     assert sent(counted, INSERT, txn=1, session="other").attempt == 1
     assert sent(counted, {"commitTransaction": 1, "autocommit": False}, txn=1).attempt == 1
@@ -39,7 +39,7 @@ def test_the_same_read_after_a_failure_is_another_attempt() -> None:
     counted = Attempts()
     first = sent(counted, FIND | {"$clusterTime": 1, "maxTimeMS": 9})
     again = sent(counted, FIND | {"$clusterTime": 2, "readConcern": {}})
-    assert again == Operation(first.number, 2)
+    assert again == OperationAttempt(first.number, 2)
     counted.succeeded(again)
     assert sent(counted, FIND).attempt == 1
 
@@ -57,7 +57,7 @@ def test_an_operation_that_gave_way_to_another_one_succeeds_without_effect() -> 
     first = sent(counted, FIND)
     second = sent(counted, INSERT)
     counted.succeeded(first)
-    assert sent(counted, INSERT) == Operation(second.number, 2)
+    assert sent(counted, INSERT) == OperationAttempt(second.number, 2)
 
 
 def test_the_oldest_operations_are_forgotten() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruled import FIND, KNOWN, book_of, code_of
 
-from fakeserver.rules.attempts import Operation
+from fakeserver.rules.attempts import OperationAttempt
 from fakeserver.rules.book import RuleBook
 from fakeserver.rules.parsing import parse_rule
 from fakeserver.rules.rule import PER
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @st.composite
 def requests(draw: st.DrawFn) -> Asked:
-    operation = Operation(draw(st.integers(1, 3)), draw(st.integers(1, 3)))
+    operation = OperationAttempt(draw(st.integers(1, 3)), draw(st.integers(1, 3)))
     node, app_name = draw(st.sampled_from(["node0", "node1"])), draw(st.sampled_from(["a", "b"]))
     return replace(
         FIND, operation=operation, node=node, app_name=app_name, connection=draw(st.integers(1, 2))

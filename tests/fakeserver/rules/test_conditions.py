@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ruled import FIND, HELLO, KNOWN
 
-from fakeserver.rules.attempts import Operation
+from fakeserver.rules.attempts import OperationAttempt
 from fakeserver.rules.conditions import CONNECTING
 from fakeserver.rules.parsing import conditions_of
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 PING = replace(FIND, command="ping", namespaces=(), document={"ping": 1})
 BULK = replace(FIND, command="bulkWrite", namespaces=("shop.orders", "bank.accounts"), db="admin")
-RETRY = replace(FIND, operation=Operation(1, 2))
+RETRY = replace(FIND, operation=OperationAttempt(1, 2))
 
 CASES: list[tuple[dict[str, Any], Asked, bool]] = [
     ({}, FIND, True),

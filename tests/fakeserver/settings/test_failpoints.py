@@ -7,12 +7,12 @@ import pytest
 from bson import Decimal128, Int64
 
 from fakeserver.errors import CommandError
-from fakeserver.settings.failpoint_targets import Target
+from fakeserver.settings.failpoint_targets import FailPointTarget
 from fakeserver.settings.failpoints import FailPointRegistry
 from mongowire.system import SeededRng
 
-_INSERT = Target(("insert",), "db.c", "app", "conn1")
-_IS_MASTER = Target(("isMaster", "ismaster"), "admin")
+_INSERT = FailPointTarget(("insert",), "db.c", "app", "conn1")
+_IS_MASTER = FailPointTarget(("isMaster", "ismaster"), "admin")
 
 
 class _ScriptedRng:
@@ -38,7 +38,7 @@ def _registry(mode: Any = "alwaysOn", *, rng: _ScriptedRng | None = None, **data
     return registry
 
 
-def _fires(registry: FailPointRegistry, target: Target = _INSERT) -> bool:
+def _fires(registry: FailPointRegistry, target: FailPointTarget = _INSERT) -> bool:
     return registry.fail_command(target) is not None
 
 
@@ -82,7 +82,7 @@ def test_a_probability_is_decided_by_the_rng() -> None:
 
 def test_what_does_not_match_touches_neither_times_nor_the_count() -> None:
     registry = _registry({"times": 1}, errorCode=91)
-    assert not _fires(registry, Target(("find",), "db.c"))
+    assert not _fires(registry, FailPointTarget(("find",), "db.c"))
     assert _entered(registry) == 0
     assert _fires(registry)
 
@@ -187,12 +187,12 @@ def test_filters_decide_what_matches(*, data: dict[str, Any], matches: bool) -> 
 def test_an_alias_names_its_command() -> None:
     registry = _registry(errorCode=91, failCommands=["ismaster"])
     assert _fires(registry, _IS_MASTER)
-    assert not _fires(registry, Target(("hello",), "admin"))
+    assert not _fires(registry, FailPointTarget(("hello",), "admin"))
 
 
 def test_configure_fail_point_is_never_failed() -> None:
     registry = _registry(errorCode=91, failAllCommands=True)
-    assert not _fires(registry, Target(("configureFailPoint",), "admin"))
+    assert not _fires(registry, FailPointTarget(("configureFailPoint",), "admin"))
 
 
 @pytest.mark.parametrize("asked", [False, True])
@@ -287,9 +287,10 @@ def test_a_write_concern_error_is_a_hit_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "target"), [("off", _INSERT), ("alwaysOn", Target(("find",), "db.c")), ({"skip": 1}, _INSERT)]
+    ("mode", "target"),
+    [("off", _INSERT), ("alwaysOn", FailPointTarget(("find",), "db.c")), ({"skip": 1}, _INSERT)],
 )
-def test_a_write_concern_error_is_filtered_like_the_rest(mode: Any, target: Target) -> None:
+def test_a_write_concern_error_is_filtered_like_the_rest(mode: Any, target: FailPointTarget) -> None:
     assert _registry(mode, writeConcernError={"code": 91}).write_concern_error(target) is None
 
 
@@ -327,7 +328,7 @@ def test_on_primary_transactional_write_obeys_its_mode() -> None:
     assert registry.transactional_write() is None
 
 
-_GET_MORE = Target(("getMore",), "db.c", "app")
+_GET_MORE = FailPointTarget(("getMore",), "db.c", "app")
 
 
 @pytest.mark.parametrize(

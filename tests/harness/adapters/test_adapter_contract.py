@@ -23,7 +23,7 @@ from harness.adapters.pymongo import base as pymongo_base
 from harness.adapters.reference import adapter as reference
 from harness.deployments.embedded import embedded
 from harness.testing.adapter import AdapterChecks, check_adapter, checks_of
-from harness.testing.adapter_entities import Entities
+from harness.testing.adapter_entities import AdapterEntities
 from harness.testing.adapter_features import BY_FEATURE
 from harness.testing.worlds import run_in_system
 from harness.unified.deployment import Topology
@@ -139,12 +139,12 @@ def test_a_process_serves_one_case_after_the_other(command: str) -> None:
             aclosing(Children(call_seconds=30)) as children,
         ):
             adapter = await children.adapter(command, clock)
-            first = await Entities.make(adapter, deployment)
+            first = await AdapterEntities.make(adapter, deployment)
             await first.call("insertOne", document={"_id": 1})
             await adapter.aclose()
             again = await children.adapter(command, clock)
             assert again._child is adapter._child
-            second = await Entities.make(again, deployment)
+            second = await AdapterEntities.make(again, deployment)
             assert await second.call("find", filter={}) == [{"_id": 1}]
             (found,) = second.events("commandStartedEvent")
             assert found.fields["commandName"] == "find"

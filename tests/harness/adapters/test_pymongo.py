@@ -13,7 +13,7 @@ from scripted import ScriptedDeployment
 from harness.adapters import make_adapter
 from harness.adapters.base import ClientSpec, EntityKind, Handle, Invocation, UnsupportedOperation
 from harness.deployments.embedded import embedded
-from harness.testing.adapter_entities import Check, Entities, failing
+from harness.testing.adapter_entities import AdapterEntities, Check, failing
 from harness.unified.deployment import Topology
 from mongowire.system import SeededRng, SystemClock, TcpNetwork
 
@@ -56,7 +56,7 @@ def test_calls_that_block_do_not_keep_others_from_running() -> None:
     """Eight calls that a server holds for 200 ms take about as long as one."""
 
     async def check(adapter: Any, deployment: Any) -> None:
-        entities = await Entities.make(adapter, deployment)
+        entities = await AdapterEntities.make(adapter, deployment)
         loop = asyncio.get_running_loop()
         async with failing(deployment, "find", blockConnection=True, blockTimeMS=200):
             began = loop.time()
@@ -71,7 +71,7 @@ def test_a_call_that_was_cancelled_does_not_keep_its_client_open() -> None:
     """The server would hold the answer for a minute."""
 
     async def check(adapter: Any, deployment: Any) -> None:
-        entities = await Entities.make(adapter, deployment)
+        entities = await AdapterEntities.make(adapter, deployment)
         loop = asyncio.get_running_loop()
         async with failing(deployment, "find", blockConnection=True, blockTimeMS=60_000):
             call = asyncio.ensure_future(entities.call("find", filter={}))
@@ -94,7 +94,7 @@ def test_a_callback_runs_operations_while_its_transaction_waits_for_it() -> None
     """Its operations take threads of their own: the one of `withTransaction` is blocked."""
 
     async def check(adapter: Any, deployment: Any) -> None:
-        entities = await Entities.make(adapter, deployment)
+        entities = await AdapterEntities.make(adapter, deployment)
         session = await adapter.create(EntityKind.SESSION, entities.client, {"id": "session"})
         seen = []
 
@@ -109,7 +109,7 @@ def test_a_callback_runs_operations_while_its_transaction_waits_for_it() -> None
 
 def test_a_cancelled_transaction_lets_go_of_its_thread() -> None:
     async def check(adapter: Any, deployment: Any) -> None:
-        entities = await Entities.make(adapter, deployment)
+        entities = await AdapterEntities.make(adapter, deployment)
         session = await adapter.create(EntityKind.SESSION, entities.client, {"id": "session"})
         begun = asyncio.Event()
 

@@ -13,7 +13,7 @@ import pytest
 from harness.authoring.mutants.holding import belonging
 from harness.authoring.mutants.mutant import Change, load_mutants
 from harness.authoring.mutants.overlay import changed_functions
-from harness.authoring.mutants.record import FILE, SURVIVED, Record
+from harness.authoring.mutants.record import FILE, SURVIVED, MutantRecord
 from harness.running.discovery import BadInputError, bundled_root
 
 if TYPE_CHECKING:
@@ -104,12 +104,12 @@ def test_a_change_that_does_not_apply_names_the_mutant(tmp_path: Path) -> None:
 
 
 def test_a_record_comes_back_as_it_was_written(tmp_path: Path) -> None:
-    record = Record()
+    record = MutantRecord()
     record.note("one", "scenarios", "a case")
     record.note("one", "tests", SURVIVED)
     record.note("gone", "scenarios", "a case")
     record.write(tmp_path, ["one"])
-    again = Record.read(tmp_path)
+    again = MutantRecord.read(tmp_path)
     assert again.killers == {"one": {"scenarios": "a case", "tests": ""}}
     assert again.killer("one", "corpus") is None
 
@@ -117,7 +117,7 @@ def test_a_record_comes_back_as_it_was_written(tmp_path: Path) -> None:
 def test_a_broken_record_is_an_error(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("[1, 2")
     with pytest.raises(BadInputError, match=FILE):
-        Record.read(tmp_path)
+        MutantRecord.read(tmp_path)
 
 
 def test_a_test_has_failed_with_any_of_its_parameters_and_a_machine_with_its_only_method() -> None:

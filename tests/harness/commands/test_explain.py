@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from harness.cli import cli
-from harness.running.executor import Executor
+from harness.running.executor import ItemExecutor
 from harness.running.plan import Item, Settings, loaded
 from harness.running.result import ExitCode
 
@@ -166,7 +166,7 @@ def test_every_driver_in_this_process_can_be_explained_down_to_the_wire(scenario
 def run(scenario: Path, description: str) -> CaseResult:
     case = next(case for case in loaded(str(scenario)).cases if case.description == description)
     item = Item(case.id, str(scenario), case.index, "reference", "2026-02-20", "replicaset")
-    with Executor(Settings(time="virtual")) as executor:
+    with ItemExecutor(Settings(time="virtual")) as executor:
         return executor.run(item)
 
 
@@ -199,7 +199,7 @@ def test_a_case_that_hangs_is_explained_up_to_where_it_hung(scenario: Path) -> N
         case for case in loaded(str(scenario)).cases if case.description == "an insert is tried again"
     )
     item = Item(case.id, str(scenario), case.index, "reference", "2026-02-20", "replicaset")
-    with Executor(Settings(time="virtual", case_timeout=5.0)) as executor:
+    with ItemExecutor(Settings(time="virtual", case_timeout=5.0)) as executor:
         result = executor.run(item)
     assert result.reason == "the case did not end within 5 seconds"
     assert [moment.text for moment in result.timeline if moment.kind == "operation"][

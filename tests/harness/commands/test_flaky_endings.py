@@ -22,7 +22,7 @@ from harness.running.expectations import Expectations
 from harness.running.interruption import Interrupted
 from harness.running.plan import Item, Settings
 from harness.running.result import ExitCode, Result, ResultStatus
-from harness.running.run import Run
+from harness.running.run import PreparedRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -57,7 +57,7 @@ class Ending:
 
 def lab(monkeypatch: pytest.MonkeyPatch, end: BaseException, *complaints: str, watch: bool = False) -> LabRun:
     monkeypatch.setattr(lab_run, "run_items", Ending(end).run)
-    run = Run(
+    run = PreparedRun(
         items=(ITEM,),
         settings=Settings(),
         expectations={"reference": Expectations()},

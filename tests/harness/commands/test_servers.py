@@ -12,7 +12,7 @@ from controlled import controlled
 from pymongo import MongoClient
 
 from fakeserver import ClusterSpec
-from fakeserver.control.registry import Entry, Registry
+from fakeserver.control.registry import Registry, RegistryEntry
 from harness.cli import cli
 from harness.commands.options.starting import starting_of
 from harness.commands.output.expansions import write_expansions
@@ -203,7 +203,9 @@ def test_options_are_variables_too(home: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_servers_that_have_ended_are_listed_as_such_and_pruned(home: Path) -> None:
     registry = Registry(home)
     with controlled(home, "shop", ClusterSpec.standalone()):
-        registry.write(Entry("till", 1, "mongodb://localhost:1/", "single", f"unix:{home}/gone", "token"))
+        registry.write(
+            RegistryEntry("till", 1, "mongodb://localhost:1/", "single", f"unix:{home}/gone", "token")
+        )
         registry.log_file("till").write_text("{}\n")
         listed = [line.split()[:2] for line in run("ls").stdout.splitlines()]
         assert listed == [["id", "status"], ["shop", "running"], ["till", "ended"]]
@@ -214,7 +216,7 @@ def test_servers_that_have_ended_are_listed_as_such_and_pruned(home: Path) -> No
 
 def test_a_server_that_is_another_one_is_left_alone(home: Path) -> None:
     with controlled(home, "shop", ClusterSpec.standalone()) as (_, entry):
-        Registry(home).write(Entry("till", 1, entry.uri, "single", entry.control, "another token"))
+        Registry(home).write(RegistryEntry("till", 1, entry.uri, "single", entry.control, "another token"))
         done = run("stop", "till")
     assert done.exit_code == ExitCode.BAD_INPUT
     assert "till does not answer" in done.stderr

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from fakeserver.cli import main as serve
 from harness.authoring.template import starting_text
 from harness.cli import SUBCOMMANDS, cli
-from harness.commands.options.types import Count, Jobs, Seconds, Seed
+from harness.commands.options.types import Count, Jobs, Seconds, SeedNumber
 from harness.running.result import ExitCode
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def needed(verb: str, scenario: Path) -> Sequence[str]:
 
 
 def is_number(option: click.Option) -> bool:
-    numbers = (Count, Seconds, Seed, Jobs, click.types.IntParamType, click.types.FloatParamType)
+    numbers = (Count, Seconds, SeedNumber, Jobs, click.types.IntParamType, click.types.FloatParamType)
     return isinstance(option.type, numbers)
 
 

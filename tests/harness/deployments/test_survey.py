@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.deployments.survey import DeploymentError, Survey, survey
+from harness.deployments.survey import DeploymentError, DeploymentSurvey, survey
 from harness.unified.deployment import Topology
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ SAID: dict[str, Mapping[str, Any]] = {
 }
 
 
-def surveyed(*, load_balanced: bool = False, **said: Any) -> Survey:
+def surveyed(*, load_balanced: bool = False, **said: Any) -> DeploymentSurvey:
     replies: dict[str, Any] = {**SAID, **said}
 
     async def ask(database: str, command: Mapping[str, Any]) -> Mapping[str, Any]:

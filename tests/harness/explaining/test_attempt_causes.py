@@ -11,7 +11,7 @@ from harness.explaining.attempt_causes import attempt_causes
 from harness.explaining.explanation import _rows
 from harness.unified.entities import EntityMap
 from harness.unified.loader import load
-from harness.unified.outcome import Outcome, Status
+from harness.unified.outcome import CaseOutcome, Status
 from harness.unified.server_side.attempts import Facts, SeenOperation, judge
 from harness.unified.server_side.comparison import AttemptComparison
 from harness.unified.server_side.rules import EDITIONS, Timing
@@ -39,7 +39,7 @@ def compared(folder: Path, text: str, *operations: Sequence[SeenRequest], sent: 
 
 
 def causes(comparison: AttemptComparison) -> list[str]:
-    return list(attempt_causes(Outcome(Status.FAILED, comparisons=(comparison,))))
+    return list(attempt_causes(CaseOutcome(Status.FAILED, comparisons=(comparison,))))
 
 
 BACKOFF = "retries: {gap: full overload backoff}"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fakeserver.deployment.records.events import CommandFinished, ConnectionAccepted, FailPointHit
 from fakeserver.deployment.records.journal import Record
 from harness.adapters.base import Event
-from harness.explaining.journal import Timeline
+from harness.explaining.journal import CaseTimeline
 
 CONNECTION = 4
 
@@ -28,12 +28,12 @@ def hit(at: float, seq: int) -> Record:
 
 
 def order(records: list[Record], *events: Event) -> list[str]:
-    lines = Timeline.of(records, {"client0": events}, origin=0.0).events
+    lines = CaseTimeline.of(records, {"client0": events}, origin=0.0).events
     return [line.kind.removesuffix("Event") for line in lines]
 
 
 def instants(records: list[Record], *events: Event) -> list[float]:
-    lines = Timeline.of(records, {"client0": events}, origin=0.0).events
+    lines = CaseTimeline.of(records, {"client0": events}, origin=0.0).events
     return [line.at for line in lines if line.side == "client"]
 
 

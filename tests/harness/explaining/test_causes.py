@@ -10,13 +10,13 @@ from fakeserver.deployment.records.events import CommandFinished, FailPointHit
 from fakeserver.deployment.records.journal import Record
 from harness.adapters.base import ErrorReport, Event, OperationFailed
 from harness.explaining.causes import Evidence, causes_of
-from harness.explaining.journal import Timeline
+from harness.explaining.journal import CaseTimeline
 from harness.unified.account import PerformedOperation
 from harness.unified.entities import EntityMap
 from harness.unified.loader import load
 from harness.unified.matching.comparison import compare_events
 from harness.unified.matching.mismatch import Mismatch
-from harness.unified.outcome import Outcome, Status
+from harness.unified.outcome import CaseOutcome, Status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,7 +76,7 @@ def causes(
 ) -> tuple[str, ...]:
     observed = tuple(event for event in heard if event.kind == "commandStartedEvent")
     comparisons = tuple(compare_events(each, observed, EntityMap()) for each in case.expected_events)
-    outcome = Outcome(
+    outcome = CaseOutcome(
         Status.FAILED,
         reason,
         mismatch,
@@ -85,7 +85,7 @@ def causes(
         events={"client0": observed},
         comparisons=comparisons,
     )
-    timeline = Timeline.of(records, {"client0": heard}, steps, origin=0.0)
+    timeline = CaseTimeline.of(records, {"client0": heard}, steps, origin=0.0)
     return causes_of(Evidence(case, outcome, {"client0": heard}, timeline, edition))
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fakeserver.deployment.records.events import CommandFinished, ConnectionAccepted, FailPointHit
 from fakeserver.deployment.records.journal import Record
 from harness.adapters.base import Event
-from harness.explaining.journal import Timeline
+from harness.explaining.journal import CaseTimeline
 from harness.unified.account import Account, PerformedOperation
 from harness.unified.model import ExpectedEvent, Location, Operation
 
@@ -24,7 +24,7 @@ def served(request: int, seq: int, at: float = 0.0, *, connection: int = 1) -> R
 
 
 def kinds(records: list[Record], events: list[Event]) -> list[str]:
-    return [line.kind for line in Timeline.of(records, {"client0": events}, origin=0.0).events]
+    return [line.kind for line in CaseTimeline.of(records, {"client0": events}, origin=0.0).events]
 
 
 def test_at_one_instant_a_command_comes_before_what_the_server_did_and_that_before_the_reply() -> None:
@@ -46,7 +46,7 @@ def test_what_belongs_to_no_command_of_the_instant_waits_for_nothing() -> None:
 
 def test_a_request_is_dated_when_it_came_but_keeps_its_place_in_the_journal() -> None:
     hit = Record(0.3, 1, "node0", FailPointHit("failCommand", "insert", 1, "error"))
-    lines = Timeline.of([hit, served(7, 2, at=0.1)], {}, origin=0.0).events
+    lines = CaseTimeline.of([hit, served(7, 2, at=0.1)], {}, origin=0.0).events
     assert [(line.kind, line.at) for line in lines] == [("failPointHit", 0.3), ("commandFinished", 0.3)]
 
 
@@ -55,7 +55,7 @@ def test_nothing_is_lost_and_each_side_keeps_its_order(requests: list[int], fini
     events = [command("Started", request) for request in requests]
     events += [command("Succeeded", request) for request in requests[:finished]]
     records = [served(request, seq) for seq, request in enumerate(reversed(requests))]
-    lines = Timeline.of(records, {"client0": events}, origin=0.0).events
+    lines = CaseTimeline.of(records, {"client0": events}, origin=0.0).events
     assert [line.fields for line in lines if line.side == "client"] == [event.fields for event in events]
     assert [line.fields["request_id"] for line in lines if line.side == "server"] == requests[::-1]
 
@@ -75,6 +75,6 @@ def test_an_operation_is_told_as_the_file_has_it_without_what_it_holds() -> None
     event = ExpectedEvent("commandStartedEvent", {"commandName": "find"}, place)
     arguments = {"event": event, "operation": inner, "callback": (inner,), "count": 1}
     step = PerformedOperation(Operation("waitForEvent", "testRunner", arguments, place), began=0.0)
-    (line,) = Timeline.of((), {}, [step], origin=0.0).events
+    (line,) = CaseTimeline.of((), {}, [step], origin=0.0).events
     told = {"event": {"commandStartedEvent": {"commandName": "find"}}, "operation": "insertOne", "count": 1}
     assert line.fields == {"name": "waitForEvent", "arguments": told}

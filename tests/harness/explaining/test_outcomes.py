@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from harness.adapters.base import Event
 from harness.cli import cli
-from harness.explaining.journal import Timeline
+from harness.explaining.journal import CaseTimeline
 from harness.explaining.sequence import read
 from harness.explaining.text import outcome_of
 
@@ -68,7 +68,7 @@ def moments(*replies: dict[str, Any]) -> list[Moment]:
             Event("commandStartedEvent", {**fields, "command": {"insert": "c"}}, number),
             Event("commandSucceededEvent", {**fields, "reply": reply}, number + 0.5),
         ]
-    return [event.to_moment() for event in Timeline.of((), {"client0": events}, origin=0.0).events]
+    return [event.to_moment() for event in CaseTimeline.of((), {"client0": events}, origin=0.0).events]
 
 
 def test_a_picture_without_a_journal_has_the_errors_of_the_reply() -> None:

@@ -13,16 +13,16 @@ from harness.unified.entities import EntityMap
 from harness.unified.matching.matcher import missing
 from harness.unified.matching.mismatch import Mismatch
 from harness.unified.model import EntitySpec, Operation
-from harness.unified.outcome import Outcome, Status
+from harness.unified.outcome import CaseOutcome, Status
 from harness.unified.server_side.connection_judge import ConnectionComparison
 from harness.unified.server_side.metrics import (
     MetricComparison,
-    Reading,
+    MetricReading,
     WrongMetric,
     judge_metrics,
 )
 from harness.unified.server_side.model import ExpectedMetric, Range
-from harness.unified.server_side.seen import Snapshot
+from harness.unified.server_side.seen import StatusSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,7 +42,7 @@ class CaseOf:
 class EvidenceOf:
     def __init__(self, case: CaseOf, comparison: Any, heard: Sequence[Event] = ()) -> None:
         self.case = case
-        self.outcome = Outcome(Status.FAILED, comparisons=(comparison,))
+        self.outcome = CaseOutcome(Status.FAILED, comparisons=(comparison,))
         self.heard = {"client": heard}
 
 
@@ -264,7 +264,7 @@ CLOSED = "connection 1 to node0, at 0 ms: established in 20 ms; find; closed by 
 
 def metric(before: Any, after: Any, *, path: str = "a.b", **wanted: Any) -> MetricComparison:
     asked = ExpectedMetric(path, PLACE, **wanted)
-    first, last = (Snapshot("node0", {"node0": reply}) for reply in (before, after))
+    first, last = (StatusSnapshot("node0", {"node0": reply}) for reply in (before, after))
     found = judge_metrics([asked], first, last, EntityMap())
     assert found is not None
     return MetricComparison(found)
@@ -326,4 +326,4 @@ def test_a_reading_says_what_is_missing() -> None:
     assert [row.actual for row in MetricComparison(found).rows()] == ["missing", "node0: missing -> 2"]
 
 
-READING = Reading("node0", missing, 2)
+READING = MetricReading("node0", missing, 2)

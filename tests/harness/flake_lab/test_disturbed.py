@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.deployments.embedded import SERVED, embedded, in_order, servers
-from harness.running.executor import Executor
+from harness.running.executor import ItemExecutor
 from harness.running.plan import Item, Settings
 from harness.running.result import ResultStatus
 from harness.sim import World, run_virtual
@@ -56,7 +56,7 @@ def test_a_schedule_is_carried_out_on_every_topology(
     last = servers(topology)[-1]
     schedule = f"from:{last}=2ms start:1=1ms to:{last}:9=50ms"
     item = Item("ping", str(write(PING)), 0, "reference", "2026-07-08", topology.value, schedule=schedule)
-    with Executor(Settings(time=time)) as executor:
+    with ItemExecutor(Settings(time=time)) as executor:
         result = executor.run(item)
     assert (result.status, result.reason) == (ResultStatus.PASSED, "")
     told = dict(line.split("  ", 1) for line in result.disturbed)
@@ -67,7 +67,7 @@ def test_a_schedule_is_carried_out_on_every_topology(
 
 def test_in_real_time_one_bench_serves_disturbed_and_undisturbed_items(write: Callable[..., Path]) -> None:
     path = str(write(PING))
-    with Executor(Settings()) as executor:
+    with ItemExecutor(Settings()) as executor:
         for schedule in (None, "from:node0=1ms", None, "", "from:node0=1ms"):
             item = Item("ping", path, 0, "reference", "2026-07-08", "single", schedule=schedule)
             result = executor.run(item)
@@ -78,7 +78,7 @@ def test_a_result_says_what_repeats_it(write: Callable[..., Path]) -> None:
     item = Item(
         "ping", str(write(PING)), 0, "reference", "2026-07-08", "single", seed=9, schedule="start:1=1ms"
     )
-    with Executor(Settings(time="virtual")) as executor:
+    with ItemExecutor(Settings(time="virtual")) as executor:
         result = executor.run(item)
     assert (result.seed, result.schedule) == (9, "start:1=1ms")
     assert type(result).from_dict(result.to_dict()) == result

@@ -7,14 +7,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from schedules import schedules
 
-from harness.flake_lab.schedule import STEPS, Late, Schedule, ScheduleError, Seeds, Start, Way, draw, parse
+from harness.flake_lab.schedule import (
+    STEPS,
+    FlakeSchedule,
+    FlakeScheduleError,
+    Late,
+    Seeds,
+    Start,
+    Way,
+    draw,
+    parse,
+)
 from mongowire.system import SeededRng
 
 SERVERS = ("node0", "node1", "node2")
 
 
 @given(schedules())
-def test_a_schedule_is_what_its_text_says(schedule: Schedule) -> None:
+def test_a_schedule_is_what_its_text_says(schedule: FlakeSchedule) -> None:
     assert parse(str(schedule)) == schedule
 
 
@@ -56,7 +66,7 @@ def test_ordinals_are_english(number: int, ordinal: str) -> None:
     ],
 )
 def test_what_is_no_schedule_is_refused_by_its_word(text: str, complaint: str) -> None:
-    with pytest.raises(ScheduleError) as refused:
+    with pytest.raises(FlakeScheduleError) as refused:
         parse(text)
     assert str(refused.value).startswith(complaint)
 
@@ -70,12 +80,12 @@ def test_what_is_no_schedule_is_refused_by_its_word(text: str, complaint: str) -
     ],
 )
 def test_a_schedule_for_other_servers_is_refused(text: str, complaint: str) -> None:
-    with pytest.raises(ScheduleError) as refused:
+    with pytest.raises(FlakeScheduleError) as refused:
         parse(text).check(SERVERS)
     assert str(refused.value) == complaint
 
 
-def drawn(seed: int, *, most: int = 50, servers: tuple[str, ...] = SERVERS) -> Schedule:
+def drawn(seed: int, *, most: int = 50, servers: tuple[str, ...] = SERVERS) -> FlakeSchedule:
     return draw(SeededRng(seed), servers, max_delay_ms=most)
 
 

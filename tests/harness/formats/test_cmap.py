@@ -10,7 +10,7 @@ from format_files import run as run_all
 
 from harness.formats.cmap.model import matches
 from harness.unified.errors import ScenarioError
-from harness.unified.outcome import Outcome, Status
+from harness.unified.outcome import CaseOutcome, Status
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +20,7 @@ STARTED = {"type": "ConnectionCheckOutStarted", "address": 42}
 ALL_BUT_CHECK_OUTS = ["ConnectionPoolCreated", "ConnectionPoolReady", "ConnectionCreated", "ConnectionReady"]
 
 
-def run(tmp_path: Path, **fields: Any) -> Outcome:
+def run(tmp_path: Path, **fields: Any) -> CaseOutcome:
     (outcome,) = run_all(tmp_path, {**POOL_CASE, "ignore": ALL_BUT_CHECK_OUTS, **fields})
     return outcome
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from format_files import CONCERN, IN_WINDOW, OUTCOME, RTT, SELECTION, VALID, discovery, listed, run
 
-from harness.unified.outcome import Outcome, Status
+from harness.unified.outcome import CaseOutcome, Status
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,7 +17,7 @@ def passes(folder: Path, document: Any) -> bool:
     return [outcome.status for outcome in run(folder, document)] == [Status.PASSED]
 
 
-def complaint(folder: Path, document: Any) -> Outcome:
+def complaint(folder: Path, document: Any) -> CaseOutcome:
     (outcome,) = run(folder, document)
     assert outcome.status is Status.FAILED
     return outcome

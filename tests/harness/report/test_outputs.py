@@ -12,7 +12,7 @@ import pytest
 from fakeserver.deployment.records.events import CommandFinished, ConnectionClosed, PrimaryElected
 from fakeserver.deployment.records.journal import Record
 from harness.adapters.base import Event
-from harness.explaining.journal import Timeline, file_name, two_columns
+from harness.explaining.journal import CaseTimeline, file_name, two_columns
 from harness.explaining.text import one_line, shortened
 from harness.report import junit, terminal
 from harness.report.jsonl import JsonLines
@@ -283,8 +283,8 @@ EVENTS = {
 }
 
 
-def timeline() -> Timeline:
-    return Timeline.of(RECORDS, EVENTS, origin=10.0)
+def timeline() -> CaseTimeline:
+    return CaseTimeline.of(RECORDS, EVENTS, origin=10.0)
 
 
 def test_a_journal_merges_both_sides_by_time_and_counts_from_the_start_of_the_case() -> None:
@@ -298,7 +298,7 @@ def test_a_journal_merges_both_sides_by_time_and_counts_from_the_start_of_the_ca
 
 def test_a_journal_never_holds_an_address_in_memory() -> None:
     events = {"client0": (Event("commandFailedEvent", {"failure": object()}),)}
-    assert '"failure":{"type":"object"}' in Timeline.of([], events, origin=0.0).to_json_lines()
+    assert '"failure":{"type":"object"}' in CaseTimeline.of([], events, origin=0.0).to_json_lines()
 
 
 def test_a_reader_sees_clients_on_the_left_and_servers_on_the_right() -> None:
@@ -309,7 +309,7 @@ def test_a_reader_sees_clients_on_the_left_and_servers_on_the_right() -> None:
 
 def test_a_reader_sees_what_happened_between_two_instants_and_no_small_talk() -> None:
     talk = Record(10.3, 1, "node0", CommandFinished("hello", "admin", 1, 1, None, None, "ok"))
-    moments = Timeline.of([talk, *RECORDS], EVENTS, origin=10.0).moments(began=0.25, ended=0.5)
+    moments = CaseTimeline.of([talk, *RECORDS], EVENTS, origin=10.0).moments(began=0.25, ended=0.5)
     assert [moment.kind for moment in moments] == [
         "commandStartedEvent",
         "connectionClosed",

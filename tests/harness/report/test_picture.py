@@ -8,7 +8,7 @@ import pytest
 from made_results import HOSTILE, answered, asked, hit, marked, retried, served
 
 from harness.explaining.journal import TimelineEvent
-from harness.explaining.sequence import Kind, Lane, read
+from harness.explaining.sequence import Lane, RowKind, read
 from harness.report.picture import drawing, style, svg
 from harness.running.result import Moment
 
@@ -57,7 +57,7 @@ def test_request_ids_of_several_clients_are_not_mixed_up() -> None:
             answered(0.003, 7),
         ]
     ).rows
-    assert [row.kind for row in rows] == [Kind.ASK, Kind.MARK, Kind.REPLY]
+    assert [row.kind for row in rows] == [RowKind.ASK, RowKind.MARK, RowKind.REPLY]
     assert rows[1].marks == {NODE: ["drop → ok"]}
 
 
@@ -66,7 +66,7 @@ def test_attempts_are_counted_within_an_operation() -> None:
     ended = Moment(0.9, "test", "coll", "operationEnded", "insertOne", None, "insertOne done")
     failing = (asked(0.1, 1), served(0.2, 1, "disconnect"), answered(0.3, 1, well=False))
     timeline = [operation, *failing, *failing, asked(0.5, 3), ended, operation, asked(1.1, 4)]
-    commands = [row.command for row in read(timeline).rows if row.kind is Kind.ASK]
+    commands = [row.command for row in read(timeline).rows if row.kind is RowKind.ASK]
     assert [command.attempt for command in commands if command] == [1, 2, 3, 1]
 
 
@@ -78,13 +78,13 @@ def test_a_write_that_succeeds_with_a_failpoint_s_write_concern_error_is_retried
         answered(0.003, 1),
         asked(0.004, 2),
     ]
-    commands = [row.command for row in read(timeline).rows if row.kind is Kind.ASK]
+    commands = [row.command for row in read(timeline).rows if row.kind is RowKind.ASK]
     assert [command.attempt for command in commands if command] == [1, 2]
 
 
 def test_the_next_command_of_an_operation_is_no_retry_of_one_that_went_well() -> None:
     timeline = [asked(0, 1), served(0.001, 1, "ok"), answered(0.002, 1), asked(0.003, 2)]
-    commands = [row.command for row in read(timeline).rows if row.kind is Kind.ASK]
+    commands = [row.command for row in read(timeline).rows if row.kind is RowKind.ASK]
     assert [command.attempt for command in commands if command] == [1, 1]
 
 

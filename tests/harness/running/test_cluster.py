@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from harness.running.plan import Item
     from harness.running.result import Result
-    from harness.sim.sweep.grid import Point
+    from harness.sim.sweep.grid import GridPoint
 
 CASES = 12
 GRID = """\
@@ -113,7 +113,7 @@ def test_a_sweep_that_loses_a_worker_has_the_points_that_it_has_here_and_each_on
     cluster.grow(1)
     add = Results.add
 
-    def add_and_kill(self: Results, point: Point, measures: Mapping[str, Any]) -> None:
+    def add_and_kill(self: Results, point: GridPoint, measures: Mapping[str, Any]) -> None:
         if not self.rows:
             cluster.lose_one()
         add(self, point, measures)

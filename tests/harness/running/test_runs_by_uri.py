@@ -19,7 +19,7 @@ from harness.deployments.by_uri import ExternalUris, introduce
 from harness.deployments.survey import DeploymentError
 from harness.running import expectations, interruption
 from harness.running.discovery import bundled_root, discover
-from harness.running.executor import Executor, Parts
+from harness.running.executor import ExecutorParts, ItemExecutor
 from harness.running.plan import Settings, load_all, plan
 from harness.running.result import ResultStatus
 from harness.running.run import RERUNS
@@ -79,12 +79,12 @@ def verdicts(
         topologies=[target],
         wanted=lambda case_id: wanted in case_id,
     )
-    with Executor(settings) as executor:
+    with ItemExecutor(settings) as executor:
         results = [_patiently(executor, item, expectations.of_adapter(adapter)) for item in items]
     return {result.id: (result.status, _skipped(result)) for result in results}
 
 
-def _patiently(executor: Executor, item: Item, expected: Expectations) -> Result:
+def _patiently(executor: ItemExecutor, item: Item, expected: Expectations) -> Result:
     """Run a case that fails again, as a flaky one is: a busy machine does not keep its time limits."""
     for _ in range(RERUNS):
         if (result := expected.judge(executor.run(item))).status is not ResultStatus.FAILED:
@@ -199,7 +199,7 @@ def test_after_a_failed_case_the_same_servers_are_cleaned_and_used_again(
 
     with served(ClusterSpec.replica_set(3)) as there:
         case = item(write_scenario("a"), there.target)
-        with Executor(there.settings, Parts(run_case=fails)) as executor:
+        with ItemExecutor(there.settings, ExecutorParts(run_case=fails)) as executor:
             assert [executor.run(case).reason for _ in range(2)] == ["the driver has gone"] * 2
         assert seen == [False, False]
         assert not is_on(there.cluster)
@@ -219,7 +219,7 @@ def test_an_interrupted_run_leaves_no_fail_point_on(
         with (
             pytest.raises(interruption.Interrupted),
             interruption.listening(),
-            Executor(there.settings, Parts(run_case=is_interrupted)) as executor,
+            ItemExecutor(there.settings, ExecutorParts(run_case=is_interrupted)) as executor,
         ):
             executor.run(case)
         assert not is_on(there.cluster)
@@ -236,7 +236,7 @@ def test_a_run_ends_when_its_servers_are_gone_and_not_with_a_failure_for_each_ca
     with served(ClusterSpec.standalone()) as there:
         settings = replace(there.settings, uri=f"{there.settings.uri}?serverSelectionTimeoutMS=200")
         case = item(write_scenario("a"), there.target)
-        with Executor(settings, Parts(run_case=outlives)) as executor:
+        with ItemExecutor(settings, ExecutorParts(run_case=outlives)) as executor:
             assert executor.run(case).reason == "the driver saw no server"
             with pytest.raises(DeploymentError, match="Connect call failed"):
                 executor.run(case)

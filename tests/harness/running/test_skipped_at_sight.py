@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.deployments.embedded import embedded
-from harness.running.executor import Executor, Parts
+from harness.running.executor import ExecutorParts, ItemExecutor
 from harness.running.plan import Item, Settings
 from harness.running.result import ResultStatus
 
@@ -26,8 +26,8 @@ class Counted:
         self.started = 0
 
     @property
-    def parts(self) -> Parts:
-        return Parts(deployment=self.deployment)
+    def parts(self) -> ExecutorParts:
+        return ExecutorParts(deployment=self.deployment)
 
     @asynccontextmanager
     async def deployment(self, *where: Any, **ports: Any) -> AsyncIterator[Any]:
@@ -48,7 +48,7 @@ ELSEWHERE = "topologies: [sharded]"
 
 def test_cases_that_are_skipped_start_one_deployment_of_each_kind(write_scenario: WriteScenario) -> None:
     counted, scenario = Counted(), write_scenario("a", "b", "c", requires=ELSEWHERE)
-    with Executor(Settings(time="virtual"), counted.parts) as executor:
+    with ItemExecutor(Settings(time="virtual"), counted.parts) as executor:
         for topology in ("replicaset", "single", "replicaset"):
             for item in items(scenario, topology, count=3):
                 assert executor.run(item).status is ResultStatus.SKIPPED
@@ -62,7 +62,7 @@ def test_cases_that_are_skipped_start_one_deployment_of_each_kind(write_scenario
 def test_a_result_is_the_same_with_servers_and_without(write_scenario: WriteScenario, requires: str) -> None:
     scenario = write_scenario("a", "b", requires=requires)
     _, second = items(scenario, "replicaset", count=2)
-    with Executor(Settings(time="virtual")) as executor:
+    with ItemExecutor(Settings(time="virtual")) as executor:
         with_servers = executor.run(second)
         without = executor.run(second)
     assert with_servers.status is ResultStatus.SKIPPED
@@ -74,7 +74,7 @@ def test_a_case_that_applies_after_one_that_was_skipped_runs(write_scenario: Wri
     (first,), (second,) = (
         items(path, "replicaset", count=1) for path in (skipped, write_scenario("b", name="runs"))
     )
-    with Executor(Settings(time="virtual")) as executor:
+    with ItemExecutor(Settings(time="virtual")) as executor:
         assert executor.run(first).status is ResultStatus.SKIPPED
         assert executor.run(second).status is ResultStatus.PASSED
 
@@ -89,7 +89,7 @@ def test_with_every_detail_wanted_each_case_has_servers(
         if wanted == "journal"
         else Settings(time="virtual", detail="all")
     )
-    with Executor(all_details, counted.parts) as executor:
+    with ItemExecutor(all_details, counted.parts) as executor:
         for item in items(scenario, "replicaset", count=2):
             executor.run(item)
     assert counted.started == 2

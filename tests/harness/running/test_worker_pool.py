@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from harness.running import interruption
-from harness.running.executor import Executor
+from harness.running.executor import ItemExecutor
 from harness.running.immediate_exit import AT_ONCE
 from harness.running.plan import Item, Settings, loaded
 from harness.running.processors import CAN_FORK
@@ -159,7 +159,7 @@ def test_a_run_that_is_cancelled_leaves_no_process(tmp_path: Path, write_scenari
 def test_a_fork_has_what_its_parent_has_read_and_none_of_its_files_and_signals(
     write_scenario: WriteScenario, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def told(_: Executor, item: Item) -> Result:
+    def told(_: ItemExecutor, item: Item) -> Result:
         has_file = Path(f"/proc/self/fd/{ours.fileno()}").readlink() != Path(os.devnull)
         seen = [os.getpid() != parent, has_file, len(AT_ONCE), gc.isenabled()]
         sys.stdout.write("this is no result\n")
@@ -170,7 +170,7 @@ def test_a_fork_has_what_its_parent_has_read_and_none_of_its_files_and_signals(
     work = items(write_scenario("x"), "a", "b", "c")
     work[0].case()
     misses = loaded.cache_info().misses
-    monkeypatch.setattr(Executor, "run", told)
+    monkeypatch.setattr(ItemExecutor, "run", told)
     with (tmp_path / "file").open("w") as ours, interruption.listening():
         ours.write("not written yet")
         interruption.run(pool.run(work, work))
@@ -183,7 +183,7 @@ def test_a_fork_has_what_its_parent_has_read_and_none_of_its_files_and_signals(
 def test_what_a_fork_opens_is_its_own_although_the_owners_of_its_parents_sockets_close_theirs(
     write_scenario: WriteScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def told(_: Executor, item: Item) -> Result:
+    def told(_: ItemExecutor, item: Item) -> Result:
         own = [socket.socket() for _ in theirs]
         before = [os.fstat(each.fileno()) for each in own]
         for each in theirs:
@@ -191,7 +191,7 @@ def test_what_a_fork_opens_is_its_own_although_the_owners_of_its_parents_sockets
         return item.result(ResultStatus.PASSED, str([os.fstat(each.fileno()) for each in own] == before))
 
     theirs = [socket.socket() for _ in range(20)]
-    monkeypatch.setattr(Executor, "run", told)
+    monkeypatch.setattr(ItemExecutor, "run", told)
     results = dict[int, Result]()
     work = items(write_scenario("x"), "a")
     asyncio.run(WorkerPool(Settings(), jobs=1, on_result=results.__setitem__).run(work, work))
@@ -204,11 +204,11 @@ def test_what_a_fork_opens_is_its_own_although_the_owners_of_its_parents_sockets
 def test_a_fork_that_is_left_ends_with_the_code_of_its_driver(
     write_scenario: WriteScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def leave(_: Executor, item: Item) -> Result:
+    def leave(_: ItemExecutor, item: Item) -> Result:
         sys.stderr.write("the last words\n")
         sys.exit(7 if item.id.endswith("a") else "a text")
 
-    monkeypatch.setattr(Executor, "run", leave)
+    monkeypatch.setattr(ItemExecutor, "run", leave)
     results = dict[int, Result]()
     work = items(write_scenario("x"), "a", "b")
     asyncio.run(WorkerPool(Settings(), jobs=1, on_result=results.__setitem__).run(work, work))

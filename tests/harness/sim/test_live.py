@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from harness.sim.article.live import asking, run_live
-from harness.sim.article.live_clients import Attempt
+from harness.sim.article.live_clients import LiveAttempt
 from harness.sim.article.live_server import server_parameters
 from harness.sim.article.measuring import Measuring
 from harness.sim.article.parameters import ArticleParameters, Strategy
@@ -78,11 +78,11 @@ def test_windows_count_what_ended_in_them_and_nothing_beyond_the_end() -> None:
     measuring = Measuring(seconds=3.0, window=1.0)
     measuring.offered(0.2)
     measuring.started(0.2)
-    measuring.ended(Attempt.TIMED_OUT, 1.2)
-    measuring.ended(Attempt.REJECTED, 1.4)
-    measuring.ended(Attempt.OK, 2.5)
+    measuring.ended(LiveAttempt.TIMED_OUT, 1.2)
+    measuring.ended(LiveAttempt.REJECTED, 1.4)
+    measuring.ended(LiveAttempt.OK, 2.5)
     measuring.succeeded(0.2, 2.5)
-    measuring.ended(Attempt.OK, 3.1)
+    measuring.ended(LiveAttempt.OK, 3.1)
     measuring.level(2.5, 7, 0.4, peak=9)
     outcome = measuring.outcome(SMALL)
     shown = {name: tuple(outcome.columns[name]) for name in ("time", "ok", "timed_out", "errors", "rejected")}

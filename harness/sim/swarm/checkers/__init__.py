@@ -36,11 +36,11 @@ from harness.sim.swarm.checkers.violation import Violation
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from harness.sim.swarm.history import History
+    from harness.sim.swarm.history import RunHistory
 
 __all__ = ["CHECKERS", "Check", "Checker", "Violation", "violations"]
 
-Check: TypeAlias = "Callable[[History], Iterator[Violation]]"
+Check: TypeAlias = "Callable[[RunHistory], Iterator[Violation]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ CHECKERS: Final = {
 """All rules by name."""
 
 
-def violations(history: History) -> tuple[Violation, ...]:
+def violations(history: RunHistory) -> tuple[Violation, ...]:
     """Return all violations of all rules, each with the name of its checker."""
     return tuple(
         replace(violation, checker=checker.name)

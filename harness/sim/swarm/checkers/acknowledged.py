@@ -15,10 +15,10 @@ from harness.sim.swarm.history import DELETION
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from harness.sim.swarm.history import History, Operation
+    from harness.sim.swarm.history import RunHistory, WorkloadOperation
 
 
-def check(history: History) -> Iterator[Violation]:
+def check(history: RunHistory) -> Iterator[Violation]:
     """Yield each acknowledged write that is missing or was applied more often."""
     applied = Applied(history)
     deleted = {operation.key for operation in history.operations if operation.kind == "delete"}
@@ -41,7 +41,7 @@ def check(history: History) -> Iterator[Violation]:
     yield from _overwritten(history)
 
 
-def _back(deletion: Operation, history: History) -> Iterator[Violation]:
+def _back(deletion: WorkloadOperation, history: RunHistory) -> Iterator[Violation]:
     """Yield each member on which a document is there again; that of an insert that failed may come late."""
     inserts = (each for each in history.operations if (each.kind, each.key) == ("insert", deletion.key))
     if all(each.outcome == "ok" for each in inserts):
@@ -51,7 +51,7 @@ def _back(deletion: Operation, history: History) -> Iterator[Violation]:
                 yield Violation(text, (deletion.number,))
 
 
-def _overwritten(history: History) -> Iterator[Violation]:
+def _overwritten(history: RunHistory) -> Iterator[Violation]:
     """Yield each counter and register whose value is not what the log's writes leave."""
     by_number = {operation.number: operation for operation in history.operations}
     expected: dict[str, int | None] = defaultdict(int)

@@ -12,7 +12,7 @@ from harness.sim.swarm.history import READS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from harness.sim.swarm.history import History, Operation
+    from harness.sim.swarm.history import RunHistory, WorkloadOperation
 
 LOG: Final = "the log"
 
@@ -21,9 +21,9 @@ LOG: Final = "the log"
 class Applied:
     """The applications of one history's writes; made once, as members hold many lists."""
 
-    history: History
+    history: RunHistory
 
-    def of(self, operation: Operation) -> Iterator[tuple[str, str, int]]:
+    def of(self, operation: WorkloadOperation) -> Iterator[tuple[str, str, int]]:
         """Yield each key that an operation writes, where that was counted, and how often it is there.
 
         Lists and documents keep their writes, so each member is asked. Other values are overwritten: of them

@@ -18,7 +18,7 @@ from mongowire.codes import Label
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping, Sequence
 
-    from harness.sim.swarm.history import Client, History, Operation
+    from harness.sim.swarm.history import ClientSetup, RunHistory, WorkloadOperation
     from harness.unified.server_side.seen import SeenRequest
 
 UNCOUNTED: Final = frozenset({"getMore", "killCursors", "commitTransaction"})
@@ -27,7 +27,7 @@ UNCOUNTED: Final = frozenset({"getMore", "killCursors", "commitTransaction"})
 _Command: TypeAlias = "tuple[int, Hashable, str, Hashable]"
 
 
-def check(history: History) -> Iterator[Violation]:
+def check(history: RunHistory) -> Iterator[Violation]:
     """Yield each command that servers have received too often."""
     operations = {operation.number: operation for operation in history.operations}
     clients = {client.number: client for client in history.clients}
@@ -46,7 +46,12 @@ def check(history: History) -> Iterator[Violation]:
 
 
 def most_attempts(
-    operation: Operation, client: Client, name: str, requests: Sequence[SeenRequest], *, refused: bool
+    operation: WorkloadOperation,
+    client: ClientSetup,
+    name: str,
+    requests: Sequence[SeenRequest],
+    *,
+    refused: bool,
 ) -> float:
     """Return how often a command may be attempted (Client Backpressure: Overload retry policy, rule 2).
 
@@ -64,7 +69,7 @@ def most_attempts(
     return max(ordinary, overload) if refused else ordinary
 
 
-def overload_retries(client: Client) -> int:
+def overload_retries(client: ClientSetup) -> int:
     """Return how many retries an operation has once it has met an overload."""
     edition = EDITIONS[client.edition]
     configured = client.max_adaptive_retries if edition.retries_configurable else None

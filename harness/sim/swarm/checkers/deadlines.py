@@ -11,13 +11,13 @@ from harness.sim.swarm.history import TRANSACTIONS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from harness.sim.swarm.history import History, Operation
+    from harness.sim.swarm.history import RunHistory, WorkloadOperation
 
 GRACE: Final = 0.01
 """Seconds after the deadline: more than the clock rounds, less than a bad network takes."""
 
 
-def check(history: History) -> Iterator[Violation]:
+def check(history: RunHistory) -> Iterator[Violation]:
     """Yield each operation that returned too late, or never.
 
     What ends a transaction after its deadline has all of the timeout once more, so that the server's locks
@@ -36,7 +36,7 @@ def check(history: History) -> Iterator[Violation]:
         yield Violation(text, (operation.number,))
 
 
-def latest_end(operation: Operation) -> float:
+def latest_end(operation: WorkloadOperation) -> float:
     """Return the instant by which an operation must have returned."""
     again = (operation.kind in TRANSACTIONS) + (operation.kind in ("read_accounts", "scan"))
     timeout = operation.deadline - operation.invoked

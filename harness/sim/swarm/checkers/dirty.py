@@ -15,10 +15,10 @@ from harness.sim.swarm.checkers.violation import Violation
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from harness.sim.swarm.history import History, Operation
+    from harness.sim.swarm.history import RunHistory, WorkloadOperation
 
 
-def check(history: History) -> Iterator[Violation]:
+def check(history: RunHistory) -> Iterator[Violation]:
     """Yield each first use of such a session by another operation."""
     operations = {operation.number: operation for operation in history.operations}
     running: dict[tuple[int, int], bytes] = {}
@@ -39,7 +39,7 @@ def check(history: History) -> Iterator[Violation]:
                 lost.setdefault(session, heard.operation)
 
 
-def _goes_on(before: int | None, now: int | None, operations: Mapping[int, Operation]) -> bool:
+def _goes_on(before: int | None, now: int | None, operations: Mapping[int, WorkloadOperation]) -> bool:
     """Say whether two commands are of one operation, or of one session of the application's."""
     if before is None or now is None or before == now:
         # A change stream belongs to no operation, and has a session for itself.

@@ -17,13 +17,13 @@ from mongowire.codes import Label
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from harness.sim.swarm.history import History, Operation
+    from harness.sim.swarm.history import RunHistory, WorkloadOperation
 
 _SEVERAL: Final = TRANSACTIONS | {"batch", "scan"}
 """The kinds whose commands are several, each with errors of its own."""
 
 
-def check(history: History) -> Iterator[Violation]:
+def check(history: RunHistory) -> Iterator[Violation]:
     """Yield each operation that was told that nothing had happened, though an attempt may have done it."""
     doubts: dict[int | None, Exception] = {}
     for heard in history.events:
@@ -38,7 +38,7 @@ def check(history: History) -> Iterator[Violation]:
             yield from _hidden(operation, doubt)
 
 
-def _hidden(operation: Operation, doubt: Exception) -> Iterator[Violation]:
+def _hidden(operation: WorkloadOperation, doubt: Exception) -> Iterator[Violation]:
     if not operation.attempted or Label.NO_WRITES_PERFORMED in operation.labels:
         told = f"{operation.kind} {operation.number} of {operation.key} failed with {operation.error}"
         text = f"{told}, which hides {type(doubt).__name__} of an attempt that a server may have executed"

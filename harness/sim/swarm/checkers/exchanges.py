@@ -17,7 +17,7 @@ End: TypeAlias = CommandSucceededEvent | CommandFailedEvent
 
 
 @dataclass(slots=True)
-class Exchange:
+class CommandExchange:
     """One command of a client. `ended` is None for one that was never told to have ended.
 
     `operation` is the number of the call that sent it.
@@ -37,13 +37,15 @@ class Exchange:
         )
 
 
-def exchanges_of(events: Iterable[Heard]) -> list[Exchange]:
+def exchanges_of(events: Iterable[Heard]) -> list[CommandExchange]:
     """Return the commands in the order of their starts."""
-    found: dict[tuple[int, int], Exchange] = {}
+    found: dict[tuple[int, int], CommandExchange] = {}
     for heard in events:
         event = heard.event
         if isinstance(event, CommandStartedEvent):
-            found[heard.client, event.request_id] = Exchange(heard.client, event, operation=heard.operation)
+            found[heard.client, event.request_id] = CommandExchange(
+                heard.client, event, operation=heard.operation
+            )
         elif isinstance(event, CommandSucceededEvent | CommandFailedEvent):
             exchange = found.get((heard.client, event.request_id))
             if exchange is not None:

@@ -11,10 +11,10 @@ from mongowire.codes import Label
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from harness.sim.swarm.history import History
+    from harness.sim.swarm.history import RunHistory
 
 
-def check(history: History) -> Iterator[Violation]:
+def check(history: RunHistory) -> Iterator[Violation]:
     """Yield each such write that was applied too often.
 
     An error labelled NoWritesPerformed promises that it was not applied at all (Retryable Writes).

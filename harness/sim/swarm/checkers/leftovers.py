@@ -11,8 +11,8 @@ from harness.sim.swarm.checkers.violation import Violation
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from harness.sim.swarm.checkers.exchanges import Exchange
-    from harness.sim.swarm.history import History
+    from harness.sim.swarm.checkers.exchanges import CommandExchange
+    from harness.sim.swarm.history import RunHistory
 
 KINDS: Final = {
     "task": "a task still runs",
@@ -29,7 +29,7 @@ KINDS: Final = {
 """What may be left, with the sentence about it."""
 
 
-def check(history: History) -> Iterator[Violation]:
+def check(history: RunHistory) -> Iterator[Violation]:
     """Yield everything that is left."""
     ending = history.ending
     for leftover in ending.leftovers:
@@ -40,7 +40,7 @@ def check(history: History) -> Iterator[Violation]:
         yield from _cursors(exchanges, history)
 
 
-def _sessions(exchanges: Sequence[Exchange], history: History) -> Iterator[Violation]:
+def _sessions(exchanges: Sequence[CommandExchange], history: RunHistory) -> Iterator[Violation]:
     """Yield each session that its client could have ended, and did not.
 
     A session in which a command was lost is not used again, and left to the server's timeout (Driver
@@ -63,7 +63,7 @@ def _sessions(exchanges: Sequence[Exchange], history: History) -> Iterator[Viola
             yield Violation(f"{KINDS['session']}: {identity.hex()} of client {owner}")
 
 
-def _cursors(exchanges: Sequence[Exchange], history: History) -> Iterator[Violation]:
+def _cursors(exchanges: Sequence[CommandExchange], history: RunHistory) -> Iterator[Violation]:
     """Yield each cursor that its client knew and could have closed, and did not.
 
     One whose getMore or killCursors failed, or whose client had no connection for it, is left to its timeout;

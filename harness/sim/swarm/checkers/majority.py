@@ -16,13 +16,13 @@ from harness.sim.swarm.history import READS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from harness.sim.swarm.history import History, Operation, Time
+    from harness.sim.swarm.history import RunHistory, Time, WorkloadOperation
 
 COMMITTED = ("majority", "linearizable")
 """The read concerns that return what a majority has."""
 
 
-def check(history: History) -> Iterator[Violation]:
+def check(history: RunHistory) -> Iterator[Violation]:
     """Yield each such read of what no majority had, and each such acknowledgement."""
     instants = [reached.at for reached in history.ending.majority]
     if not instants:
@@ -38,7 +38,7 @@ def check(history: History) -> Iterator[Violation]:
 
 
 def _beyond(
-    operation: Operation, reached: Time, times: Mapping[tuple[int, str], Time]
+    operation: WorkloadOperation, reached: Time, times: Mapping[tuple[int, str], Time]
 ) -> Iterator[Violation]:
     """Yield what an operation promised to be a majority's, and was not."""
     what = f"{operation.kind} {operation.number} of {operation.key}"

@@ -15,14 +15,14 @@ from harness.sim.swarm.history import number_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from harness.sim.swarm.history import History
+    from harness.sim.swarm.history import RunHistory
     from harness.unified.server_side.seen import SeenRequest
 
 
 _ENDS: Final = ("commitTransaction", "abortTransaction")
 
 
-def check(history: History) -> Iterator[Violation]:
+def check(history: RunHistory) -> Iterator[Violation]:
     """Yield each command of a transaction, and each getMore, that came to another server."""
     transactions: dict[Any, SeenRequest | None] = {}
     cursors: dict[int, str] = {}

@@ -17,7 +17,7 @@ from harness.sim.swarm.checkers.violation import Violation
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from harness.sim.swarm.history import Client, Heard, History
+    from harness.sim.swarm.history import ClientSetup, Heard, RunHistory
 
 NEXT: Final[Mapping[str, tuple[frozenset[str], str]]] = {
     events.ConnectionCreatedEvent.kind: (frozenset({"unknown"}), "pending"),
@@ -33,7 +33,7 @@ NEXT: Final[Mapping[str, tuple[frozenset[str], str]]] = {
 class _Pool:
     """What events have told of one pool."""
 
-    client: Client
+    client: ClientSetup
     state: str = "unknown"
     connections: dict[int, str] = field(default_factory=dict)
     generations: dict[int, int] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class _Pool:
     """The connections that were lost under a command, in the present generation."""
 
 
-def check(history: History) -> Iterator[Violation]:
+def check(history: RunHistory) -> Iterator[Violation]:
     """Yield each event that its pool must not have told then, and what a closed pool has kept."""
     clients = {client.number: client for client in history.clients}
     pools: dict[tuple[int, str], _Pool] = {}

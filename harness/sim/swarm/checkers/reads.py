@@ -10,10 +10,10 @@ from harness.sim.swarm.checkers.violation import Violation
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from harness.sim.swarm.history import History, Logged
+    from harness.sim.swarm.history import Logged, RunHistory
 
 
-def check(history: History) -> Iterator[Violation]:
+def check(history: RunHistory) -> Iterator[Violation]:
     """Yield each read of a list that is no beginning of its end, and each of a register's unwritten number.
 
     What has been rolled back was there, for reads that do not ask for a majority.

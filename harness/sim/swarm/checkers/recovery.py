@@ -9,10 +9,10 @@ from harness.sim.swarm.checkers.violation import Violation
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from harness.sim.swarm.history import History
+    from harness.sim.swarm.history import RunHistory
 
 
-def check(history: History) -> Iterator[Violation]:
+def check(history: RunHistory) -> Iterator[Violation]:
     """Yield each operation that began when all had recovered, and did not succeed."""
     recovered = history.calm_from + history.recovery
     for operation in history.operations:

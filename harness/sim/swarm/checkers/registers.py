@@ -13,16 +13,16 @@ from mongowire.codes import Label
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from harness.sim.swarm.history import History, Operation
+    from harness.sim.swarm.history import RunHistory, WorkloadOperation
 
 
-def check(history: History) -> Iterator[Violation]:
+def check(history: RunHistory) -> Iterator[Violation]:
     """Yield for each register the first operation after which no order explains all results.
 
     Reads with a weaker concern are left out. A write that is acknowledged by fewer members than a majority
     may take place at any time or never, as one that failed.
     """
-    by_key: dict[str, list[tuple[Operation, Call]]] = defaultdict(list)
+    by_key: dict[str, list[tuple[WorkloadOperation, Call]]] = defaultdict(list)
     for operation in history.operations:
         call = _call(operation)
         if call is not None:
@@ -38,7 +38,7 @@ def check(history: History) -> Iterator[Violation]:
             yield Violation(text, (operation.number,))
 
 
-def _call(operation: Operation) -> Call | None:
+def _call(operation: WorkloadOperation) -> Call | None:
     """Return an operation as a call, None for one that has no part in the promise."""
     is_sure = operation.outcome == "ok"
     if operation.kind == "read":

@@ -9,10 +9,10 @@ from harness.sim.swarm.checkers.violation import Violation
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from harness.sim.swarm.history import History
+    from harness.sim.swarm.history import RunHistory
 
 
-def check(history: History) -> Iterator[Violation]:
+def check(history: RunHistory) -> Iterator[Violation]:
     """Yield each scan with more or fewer documents than there are, or one of them twice."""
     there = {key for documents in history.ending.documents.values() for key in documents}
     for operation in history.operations:

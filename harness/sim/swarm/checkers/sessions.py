@@ -19,7 +19,7 @@ from harness.sim.swarm.history import READS, TRANSACTIONS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from harness.sim.swarm.history import History, Operation
+    from harness.sim.swarm.history import RunHistory, WorkloadOperation
 
 READ_YOUR_WRITES: Final = "read your writes"
 MONOTONIC_READS: Final = "monotonic reads"
@@ -48,7 +48,7 @@ class _Sessions:
     """By the number of a write: the duties of its session when it began."""
 
 
-def check(history: History) -> Iterator[Violation]:
+def check(history: RunHistory) -> Iterator[Violation]:
     """Yield each read of a causal session that is older than what the session must see."""
     state = _Sessions(parted=history.ending.parted)
     for entry in history.ending.log:
@@ -70,7 +70,7 @@ def check(history: History) -> Iterator[Violation]:
             yield from _end(operation, duties, state)
 
 
-def _end(operation: Operation, duties: dict[str, _Duty], state: _Sessions) -> Iterator[Violation]:
+def _end(operation: WorkloadOperation, duties: dict[str, _Duty], state: _Sessions) -> Iterator[Violation]:
     concern = operation.read_concern if operation.kind in READS else operation.write_concern
     if state.parted and concern not in COMMITTED:
         return
@@ -86,7 +86,7 @@ def _end(operation: Operation, duties: dict[str, _Duty], state: _Sessions) -> It
 
 
 def _read(
-    operation: Operation, key: str, seen: Sequence[int], duties: dict[str, _Duty], state: _Sessions
+    operation: WorkloadOperation, key: str, seen: Sequence[int], duties: dict[str, _Duty], state: _Sessions
 ) -> Iterator[Violation]:
     version = _version(key, seen, state)
     duty = duties.get(key)

@@ -9,10 +9,10 @@ from harness.sim.swarm.checkers.violation import Violation
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from harness.sim.swarm.history import History, Logged, Operation, Stream, StreamEvent
+    from harness.sim.swarm.history import Logged, RunHistory, StreamEvent, WatchedStream, WorkloadOperation
 
 
-def check(history: History) -> Iterator[Violation]:
+def check(history: RunHistory) -> Iterator[Violation]:
     """Yield each event that a stream returned twice, out of order, of its own invention, or not at all."""
     operations = {operation.number: operation for operation in history.operations}
     for stream in history.streams:
@@ -46,7 +46,10 @@ def _place(event: StreamEvent, log: Sequence[Logged], seen: Sequence[int]) -> tu
 
 
 def _missed(
-    stream: Stream, seen: Sequence[int], log: Sequence[Logged], operations: Mapping[int, Operation]
+    stream: WatchedStream,
+    seen: Sequence[int],
+    log: Sequence[Logged],
+    operations: Mapping[int, WorkloadOperation],
 ) -> Iterator[Violation]:
     first = seen[0] if seen else len(log)
     end = len(log) if stream.drained else (seen[-1] if seen else 0)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from driver.events import DriverEvent
-    from harness.sim.swarm.history import History, Limit
+    from harness.sim.swarm.history import Limit, RunHistory
 
 CAPACITY: Final = 1000.0
 """The tokens with which a client's bucket begins, and the most that it holds."""
@@ -36,7 +36,7 @@ EARNED: Final = 0.1
 _ROUNDING: Final = 1e-6
 
 
-def check(history: History) -> Iterator[Violation]:
+def check(history: RunHistory) -> Iterator[Violation]:
     """Yield each client and each limiter whose tokens are not what was earned and taken."""
     by_client: dict[int, list[DriverEvent]] = defaultdict(list)
     for heard in history.events if history.ending.tokens else ():

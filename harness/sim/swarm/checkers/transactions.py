@@ -12,10 +12,10 @@ from harness.sim.swarm.history import INITIAL_BALANCE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from harness.sim.swarm.history import History, Operation
+    from harness.sim.swarm.history import RunHistory, WorkloadOperation
 
 
-def check(history: History) -> Iterator[Violation]:
+def check(history: RunHistory) -> Iterator[Violation]:
     """Yield marks in some lists only, balances that no set of transfers gives, and reads of half of one."""
     applied = Applied(history)
     for operation in history.operations:
@@ -26,7 +26,7 @@ def check(history: History) -> Iterator[Violation]:
     yield from _balances(history)
 
 
-def _torn(operation: Operation, applied: Applied) -> Iterator[Violation]:
+def _torn(operation: WorkloadOperation, applied: Applied) -> Iterator[Violation]:
     by_member: dict[str, dict[str, int]] = defaultdict(dict)
     for key, member, times in applied.of(operation):
         by_member[member][key] = times
@@ -38,14 +38,14 @@ def _torn(operation: Operation, applied: Applied) -> Iterator[Violation]:
             yield Violation(f"{text}, and not in {missing}" if missing else text, (operation.number,))
 
 
-def _unbalanced(operation: Operation) -> Iterator[Violation]:
+def _unbalanced(operation: WorkloadOperation) -> Iterator[Violation]:
     total, expected = sum(operation.result.values()), INITIAL_BALANCE * len(operation.result)
     if total != expected:
         text = f"snapshot {operation.number} of {len(operation.result)} accounts sums up to {total}"
         yield Violation(f"{text} instead of {expected}: it saw a part of a transfer", (operation.number,))
 
 
-def _balances(history: History) -> Iterator[Violation]:
+def _balances(history: RunHistory) -> Iterator[Violation]:
     """Yield each balance that is not what the transfers give of which the lists tell."""
     transfers = [operation for operation in history.operations if operation.kind == "transfer"]
     for member, documents in history.ending.documents.items():

@@ -29,7 +29,7 @@ from mongowire.codes import Label
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from harness.sim.swarm.history import Client, Heard, History, Operation
+    from harness.sim.swarm.history import ClientSetup, Heard, RunHistory, WorkloadOperation
 
 
 NEWS: Final = (ServerHeartbeatSucceededEvent, ServerDescriptionChangedEvent, TopologyDescriptionChangedEvent)
@@ -45,7 +45,7 @@ class _Failure:
     until: float
 
 
-def check(history: History) -> Iterator[Violation]:
+def check(history: RunHistory) -> Iterator[Violation]:
     """Yield each retry that began later than its bound allows."""
     clients = {client.number: client for client in history.clients}
     operations = {operation.number: operation for operation in history.operations}
@@ -63,7 +63,7 @@ def check(history: History) -> Iterator[Violation]:
 
 
 def _of(
-    operation: Operation, client: Client, events: Sequence[Heard], news: Sequence[float]
+    operation: WorkloadOperation, client: ClientSetup, events: Sequence[Heard], news: Sequence[float]
 ) -> Iterator[Violation]:
     failure: _Failure | None = None
     attempts = 0
@@ -98,14 +98,14 @@ def _is_late(failure: _Failure, at: float, news: Sequence[float]) -> bool:
     return place == len(news) or news[place] > at
 
 
-def _violation(operation: Operation, failure: _Failure, at: float) -> Violation:
+def _violation(operation: WorkloadOperation, failure: _Failure, at: float) -> Violation:
     what = f"retry {failure.attempts} of operation {operation.number} ({operation.kind}) began"
     allowed = failure.until - failure.at
     text = f"{what} {at - failure.at:.3f} s after the failure, {allowed:.3g} s allowed"
     return Violation(text, (operation.number,))
 
 
-def _most_wait(operation: Operation, client: Client, retry: int, error: Any) -> float:
+def _most_wait(operation: WorkloadOperation, client: ClientSetup, retry: int, error: Any) -> float:
     """Return the longest wait after a failed attempt, in seconds."""
     # What fails in a transaction may be followed by a retry of the whole transaction.
     most = TRANSACTION_BACKOFF_MAX if operation.kind in TRANSACTIONS else 0.0

@@ -9,11 +9,11 @@ import pytest
 
 from fakeserver.control.errors import ControlError
 from fakeserver.control.scenario import triggers
-from fakeserver.control.scenario.model import Entry
+from fakeserver.control.scenario.model import TimelineEntry
 from fakeserver.control.scenario.places import Place
 from fakeserver.control.scenario.readings import Readings
 from fakeserver.control.scenario.timeline import POLL_SECONDS, Act, Timeline
-from fakeserver.control.scenario.triggers import Instant, Requests
+from fakeserver.control.scenario.triggers import AnsweredRequests, Instant
 from fakeserver.deployment.records.events import CommandFinished, ConnectionAccepted, ConnectionClosed
 from fakeserver.deployment.records.journal import Journal
 
@@ -25,11 +25,11 @@ def when(text: str) -> triggers.Condition:
     return triggers.condition(text, SERVERS)
 
 
-def entry(**facts: Any) -> Entry:
-    return Entry(place=Place("s.yml", 1, 1), verb="kill", **facts)
+def entry(**facts: Any) -> TimelineEntry:
+    return TimelineEntry(place=Place("s.yml", 1, 1), verb="kill", **facts)
 
 
-def timeline(*entries: Entry, draw: float = 0.0) -> Timeline:
+def timeline(*entries: TimelineEntry, draw: float = 0.0) -> Timeline:
     return Timeline(entries, [lambda: draw] * len(entries))
 
 
@@ -94,7 +94,7 @@ def test_ends_come_before_beginnings_of_the_same_instant() -> None:
 
 
 def test_requests_are_counted_from_the_start_and_periods_from_the_last_performance() -> None:
-    line = timeline(entry(start=Requests(3), every=Requests(2)))
+    line = timeline(entry(start=AnsweredRequests(3), every=AnsweredRequests(2)))
     readings, done = Readings(), []
     for readings.requests in range(1, 9):
         done += [readings.requests for _ in line.due(1.0, readings)]
@@ -103,7 +103,7 @@ def test_requests_are_counted_from_the_start_and_periods_from_the_last_performan
 
 
 def test_an_effect_may_last_for_a_number_of_requests() -> None:
-    line = timeline(entry(start=Requests(2, "insert"), lasting=Requests(3)))
+    line = timeline(entry(start=AnsweredRequests(2, "insert"), lasting=AnsweredRequests(3)))
     readings, done = Readings(), []
     for number in range(1, 8):
         readings.requests = number
@@ -199,9 +199,9 @@ def test_a_condition_that_is_none_is_refused(text: str) -> None:
     [
         ("2s", Instant(2)),
         (1.5, Instant(1.5)),
-        ("100 requests", Requests(100)),
-        ("1 request", Requests(1)),
-        ("3 insert requests", Requests(3, "insert")),
+        ("100 requests", AnsweredRequests(100)),
+        ("1 request", AnsweredRequests(1)),
+        ("3 insert requests", AnsweredRequests(3, "insert")),
     ],
 )
 def test_a_period_is_a_time_or_a_number_of_requests(value: object, expected: object) -> None:
@@ -218,7 +218,9 @@ def test_a_period_that_is_none_is_refused(value: object) -> None:
 
 def test_triggers_are_printed_as_they_are_written() -> None:
     written = entry(
-        start=when("requests/s >= 20 and primary == node1"), every=Requests(5, "find"), until=Instant(9)
+        start=when("requests/s >= 20 and primary == node1"),
+        every=AnsweredRequests(5, "find"),
+        until=Instant(9),
     )
     assert written.trigger == "when requests/s >= 20 and primary == node1 every 5 find requests until 9s"
 
@@ -269,4 +271,4 @@ def test_a_connection_that_ends_is_not_counted_while_its_server_still_holds_it()
 
 def test_a_timeline_of_times_alone_needs_no_readings() -> None:
     assert not timeline(entry(start=Instant(1), every=Instant(2), until=Instant(9))).needs_readings
-    assert timeline(entry(start=Instant(1), lasting=Requests(3))).needs_readings
+    assert timeline(entry(start=Instant(1), lasting=AnsweredRequests(3))).needs_readings

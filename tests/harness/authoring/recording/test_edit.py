@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.authoring.recording.edit import Edits
-from harness.unified.outline import Node, outline
+from harness.unified.outline import OutlineNode, outline
 
 BLOCK = """\
 # a file
@@ -26,7 +26,7 @@ tests:
 """
 
 
-def root(text: str) -> Node:
+def root(text: str) -> OutlineNode:
     found = outline(text)
     assert found is not None
     return found

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from bson import Binary, Int64, ObjectId, Timestamp
 
-from harness.authoring.recording.variation import Written, common
+from harness.authoring.recording.variation import WrittenValues, common
 
-NOTHING = Written()
+NOTHING = WrittenValues()
 ONE, OTHER = ObjectId("1" * 24), ObjectId("2" * 24)
 
 
@@ -46,7 +46,7 @@ def test_values_that_somebody_made_up_are_expected_by_type_though_all_runs_have_
 
 
 def test_values_that_stand_in_the_scenario_are_expected_as_they_are() -> None:
-    written = Written({"tests": [{"document": {"_id": ONE}}]})
+    written = WrittenValues({"tests": [{"document": {"_id": ONE}}]})
     assert common([ONE, ONE], written) == ONE
     assert common([OTHER, OTHER], written) == {"$$type": "objectId"}
     assert common([ONE, OTHER], written) == {"$$type": "objectId"}

@@ -15,7 +15,7 @@ from harness.sim.article.prints import table
 from harness.sim.article.scenario import run_model
 
 if TYPE_CHECKING:
-    from harness.sim.article.trial import Trial
+    from harness.sim.article.trial import ArticleTrial
 
 PAGE = Path(__file__).parents[4] / "docs" / "SIMULATION.md"
 
@@ -24,11 +24,11 @@ pytestmark = pytest.mark.slow
 
 
 @cache
-def run(strategy: Strategy, own: ArticleParameters = OWN) -> Trial:
+def run(strategy: Strategy, own: ArticleParameters = OWN) -> ArticleTrial:
     return run_model(own, strategy, engine="plain")
 
 
-def rate(trial: Trial, column: str, start: int, end: int) -> float:
+def rate(trial: ArticleTrial, column: str, start: int, end: int) -> float:
     return sum(trial.outcome.columns[column][start:end]) / (end - start)
 
 

@@ -12,8 +12,8 @@ import pytest
 from harness.sim.article import files, pictures
 from harness.sim.article.parameters import ArticleParameters, Strategy
 from harness.sim.article.prints import HEADINGS, client_lines, duration, server_lines, table
-from harness.sim.article.trial import Trial
-from harness.sim.fleet.outcome import COLUMNS, Outcome
+from harness.sim.article.trial import ArticleTrial
+from harness.sim.fleet.outcome import COLUMNS, FleetOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ SECONDS = 25
 
 def trial(
     strategy: Strategy = Strategy.FIXED, tier: str = "model", after: float = 100, seed: int = 0, back: int = 0
-) -> Trial:
+) -> ArticleTrial:
     """Return a trial of 25 seconds that answers 100 requests a second, none for five, and `after` then.
 
     It is `back` so many seconds later.
@@ -38,7 +38,7 @@ def trial(
     columns["concurrency"] = [10.0] * 15 + [1040.0] * 10
     columns["peak_concurrency"] = [12.0] * 15 + [1351.0] * 10
     columns["delay"] = [0.1] * 15 + [2.671] * 10
-    outcome = Outcome(
+    outcome = FleetOutcome(
         columns=columns,
         latencies=[(0.1, 90), (0.5, 10)],
         latency_sum=14,
@@ -48,7 +48,7 @@ def trial(
         events=0,
         outage=(10, 15),
     )
-    return Trial(parameters=replace(OWN, seed=seed), strategy=strategy, tier=tier, outcome=outcome)
+    return ArticleTrial(parameters=replace(OWN, seed=seed), strategy=strategy, tier=tier, outcome=outcome)
 
 
 @pytest.mark.spec("RI-13")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from harness.overload.policy import Sample
-    from harness.sim.fleet.columns import World
+    from harness.sim.fleet.columns import FleetWorld
 
 CLIENTS = 200
 MANY = 1000
@@ -129,9 +129,9 @@ def test_a_governor_reads_the_columns_and_sets_both_limits() -> None:
     side = next(side for side in CLAIMS["govern"](CLIENTS, 0).sides if side.connections)
     policy = _Scripted()
     governor = SimulatedGovernor(policy)
-    worlds: list[World] = []
+    worlds: list[FleetWorld] = []
 
-    def look(world: World) -> None:
+    def look(world: FleetWorld) -> None:
         worlds.append(world)
         governor.step(world)
 

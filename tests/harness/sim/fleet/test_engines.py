@@ -14,7 +14,7 @@ from hypothesis import given, settings
 
 from harness.sim.fleet import columns as c
 from harness.sim.fleet import simulate
-from harness.sim.fleet.building import Plan
+from harness.sim.fleet.building import FleetPlan
 from harness.sim.fleet.engine import advance
 from harness.sim.fleet.running import plain_world
 from harness.sim.fleet.scenario import Exponential, Scenario
@@ -59,7 +59,7 @@ def test_engines_agree_on_the_articles_scenario(strategy: object) -> None:
 @given(scenarios())
 @settings(deadline=None, max_examples=20)
 def test_every_attempt_ends_once_or_is_still_under_way(scenario: Scenario) -> None:
-    world = plain_world(Plan(scenario))
+    world = plain_world(FleetPlan(scenario))
     advance(world, world.numbers[c.TICKS])
     numbers = world.numbers
     count = [
@@ -79,7 +79,7 @@ def test_every_attempt_ends_once_or_is_still_under_way(scenario: Scenario) -> No
 @given(scenarios())
 @settings(deadline=None, max_examples=20)
 def test_what_a_server_works_on_is_what_it_counts(scenario: Scenario) -> None:
-    world = plain_world(Plan(scenario))
+    world = plain_world(FleetPlan(scenario))
     advance(world, world.numbers[c.TICKS])
     numbers, slots = world.numbers, world.slots
     for member in range(scenario.servers.members):
@@ -100,7 +100,7 @@ def test_what_a_server_works_on_is_what_it_counts(scenario: Scenario) -> None:
     assert all(slot >= -1 for slot in slots)
 
 
-def _those(world: c.World, member: int, events: set[int]) -> int:
+def _those(world: c.FleetWorld, member: int, events: set[int]) -> int:
     rows = range(0, len(world.clients), c.ROW)
     return sum(
         world.clients[row + c.EVENT] in events and world.clients[row + c.AT] % c.GATE == member
@@ -108,7 +108,7 @@ def _those(world: c.World, member: int, events: set[int]) -> int:
     )
 
 
-def _left(world: c.World, member: int) -> int:
+def _left(world: c.FleetWorld, member: int) -> int:
     """Count the requests at a member whose clients have gone, as far as they end before the last tick."""
     numbers, left = world.numbers, 0
     if numbers[c.SERVICE] == c.LOOKS:

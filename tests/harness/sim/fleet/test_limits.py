@@ -20,7 +20,7 @@ from fakeserver.admission.rate_limiter import ADMITTED, REJECTED, RateLimiter, R
 from fakeserver.admission.service_model import ServiceParameters
 from harness.sim.fleet import columns as c
 from harness.sim.fleet import limits
-from harness.sim.fleet.building import Plan, service_table
+from harness.sim.fleet.building import FleetPlan, service_table
 from harness.sim.fleet.retries import decide, succeed
 from harness.sim.fleet.running import plain_world
 from harness.sim.fleet.scenario import Backpressure, Closed, RequestLimit, Scenario, Servers, Service
@@ -46,7 +46,7 @@ def test_admission_by_token_bucket_is_exact(gaps: list[int], rate: float, burst:
         fleet=((1, Backpressure()),),
         servers=Servers(service=_SERVICE, request_limit=limit),
     )
-    world = plain_world(Plan(scenario))
+    world = plain_world(FleetPlan(scenario))
     waiting: list[tuple[int, Reserved]] = []
     for gap in gaps:
         world.numbers[c.NOW] += gap
@@ -97,7 +97,7 @@ def test_retries_are_those_of_the_reference_drivers_policy(
         fleet=((1, strategy),),
         servers=Servers(service=_SERVICE, request_limit=RequestLimit(rate=1, told_backoff=told)),
     )
-    world = plain_world(Plan(scenario))
+    world = plain_world(FleetPlan(scenario))
     bucket = world.numbers[c.RETRY_TOKENS_AT]
     budget = RetryTokens()
     budget.tokens = tokens

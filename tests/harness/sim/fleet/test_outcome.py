@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from harness.sim.fleet.outcome import COLUMNS, Outcome
+from harness.sim.fleet.outcome import COLUMNS, FleetOutcome
 
 
-def outcome(**columns: list[float]) -> Outcome:
+def outcome(**columns: list[float]) -> FleetOutcome:
     """Return ten windows of a second, of which 4 to 6 were an outage."""
     windows = 10
     zeros: dict[str, Any] = {name: [0.0] * windows for name in COLUMNS}
     zeros["time"] = [float(number + 1) for number in range(windows)]
-    return Outcome(columns={**zeros, **columns}, latencies=(), window=1.0, outage=(4.0, 6.0))
+    return FleetOutcome(columns={**zeros, **columns}, latencies=(), window=1.0, outage=(4.0, 6.0))
 
 
 @pytest.mark.parametrize(

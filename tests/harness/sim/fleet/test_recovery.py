@@ -7,17 +7,17 @@ import random
 
 import pytest
 
-from harness.sim.fleet.outcome import COLUMNS, Outcome
+from harness.sim.fleet.outcome import COLUMNS, FleetOutcome
 
 STOPPED, RESUMED, END = 30, 50, 110
 BACK_AFTER = 7.0
 SEEDS = 200
 
 
-def windows(ok: list[float], window: float = 1.0, outage: tuple[float, float] = (4.0, 6.0)) -> Outcome:
+def windows(ok: list[float], window: float = 1.0, outage: tuple[float, float] = (4.0, 6.0)) -> FleetOutcome:
     columns = {name: [0.0] * len(ok) for name in COLUMNS}
     columns["time"] = [window * (number + 1) for number in range(len(ok))]
-    return Outcome(columns={**columns, "ok": ok}, latencies=(), window=window, outage=outage)
+    return FleetOutcome(columns={**columns, "ok": ok}, latencies=(), window=window, outage=outage)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_what_counts_as_before_can_be_told() -> None:
     assert outcome.recovery_time(6.0, before=50.0) == 0.0
 
 
-def poisson(rate: float, back_after: float, seed: int, window: float = 0.1) -> Outcome:
+def poisson(rate: float, back_after: float, seed: int, window: float = 0.1) -> FleetOutcome:
     """Return a service whose successes are chance at a rate, but for an outage and the seconds after it."""
     dice = random.Random(seed)
     ok = [0.0] * round(END / window)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.sim.fleet import simulate
-from harness.sim.fleet.outcome import COLUMNS, COUNTS, LEVELS, Outcome
+from harness.sim.fleet.outcome import COLUMNS, COUNTS, LEVELS, FleetOutcome
 from harness.sim.fleet.scenario import (
     Backpressure,
     Closed,
@@ -79,10 +79,10 @@ def test_a_limit_rejects_what_is_beyond_its_rate() -> None:
     assert outcome.total("rejected") == outcome.total("errors") > 0
 
 
-def _made(ok: list[float]) -> Outcome:
+def _made(ok: list[float]) -> FleetOutcome:
     names = {name: [0.0] * len(ok) for name in (*COUNTS, *LEVELS)}
     times = [float(number + 1) for number in range(len(ok))]
-    return Outcome(
+    return FleetOutcome(
         columns={"time": times, **names, "ok": ok},
         latencies=[(0.1, 90), (0.5, 9), (2.0, 1)],
         window=1.0,

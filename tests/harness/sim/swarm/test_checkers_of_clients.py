@@ -12,10 +12,10 @@ from swarm_histories import ADDRESS, heard, op, past, seen, told
 
 from driver import events
 from driver.errors import NetworkError, ServerError
-from harness.sim.swarm.history import Client, Heard, Leftover, comment_of, number_of
+from harness.sim.swarm.history import ClientSetup, Heard, Leftover, comment_of, number_of
 
 if TYPE_CHECKING:
-    from harness.sim.swarm.history import History
+    from harness.sim.swarm.history import RunHistory
 
 # --- pools ---
 
@@ -50,12 +50,12 @@ def gone(number: int, reason: str = "stale") -> events.DriverEvent:
 OPENED = (CREATED, READY, ASKED, born(1), greeted(1), lent(1))
 
 
-def pool(*series: events.DriverEvent) -> History:
+def pool(*series: events.DriverEvent) -> RunHistory:
     """Return a history with events of one pool of at most two connections, one a second."""
     return past(events=heard(*((float(at), event) for at, event in enumerate(series))))
 
 
-POOLS_HOLD: dict[str, History] = {
+POOLS_HOLD: dict[str, RunHistory] = {
     "a connection that is used twice": pool(*OPENED, back(1), ASKED, lent(1), back(1), gone(1), CLOSED),
     "a clear with a connection in use, which is closed afterwards": pool(
         *OPENED, CLEARED, back(1), gone(1), READY
@@ -68,7 +68,7 @@ POOLS_HOLD: dict[str, History] = {
     "a server that came back": pool(CREATED, CLOSED, CREATED, READY, born(1)),
 }
 
-POOLS_BREAK: dict[str, tuple[History, str]] = {
+POOLS_BREAK: dict[str, tuple[RunHistory, str]] = {
     "no pool was created": (pool(READY), "poolReady of a pool that is unknown"),
     "a pool is created twice": (pool(CREATED, CREATED), "poolCreated of a pool that is paused"),
     "a pool is ready twice": (pool(CREATED, READY, READY), "poolReady of a pool that is ready"),
@@ -118,18 +118,18 @@ POOLS_BREAK: dict[str, tuple[History, str]] = {
 
 
 @pytest.mark.parametrize("history", POOLS_HOLD.values(), ids=POOLS_HOLD)
-def test_the_grammar_of_pools_allows(history: History) -> None:
+def test_the_grammar_of_pools_allows(history: RunHistory) -> None:
     assert told("pools", history) == []
 
 
 @pytest.mark.parametrize(("history", "text"), POOLS_BREAK.values(), ids=POOLS_BREAK)
-def test_the_grammar_of_pools_is_broken_where(history: History, text: str) -> None:
+def test_the_grammar_of_pools_is_broken_where(history: RunHistory, text: str) -> None:
     assert any(text in each for each in told("pools", history)), told("pools", history)
 
 
 def test_each_client_and_server_has_a_pool_of_its_own() -> None:
     other = events.PoolCreatedEvent("node1:1")
-    clients = tuple(Client(number=number, edition="2026-02-20") for number in (1, 2))
+    clients = tuple(ClientSetup(number=number, edition="2026-02-20") for number in (1, 2))
     both = heard((0.0, CREATED), (0.0, other)) + heard((0.0, CREATED), client=2)
     assert told("pools", past(clients=clients, events=both)) == []
 
@@ -138,7 +138,7 @@ def test_each_client_and_server_has_a_pool_of_its_own() -> None:
 @given(traces())
 @settings(max_examples=15)
 def test_what_the_driver_s_pool_tells_keeps_to_the_grammar(trace: Trace) -> None:
-    client = Client(number=1, edition="2026-02-20", max_pool_size=trace.max_size)
+    client = ClientSetup(number=1, edition="2026-02-20", max_pool_size=trace.max_size)
     lived = tuple(Heard(at, 1, _event(kind, number)) for at, kind, number, _ in on_state(trace))
     assert told("pools", past(clients=(client,), events=lived)) == []
 
@@ -157,7 +157,7 @@ KINDS = {each.kind: each for name, each in vars(events).items() if name.endswith
 
 # --- deadlines, recovery, what is left ---
 
-OTHERS_HOLD: dict[str, tuple[str, History]] = {
+OTHERS_HOLD: dict[str, tuple[str, RunHistory]] = {
     "an operation without a deadline": ("deadlines", past(op(1))),
     "an operation that returned at its deadline": ("deadlines", past(op(1, deadline=1.5))),
     "a transaction that was aborted after its deadline": (
@@ -179,7 +179,7 @@ OTHERS_HOLD: dict[str, tuple[str, History]] = {
     "an unacknowledged write": ("recovery", past(op(9, outcome="unknown"), calm_from=5.0, recovery=1.0)),
 }
 
-OTHERS_BREAK: dict[str, tuple[str, History, str]] = {
+OTHERS_BREAK: dict[str, tuple[str, RunHistory, str]] = {
     "an operation outlived its deadline": (
         "deadlines",
         past(op(1, deadline=1.4)),
@@ -205,12 +205,12 @@ OTHERS_BREAK: dict[str, tuple[str, History, str]] = {
 
 
 @pytest.mark.parametrize(("name", "history"), OTHERS_HOLD.values(), ids=OTHERS_HOLD)
-def test_a_rule_of_clients_holds_for(name: str, history: History) -> None:
+def test_a_rule_of_clients_holds_for(name: str, history: RunHistory) -> None:
     assert told(name, history) == []
 
 
 @pytest.mark.parametrize(("name", "history", "text"), OTHERS_BREAK.values(), ids=OTHERS_BREAK)
-def test_a_rule_of_clients_is_broken_where(name: str, history: History, text: str) -> None:
+def test_a_rule_of_clients_is_broken_where(name: str, history: RunHistory, text: str) -> None:
     assert any(text in each for each in told(name, history)), told(name, history)
 
 
@@ -228,13 +228,13 @@ def tries(
 
 
 def client(edition: str = "2026-02-20", **options: Any) -> dict[str, Any]:
-    return {"clients": (Client(number=1, edition=edition, **options),)}
+    return {"clients": (ClientSetup(number=1, edition=edition, **options),)}
 
 
 REFUSED_IN_1 = heard((1.0, REFUSED, 1))
 MARK = op(1, "mark", "", argument=("list:1", "list:2"))
 
-ATTEMPTS_HOLD: dict[str, History] = {
+ATTEMPTS_HOLD: dict[str, RunHistory] = {
     "one retry": past(op(1), requests=tries(2)),
     "five retries of an overload in one edition": past(op(1), requests=tries(6, OVERLOAD)),
     "two retries of an overload in the other": past(
@@ -257,7 +257,7 @@ ATTEMPTS_HOLD: dict[str, History] = {
     "another's requests": past(op(1), requests=tries(9, comment=None) + tries(9, comment=44)),
 }
 
-ATTEMPTS_BREAK: dict[str, tuple[History, str]] = {
+ATTEMPTS_BREAK: dict[str, tuple[RunHistory, str]] = {
     "two retries": (past(op(1), requests=tries(3)), "was attempted 3 times, 2 allowed by 2026-02-20"),
     "six retries of an overload": (past(op(1), requests=tries(7, OVERLOAD)), "7 times, 6 allowed"),
     "three retries of an overload in the edition of two": (
@@ -298,12 +298,12 @@ ATTEMPTS_BREAK: dict[str, tuple[History, str]] = {
 
 
 @pytest.mark.parametrize("history", ATTEMPTS_HOLD.values(), ids=ATTEMPTS_HOLD)
-def test_editions_allow(history: History) -> None:
+def test_editions_allow(history: RunHistory) -> None:
     assert told("attempts", history) == []
 
 
 @pytest.mark.parametrize(("history", "text"), ATTEMPTS_BREAK.values(), ids=ATTEMPTS_BREAK)
-def test_editions_do_not_allow(history: History, text: str) -> None:
+def test_editions_do_not_allow(history: RunHistory, text: str) -> None:
     assert any(text in each for each in told("attempts", history)), told("attempts", history)
 
 
@@ -336,13 +336,13 @@ CONCERN = command(events.CommandSucceededEvent, reply=OK | {"writeConcernError":
 NEWS = events.ServerHeartbeatSucceededEvent(ADDRESS, awaited=True, duration=0.1, reply={})
 
 
-def waits(*series: tuple[float, events.DriverEvent], kind: Any = "push", **more: Any) -> History:
+def waits(*series: tuple[float, events.DriverEvent], kind: Any = "push", **more: Any) -> RunHistory:
     return past(op(1, kind, argument=("list:1",)), events=heard(*((*each, 1) for each in series)), **more)
 
 
 FIRST = ((1.0, ASKED), (1.0, STARTED))
 
-WAITS_HOLD: dict[str, History] = {
+WAITS_HOLD: dict[str, RunHistory] = {
     "a retry at once": waits(*FIRST, (1.5, LOST), (1.5, ASKED), (1.5, STARTED)),
     "a retry after a failed check-out": waits((1.0, ASKED), (1.5, REFUSED), (1.5, ASKED)),
     "a backoff within its bound": waits(*FIRST, (1.5, OVERLOADED), (1.6, ASKED), (1.6, STARTED)),
@@ -369,7 +369,7 @@ WAITS_HOLD: dict[str, History] = {
     "a wait before a transaction runs again": waits(*FIRST, (1.5, LOST), (2.0, ASKED), kind="mark"),
 }
 
-WAITS_BREAK: dict[str, tuple[History, str]] = {
+WAITS_BREAK: dict[str, tuple[RunHistory, str]] = {
     "a retry waited without an overload": (
         waits(*FIRST, (1.5, LOST), (1.7, ASKED)),
         "retry 1 of operation 1 (push) began 0.200 s after the failure, 0 s allowed",
@@ -394,10 +394,10 @@ WAITS_BREAK: dict[str, tuple[History, str]] = {
 
 
 @pytest.mark.parametrize("history", WAITS_HOLD.values(), ids=WAITS_HOLD)
-def test_there_may_be(history: History) -> None:
+def test_there_may_be(history: RunHistory) -> None:
     assert told("waits", history) == []
 
 
 @pytest.mark.parametrize(("history", "text"), WAITS_BREAK.values(), ids=WAITS_BREAK)
-def test_a_wait_was_longer_than_its_bound_where(history: History, text: str) -> None:
+def test_a_wait_was_longer_than_its_bound_where(history: RunHistory, text: str) -> None:
     assert any(text in each for each in told("waits", history)), told("waits", history)

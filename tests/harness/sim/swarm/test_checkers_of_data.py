@@ -8,10 +8,10 @@ import pytest
 from swarm_histories import ACCOUNTS, op, past, told
 
 from harness.sim.swarm.checkers import CHECKERS, violations
-from harness.sim.swarm.history import Stream, StreamEvent
+from harness.sim.swarm.history import StreamEvent, WatchedStream
 
 if TYPE_CHECKING:
-    from harness.sim.swarm.history import History, Operation
+    from harness.sim.swarm.history import RunHistory, WorkloadOperation
 
 LIST = "list:1"
 FAILED: dict[str, Any] = {"outcome": "failed", "error": "lost"}
@@ -19,24 +19,24 @@ NOT_WRITTEN = FAILED | {"labels": frozenset({"NoWritesPerformed"})}
 CAUSAL: dict[str, Any] = {"session": 7, "causal": True, "read_preference": "secondary"}
 
 
-def mark(number: int, **more: Any) -> Operation:
+def mark(number: int, **more: Any) -> WorkloadOperation:
     return op(number, "mark", "", argument=("list:1", "list:2"), **more)
 
 
-def transfer(number: int, **more: Any) -> Operation:
+def transfer(number: int, **more: Any) -> WorkloadOperation:
     return op(number, "transfer", "list:9", argument=(*ACCOUNTS, 5), **more)
 
 
-def read(number: int, *result: int, key: str = LIST, **more: Any) -> Operation:
+def read(number: int, *result: int, key: str = LIST, **more: Any) -> WorkloadOperation:
     return op(number, "read_list", key, result=result, **more)
 
 
 def stream(*events: tuple[int, str], drained: bool = True, opened: float = 0.0) -> dict[str, Any]:
     returned = tuple(StreamEvent(50.0 + place, *event) for place, event in enumerate(events))
-    return {"streams": (Stream(number=3, client=1, opened=opened, events=returned, drained=drained),)}
+    return {"streams": (WatchedStream(number=3, client=1, opened=opened, events=returned, drained=drained),)}
 
 
-HOLDS: dict[str, tuple[str, History]] = {
+HOLDS: dict[str, tuple[str, RunHistory]] = {
     "each kind of write, acknowledged and there": (
         "acknowledged",
         past(
@@ -103,7 +103,7 @@ HOLDS: dict[str, tuple[str, History]] = {
     ),
 }
 
-BREAKS: dict[str, tuple[str, History, str]] = {
+BREAKS: dict[str, tuple[str, RunHistory, str]] = {
     "an acknowledged write is missing": ("acknowledged", past(op(1), log=[]), "is missing in node0"),
     "an acknowledged write was applied twice": (
         "acknowledged",
@@ -255,12 +255,12 @@ BREAKS: dict[str, tuple[str, History, str]] = {
 
 
 @pytest.mark.parametrize(("name", "history"), HOLDS.values(), ids=HOLDS)
-def test_a_rule_of_data_holds_for(name: str, history: History) -> None:
+def test_a_rule_of_data_holds_for(name: str, history: RunHistory) -> None:
     assert told(name, history) == []
 
 
 @pytest.mark.parametrize(("name", "history", "text"), BREAKS.values(), ids=BREAKS)
-def test_a_rule_of_data_is_broken_where(name: str, history: History, text: str) -> None:
+def test_a_rule_of_data_is_broken_where(name: str, history: RunHistory, text: str) -> None:
     assert any(text in each for each in told(name, history)), told(name, history)
 
 

@@ -14,7 +14,7 @@ from harness.sim.swarm.history import Limit
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from harness.sim.swarm.history import History
+    from harness.sim.swarm.history import RunHistory
 
 SESSION = b"s" * 16
 LSID = {"id": SESSION}
@@ -26,7 +26,7 @@ OK: dict[str, Any] = {"ok": 1}
 CHECK_OUT = events.ConnectionCheckOutFailedEvent(ADDRESS, "connectionError", 0.1, LOST)
 
 
-def said(*series: Any, **ending: Any) -> History:
+def said(*series: Any, **ending: Any) -> RunHistory:
     """Return a history with commands, each with its end, and other events.
 
     A command is (document, end) or (document, end, operation): the end is a reply, an error or None.
@@ -61,7 +61,7 @@ CONCERN = OK | {"writeConcernError": {"code": 91}}
 LEFT: dict[str, Any] = {"sessions": (SESSION,)}
 HELD: dict[str, Any] = {"cursors": (("node0", 7),)}
 
-LEFT_FOR_A_REASON: dict[str, History] = {
+LEFT_FOR_A_REASON: dict[str, RunHistory] = {
     "a session in which a command was lost": said((USE, OK), (USE, LOST), **LEFT),
     "a session in which a command never ended": said((USE, None), **LEFT),
     "a session whose end was lost": said((USE, OK), (END, LOST), **LEFT),
@@ -74,7 +74,7 @@ LEFT_FOR_A_REASON: dict[str, History] = {
     "a cursor that came with an error of its write concern": said((OPEN, OPENED | CONCERN), **HELD),
     "a cursor that the client does not know of": said((OPEN, LOST), **HELD),
 }
-LEFT_WITHOUT: dict[str, tuple[History, str]] = {
+LEFT_WITHOUT: dict[str, tuple[RunHistory, str]] = {
     "a session is not ended": (said((USE, OK), **LEFT), f"a session in use: {SESSION.hex()} of client 1"),
     "a session that was ended is there": (said((USE, OK), (END, OK), **LEFT), "a session in use"),
     "a session is not ended after an error that was answered": (said((USE, BUSY), **LEFT), "in use"),
@@ -84,12 +84,12 @@ LEFT_WITHOUT: dict[str, tuple[History, str]] = {
 
 
 @pytest.mark.parametrize("history", LEFT_FOR_A_REASON.values(), ids=LEFT_FOR_A_REASON)
-def test_may_be_left(history: History) -> None:
+def test_may_be_left(history: RunHistory) -> None:
     assert told("leftovers", history) == []
 
 
 @pytest.mark.parametrize(("history", "text"), LEFT_WITHOUT.values(), ids=LEFT_WITHOUT)
-def test_something_is_left_where(history: History, text: str) -> None:
+def test_something_is_left_where(history: RunHistory, text: str) -> None:
     assert any(text in each for each in told("leftovers", history)), told("leftovers", history)
 
 
@@ -100,11 +100,11 @@ PAID = ((PING, BUSY, 1), (PING, BUSY, 1), (PING, BUSY, 1))
 """An overload, and two retries that met another: 998 tokens, and one less if a third one was paid for."""
 
 
-def bucket(tokens: float, *series: Any) -> History:
+def bucket(tokens: float, *series: Any) -> RunHistory:
     return said(*series, tokens={1: tokens})
 
 
-TOKENS_HOLD: dict[str, History] = {
+TOKENS_HOLD: dict[str, RunHistory] = {
     "a full bucket": bucket(1000, (PING, OK), (PING, OK)),
     "a retry after an overload, which takes one": bucket(999, (PING, BUSY, 1), (PING, BUSY, 1)),
     "a retry that was paid for and found no server": bucket(998, (PING, BUSY, 1), (PING, BUSY, 1)),
@@ -118,7 +118,7 @@ TOKENS_HOLD: dict[str, History] = {
     "a command that never ended": bucket(997, *PAID, (PING, None)),
     "no bucket": said(*PAID),
 }
-TOKENS_BREAK: dict[str, tuple[History, str]] = {
+TOKENS_BREAK: dict[str, tuple[RunHistory, str]] = {
     "a bucket has more tokens than fit": (bucket(1001), "client 1 has 1001 tokens for retries, and 1000 by"),
     "a retry was free": (bucket(1000, *PAID), "1000 tokens for retries, and 997 to 999 by its events"),
     "a success earned nothing": (bucket(997, *PAID, (PING, OK, 1)), "997 tokens for retries, and 998.1 by"),
@@ -128,12 +128,12 @@ TOKENS_BREAK: dict[str, tuple[History, str]] = {
 
 
 @pytest.mark.parametrize("history", TOKENS_HOLD.values(), ids=TOKENS_HOLD)
-def test_the_tokens_of_a_client_are_right_with(history: History) -> None:
+def test_the_tokens_of_a_client_are_right_with(history: RunHistory) -> None:
     assert told("tokens", history) == []
 
 
 @pytest.mark.parametrize(("history", "text"), TOKENS_BREAK.values(), ids=TOKENS_BREAK)
-def test_the_tokens_of_a_client_are_wrong_where(history: History, text: str) -> None:
+def test_the_tokens_of_a_client_are_wrong_where(history: RunHistory, text: str) -> None:
     assert any(text in each for each in told("tokens", history)), told("tokens", history)
 
 

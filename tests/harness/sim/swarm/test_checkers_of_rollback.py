@@ -10,7 +10,14 @@ from swarm_histories import ADDRESS, heard, op, past, seen, told
 
 from driver import events
 from driver.errors import NetworkError, NetworkTimeoutError, ServerError
-from harness.sim.swarm.history import DELETION, History, Logged, Operation, Reached, RolledBack
+from harness.sim.swarm.history import (
+    DELETION,
+    Logged,
+    MajorityReached,
+    RolledBack,
+    RunHistory,
+    WorkloadOperation,
+)
 
 LIST = "list:1"
 ONE: dict[str, Any] = {"write_concern": 1}
@@ -19,11 +26,11 @@ CAUSAL: dict[str, Any] = {"session": 7, "causal": True}
 LSID: dict[str, Any] = {"lsid": {"id": bytes(16)}}
 
 
-def read(number: int, *result: int, level: str | None = None, **more: Any) -> Operation:
+def read(number: int, *result: int, level: str | None = None, **more: Any) -> WorkloadOperation:
     return op(number, "read_list", LIST, result=result, read_concern=level, **more)
 
 
-def scan(number: int, *keys: str, **more: Any) -> Operation:
+def scan(number: int, *keys: str, **more: Any) -> WorkloadOperation:
     return op(number, "scan", LIST, result=tuple((key, ()) for key in keys), **more)
 
 
@@ -34,7 +41,7 @@ def gone(*writes: tuple[int, str], kept: int = 0) -> dict[str, Any]:
 
 
 def reached(*positions: tuple[float, int]) -> dict[str, Any]:
-    return {"majority": tuple(Reached(at, (count,)) for at, count in positions)}
+    return {"majority": tuple(MajorityReached(at, (count,)) for at, count in positions)}
 
 
 def started(number: int, request_id: int = 1, **command: Any) -> events.DriverEvent:
@@ -53,7 +60,7 @@ def of_pool(kind: type[events.PoolEvent], *facts: Any) -> events.DriverEvent:
     return kind(ADDRESS, *facts)
 
 
-def a_lost_connection(*after: events.DriverEvent, error: Exception | None = None) -> History:
+def a_lost_connection(*after: events.DriverEvent, error: Exception | None = None) -> RunHistory:
     before = (
         of_pool(events.PoolCreatedEvent),
         of_pool(events.PoolReadyEvent),
@@ -67,14 +74,14 @@ def a_lost_connection(*after: events.DriverEvent, error: Exception | None = None
     return past(events=heard(*((1.0, each) for each in (*before, *after, back))))
 
 
-def two_errors(first: Exception, raised: str) -> History:
+def two_errors(first: Exception, raised: str) -> RunHistory:
     operation = op(1, outcome="failed", error=raised, attempted=raised != SELECTION)
     return past(operation, events=heard((1.0, failed(1, first), 1)))
 
 
 SELECTION = "ServerSelectionTimeoutError: no server"
 
-HOLDS: dict[str, tuple[str, History]] = {
+HOLDS: dict[str, tuple[str, RunHistory]] = {
     "a write of w: 1 that was rolled back": ("acknowledged", past(op(1, **ONE), log=(), **gone((1, LIST)))),
     "a deletion of w: 1 that was rolled back": (
         "acknowledged",
@@ -134,7 +141,7 @@ HOLDS: dict[str, tuple[str, History]] = {
     "a timeout, which clears no pool": ("pools", a_lost_connection(error=NetworkTimeoutError("late"))),
 }
 
-BREAKS: dict[str, tuple[str, str, History]] = {
+BREAKS: dict[str, tuple[str, str, RunHistory]] = {
     "a majority write that was rolled back": (
         "acknowledged",
         "push 1 of list:1 was acknowledged at 1.5 s and is missing in node0",
@@ -205,12 +212,12 @@ BREAKS: dict[str, tuple[str, str, History]] = {
 
 
 @pytest.mark.parametrize(("checker", "history"), HOLDS.values(), ids=HOLDS)
-def test_what_is_right_holds(checker: str, history: History) -> None:
+def test_what_is_right_holds(checker: str, history: RunHistory) -> None:
     assert told(checker, history) == []
 
 
 @pytest.mark.parametrize(("checker", "text", "history"), BREAKS.values(), ids=BREAKS)
-def test_what_is_wrong_is_named(checker: str, text: str, history: History) -> None:
+def test_what_is_wrong_is_named(checker: str, text: str, history: RunHistory) -> None:
     assert any(text in each for each in told(checker, history)), told(checker, history)
 
 

@@ -7,7 +7,7 @@ from statistics import fmean
 import pytest
 
 from harness.sim.swarm.faults import SHAPES
-from harness.sim.swarm.network import LONGEST_DELAY, Disturbance, DisturbedMemory, SkewedClock, delay_of
+from harness.sim.swarm.network import LONGEST_DELAY, DisturbedMemory, PacketDisturbance, SkewedClock, delay_of
 from harness.sim.world import World, run_virtual
 from mongowire.system import SeededRng
 
@@ -24,17 +24,17 @@ def test_a_latency_has_its_mean(shape: str) -> None:
 
 def test_a_packet_that_is_lost_is_late_by_retransmissions_that_double() -> None:
     draws = iter([0.0, 0.0, 0.9])
-    assert Disturbance(lost=0.5).delay(lambda: next(draws)) == pytest.approx(0.2 + 0.4)
+    assert PacketDisturbance(lost=0.5).delay(lambda: next(draws)) == pytest.approx(0.2 + 0.4)
 
 
 def test_no_packet_is_lost_for_ever() -> None:
-    assert 2 * Disturbance("heavy", 9.0, lost=1.0).delay(lambda: 0.999) <= LONGEST_DELAY
+    assert 2 * PacketDisturbance("heavy", 9.0, lost=1.0).delay(lambda: 0.999) <= LONGEST_DELAY
 
 
 def test_a_server_is_disturbed_while_the_block_runs_and_others_are_not() -> None:
     async def main(world: World) -> list[float]:
         network = DisturbedMemory(world.clock, world.rng)
-        with network.disturbed(SERVER, Disturbance(mean=0.5)):
+        with network.disturbed(SERVER, PacketDisturbance(mean=0.5)):
             during = [network.arrival(SERVER), network.arrival(("localhost", 40002))]
         return [*during, network.arrival(SERVER)]
 

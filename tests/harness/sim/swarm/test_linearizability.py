@@ -17,7 +17,7 @@ from harness.sim.swarm.linearizability import Call, first_unexplained, is_linear
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from harness.sim.swarm.history import History
+    from harness.sim.swarm.history import RunHistory
 
 
 def reads(seen: int | None, invoked: float, completed: float) -> Call:
@@ -127,7 +127,7 @@ MAJORITY = {"write_concern": "majority"}
 LINEARIZABLE = {"read_concern": "linearizable"}
 
 
-def _registers() -> Iterator[tuple[str, History, bool]]:
+def _registers() -> Iterator[tuple[str, RunHistory, bool]]:
     key = "register:1"
     write = op(1, "write", key, **MAJORITY)
     fresh, stale = op(2, "read", key, result=1, **LINEARIZABLE), op(2, "read", key, **LINEARIZABLE)
@@ -146,7 +146,7 @@ def _registers() -> Iterator[tuple[str, History, bool]]:
 
 
 @pytest.mark.parametrize(("history", "holds"), [pytest.param(*case, id=name) for name, *case in _registers()])
-def test_a_register_is_judged_where_the_concerns_promise_it(history: History, *, holds: bool) -> None:
+def test_a_register_is_judged_where_the_concerns_promise_it(history: RunHistory, *, holds: bool) -> None:
     assert bool(told("registers", history)) is not holds
 
 

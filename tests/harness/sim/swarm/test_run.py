@@ -24,7 +24,7 @@ from harness.sim.swarm.timeline import page_of, text_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from harness.sim.swarm.history import History
+    from harness.sim.swarm.history import RunHistory
 
 SEEDS = size("seeds")
 QUIET = "seed=1 operations=6 gap=20 work=insert,increment,swap"
@@ -100,7 +100,7 @@ def test_the_trace_depends_on_what_happened() -> None:
 def suspicious(monkeypatch: pytest.MonkeyPatch) -> None:
     """A checker that complains of every swap while somebody was paused."""
 
-    def violations(history: History) -> Iterator[Violation]:
+    def violations(history: RunHistory) -> Iterator[Violation]:
         paused = any(fault.kind == "pause" for fault in history.faults)
         swaps = [operation for operation in history.operations if operation.kind == "swap"]
         return (Violation(f"swap {each.number}", checker="suspicious") for each in swaps if paused)

@@ -8,7 +8,7 @@ import pytest
 
 from harness.sim.swarm.drawing import LEAST_KINDS, LEAST_OPERATIONS, draw
 from harness.sim.swarm.faults import FAULTS, TOPOLOGIES
-from harness.sim.swarm.schedule import ON_A_SET, WORK, Fault, Schedule, ScheduleError, parse
+from harness.sim.swarm.schedule import ON_A_SET, WORK, Schedule, ScheduledFault, ScheduleError, parse
 
 SEEDS = range(300)
 DRAWN = [draw(seed) for seed in SEEDS]
@@ -55,11 +55,11 @@ def test_a_single_server_is_given_no_work_of_replica_sets() -> None:
 
 def test_words_that_are_left_out_have_their_usual_values() -> None:
     assert parse("seed=7") == Schedule(seed=7)
-    assert parse("pause:node1@500+800").faults == (Fault("pause", "node1", "", 500, 800),)
+    assert parse("pause:node1@500+800").faults == (ScheduledFault("pause", "node1", "", 500, 800),)
 
 
 def test_a_fault_of_no_target_is_written_without_one() -> None:
-    fault = Fault("step-down", "", "", 10, 20)
+    fault = ScheduledFault("step-down", "", "", 10, 20)
     assert str(fault) == "step-down@10+20"
     assert parse(str(fault)).faults == (fault,)
 

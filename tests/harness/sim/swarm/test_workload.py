@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from harness.sim.swarm.schedule import WORK, Schedule
-from harness.sim.swarm.workload import Plan, plan
+from harness.sim.swarm.workload import PlannedOperation, plan
 
 WHOLE = Schedule(seed=5, work=WORK)
 
 
-def plans(schedule: Schedule, client: int = 0, count: int = 400) -> list[Plan]:
+def plans(schedule: Schedule, client: int = 0, count: int = 400) -> list[PlannedOperation]:
     return [each for index in range(count) if (each := plan(schedule, client, index)) is not None]
 
 

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from harness.sim.sweep.grid import Point
+from harness.sim.sweep.grid import GridPoint
 from harness.sim.sweep.results import ResultsError, results_in
 from harness.sim.sweep.tables import table, write_csv, write_parquet
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-A, B = (Point(key, {"clients": number}, 0, None) for number, key in enumerate("ab"))
+A, B = (GridPoint(key, {"clients": number}, 0, None) for number, key in enumerate("ab"))
 
 
-def _write(path: Path, *points: Point) -> None:
+def _write(path: Path, *points: GridPoint) -> None:
     with results_in(path, {"a", "b"}) as results:
         for point in points:
             results.add(point, {"ok": 1.5})

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.sim.sweep.grid import Point
+from harness.sim.sweep.grid import GridPoint
 from harness.sim.sweep.run import PointFailedError, run_points
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def rows_of(path: Path) -> dict[str, Any]:
 
 
 def test_points_come_as_they_end_each_with_its_measures() -> None:
-    points = [Point(str(number), {}, 0, number) for number in range(5)]
+    points = [GridPoint(str(number), {}, 0, number) for number in range(5)]
     came: dict[str, Mapping[str, Any]] = {}
 
     def square(scenario: int) -> Mapping[str, Any]:
@@ -55,7 +55,7 @@ def test_points_come_as_they_end_each_with_its_measures() -> None:
 
 
 def test_a_point_that_fails_is_named() -> None:
-    points = [Point("a", {"clients": 0}, 7, 0)]
+    points = [GridPoint("a", {"clients": 0}, 7, 0)]
 
     def fail(scenario: int) -> Mapping[str, Any]:
         raise ValueError("no such server")

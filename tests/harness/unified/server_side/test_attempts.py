@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from harness.unified.server_side.model import ExpectedAttempts
-    from harness.unified.server_side.rules import Edition
+    from harness.unified.server_side.rules import JudgedEdition
     from harness.unified.server_side.seen import SeenRequest
 
 HEAD = 'description: d\nschemaVersion: "1.0"\ntests:\n  - description: one\n    operations: []\n'
@@ -50,7 +50,7 @@ class Judged:
         self,
         text: str,
         *operations: Sequence[SeenRequest],
-        edition: Edition = EDITION_2026_02_20,
+        edition: JudgedEdition = EDITION_2026_02_20,
         timing: Timing = VIRTUAL,
         servers: frozenset[str] = frozenset(),
         options: Mapping[str, Any] | None = None,
@@ -141,7 +141,7 @@ def test_the_number_of_operations_is_judged_where_it_is_given(judged: Judged) ->
     ],
 )
 def test_the_number_of_overload_retries_is_the_editions(
-    edition: Edition, options: dict[str, Any], gaps: int, judged: Judged
+    edition: JudgedEdition, options: dict[str, Any], gaps: int, judged: Judged
 ) -> None:
     def with_gaps(number: int) -> str | None:
         return judged(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from harness.sim.world import World as VirtualWorld
     from harness.unified.model import Case
-    from harness.unified.outcome import Outcome
+    from harness.unified.outcome import CaseOutcome
 
 SCENARIO = """\
 description: d
@@ -54,10 +54,10 @@ def case(tmp_path: Path, key: str) -> Case:
     return load(path).cases[0]
 
 
-def played(tmp_path: Path, key: str, *, edition: str = "2026-02-20") -> Outcome:
+def played(tmp_path: Path, key: str, *, edition: str = "2026-02-20") -> CaseOutcome:
     one = case(tmp_path, key)
 
-    async def main(world: VirtualWorld) -> Outcome:
+    async def main(world: VirtualWorld) -> CaseOutcome:
         async with embedded(
             Topology.REPLICA_SET, clock=world.clock, network=world.network, rng=world.rng, virtual=True
         ) as deployment:

@@ -16,7 +16,7 @@ from harness.unified.errors import ScenarioError
 from harness.unified.model import UNSET, Location
 from harness.unified.server_side.metrics import WrongMetric, judge_metrics, snapshot
 from harness.unified.server_side.model import ExpectedMetric, Range
-from harness.unified.server_side.seen import Snapshot
+from harness.unified.server_side.seen import StatusSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,16 +31,16 @@ def metric(
     return ExpectedMetric(path, PLACE, on, change, value)
 
 
-def taken(primary: str = "node0", **counts: Any) -> Snapshot:
+def taken(primary: str = "node0", **counts: Any) -> StatusSnapshot:
     """Return a snapshot: `node0=3` has 3 inserts, a mapping is a whole reply."""
     replies = {
         name: count if isinstance(count, dict) else {"opcounters": {"insert": count}}
         for name, count in counts.items()
     }
-    return Snapshot(primary, replies)
+    return StatusSnapshot(primary, replies)
 
 
-def judged(expected: ExpectedMetric, before: Snapshot, after: Snapshot) -> WrongMetric | None:
+def judged(expected: ExpectedMetric, before: StatusSnapshot, after: StatusSnapshot) -> WrongMetric | None:
     return judge_metrics([expected], before, after, EntityMap())
 
 
@@ -172,7 +172,7 @@ class Servers:
         return {"ok": 1, "of": address}
 
 
-def asked(expected: list[ExpectedMetric], servers: Servers, primary: str | None = None) -> Snapshot:
+def asked(expected: list[ExpectedMetric], servers: Servers, primary: str | None = None) -> StatusSnapshot:
     return asyncio.run(snapshot(servers, expected, primary=primary))  # type: ignore[arg-type]
 
 
