@@ -15,7 +15,7 @@ from talking import STANDALONE, Deployment, Talker, lsid, play, play_live
 from fakeserver import ClusterSpec
 from fakeserver.deployment.records.events import CommandFinished
 from fakeserver.storage.port.engine import Namespace
-from fakeserver.storage.store import mongomock
+from fakeserver.storage.store import scanning
 from fakeserver.storage.store.scanning import select
 from fakeserver.waiting.turns import Turns
 from mongowire.connection import WireConnection
@@ -143,7 +143,7 @@ def test_whoever_competes_for_the_first_of_a_queue_has_one_soon(monkeypatch: pyt
         scans.append(1)
         return select(*arguments)
 
-    monkeypatch.setattr(mongomock, "select", counted)
+    monkeypatch.setattr(scanning, "select", counted)
     competitors = 12
 
     async def scenario(deployment: Deployment) -> None:
