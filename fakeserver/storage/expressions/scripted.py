@@ -9,6 +9,7 @@ from bson import Code
 from fakeserver.errors import CommandError
 from fakeserver.storage.values.printing import show
 from fakeserver.storage.values.types import MISSING, is_object, type_name
+from fakeserver.waiting.interrupts import interruptible
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def compile_accumulator(
         if not isinstance(start, list):
             raise CommandError(4544711, f"$accumulator initArgs must evaluate to an array: {show(start)}")
         state = init({}, start).value
-        for values in group:
+        for values in interruptible(group):
             state = accumulate({}, [state, *values]).value
         return state if finalize is None else finalize({}, [state]).value
 

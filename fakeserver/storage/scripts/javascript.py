@@ -2,6 +2,10 @@
 
 A runtime runs no callback of ours and never waits: a script that sleeps says afterwards how long, and its
 clock shows as much. CPU time and memory are bounded.
+
+The library lets other threads run while a script does, so a call that may be long is made beside the event
+loop: the first of a runtime, one that gets much, and what follows a long one. A short one takes longer to be
+handed over than to be made.
 """
 
 from __future__ import annotations
@@ -11,15 +15,22 @@ import importlib.util
 import json
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.scripts.javascript_values import pack, unpack
-from fakeserver.waiting.beside import library_beside
+from fakeserver.storage.values.stored import Stored
+from fakeserver.waiting.beside import beside, library_beside
 from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CPU_SECONDS: Final = 0.25
 """The CPU time that one call may take."""
+
+_BESIDE_SECONDS: Final = 2 * CPU_SECONDS
+"""The same for a call beside the event loop, whose CPU time counts as well."""
 
 TOTAL_SECONDS: Final = 2.0
 """The wall-clock time that all calls of one runtime may take together."""
@@ -28,6 +39,12 @@ MEMORY_BYTES: Final = 128 * 1024 * 1024
 """The memory that the values of one runtime may take; a server's default is 100 MB."""
 
 _STACK_BYTES: Final = 512 * 1024
+
+_LONG_MILLISECONDS: Final = 5.0
+"""The duration of a call after which the next one is made beside the event loop."""
+
+_MANY: Final = 1_000
+"""The number of values, and of bytes by the hundred, that are packed within a millisecond or two."""
 
 
 class RunawayError(Exception):
@@ -73,6 +90,8 @@ class Runtime:
         self._context.eval("delete globalThis.host")
         self._host["arrange"](json.dumps({"epoch": epoch, "limit": longest, "seed": seed}))
         self._spent = 0.0
+        self._is_long = True
+        """The next call may be a long one."""
         self.slept = 0.0
 
     def define(self, name: str, value: Any) -> None:
@@ -84,35 +103,59 @@ class Runtime:
 
     def compile(self, code: str) -> int:
         """Return a script's number. Raises `CommandError` 139 for one that cannot be read."""
-        return int(self._ask("compile", code).value)
+        return int(self._ask("compile", lambda: (code,), elsewhere=False).value)
 
     def where(self, number: int, document: Any) -> bool:
         """Return whether a script holds for a document, which is its `this` and its `obj`."""
-        return bool(self._ask("where", number, pack(document)).value)
+        reply = self._ask(
+            "where", lambda: (number, pack(document)), elsewhere=self._is_long or _is_large(document)
+        )
+        return bool(reply.value)
 
     def call(self, number: int, this: Any, arguments: list[Any]) -> ScriptReply:
         """Call a script. Raises `CommandError` 139 for what it throws, `RunawayError` if it does not end."""
-        return self._ask("call", number, pack(this), pack(arguments), False)  # noqa: FBT003 - of the library
+        return self._ask(
+            "call",
+            lambda: (number, pack(this), pack(arguments), False),
+            elsewhere=self._is_long or _is_large(this) or _is_large(arguments),
+        )
 
-    def _ask(self, way: str, *arguments: Any) -> ScriptReply:
+    def _ask(self, way: str, packed: Callable[[], tuple[Any, ...]], *, elsewhere: bool) -> ScriptReply:
         left = TOTAL_SECONDS - self._spent
         if left <= 0:
             raise RunawayError
-        self._context.set_time_limit(min(left, CPU_SECONDS))
+        self._context.set_time_limit(min(left, _BESIDE_SECONDS if elsewhere else CPU_SECONDS))
+
+        def ask() -> dict[str, Any]:
+            answer: dict[str, Any] = json.loads(self._host[way](*packed()), parse_int=float)
+            return answer
+
         try:
-            text = self._host[way](*arguments)
+            answer = beside(ask) if elsewhere else ask()
         except self._failure as error:
             message = str(error).partition("\n")[0]
             if "interrupted" in message:
                 raise RunawayError from None
             raise failed(message) from None
-        answer = json.loads(text, parse_int=float)
+        if way != "compile":
+            self._is_long = answer["spent"] - 1000 * self._spent > _LONG_MILLISECONDS
         self._spent, self.slept = answer["spent"] / 1000, answer["slept"]
         if "error" in answer:
             raise failed(answer["error"])
         return ScriptReply(
             unpack(answer.get("value")), [(unpack(key), unpack(value)) for key, value in answer["emitted"]]
         )
+
+
+def _is_large(value: Any) -> bool:
+    """Return whether a value takes more than a moment to be packed."""
+    if isinstance(value, Stored):
+        return len(value.raw) > 100 * _MANY
+    if isinstance(value, str | bytes):
+        return len(value) > 100 * _MANY
+    if isinstance(value, dict):
+        return len(value) > _MANY or any(map(_is_large, value.values()))
+    return isinstance(value, list) and (len(value) > _MANY or any(map(_is_large, value)))
 
 
 def failed(message: str) -> CommandError:

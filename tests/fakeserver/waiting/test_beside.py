@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from talking import STANDALONE, Deployment, play_live
 from turns import Request
 
+from fakeserver.storage.scripts.javascript import Runtime
+from fakeserver.storage.values.stored import stored
 from fakeserver.waiting.beside import beside, library_beside
 from fakeserver.waiting.interrupts import GAVE_WAY, Worker, in_one_turn
 
@@ -85,3 +88,32 @@ def test_a_library_that_a_request_gave_up_waiting_for_is_never_had_half_made(
     assert answer is GAVE_WAY
     worker.end()
     assert library_beside("slow_to_make").made
+
+
+BUSY = "let sum = 0; for (let i = 0; i < 1e6; i++) { sum += i; } return sum > 0;"
+
+
+def runtime() -> Runtime:
+    pytest.importorskip("quickjs", reason="scripts need the extra javascript")
+    return Runtime(epoch=0.0, longest=0.0, seed=1)
+
+
+def test_a_script_that_runs_long_gives_way_and_so_does_the_call_after_it() -> None:
+    scripts = runtime()
+    number = scripts.compile(BUSY)
+    for _ in range(2):
+        worker, answer = begun(lambda: scripts.where(number, {}))
+        assert answer is GAVE_WAY
+        assert ended(worker, answer) is True
+
+
+def test_a_short_call_is_made_beside_the_event_loop_where_it_gets_much() -> None:
+    scripts = runtime()
+    number = scripts.compile("true")
+    assert scripts.where(number, {})
+    assert begun(lambda: scripts.where(number, {}))[1] is True
+    large = {"a": list(range(20_000))}
+    for each in (large, {"b": large}, stored(large)):
+        worker, answer = begun(partial(scripts.where, number, each))
+        assert answer is GAVE_WAY
+        assert ended(worker, answer) is True
