@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fakeserver.storage.port.engine import Changed, UpdateResult
-from fakeserver.storage.store.mongomock import MongomockEngine
+from fakeserver.storage.store.memory_engine import MemoryEngine
 
 if TYPE_CHECKING:
     from fakeserver.storage.port.engine import Accept, Document, Namespace, Query, Update
@@ -14,7 +14,7 @@ _DOCUMENT: Document = {"_id": 5, "name": "Ada", "tags": ["a", "b"], "n": 5}
 _UPDATED: Document = {**_DOCUMENT, "n": 6}
 
 
-class CannedEngine(MongomockEngine):
+class CannedEngine(MemoryEngine):
     """It keeps nothing that is inserted, finds and updates the same document whatever it is asked.
 
     The server is told of each change all the same: validating it and entering it in the oplog is no storage.

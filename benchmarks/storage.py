@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import bson
 
 from fakeserver.storage.port.engine import IndexSpec, Namespace, Query, Update
-from fakeserver.storage.store.mongomock import MongomockEngine
+from fakeserver.storage.store.memory_engine import MemoryEngine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,9 +30,9 @@ _BATCH = 100
 """Documents of a reply; of a smaller collection, all."""
 
 
-def filled(size: int) -> MongomockEngine:
+def filled(size: int) -> MemoryEngine:
     """Return an engine with a collection of `size` documents, and an index on one of their fields."""
-    engine = MongomockEngine()
+    engine = MemoryEngine()
     engine.create_index(_NS, IndexSpec("n_1", {"n": 1}))
     for number in range(size):
         engine.insert(_NS, _document(number))
@@ -43,7 +43,7 @@ def _document(number: int) -> Document:
     return {"_id": number, "name": "Ada", "tags": ["a", "b"], "n": number}
 
 
-def operations(engine: MongomockEngine, size: int) -> dict[str, Callable[[int], object]]:
+def operations(engine: MemoryEngine, size: int) -> dict[str, Callable[[int], object]]:
     """Return what is measured: functions of the number of their call."""
     by_id, by_index, by_scan = Query({"_id": size - 1}), Query({"n": size - 1}), Query({"none": 1})
 

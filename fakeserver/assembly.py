@@ -52,7 +52,7 @@ from fakeserver.stages.profiler import Profiler
 from fakeserver.stages.rules import stand_in
 from fakeserver.storage.port.oplog import Oplog
 from fakeserver.storage.store.catalog import Catalog
-from fakeserver.storage.store.mongomock import MongomockEngine
+from fakeserver.storage.store.memory_engine import MemoryEngine
 from fakeserver.waiting.turns import Turns
 from mongowire.ids import uuid
 
@@ -84,7 +84,7 @@ def assemble(
     """
     oplog = Oplog(clock.utc)
     draws = rng.spawn("catalog")
-    catalog = Catalog(MongomockEngine(rng=draws), lambda: uuid(draws))
+    catalog = Catalog(MemoryEngine(rng=draws), lambda: uuid(draws))
     shared = Shared(
         network=network,
         clock=clock,

@@ -22,7 +22,7 @@ from fakeserver.stages.parsing import plain
 from fakeserver.storage.port.engine import Namespace
 from fakeserver.storage.port.oplog import Oplog, OpTime
 from fakeserver.storage.store.catalog import Catalog
-from fakeserver.storage.store.mongomock import MongomockEngine
+from fakeserver.storage.store.memory_engine import MemoryEngine
 from mongowire import ids
 from mongowire.messages import decode_document
 from mongowire.system import SeededRng
@@ -119,7 +119,7 @@ class Server:
 
     def __post_init__(self) -> None:
         rng = SeededRng(1, "server")
-        self.catalog = Catalog(MongomockEngine(rng=rng), lambda: ids.uuid(rng))
+        self.catalog = Catalog(MemoryEngine(rng=rng), lambda: ids.uuid(rng))
         self.oplog = Oplog(self.clock.utc)
         self.cursors = CursorStore(rng)
         self.sessions = SessionCatalog()

@@ -6,7 +6,7 @@ from typing import Any
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.port.engine import Namespace, Query
-from fakeserver.storage.store.mongomock import MongomockEngine
+from fakeserver.storage.store.memory_engine import MemoryEngine
 
 Document = dict[str, Any]
 _NS = Namespace("db", "c")
@@ -14,7 +14,7 @@ _NS = Namespace("db", "c")
 
 def piped(documents: list[Document], *stages: Document, **query: Any) -> list[Document]:
     """Return what stages make of documents."""
-    return MongomockEngine().aggregate(_NS, list(stages), options=Query(**query), documents=documents)
+    return MemoryEngine().aggregate(_NS, list(stages), options=Query(**query), documents=documents)
 
 
 def refusal(documents: list[Document], *stages: Document) -> tuple[int, str]:

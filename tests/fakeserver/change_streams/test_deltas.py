@@ -8,14 +8,14 @@ import pytest
 
 from fakeserver.change_streams.delta import delta_of
 from fakeserver.storage.port.engine import Changed, Namespace, Query, Update
-from fakeserver.storage.store.mongomock import MongomockEngine
+from fakeserver.storage.store.memory_engine import MemoryEngine
 
 NS = Namespace("db", "c")
 LONG = "long enough that a difference is worth telling " * 3
 
 
 def changed(before: dict[str, Any], update: Any, **options: Any) -> Changed:
-    engine = MongomockEngine()
+    engine = MemoryEngine()
     engine.insert(NS, {"_id": 1, **before})
     changes: list[Changed] = []
     engine.update(NS, Update(Query({"_id": 1}), update, **options), accept=changes.append)

@@ -97,7 +97,7 @@ def test_an_address_of_ipv6_is_written_in_brackets() -> None:
 
 def test_a_server_that_runs_no_script_and_no_search_loads_none_of_their_libraries() -> None:
     script = (
-        "import sys, fakeserver.deployment.cluster, fakeserver.storage.store.mongomock;"
+        "import sys, fakeserver.deployment.cluster, fakeserver.storage.store.memory_engine;"
         "print([m for m in ('quickjs', '_quickjs', 'shapely', 'snowballstemmer') if m in sys.modules])"
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -11,7 +11,7 @@ from bson import Decimal128
 from data_commands import Server
 
 from fakeserver.storage.port.engine import IndexSpec, Namespace, Query, Update
-from fakeserver.storage.store.mongomock import MongomockEngine
+from fakeserver.storage.store.memory_engine import MemoryEngine
 from fakeserver.waiting.pause import Park
 
 if TYPE_CHECKING:
@@ -137,8 +137,8 @@ def library(documents: list[Document]) -> Any:
     return collection
 
 
-def engine(documents: list[Document]) -> MongomockEngine:
-    made = MongomockEngine()
+def engine(documents: list[Document]) -> MemoryEngine:
+    made = MemoryEngine()
     for document in documents:
         made.insert(NS, document)
     return made

@@ -8,7 +8,7 @@ import pytest
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.port.engine import Namespace, Query, Update
-from fakeserver.storage.store.mongomock import MongomockEngine
+from fakeserver.storage.store.memory_engine import MemoryEngine
 
 Document = dict[str, Any]
 NS = Namespace("db", "c")
@@ -19,7 +19,7 @@ DOLLAR = (
 
 
 def changed(document: Document, change: Any, query: Document | None = None) -> Document:
-    engine = MongomockEngine()
+    engine = MemoryEngine()
     engine.insert(NS, {"_id": 1, **document})
     engine.update(NS, Update(Query(query or {}), change))
     (found,) = engine.find(NS, Query())
@@ -27,7 +27,7 @@ def changed(document: Document, change: Any, query: Document | None = None) -> D
 
 
 def upserted(change: Any, query: Document | None = None) -> Document:
-    engine = MongomockEngine()
+    engine = MemoryEngine()
     engine.update(NS, Update(Query(query or {"_id": 1}), change, upsert=True))
     (found,) = engine.find(NS, Query())
     return found

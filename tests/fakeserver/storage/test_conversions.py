@@ -10,7 +10,7 @@ from bson import Binary, DatetimeMS, Decimal128, Int64, ObjectId, Regex, Timesta
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.port.engine import Namespace, Query
-from fakeserver.storage.store.mongomock import MongomockEngine
+from fakeserver.storage.store.memory_engine import MemoryEngine
 
 NS = Namespace("db", "c")
 DAY = dt.datetime(2020, 1, 2, 3, 4, 5, 678_000)  # noqa: DTZ001 -- BSON dates are decoded as naive UTC
@@ -18,7 +18,7 @@ MILLISECONDS = 1_577_934_245_678
 
 
 def value_of(expression: Any) -> Any:
-    (result,) = MongomockEngine().aggregate(
+    (result,) = MemoryEngine().aggregate(
         NS, [{"$replaceWith": {"r": expression}}], options=Query(), documents=[{"_id": 1, "d": DAY}]
     )
     return result.get("r")
@@ -308,5 +308,5 @@ def test_expressions_that_cannot_be(expression: Any, code: int, message: str) ->
 )
 def test_what_is_wrong_with_an_expression_is_said_without_a_document(expression: Any, code: int) -> None:
     with pytest.raises(CommandError) as caught:
-        MongomockEngine().aggregate(NS, [{"$set": {"r": expression}}], options=Query())
+        MemoryEngine().aggregate(NS, [{"$set": {"r": expression}}], options=Query())
     assert caught.value.code == code

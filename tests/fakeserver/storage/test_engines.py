@@ -14,7 +14,7 @@ from fakeserver.errors import CommandError
 from fakeserver.storage.plans.index_keys import KeyMaker
 from fakeserver.storage.port.engine import Changed, IndexSpec, Query, Update
 from fakeserver.storage.store.collection_state import CollectionState
-from fakeserver.storage.store.mongomock import MongomockEngine
+from fakeserver.storage.store.memory_engine import MemoryEngine
 from harness.testing.storage_engine import NS, STATEMENTS
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ OPERATIONS = st.one_of(
 )
 
 
-@pytest.mark.parametrize("make", [MongomockEngine, ModelEngine], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", [MemoryEngine, ModelEngine], ids=lambda make: make.__name__)
 @pytest.mark.parametrize("statement", STATEMENTS, ids=lambda statement: statement.__name__)
 def test_the_engine_keeps_the_contract(
     make: Callable[[], StorageEngine], statement: Callable[[Callable[[], StorageEngine]], None]
@@ -99,7 +99,7 @@ def has_arrays(engine: StorageEngine) -> bool:
 @pytest.mark.slow
 @given(st.lists(OPERATIONS, max_size=12))
 def test_both_engines_do_the_same_with_any_simple_operations(operations: list[Operation]) -> None:
-    engines: list[StorageEngine] = [MongomockEngine(), ModelEngine()]
+    engines: list[StorageEngine] = [MemoryEngine(), ModelEngine()]
     for engine in engines:
         engine.create_index(NS, IndexSpec("y_1", {"y": 1}, unique=True, sparse=True))
     for operation in operations:
@@ -113,7 +113,7 @@ def test_both_engines_do_the_same_with_any_simple_operations(operations: list[Op
 
 
 def test_an_equality_on_the_id_reads_no_other_document(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = MongomockEngine()
+    engine = MemoryEngine()
     for number in range(10):
         engine.insert(NS, {"_id": number, "x": number})
 
@@ -134,7 +134,7 @@ def test_an_equality_on_the_id_reads_no_other_document(monkeypatch: pytest.Monke
 def test_an_equality_on_the_first_field_of_an_index_reads_no_other_document(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    engine = MongomockEngine()
+    engine = MemoryEngine()
     engine.create_index(NS, IndexSpec("x_1_y_1", {"x": 1, "y": 1}))
     for number in range(10):
         engine.insert(NS, {"_id": number, "x": number // 2, "y": number})
@@ -209,7 +209,7 @@ def in_any_order(found: Any) -> Any:
 def test_indexes_change_nothing_that_is_found_but_its_order(
     documents: list[dict[str, Any]], operations: list[Operation], query: Query
 ) -> None:
-    scanning, looking = MongomockEngine(), MongomockEngine()
+    scanning, looking = MemoryEngine(), MemoryEngine()
     for index in INDEXES[:-1]:
         looking.create_index(NS, index)
     everything = query._replace(skip=0, limit=0)
@@ -246,7 +246,7 @@ def test_an_equality_finds_by_its_only_index_what_a_scan_finds_in_natural_order(
     skip: int,
     limit: int,
 ) -> None:
-    scanning, looking = MongomockEngine(), MongomockEngine()
+    scanning, looking = MemoryEngine(), MemoryEngine()
     looking.create_index(NS, index)
     for operation in [*(("insert", document) for document in documents), *operations]:
         in_natural_order = [Query(each.filter, hint={"$natural": 1}) for each in _queries_of(operation)]
@@ -283,7 +283,7 @@ def _sorted_by(sort: Any, document: dict[str, Any]) -> list[str]:
 def test_a_hinted_index_finds_what_it_holds_and_explain_counts_it(
     documents: list[dict[str, Any]], index: IndexSpec, wanted: dict[str, Any]
 ) -> None:
-    engine = MongomockEngine()
+    engine = MemoryEngine()
     engine.create_index(NS, index)
     for document in documents:
         outcome(engine, ("insert", document))
@@ -302,7 +302,7 @@ def test_a_hinted_index_finds_what_it_holds_and_explain_counts_it(
 
 @given(st.lists(DOCUMENTS, max_size=6), IDS)
 def test_the_short_cut_by_id_finds_what_a_scan_finds(documents: list[dict[str, Any]], wanted: Any) -> None:
-    engine = MongomockEngine()
+    engine = MemoryEngine()
     for document in documents:
         outcome(engine, ("insert", document))
     short = engine.find(NS, Query({"_id": wanted}))
@@ -312,7 +312,7 @@ def test_the_short_cut_by_id_finds_what_a_scan_finds(documents: list[dict[str, A
 
 
 def test_a_change_tells_how_it_was_made() -> None:
-    engine = MongomockEngine()
+    engine = MemoryEngine()
     engine.insert(NS, {"_id": 1, "x": {"y": [1]}})
     changes: list[Changed] = []
     statements: tuple[Any, ...] = ({"$push": {"x.y": 2}}, [{"$set": {"z": 1}}], {"w": 1})
@@ -326,7 +326,7 @@ def test_a_change_tells_how_it_was_made() -> None:
 
 
 def test_a_change_tells_what_its_document_takes() -> None:
-    engine, seen = MongomockEngine(), list[Changed]()
+    engine, seen = MemoryEngine(), list[Changed]()
     engine.insert(NS, {"_id": 1}, accept=seen.append)
     engine.update(NS, Update(Query(), {"$set": {"x": "long"}}), accept=seen.append)
     engine.delete(NS, Query(), accept=seen.append)

@@ -11,7 +11,7 @@ from bson import Code, DBRef, MaxKey, MinKey, Regex
 from fakeserver.errors import CommandError
 from fakeserver.storage.filters.matching import compile_filter
 from fakeserver.storage.port.engine import Namespace, Query, Update
-from fakeserver.storage.store.mongomock import MongomockEngine
+from fakeserver.storage.store.memory_engine import MemoryEngine
 
 Document = dict[str, Any]
 NS = Namespace("db", "c")
@@ -217,7 +217,7 @@ def test_a_pattern_that_does_not_compile_is_refused(pattern: str) -> None:
 def test_pull_looks_into_arrays_by_operators_and_into_documents_by_fields(
     condition: Any, left: list[Any]
 ) -> None:
-    engine = MongomockEngine()
+    engine = MemoryEngine()
     engine.insert(NS, {"_id": 1, "a": [1, 2, [2], None, {"b": 1}, [{"b": 1}]]})
     engine.update(NS, Update(Query(), {"$pull": {"a": condition}}))
     assert engine.find(NS, Query()) == [{"_id": 1, "a": left}]

@@ -16,7 +16,7 @@ from fakeserver.storage.port.engine import IndexSpec, Namespace, Query
 from fakeserver.storage.port.scope import Scope
 from fakeserver.storage.stages import joining, lookup
 from fakeserver.storage.stages.joining import keys_of
-from fakeserver.storage.store.mongomock import MongomockEngine
+from fakeserver.storage.store.memory_engine import MemoryEngine
 
 LOCAL, FOREIGN = Namespace("db", "local"), Namespace("db", "foreign")
 Document = dict[str, Any]
@@ -34,7 +34,7 @@ class Joined:
     """Two collections, and how often the other one was read as a whole."""
 
     def __init__(self, local: list[Document], foreign: list[Document], index: str | None = None) -> None:
-        self.engine = MongomockEngine()
+        self.engine = MemoryEngine()
         self.reads = 0
         for ns, documents in ((LOCAL, local), (FOREIGN, foreign)):
             self.engine.create(ns)

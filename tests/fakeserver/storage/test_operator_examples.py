@@ -21,7 +21,7 @@ from fakeserver.storage.expressions.compiler import expression_names
 from fakeserver.storage.filters import matching
 from fakeserver.storage.port.engine import Namespace, Query, Update
 from fakeserver.storage.stages import pipeline_stages, window_functions
-from fakeserver.storage.store.mongomock import MongomockEngine
+from fakeserver.storage.store.memory_engine import MemoryEngine
 from fakeserver.storage.updates import update_operators
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def test_a_stage_answers_as_its_page_shows(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(QUERIES))
 def test_a_query_operator_answers_as_its_page_shows(name: str) -> None:
-    engine = MongomockEngine()
+    engine = MemoryEngine()
     for document in STORED:
         engine.insert(NS, document)
 
@@ -108,7 +108,7 @@ def test_a_query_operator_answers_as_its_page_shows(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(UPDATES))
 def test_an_update_operator_answers_as_its_page_shows(name: str) -> None:
     def changed(before: Any, change: Any) -> Any:
-        engine = MongomockEngine()
+        engine = MemoryEngine()
         engine.insert(NS, {"_id": 1, **before})
         engine.update(NS, Update(Query({"_id": 1}), change))
         (after,) = engine.find(NS, Query())

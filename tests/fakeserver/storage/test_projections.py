@@ -10,7 +10,7 @@ from bson import Int64
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.port.engine import Namespace, Query
-from fakeserver.storage.store.mongomock import MongomockEngine
+from fakeserver.storage.store.memory_engine import MemoryEngine
 
 Document = dict[str, Any]
 NS = Namespace("db", "c")
@@ -18,7 +18,7 @@ DOCUMENT: Document = {"_id": 1, "a": [{"b": 1, "c": 1}, {"b": 2}], "d": 3, "e": 
 
 
 def shown(projection: Document, **parts: Any) -> Document:
-    engine = MongomockEngine()
+    engine = MemoryEngine()
     engine.insert(NS, DOCUMENT)
     (found,) = engine.find(NS, Query(projection=projection, **parts))
     return found
@@ -111,7 +111,7 @@ def test_projections_that_find_refuses(projection: Document, code: int) -> None:
 )
 def test_projections_that_a_pipeline_refuses(stage: Document, code: int, message: str) -> None:
     with pytest.raises(CommandError, match=re.escape(message)) as caught:
-        MongomockEngine().aggregate(NS, [stage], options=Query())
+        MemoryEngine().aggregate(NS, [stage], options=Query())
     assert caught.value.code == code
 
 
@@ -141,7 +141,7 @@ def test_the_sort_key_is_what_a_document_was_sorted_by(sort: Document, key: list
         {"$set": {"d": "changed", "e": "changed"}},
         {"$project": {"_id": 1, "k": meta}},
     ]
-    assert MongomockEngine().aggregate(NS, stages, options=Query(), documents=[DOCUMENT]) == [
+    assert MemoryEngine().aggregate(NS, stages, options=Query(), documents=[DOCUMENT]) == [
         {"_id": 1, "k": key}
     ]
 
@@ -153,5 +153,5 @@ def test_a_group_has_no_sort_key() -> None:
         {"$set": {"k": {"$meta": "sortKey"}}},
     ]
     with pytest.raises(CommandError) as caught:
-        MongomockEngine().aggregate(NS, stages, options=Query())
+        MemoryEngine().aggregate(NS, stages, options=Query())
     assert caught.value.code == 40218

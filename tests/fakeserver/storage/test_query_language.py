@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fakeserver.errors import CommandError
 from fakeserver.storage.filters.matching import compile_filter
 from fakeserver.storage.port.engine import Namespace, Query, Update
-from fakeserver.storage.store.mongomock import MongomockEngine
+from fakeserver.storage.store.memory_engine import MemoryEngine
 from fakeserver.storage.values.printing import show
 from fakeserver.storage.values.sorting import sort_documents
 from fakeserver.storage.values.types import copy_value, equal, identity, order
@@ -121,7 +121,7 @@ CHANGES: list[tuple[Document, Document, Any, Document]] = [
 
 @pytest.mark.parametrize(("document", "query", "change", "expected"), CHANGES)
 def test_updates(document: Document, query: Document, change: Any, expected: Document) -> None:
-    engine = MongomockEngine()
+    engine = MemoryEngine()
     engine.insert(NS, {"_id": 1, **document})
     engine.update(NS, Update(Query(query, now=NOON), change))
     (changed,) = engine.find(NS, Query())
@@ -150,7 +150,7 @@ PROJECTIONS: list[tuple[Document, Document, Document]] = [
 
 @pytest.mark.parametrize(("projection", "document", "expected"), PROJECTIONS)
 def test_projections(projection: Document, document: Document, expected: Document) -> None:
-    engine = MongomockEngine()
+    engine = MemoryEngine()
     engine.insert(NS, document)
     query = {"a": {"$gte": 5}} if "a.$" in projection else {}
     (seen,) = engine.find(NS, Query(query, projection=projection))
@@ -241,7 +241,7 @@ ROOT: Document = {"_id": 1, "i": 3, "s": "text", "a": [1, 2, 3], "d": NOON, "doc
 
 @pytest.mark.parametrize(("expression", "expected"), EXPRESSIONS)
 def test_expressions(expression: Any, expected: Any) -> None:
-    (result,) = MongomockEngine().aggregate(
+    (result,) = MemoryEngine().aggregate(
         NS, [{"$replaceWith": {"r": expression}}], options=Query(now=NOON), documents=[ROOT]
     )
     assert result["r"] == expected
@@ -263,9 +263,7 @@ def test_expressions(expression: Any, expected: Any) -> None:
 )
 def test_expressions_that_cannot_be(expression: Any, code: int) -> None:
     with pytest.raises(CommandError) as caught:
-        MongomockEngine().aggregate(
-            NS, [{"$set": {"r": expression}}], options=Query(), documents=[dict(ROOT)]
-        )
+        MemoryEngine().aggregate(NS, [{"$set": {"r": expression}}], options=Query(), documents=[dict(ROOT)])
     assert caught.value.code == code
 
 
@@ -347,7 +345,7 @@ PIPELINES: list[tuple[list[Document], list[Any]]] = [
 
 @pytest.mark.parametrize(("pipeline", "expected"), PIPELINES)
 def test_pipelines(pipeline: list[Document], expected: list[Any]) -> None:
-    engine = MongomockEngine()
+    engine = MemoryEngine()
     for document in SALES:
         engine.insert(NS, document)
     options = Query(read=lambda name: engine.find(Namespace("db", name), Query()))
@@ -355,7 +353,7 @@ def test_pipelines(pipeline: list[Document], expected: list[Any]) -> None:
 
 
 def test_a_graph_is_followed_to_its_end_or_to_a_depth() -> None:
-    engine = MongomockEngine()
+    engine = MemoryEngine()
     for name, boss in (("a", "b"), ("b", "c"), ("c", "a"), ("d", "a")):
         engine.insert(NS, {"_id": {"name": name}, "name": name, "boss": boss})
     options = Query({"name": "d"}, read=lambda name: engine.find(Namespace("db", name), Query()))

@@ -18,7 +18,7 @@ from talking import STANDALONE, Deployment, play
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.port.engine import Changed, Namespace, Query, Update
-from fakeserver.storage.store.mongomock import MongomockEngine
+from fakeserver.storage.store.memory_engine import MemoryEngine
 from fakeserver.storage.values.stored import Stored, stored
 
 if TYPE_CHECKING:
@@ -74,9 +74,9 @@ def unnamed(document: Document) -> bytes:
 
 @given(st.lists(WRITES, max_size=12))
 def test_the_bytes_of_a_stored_document_are_those_of_its_fields_after_any_writes(
-    writes: list[Callable[[MongomockEngine, Any], object]],
+    writes: list[Callable[[MemoryEngine, Any], object]],
 ) -> None:
-    engine, other = MongomockEngine(), MongomockEngine()
+    engine, other = MemoryEngine(), MemoryEngine()
     fork = engine.fork()
     for write in writes:
         changes: list[Changed] = []

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from mongowire.ports import Rng
 
 
-class MongomockEngine:
+class MemoryEngine:
     """A storage engine over mongomock's store; `rng` is for `$sample`, `$rand` and `$sampleRate`."""
 
     def __init__(self, *, rng: Rng | None = None) -> None:
@@ -282,9 +282,9 @@ class MongomockEngine:
 
     # What transactions are made of.
 
-    def fork(self) -> MongomockEngine:
+    def fork(self) -> MemoryEngine:
         """Return an engine that shares each collection until one of the two changes it."""
-        fork = MongomockEngine(rng=self._rng)
+        fork = MemoryEngine(rng=self._rng)
         for collection in self._collections.values():
             collection.shared = True
         fork._collections = dict(self._collections)
