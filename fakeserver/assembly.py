@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from fakeserver.deployment.shard import Shard
     from fakeserver.deployment.spec import ClusterSpec
     from fakeserver.request.context import RequestContext
+    from fakeserver.storage.port.engine import StorageEngine
     from mongowire.ports import Clock, Network, Rng
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -84,7 +85,7 @@ def assemble(
     """
     oplog = Oplog(clock.utc)
     draws = rng.spawn("catalog")
-    catalog = Catalog(MemoryEngine(rng=draws), lambda: uuid(draws))
+    catalog = Catalog(_engine(spec, draws), lambda: uuid(draws))
     shared = Shared(
         network=network,
         clock=clock,
@@ -102,6 +103,16 @@ def assemble(
     cluster.control = control = Control(cluster)
     cluster.started = control.begin
     return cluster
+
+
+def _engine(spec: ClusterSpec, draws: Rng) -> StorageEngine:
+    if spec.storage == "mongomock":
+        from fakeserver.storage.store.mongomock_engine import (  # noqa: PLC0415 -- it imports a driver
+            MongomockEngine,
+        )
+
+        return MongomockEngine()
+    return MemoryEngine(rng=draws)
 
 
 def _journal(spec: ClusterSpec, clock: Clock) -> Journal:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import fakeserver
 from fakeserver.cli.options import DEFAULT_MEMBERS, DEFAULT_MONGOS, REMOTE, TOPOLOGIES
-from fakeserver.deployment.spec import ClusterSpec, MemberSpec, Topology, UserSpec, topology_name
+from fakeserver.deployment.spec import STORAGES, ClusterSpec, MemberSpec, Topology, UserSpec, topology_name
 from fakeserver.deployment.tls_spec import TlsMode, TlsSpec
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def spec_of(options: argparse.Namespace, environment: Mapping[str, str]) -> Clus
         tls=_tls(options),
         javascript=not options.noscripting,
         journal_file=options.journalFile,
+        storage=options.storage or STORAGES[0],
     )
 
 
@@ -84,6 +85,7 @@ def scenario_of(options: argparse.Namespace) -> Scenario:
             parameters={**spec.parameters, **_parameters(options)},
             seed=options.seed or spec.seed,
             journal_file=options.journalFile or spec.journal_file,
+            storage=options.storage or spec.storage,
             auth=spec.auth or options.auth or options.keyFile is not None,
             users=(*map(_user, options.user), *spec.users),
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.cli.mistakes import Parser
 from fakeserver.cli.running import CONTROLS
-from fakeserver.deployment.spec import Topology, topology_name
+from fakeserver.deployment.spec import STORAGES, Topology, topology_name
 from fakeserver.profile import PROFILES
 
 if TYPE_CHECKING:
@@ -105,6 +105,11 @@ def _add_process(add: Callable[..., Any]) -> None:
     add("--syslog", action="store_true", help="send the log to the system's log, instead of standard error")
     add("--quiet", action="store_true", help="log warnings and errors only")
     add("-v", "--verbose", action="count", default=0, help="log more: -v is level 1 of logLevel, -vvvvv is 5")
+    add(
+        "--storage",
+        choices=STORAGES,
+        help="storage engine (default: memory); mongomock does what mongomock does",
+    )
     add("--journalFile", metavar="FILE", help="file to append the journal to, a line of JSON for each record")
     add("--pidfilepath", metavar="FILE", help="file for the number of the process")
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from fakeserver.deployment.tls_spec import TlsSpec
 
+STORAGES = ("memory", "mongomock")
+"""The storage engines; the first is the default."""
 _MAX_MEMBERS = 50
 _MAX_VOTERS = 7
 _MAX_PRIORITY = 1000
@@ -144,7 +146,8 @@ class ClusterSpec:
     `journal_records` is the number of records that the journal keeps: the newest; `journal_bytes` those of
     requests and replies beside them. `journal_file` is a file that gets every record as a line of JSON.
     `auth` switches access control on; `users` exist from the start, with or without it. `tls` is a `TlsSpec`.
-    `javascript` allows scripts, as mongod's `security.javascriptEnabled`.
+    `javascript` allows scripts, as mongod's `security.javascriptEnabled`. `storage` is `memory`, our own,
+    or `mongomock`, whose own collections then hold the documents and answer the queries.
 
     A sharded cluster has `mongos` routers on `ports`, over `shards` replica sets of `members` each, on free
     ports. A load-balanced one has two balancers besides, on `balancer_ports`: one in front of the first
@@ -179,12 +182,15 @@ class ClusterSpec:
     users: tuple[UserSpec, ...] = ()
     tls: TlsSpec | None = None
     javascript: bool = True
+    storage: str = STORAGES[0]
 
     def __post_init__(self) -> None:
         """Refuse a deployment that cannot run, with a message that names the field."""
         self._check_members()
         self._check_routers()
         self._check_ports()
+        if self.storage not in STORAGES:
+            raise ValueError(f"storage must be one of {', '.join(STORAGES)}, not {self.storage}")
         if not self.set_name:
             raise ValueError("set_name must not be empty")
         if self.election_delay < 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import bson
@@ -15,6 +16,7 @@ from fakeserver.storage.plans.index_keys import KeyMaker
 from fakeserver.storage.port.engine import Changed, IndexSpec, Query, Update
 from fakeserver.storage.store.collection_state import CollectionState
 from fakeserver.storage.store.memory_engine import MemoryEngine
+from fakeserver.storage.store.mongomock_engine import MongomockEngine
 from harness.testing.storage_engine import NS, STATEMENTS
 
 if TYPE_CHECKING:
@@ -80,6 +82,34 @@ def test_the_engine_keeps_the_contract(
     make: Callable[[], StorageEngine], statement: Callable[[Callable[[], StorageEngine]], None]
 ) -> None:
     statement(make)
+
+
+LACKED = {
+    "_a_second_document_with_an_id_is_refused": "to mongomock true is 1",
+    "_a_range_of_ids_comes_in_their_order": "mongomock has no index on the ids",
+    "_filters_select": "to mongomock true is 1",
+    "_a_unique_index_over_duplicates_is_refused_unless_tolerant": "mongomock refuses it always",
+    "_measurements_may_share_an_id": "mongomock keeps the documents by their ids",
+    "_a_pipeline_runs_its_stages_in_order": "mongomock has another code for an unknown stage",
+}
+
+
+@pytest.mark.parametrize("statement", STATEMENTS, ids=lambda statement: statement.__name__)
+def test_mongomock_keeps_the_contract_but_for_what_it_lacks(
+    statement: Callable[[Callable[[], StorageEngine]], None],
+) -> None:
+    if statement.__name__ not in LACKED:
+        statement(MongomockEngine)
+        return
+    with pytest.raises((AssertionError, CommandError)):
+        statement(MongomockEngine)
+
+
+@pytest.mark.parametrize("feature", ["$sample", "$lookup", "$out"])
+def test_what_mongomock_is_not_asked_is_refused_by_name(feature: str) -> None:
+    with pytest.raises(CommandError, match=re.escape(feature)) as caught:
+        MongomockEngine().aggregate(NS, [{feature: {}}], options=Query())
+    assert caught.value.code == 238
 
 
 def outcome(engine: StorageEngine, operation: Operation) -> Any:
