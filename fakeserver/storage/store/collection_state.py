@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from fakeserver.storage.plans.special_indexes import Check
     from fakeserver.storage.port.engine import Capped, Document
     from fakeserver.storage.store.index_build import IndexBuild
-    from fakeserver.storage.store.mongomock_store import Store
     from fakeserver.storage.values.stored import Stored
 
 _ID: Final = "_id_"
@@ -55,10 +54,9 @@ def _by_id() -> dict[str, OrderedIndex]:
 
 @dataclass(slots=True)
 class CollectionState:
-    """One collection: `store` holds the documents by key, in natural order, and `documents` are these."""
+    """One collection: `documents` are by key, in natural order."""
 
-    store: Store
-    documents: dict[Hashable, Stored] = field(init=False)
+    documents: dict[Hashable, Stored] = field(default_factory=dict)
     capped: Capped | None = None
     unique_ids: bool = True
     unique: dict[str, UniqueIndex] = field(default_factory=dict)
@@ -74,9 +72,6 @@ class CollectionState:
     readers: int = 0
     """Commands that read it just now; one that gave way to a write goes on in what it began with."""
 
-    def __post_init__(self) -> None:
-        self.documents = self.store.by_key
-
     @property
     def is_read(self) -> bool:
         """Whether a fork or a reader relies on it as it is, so that a change is made to a copy."""
@@ -86,7 +81,7 @@ class CollectionState:
         """Return a copy that holds the same documents, which are values."""
         return replace(
             self,
-            store=type(self.store)(self.store.name, self.documents.copy()),
+            documents=self.documents.copy(),
             unique={name: index.fork() for name, index in self.unique.items()},
             by_value={name: index.fork() for name, index in self.by_value.items()},
             ordered={name: index.fork() for name, index in self.ordered.items()},

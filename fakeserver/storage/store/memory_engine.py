@@ -1,11 +1,9 @@
-"""The storage engine: documents in mongomock's store, everything else in this package.
+"""The storage engine: documents in dictionaries, by key and in natural order, and queries by this package.
 
-mongomock keeps the documents, by key and in natural order. It evaluates nothing: the query language stands in
-this package, one feature a module, since mongomock lacks it or differs from a server (docs/STORAGE.md lists
-the differences). Its clock, random numbers and ids are never used, so that runs repeat. Its lock is left out
-(`mongomock_store.Store`): one event loop needs none, and it costs more than the dictionary behind it.
+The query language stands in this package, one feature a module (docs/STORAGE.md lists them). mongomock, which
+lacks much of it or differs from a server, is another engine (`mongomock_engine`), and the tests' oracle.
 
-The model: a `CollectionState` for each namespace holds the store, the indexes and the sizes. Methods of the
+The model: a `CollectionState` for each namespace holds documents, the indexes and the sizes. Methods of the
 engine find the documents (`scanning.select`), make what is to become of each (`updating`, `projecting`,
 `pipeline_stages`), and store it (`CollectionState.add`, `replace`, `discard`).
 
@@ -45,7 +43,6 @@ from fakeserver.storage.store import scanning as scan
 from fakeserver.storage.store.collection_state import CollectionState, Examined
 from fakeserver.storage.store.explaining import explained
 from fakeserver.storage.store.index_build import build_index
-from fakeserver.storage.store.mongomock_store import NEW_SERVER, Store
 from fakeserver.storage.store.update_attempts import Updated, updated
 from fakeserver.storage.updates.updating import Replacement, Updater, compile_update, seed, with_id
 from fakeserver.storage.values.collation import fold_of
@@ -63,10 +60,9 @@ if TYPE_CHECKING:
 
 
 class MemoryEngine:
-    """A storage engine over mongomock's store; `rng` is for `$sample`, `$rand` and `$sampleRate`."""
+    """A storage engine in memory; `rng` is for `$sample`, `$rand` and `$sampleRate`."""
 
     def __init__(self, *, rng: Rng | None = None) -> None:
-        self._server: Any = NEW_SERVER()
         self._collections: dict[Namespace, CollectionState] = {}
         self._rng = rng
         self._plain_scope = Scope(rng=rng)
@@ -241,12 +237,7 @@ class MemoryEngine:
 
     def drop(self, ns: Namespace) -> bool:
         """Forget the collection; return whether it was there."""
-        collection = self._collections.pop(ns, None)
-        if collection is None:
-            return False
-        if not collection.is_read:
-            collection.store.drop()  # type: ignore[no-untyped-call]
-        return True
+        return self._collections.pop(ns, None) is not None
 
     def create(self, ns: Namespace, *, capped: Capped | None = None, unique_ids: bool = True) -> None:
         """Make an empty collection, if it is not there."""
@@ -328,18 +319,12 @@ class MemoryEngine:
         collection = self._collections.get(ns)
         if collection is not None and collection.is_read:
             collection = self._collections[ns] = collection.fork()
-            self._register(ns, collection.store)
         return collection
-
-    def _register(self, ns: Namespace, store: Any) -> None:
-        self._server[ns.db]._collections[ns.collection] = store  # noqa: SLF001 -- it has no other door
 
     def _ensure(self, ns: Namespace) -> CollectionState:
         collection = self._own(ns)
         if collection is None:
-            store = Store(ns.collection)
-            self._register(ns, store)
-            collection = self._collections[ns] = CollectionState(store)
+            collection = self._collections[ns] = CollectionState()
         return collection
 
     def _scope(self, query: Query, metadata: QueryMetadata | None = None) -> Scope:

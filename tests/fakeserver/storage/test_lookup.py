@@ -153,7 +153,8 @@ def test_a_pipeline_that_asks_for_no_variable_runs_once() -> None:
     joined = Joined([{"k": 1}] * 5, [])
     joined.engine.insert(FOREIGN, {"_id": 0})
     kept = joined.engine._collections[FOREIGN]
-    kept.store[0] = Counting({"_id": 0, "k": 1})
+    documents: Any = kept.documents
+    documents[0] = Counting({"_id": 0, "k": 1})
     stage = {"from": "foreign", "pipeline": [{"$project": {"k": {"$add": ["$k", 1]}}}], "as": "j"}
     found = joined.run({"$lookup": stage})
     assert [document["j"] for document in found] == [[{"_id": 0, "k": 2}]] * 5

@@ -80,7 +80,7 @@ def test_the_default_imports_no_engine_of_mongomock() -> None:
         "import sys\n"
         "from fakeserver import BackgroundCluster, ClusterSpec\n"
         "with BackgroundCluster(ClusterSpec.standalone()):\n"
-        "    print([name for name in sys.modules if name.endswith(('mongomock_engine', 'mongomock.patch'))])"
+        "    print([name for name in sys.modules if 'mongomock' in name])"
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
