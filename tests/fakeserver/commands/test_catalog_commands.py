@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from bson import Binary, Int64
+from bson import Binary, Decimal128, Int64
 from data_commands import Server
 
 from fakeserver.errors import CommandError
@@ -348,3 +348,30 @@ def test_changes_of_the_catalog_move_the_operation_time() -> None:
         before = server.oplog.last
         server.run(command)
         assert server.oplog.last > before, command
+
+
+@pytest.mark.parametrize(
+    ("given", "outcome"),
+    [
+        (Decimal128("7"), 7),
+        (7.9, 7),
+        (Decimal128("NaN"), 72),
+        (float("nan"), 72),
+        (Decimal128("1E+40"), 72),
+        (float("inf"), 72),
+        (-1, 72),
+        ("x", 14),
+    ],
+    ids=str,
+)
+def test_an_expiry_of_any_number_type_is_taken_or_refused(given: Any, outcome: int) -> None:
+    server = Server()
+    index = {"key": {"d": 1}, "name": "d_1", "expireAfterSeconds": 5}
+    server.run({"createIndexes": "c", "indexes": [index]})
+    change = {"collMod": "c", "index": {"name": "d_1", "expireAfterSeconds": given}}
+    if outcome == 7:
+        assert server.run(change)["expireAfterSeconds_new"] == 7
+        return
+    with pytest.raises(CommandError) as refused:
+        server.run(change)
+    assert refused.value.code == outcome
