@@ -108,7 +108,7 @@ def _add_process(add: Callable[..., Any]) -> None:
     add(
         "--storage",
         choices=STORAGES,
-        help="storage engine (default: memory); mongomock does what mongomock does",
+        help="storage engine (default: memory); mongomock stores and queries as that library does",
     )
     add("--journalFile", metavar="FILE", help="file to append the journal to, a line of JSON for each record")
     add("--pidfilepath", metavar="FILE", help="file for the number of the process")

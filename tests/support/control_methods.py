@@ -49,14 +49,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fakeserver.control.outcome import Outcome
+    from fakeserver.control.outcome import VerbOutcome
 
 
 class ServerMethods(ABC):
     """The verbs of deployment and admission as methods. Each raises `ControlError`."""
 
     @abstractmethod
-    def perform(self, name: str, arguments: Mapping[str, Any] | None = None) -> Outcome:
+    def perform(self, name: str, arguments: Mapping[str, Any] | None = None) -> VerbOutcome:
         """Perform a verb by its name in the table. Raises `ControlError`."""
 '''
 
@@ -71,7 +71,7 @@ from fakeserver.control.server_methods import ServerMethods
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fakeserver.control.outcome import Outcome
+    from fakeserver.control.outcome import VerbOutcome
 
 
 class Methods(ServerMethods):
@@ -111,13 +111,13 @@ def method(verb: Verb) -> str:
 
 
 def signature(name: str, parameters: list[str]) -> list[str]:
-    line = f"    def {name}({', '.join(parameters)}) -> Outcome:"
+    line = f"    def {name}({', '.join(parameters)}) -> VerbOutcome:"
     if len(line) <= WIDTH:
         return [line]
     inner = f"        {', '.join(parameters)}"
     if len(inner) <= WIDTH:
-        return [f"    def {name}(", inner, "    ) -> Outcome:"]
-    return [f"    def {name}(", *(f"        {each}," for each in parameters), "    ) -> Outcome:"]
+        return [f"    def {name}(", inner, "    ) -> VerbOutcome:"]
+    return [f"    def {name}(", *(f"        {each}," for each in parameters), "    ) -> VerbOutcome:"]
 
 
 def parameter(argument: Argument) -> str:

@@ -88,7 +88,7 @@ def _sort_key(document: Document, name: str) -> tuple[int, Any]:
 def _sorted(documents: list[Document], query: Query) -> list[Document]:
     order_by = query.sort
     condition = query.filter.get("_id")
-    if not order_by and isinstance(condition, dict) and "$ne" not in condition:
+    if not order_by and query.hint is None and isinstance(condition, dict):
         order_by = {"_id": 1}
     for name, direction in reversed(list((order_by or {}).items())):
         documents = sorted(documents, key=lambda each: _sort_key(each, name), reverse=direction < 0)

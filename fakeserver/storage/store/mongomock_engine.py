@@ -5,7 +5,8 @@ is); what it refuses, or fails at, is error 238 with its own words. Its clock, r
 are never reached: what would draw on them is refused before (`_REFUSED`), and every document has an `_id`.
 
 A change is tried in mongomock first, which checks its indexes, and made when `accept` has seen it. Beside
-each collection stand `images`: its documents as they were handed out, in natural order.
+each collection stand `images`: its documents as they were handed out, in natural order. A search is one
+step, since mongomock has no yield points; a write of many documents has one before each.
 """
 
 from __future__ import annotations
@@ -19,10 +20,13 @@ import mongomock
 from fakeserver.errors import CommandError, WriteError, not_implemented
 from fakeserver.storage.filters.match_operators import is_operators
 from fakeserver.storage.filters.matching import equalities
-from fakeserver.storage.plans.indexes import duplicate_key
+from fakeserver.storage.plans.index_keys import KeyMaker
+from fakeserver.storage.plans.indexes import UniqueIndex, duplicate_key
 from fakeserver.storage.port.engine import Changed, Explanation, Query, Stats, UpdateResult
+from fakeserver.storage.values.sizes import TOO_LARGE_AFTER_UPDATE, TOO_LARGE_TO_UPSERT, check_updated
 from fakeserver.storage.values.stored import Stored, stored
 from fakeserver.storage.values.types import copy_value, identity
+from fakeserver.waiting.interrupts import check_for_interrupt
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -37,6 +41,10 @@ _REFUSED: Final = frozenset(
     }
 )
 """What would use a clock, random numbers or ids of mongomock, other collections, or Python."""
+
+
+_UPDATED: Final = (TOO_LARGE_AFTER_UPDATE, "Resulting document after update")
+_UPSERTED: Final = (TOO_LARGE_TO_UPSERT, "Document to upsert")
 
 
 def _refuse(value: Any) -> None:
@@ -162,7 +170,7 @@ class MongomockEngine:
             raise not_implemented("an update by a pipeline with the storage mongomock")
         done = update.done if update.done is not None else {}
         found = self._images(ns, update.query._replace(limit=0 if update.multi else 1))
-        for before in found:
+        for before in self._as_they_are(ns, update.query, found):
             key = identity(before["_id"])
             if key not in done:
                 after = self._updated(update, before)
@@ -182,10 +190,11 @@ class MongomockEngine:
 
     def delete(self, ns: Namespace, query: Query, *, accept: Accept | None = None) -> list[Document]:
         """Delete the documents that match (all of them where the limit is 0) and return them."""
-        found = self._images(ns, query)
-        for before in found:
+        deleted: list[Document] = []
+        for before in self._as_they_are(ns, query, self._images(ns, query)):
             self._make(ns, self._own(ns), Changed(before, None, size=len(before.raw)), accept)
-        return list(found)
+            deleted.append(before)
+        return deleted
 
     def aggregate(
         self,
@@ -282,11 +291,7 @@ class MongomockEngine:
         held = self._collections.get(ns)
         indexes = [] if held is None else held.indexes.values()
         claims: list[Hashable] = [("_id_", identity(document["_id"]))]
-        claims.extend(
-            (index.name, _key(index, document))
-            for index in indexes
-            if not index.sparse or any(path in document for path in index.key)
-        )
+        claims.extend((index.name, key) for index in indexes for key in _keys(ns, index, document))
         return claims
 
     def claimant(self, ns: Namespace, claim: Hashable) -> Document | None:
@@ -311,6 +316,22 @@ class MongomockEngine:
         with _translated():
             return [images[identity(each["_id"])] for each in self.find(ns, query._replace(projection=None))]
 
+    def _as_they_are(self, ns: Namespace, query: Query, found: Sequence[Stored]) -> Iterator[Stored]:
+        """Yield documents that a write is about, with a yield point before each but the first.
+
+        Others may have written meanwhile: what is gone, or matches no more, is left out.
+        """
+        for number, seen in enumerate(found):
+            if number:
+                check_for_interrupt()
+            held = self._collections.get(ns)
+            image = None if held is None else held.images.get(identity(seen["_id"]))
+            if image is not None and image is not seen:
+                same = {"$and": [dict(query.filter), {"_id": seen["_id"]}]}
+                image = next(iter(self._images(ns, Query(same))), None)
+            if image is not None:
+                yield image
+
     def _make(self, ns: Namespace, held: _Held, change: Changed, accept: Accept | None) -> None:
         if change.after is None and accept is not None:
             accept(change)
@@ -327,9 +348,12 @@ class MongomockEngine:
 
     def _duplicate(self, ns: Namespace, document: Document) -> WriteError:
         for index in self._collections[ns].indexes.values():
-            holder = self.claimant(ns, (index.name, _key(index, document)))
-            if holder is not None and holder["_id"] != document["_id"]:
-                return duplicate_key(ns, index.name, index.key, [document.get(path) for path in index.key])
+            for key in _keys(ns, index, document):
+                holder = self.claimant(ns, (index.name, key))
+                if holder is not None and holder["_id"] != document["_id"]:
+                    return duplicate_key(
+                        ns, index.name, index.key, [document.get(path) for path in index.key]
+                    )
         return duplicate_key(ns, "_id_", {"_id": 1}, [document["_id"]])
 
     def _updated(self, update: Update, before: Stored | None) -> Stored:
@@ -338,7 +362,9 @@ class MongomockEngine:
         operators = is_operators(change)
         if before is None and not any(path == "_id" for path, _ in equalities(update.query.filter)):
             target = change.setdefault("$setOnInsert", {}) if operators else change
-            if "_id" not in target and update.make_id is not None:
+            if "_id" not in target:
+                if update.make_id is None:
+                    raise not_implemented("an upsert without an _id with the storage mongomock")
                 target["_id"] = update.make_id()
         with _translated():
             scratch = _scratch() if before is None else _scratch(before)
@@ -346,8 +372,11 @@ class MongomockEngine:
             filters = {"array_filters": list(update.array_filters)} if update.array_filters else {}
             run(dict(update.query.filter), change, upsert=before is None, **filters)
             after = scratch.find_one()
-            return stored({"_id": after["_id"], **after})
+        made = stored({"_id": after["_id"], **after})
+        check_updated(len(made.raw), *(_UPSERTED if before is None else _UPDATED))
+        return made
 
 
-def _key(index: IndexSpec, document: Mapping[str, Any]) -> Hashable:
-    return tuple(identity(document.get(path)) for path in index.key)
+def _keys(ns: Namespace, index: IndexSpec, document: Document) -> list[Hashable]:
+    """Return the keys of a document in a unique index: by our own rules, which mongomock does not tell."""
+    return UniqueIndex(ns, KeyMaker(index)).keys(document)

@@ -12,6 +12,10 @@ from pymongo.errors import DuplicateKeyError, OperationFailure
 
 from fakeserver import BackgroundCluster, ClusterSpec
 from fakeserver.cli.mistakes import USAGE
+from fakeserver.errors import CommandError
+from fakeserver.storage.port.engine import Namespace, Query, Update
+from fakeserver.storage.store import mongomock_engine
+from fakeserver.storage.store.mongomock_engine import MongomockEngine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,6 +64,56 @@ def test_it_is_mongomock_that_answers(things: Collection[dict[str, Any]]) -> Non
     with pytest.raises(OperationFailure, match=r"sample.*mongomock") as caught:
         list(things.aggregate([{"$sample": {"size": 1}}]))
     assert caught.value.code == 238
+
+
+def test_transactions_conflict_over_the_same_key_of_a_dotted_path_alone(
+    things: Collection[dict[str, Any]],
+) -> None:
+    things.create_index("x.y", unique=True)
+    client = things.database.client
+    with client.start_session() as one, client.start_session() as other:
+        one.start_transaction()
+        other.start_transaction()
+        things.insert_one({"_id": 1, "x": {"y": 1}}, session=one)
+        things.insert_one({"_id": 2, "x": {"y": 2}}, session=other)
+        with pytest.raises(OperationFailure) as conflict:
+            things.insert_one({"_id": 3, "x": {"y": 1}}, session=other)
+        assert conflict.value.code == 112
+        one.commit_transaction()
+    assert [document["_id"] for document in things.find()] == [1]
+
+
+def test_it_says_what_its_engine_is(things: Collection[dict[str, Any]]) -> None:
+    admin = things.database.client.admin
+    assert admin.command("serverStatus")["storageEngine"]["name"] == "mongomock"
+    assert admin.command("buildInfo")["storageEngines"] == ["mongomock"]
+
+
+def test_a_write_of_many_looks_at_each_document_as_it_is_by_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    ns, engine = Namespace("db", "c"), MongomockEngine()
+    for number in range(4):
+        engine.insert(ns, {"_id": number, "x": 1})
+
+    def others() -> None:
+        for image in engine.find(ns, Query({"_id": 2, "x": 1})):
+            monkeypatch.undo()
+            engine.delete(ns, Query({"_id": image["_id"]}))
+            engine.update(ns, Update(Query({"_id": 3}), {"$set": {"x": 7}}))
+
+    monkeypatch.setattr(mongomock_engine, "check_for_interrupt", others)
+    result = engine.update(ns, Update(Query({"x": 1}), {"$set": {"x": 2}}, multi=True))
+    assert result.modified == 2
+    assert engine.find(ns, Query()) == [{"_id": 0, "x": 2}, {"_id": 1, "x": 2}, {"_id": 3, "x": 7}]
+
+
+def test_no_id_is_drawn_and_no_document_grows_beyond_a_servers_limit() -> None:
+    ns, engine = Namespace("db", "c"), MongomockEngine()
+    with pytest.raises(CommandError, match="without an _id"):
+        engine.update(ns, Update(Query({"x": 1}), {"$set": {"y": 1}}, upsert=True))
+    engine.insert(ns, {"_id": 1})
+    with pytest.raises(CommandError) as large:
+        engine.update(ns, Update(Query(), {"$set": {"y": "x" * 17_000_000}}))
+    assert large.value.code == 10334
 
 
 def test_an_unknown_storage_is_refused() -> None:

@@ -301,7 +301,7 @@ def test_a_case_that_passes_and_that_nobody_asks_about_costs_no_timeline(
     write_scenario: WriteScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[Any] = []
-    monkeypatch.setattr("harness.running.executor.Timeline.of", lambda *_, **__: made.append(1))
+    monkeypatch.setattr("harness.running.executor.CaseTimeline.of", lambda *_, **__: made.append(1))
     with ItemExecutor(Settings(), Script(passes).parts) as executor:
         assert executor.run(items(write_scenario("a"))[0]).status is ResultStatus.PASSED
     assert made == []
