@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import operator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import bson
 
@@ -119,6 +119,8 @@ def _updated(document: Document, change: Any, *, inserting: bool) -> Document:
 
 class ModelEngine:
     """A storage engine that scans lists."""
+
+    name: ClassVar = "model"
 
     def __init__(self) -> None:
         self.collections: dict[Namespace, list[Document]] = {}

@@ -68,7 +68,7 @@ def build_info(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
         "bits": 64,
         "debug": False,
         "maxBsonObjectSize": MAX_BSON_OBJECT_SIZE,
-        "storageEngines": [_engine(ctx.node)],
+        "storageEngines": [ctx.catalog.engine.name],
     }
 
 
@@ -140,11 +140,6 @@ def server_status(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     return {name: value for name, value in reply.items() if name not in unwanted}
 
 
-def _engine(node: Node) -> str:
-    """Return the name of the storage engine: in memory it is that of a server's own engine of this kind."""
-    return "inMemory" if node.cluster.spec.storage == "memory" else node.cluster.spec.storage
-
-
 def _of_mongos(node: Node) -> Reply:
     shown: Reply = {"sharding": {"configsvrConnectionString": _config_db(node)}}
     if node.profile.knows_overload and node.shards is not None:
@@ -154,7 +149,11 @@ def _of_mongos(node: Node) -> Reply:
 
 def _of_mongod(node: Node) -> Reply:
     reply: Reply = {
-        "storageEngine": {"name": _engine(node), "supportsCommittedReads": True, "persistent": False}
+        "storageEngine": {
+            "name": node.catalog.engine.name,
+            "supportsCommittedReads": True,
+            "persistent": False,
+        }
     }
     facts = node.member_facts()
     if facts is None:

@@ -28,7 +28,7 @@ real engine keeps versions by timestamp; a fork for each transaction shows a cli
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -205,6 +205,9 @@ class Explanation:
 
 class StorageEngine(Protocol):
     """Documents by namespace. Every method may raise `fakeserver.errors.CommandError`."""
+
+    name: ClassVar[str]
+    """The name in `serverStatus.storageEngine`."""
 
     def insert(self, ns: Namespace, document: Document, *, accept: Accept | None = None) -> Document:
         """Store a document (with an `_id`) and return it as stored. Raises `WriteError` 11000."""

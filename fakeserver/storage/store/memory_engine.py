@@ -26,7 +26,7 @@ nothing may fail.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import bson
 
@@ -61,6 +61,8 @@ if TYPE_CHECKING:
 
 class MemoryEngine:
     """A storage engine in memory; `rng` is for `$sample`, `$rand` and `$sampleRate`."""
+
+    name: ClassVar = "inMemory"  # as a server's own engine of this kind
 
     def __init__(self, *, rng: Rng | None = None) -> None:
         self._collections: dict[Namespace, CollectionState] = {}

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import mongomock
 
@@ -138,6 +138,8 @@ class _Held:
 
 class MongomockEngine:
     """A storage engine over collections of mongomock; it keeps the contract as far as mongomock does."""
+
+    name: ClassVar = "mongomock"
 
     def __init__(self) -> None:
         self._collections: dict[Namespace, _Held] = {}
