@@ -283,10 +283,12 @@ class Shard:
             return
         for node in self.nodes:
             primary = self.replica_set.primary_seen_by(node.member)
-            if primary is None:
-                node.position.hold("unreachable")
-            elif self.node_of(primary).history is node.history:
+            followed = None if primary is None else self.node_of(primary).history
+            if followed is node.history:
                 node.position.release("unreachable")
+            elif followed is None or node.history is self.cluster.history:
+                # An old primary that has come back is not followed by those who have elected another.
+                node.position.hold("unreachable")
             else:
                 self._rejoin(node)
 

@@ -323,6 +323,23 @@ def test_two_old_primaries_roll_back_one_after_the_other() -> None:
     play(scenario, ClusterSpec.replica_set(5, election_timeout=10.0))
 
 
+def test_who_elected_another_does_not_follow_an_old_primary_that_comes_back() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        nodes = deployment.cluster.nodes
+        old, new = await _apart(deployment)
+        await _insert(old, 2)
+        await _insert(new, 3)
+        deployment.cluster.partition(["node0", "node2"], ["node1"])
+        await deployment.sleep(0.1)
+        assert nodes[2].history is deployment.cluster.history
+        deployment.cluster.heal()
+        await deployment.sleep(2.0)
+        for node in nodes:
+            assert await _ids(await deployment.connect(node)) == [1, 3]
+
+    play(scenario, AS_A_SERVER)
+
+
 def test_a_member_that_waits_to_roll_back_gives_nothing_to_the_next_primary() -> None:
     async def scenario(deployment: Deployment) -> None:
         nodes = deployment.cluster.nodes

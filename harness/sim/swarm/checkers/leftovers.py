@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from driver.events import CommandSucceededEvent, ConnectionCheckOutFailedEvent
+from driver.sdam.error_handling import STATE_CHANGES
 from harness.sim.swarm.checkers.exchanges import exchanges_of
 from harness.sim.swarm.checkers.violation import Violation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from harness.sim.swarm.checkers.exchanges import CommandExchange
     from harness.sim.swarm.history import RunHistory
@@ -67,7 +68,8 @@ def _cursors(exchanges: Sequence[CommandExchange], history: RunHistory) -> Itera
     """Yield each cursor that its client knew and could have closed, and did not.
 
     One whose getMore or killCursors failed, or whose client had no connection for it, is left to its timeout;
-    so is one that came with a writeConcernError, since the operation gets nothing but the error.
+    so is one that came with a writeConcernError, since the operation gets nothing but the error. One whose
+    getMore had a writeConcernError that made its server unknown may find no server for killCursors in time.
     """
     excused: set[int] = set()
     owners: dict[int, int] = {}
@@ -81,6 +83,8 @@ def _cursors(exchanges: Sequence[CommandExchange], history: RunHistory) -> Itera
         command, ended = exchange.started.command, exchange.ended
         if isinstance(ended, CommandSucceededEvent):
             cursor = ended.reply.get("cursor")
+            if "getMore" in command and _code_of(ended.reply) in STATE_CHANGES:
+                excused.add(command["getMore"])
             if isinstance(cursor, dict) and "writeConcernError" not in ended.reply:
                 owners[cursor.get("id", 0)] = exchange.client
                 if (exchange.client, exchange.operation) in without:
@@ -92,3 +96,9 @@ def _cursors(exchanges: Sequence[CommandExchange], history: RunHistory) -> Itera
         owner = owners.get(identity)
         if owner is not None and identity not in excused and owner not in history.ending.lonely:
             yield Violation(f"{KINDS['cursor']}: {identity} of client {owner} on {server}")
+
+
+def _code_of(reply: Mapping[str, Any]) -> Any:
+    """Return the code of a reply's writeConcernError, None without one."""
+    error = reply.get("writeConcernError")
+    return error.get("code") if isinstance(error, dict) else None

@@ -72,6 +72,7 @@ LEFT_FOR_A_REASON: dict[str, RunHistory] = {
     "a cursor whose end was refused": said((OPEN, OPENED), (KILL, BUSY), **HELD),
     "a cursor for whose end there was no connection": said((OPEN, OPENED), CHECK_OUT, **HELD),
     "a cursor that came with an error of its write concern": said((OPEN, OPENED | CONCERN), **HELD),
+    "a cursor whose getMore made the server unknown": said((OPEN, OPENED), (MORE, OPENED | CONCERN), **HELD),
     "a cursor that the client does not know of": said((OPEN, LOST), **HELD),
 }
 LEFT_WITHOUT: dict[str, tuple[RunHistory, str]] = {
@@ -79,6 +80,10 @@ LEFT_WITHOUT: dict[str, tuple[RunHistory, str]] = {
     "a session that was ended is there": (said((USE, OK), (END, OK), **LEFT), "a session in use"),
     "a session is not ended after an error that was answered": (said((USE, BUSY), **LEFT), "in use"),
     "a cursor is not closed": (said((OPEN, OPENED), (MORE, OPENED), **HELD), "7 of client 1 on node0"),
+    "a cursor is not closed after another error of a write concern": (
+        said((OPEN, OPENED), (MORE, OPENED | {"writeConcernError": {"code": 64}}), **HELD),
+        "7 of client 1 on node0",
+    ),
     "a cursor that was closed is there": (said((OPEN, OPENED), (KILL, OK), **HELD), "holds a cursor"),
 }
 
