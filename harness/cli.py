@@ -9,7 +9,6 @@ import signal
 import sys
 import traceback
 from contextlib import suppress
-from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TextIO
 
@@ -19,6 +18,7 @@ from harness.commands.subcommands import SUBCOMMANDS
 from harness.running import immediate_exit as leaving
 from harness.running import interruption
 from harness.running.result import ExitCode
+from mongowire.documents.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,9 +45,8 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and args[0] not in SUBCOMMANDS:
-            close = get_close_matches(args[0], SUBCOMMANDS, n=1)
-            meant = f" Did you mean {close[0]!r}?" if close else ""
-            raise click.UsageError(f"No such command {args[0]!r}.{meant}", ctx)
+            hint = did_you_mean(args[0], SUBCOMMANDS)
+            raise click.UsageError(f"no such command: {args[0]!r}" + (f"; {hint}" if hint else ""), ctx)
         found = super().resolve_command(ctx, args)
         # Before this there are imports only, in which a signal ends the process at once (`immediate_exit`).
         ctx.with_resource(interruption.listening())

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import re
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from mongowire.documents.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,9 +50,8 @@ class Parser(argparse.ArgumentParser):
             return f"unexpected argument {word!r}: a server takes options only"
         name = word.partition("=")[0]
         known = [option for action in self.shown() for option in action.option_strings]
-        by_lower = {option.lower(): option for option in known}
-        close = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
-        return f"no such option: {name}" + (f"; did you mean {by_lower[close[0]]}?" if close else "")
+        hint = did_you_mean(name, known)
+        return f"no such option: {name}" + (f"; {hint}" if hint else "")
 
     def shown(self) -> list[Any]:
         """Return the options that the help lists."""
@@ -73,6 +73,5 @@ def cut(message: str) -> str:
 def _choice(found: re.Match[str]) -> str:
     argument, word, choices = found.groups()
     known = [choice.strip().strip("'") for choice in choices.split(",")]
-    close = get_close_matches(word.strip("'"), known, n=1, cutoff=0.6)
-    cure = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
+    cure = did_you_mean(word.strip("'"), known, f"known are {', '.join(known)}")
     return f"{argument}: unknown value {word}; {cure}"

@@ -7,7 +7,6 @@ import os
 import re
 import sys
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +25,7 @@ from fakeserver.errors import CommandError
 from fakeserver.profile import PROFILES
 from fakeserver.settings.failpoints import NAMES
 from fakeserver.settings.server_parameters import TABLE
+from mongowire.documents.suggestions import did_you_mean
 from mongowire.loops import fast_loop
 from mongowire.whole_file import write_whole
 
@@ -119,8 +119,8 @@ def _cure(message: str) -> str:
     if found is None:
         return ""
     known = list(TABLE if found["parameter"] else NAMES)
-    close = get_close_matches(found["parameter"] or found["fail_point"], known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    hint = did_you_mean(found["parameter"] or found["fail_point"], known)
+    return f"; {hint}" if hint else ""
 
 
 def _serving(options: argparse.Namespace, log: Callable[[str], None]) -> Serving:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
+
+from mongowire.documents.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,6 +43,5 @@ def unknown(
 ) -> ControlError:
     """Return the error of a name that does not exist: with the one that was meant, else with all that do."""
     names = sorted(known)
-    close = get_close_matches(str(word), names, n=1, cutoff=0.6)
-    hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(names)}"
+    hint = did_you_mean(word, names, f"known are {', '.join(names)}")
     return ControlError(f"unknown {kind} {str(word)!r}; {hint}", path=path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.control import arguments
@@ -14,6 +13,7 @@ from fakeserver.rules.parsing_effects import effects_of
 from fakeserver.rules.reading import at, check_known, count_from_one, one_text, plain
 from fakeserver.rules.rule import PER, Expectation, Rule, Sequence
 from fakeserver.storage.filters.matching import compile_filter
+from mongowire.documents.suggestions import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -159,7 +159,7 @@ def _commands(value: Any, known: Known) -> frozenset[str]:
 def _command(name: str, known: Known) -> str:
     canonical = known.commands.get(name)
     if canonical is None:
-        if get_close_matches(name, known.commands, n=1):
+        if nearest(name, known.commands):
             raise unknown("command", name, known.commands)
         raise ControlError(f"unknown command {name!r}; the command listCommands returns those that exist")
     if canonical in CONTROLLING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 import bson
@@ -15,6 +14,7 @@ from fakeserver.errors import CommandError
 from fakeserver.rules.effects import Answer, Effects, Ending, Fail, RuleReply
 from fakeserver.rules.reading import at, check_known, one_text, plain
 from mongowire.codes import ErrorCode, Label, code_name
+from mongowire.documents.suggestions import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -125,7 +125,7 @@ def code_of(value: Any) -> int:
     if isinstance(value, str) and not value.isdigit():
         code = _CODES.get(value)
         if code is None:
-            if get_close_matches(value, _CODES, n=1):
+            if nearest(value, _CODES):
                 raise unknown("code name", value, _CODES)
             raise ControlError(f"unknown code name {value!r}; write the code's number")
         return code

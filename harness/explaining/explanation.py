@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from harness.running.result import Result
     from harness.unified.account import Account
     from harness.unified.matching.comparison import Comparison
-    from harness.unified.model import Location
     from harness.unified.outcome import CaseOutcome
+    from mongowire.documents.marks import Location
 
 _KEY: Final = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 _LISTED: Final = re.compile(r"^(events|messages)\[\d+\]\.?")

@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from harness.adapters.base import DriverAdapter, Event
     from harness.unified.account import Account
     from harness.unified.deployment import Deployment
-    from harness.unified.marks import Marked
     from harness.unified.matching.comparison import Comparison
-    from harness.unified.model import Location
+    from mongowire.documents.marks import Location, Marked
 
 DRIVER: Final = "driver"
 """The name under which what the driver published stands in a timeline."""

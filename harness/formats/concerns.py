@@ -11,7 +11,7 @@ from harness.formats.case import Runs, failure, require
 
 if TYPE_CHECKING:
     from harness.formats.case import Notes
-    from harness.unified.marks import Marked
+    from mongowire.documents.marks import Marked
 
 
 def runs(case: Marked) -> Runs:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from driver.events import DriverEvent
     from harness.formats.case import Notes
     from harness.sim import World
-    from harness.unified.marks import Marked
+    from mongowire.documents.marks import Marked
 
 _DISCOVERY_EVENTS: Final = ("topology", "server")
 _TOPOLOGY_FIELDS: Final = {

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from harness.formats import Format
-    from harness.unified.marks import Marked
     from harness.unified.schema.notation import Schema
+    from mongowire.documents.marks import Marked
 
 
 def check(document: Marked, of: Format) -> None:

@@ -11,10 +11,11 @@ from harness.formats.case import FormatCase, FormatFile
 from harness.formats.grammar import check
 from harness.unified.build import build, case_names, decoded, id_prefix
 from harness.unified.errors import ScenarioError
-from harness.unified.model import Case, Location, TestFile
+from harness.unified.model import Case, TestFile
+from mongowire.documents.marks import Location
 
 if TYPE_CHECKING:
-    from harness.unified.marks import Marked
+    from mongowire.documents.marks import Marked
 
 AnyCase: TypeAlias = Case | FormatCase
 AnyFile: TypeAlias = TestFile | FormatFile

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from harness.formats.case import Notes
-    from harness.unified.marks import Marked
+    from mongowire.documents.marks import Marked
 
 _EVERYWHERE: Final = 1e9
 """A latency window, in seconds, that every server is in."""

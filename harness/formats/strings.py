@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from driver.uris.uri import ParsedURI
     from harness.formats.case import Notes
-    from harness.unified.marks import Marked
+    from mongowire.documents.marks import Marked
 
 _OF_CLIENTS = ("credential", "readConcern", "writeConcern")
 """What a string says of a client, beyond its options."""

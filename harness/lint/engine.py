@@ -14,14 +14,14 @@ from harness.running.collecting import never_collecting
 from harness.unified.build import build
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import read_with_anchors
-from harness.unified.model import Location
+from mongowire.documents.marks import Location
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from harness.lint.cache import FindingsCache
-    from harness.unified.marks import Marked
+    from mongowire.documents.marks import Marked
 
 ALL: Final = frozenset(rule.id for rule in RULES)
 

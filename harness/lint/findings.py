@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from harness.lint.scenario import LintedScenario
-    from harness.unified.model import Location
+    from mongowire.documents.marks import Location
 
 
 @dataclass(frozen=True, slots=True)

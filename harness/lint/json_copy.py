@@ -11,7 +11,7 @@ from harness.unified.errors import ScenarioError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from harness.unified.marks import Marked
+    from mongowire.documents.marks import Marked
 
     Steps: TypeAlias = tuple[str | int, ...]
 

@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from harness.unified.loader import Anchor
-    from harness.unified.marks import Marked
-    from harness.unified.model import Location
+    from mongowire.documents.marks import Location, Marked
+    from mongowire.documents.reader import Anchor
 
 _CASE = re.compile(r"tests\[(\d+)\]")
 

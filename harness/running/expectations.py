@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from harness.unified.marks import Marked
+    from mongowire.documents.marks import Marked
 
 KNOWN_FAILING = "known-failing"
 SKIP = "skip"

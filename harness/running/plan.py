@@ -16,7 +16,8 @@ from harness.running.result import Result, ResultStatus
 from harness.unified import loops
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import read
-from harness.unified.model import Case, Flaw, Location, TestFile, nested
+from harness.unified.model import Case, Flaw, TestFile, nested
+from mongowire.documents.marks import Location
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

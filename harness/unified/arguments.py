@@ -5,10 +5,10 @@ Unified Test Format: Executing an Operation, Common Options.
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.unified.errors import ScenarioError
+from mongowire.documents.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,9 +25,8 @@ def check_names(field: str, value: Any, allowed: Mapping[str, bool]) -> None:
         raise ScenarioError(f"{field} must be a mapping")
     for name in value:
         if name not in allowed:
-            close = get_close_matches(str(name), allowed, n=1)
-            known = f"did you mean {close[0]}?" if close else f"arguments: {', '.join(allowed) or 'none'}"
-            raise ScenarioError(f"{field} has no argument {name!r}", fix=known)
+            hint = did_you_mean(name, allowed, f"arguments: {', '.join(allowed) or 'none'}")
+            raise ScenarioError(f"{field} has no argument {name!r}", fix=hint)
     for name, required in allowed.items():
         if required and name not in value:
             raise ScenarioError(f"{field} needs argument {name!r}")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import TypeVar
 
-    from harness.unified.marks import Marked
+    from mongowire.documents.marks import Marked
 
     T = TypeVar("T")
 

@@ -7,13 +7,13 @@ opaque handle, what belongs to the scenario is a document or a thread of ours.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 from bson import DBRef, Decimal128, MaxKey, MinKey, ObjectId, Regex, Timestamp
 
 from harness.adapters.base import EntityKind
 from harness.unified.errors import EntityError
+from mongowire.documents.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     import asyncio
@@ -155,9 +155,8 @@ class EntityMap:
         if not isinstance(name, str):
             raise EntityError(f"{name!r} is not the name of an entity")
         if name not in self._entities:
-            close = get_close_matches(name, self._entities, n=1)
             known = ", ".join(self._entities) or "none"
-            fix = f"did you mean {close[0]!r}?" if close else f"entities so far: {known}"
+            fix = did_you_mean(name, self._entities, f"entities so far: {known}")
             raise EntityError(f"there is no entity {name!r}", fix=fix)
         return self._entities[name]
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
+from mongowire.documents.marks import Location
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
@@ -28,20 +30,6 @@ class Unset(Enum):
 
 
 UNSET: Final = Unset.UNSET
-
-
-@dataclass(frozen=True, slots=True)
-class Location:
-    """A place in a scenario file; lines and columns count from 1, 0 is unknown."""
-
-    path: Path
-    line: int = 0
-    column: int = 0
-    field: str = ""
-
-    def __str__(self) -> str:
-        position = f":{self.line}" + (f":{self.column}" if self.column else "") if self.line else ""
-        return f"{self.path}{position}" + (f": {self.field}" if self.field else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,7 +165,7 @@ def test_what_cannot_be_meant_is_refused(
         (["--arbiters", "3", "--replSet", "x"], "--arbiters must be from 0 to 2"),
         (["--bind_ip", "0.0.0.0"], "lets other machines in"),
         (["--bogus"], "no such option: --bogus"),
-        (["--replSt", "x"], "did you mean --replSet?"),
+        (["--replSt", "x"], "did you mean '--replSet'?"),
         (["--profile", "8.3"], "did you mean '8.2'?"),
         (["--topology", "rplicaset"], "did you mean 'replicaset'?"),
         (["shop"], "unexpected argument 'shop'"),

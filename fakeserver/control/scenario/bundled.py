@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fakeserver.control.errors import ControlError
 from fakeserver.control.scenario.building import load
+from mongowire.documents.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     import os
@@ -30,11 +30,8 @@ def find(name: str | os.PathLike[str]) -> Path:
         return path
     known = bundled()
     if str(name) not in known:
-        close = get_close_matches(str(name), known, n=1, cutoff=0.5)
-        meant = f"did you mean {close[0]!r}? " if close else ""
-        raise ControlError(
-            f"there is no file and no scenario {str(name)!r}; {meant}scenarios are {', '.join(known)}"
-        )
+        hint = f"{did_you_mean(name, known)} scenarios are {', '.join(known)}".lstrip()
+        raise ControlError(f"there is no file and no scenario {str(name)!r}; {hint}")
     return known[str(name)]
 
 

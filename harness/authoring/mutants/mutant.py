@@ -24,9 +24,8 @@ from harness.unified.schema.notation import STRING, array, record, word
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from harness.unified.marks import Marked
-    from harness.unified.model import Location
     from harness.unified.schema.notation import Schema
+    from mongowire.documents.marks import Location, Marked
 
 KINDS: Final = ("driver", "server")
 VERDICTS: Final = ("equivalent", "not observable", "open")

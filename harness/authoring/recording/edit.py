@@ -10,7 +10,7 @@ from harness.authoring.recording.text import as_member, in_flow
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from harness.unified.outline import OutlineNode
+    from mongowire.documents.outline import OutlineNode
 
 
 @dataclass(slots=True)

@@ -12,8 +12,9 @@ from harness.authoring.recording.expected import Expecting, Names
 from harness.authoring.recording.source import Source, says_the_same
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import text_of
-from harness.unified.model import UNSET, Location, Operation
+from harness.unified.model import UNSET, Operation
 from harness.unified.server_side.model import KEY, ExpectedAttempts, ServerSide
+from mongowire.documents.marks import Location
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -15,17 +15,17 @@ from harness.lint.versions import needs
 from harness.unified.build import build, decoded
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import read_yaml
-from harness.unified.model import Location
-from harness.unified.outline import OutlineNode, outline
 from harness.unified.schema import check, lowest_minor
 from harness.unified.server_side.model import KEY
+from mongowire.documents.marks import Location
+from mongowire.documents.outline import OutlineNode, outline
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from harness.unified.marks import Marked
     from harness.unified.model import Case, TestFile
+    from mongowire.documents.marks import Marked
 
 _ANCHORED: Final[Mapping[EntityKind, str]] = {
     EntityKind.CLIENT: "id",

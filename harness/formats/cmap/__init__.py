@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from harness.adapters.base import DriverAdapter
     from harness.formats.case import Notes
     from harness.unified.deployment import Deployment
-    from harness.unified.marks import Marked
+    from mongowire.documents.marks import Marked
 
 __all__ = ["runs"]
 

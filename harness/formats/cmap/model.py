@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from harness.adapters.base import ErrorReport, Event
     from harness.formats.case import Notes
-    from harness.unified.marks import Marked
     from harness.unified.model import Requirement
     from harness.unified.outcome import CaseFailedError
+    from mongowire.documents.marks import Marked
 
 ANYTHING: Final = (42, "42")
 """What stands for any value that is present."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from harness.formats.case import Notes
     from harness.formats.cmap.model import CmapCase
     from harness.unified.deployment import Deployment
-    from harness.unified.marks import Marked
+    from mongowire.documents.marks import Marked
 
 PATIENCE: Final = 60.0
 """Seconds after which an event that does not come is given up."""

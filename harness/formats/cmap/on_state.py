@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from driver.cmap.effects import Effect
     from harness.formats.case import Notes
     from harness.formats.cmap.model import CmapCase
-    from harness.unified.marks import Marked
+    from mongowire.documents.marks import Marked
 ADDRESS: Final = "localhost:27017"
 PATIENCE: Final = 60.0
 """Seconds of the pool's time after which an event that does not come is given up."""

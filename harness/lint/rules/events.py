@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from harness.lint.scenario import LintedScenario, NamedEntity, Test
-    from harness.unified.marks import Marked
+    from mongowire.documents.marks import Marked
 
 
 def _never_observed(scenario: LintedScenario) -> Iterator[Problem]:

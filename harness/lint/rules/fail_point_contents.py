@@ -5,7 +5,6 @@ Unified Test Format: failPoint.
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,12 +12,13 @@ from harness.lint.commands import all_commands, is_command
 from harness.lint.findings import LintRule, Problem
 from harness.unified.build import decoded
 from harness.unified.schema.fail_points import DATA, FIELDS, MODE_FIELDS, MODES, NAMES, wrong_data, wrong_mode
+from mongowire.documents.suggestions import did_you_mean, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from harness.lint.scenario import LintedScenario, OperationUse
-    from harness.unified.marks import Marked
+    from mongowire.documents.marks import Marked
 
 _COMMAND_LISTS: Final = ("failCommands", "failCommandsExcept")
 _CODES: Final = ("errorCode", "failBeforeCommitExceptionCode")
@@ -68,7 +68,7 @@ def _mode_problems(mode: Marked) -> Iterator[Problem]:
         return
     written = [mode.value] if isinstance(mode.value, str) else mode.value
     known = MODES if isinstance(mode.value, str) else MODE_FIELDS
-    hints = [_nearest(each, known) for each in written if each not in known] if _is_named(written) else []
+    hints = [did_you_mean(each, known) for each in written if each not in known] if _is_named(written) else []
     modes = "off, alwaysOn, {times: n}, {skip: n} or {activationProbability: p}"
     yield Problem(mode.location, wrong, next(filter(None, hints), f"modes: {modes}"))
 
@@ -82,7 +82,7 @@ def _code_hint(field: str, value: Any) -> str:
     if field not in _CODES or not isinstance(value, str):
         return ""
     known = codes_by_name()
-    close = value if value in known else next(iter(get_close_matches(value, known, n=1)), "")
+    close = nearest(value, known)
     return f"{close} is {known[close]}" if close else ""
 
 
@@ -101,7 +101,8 @@ def _unknown_content(scenario: LintedScenario) -> Iterator[Problem]:
             continue
         if name not in NAMES:
             hint = (
-                _nearest(name, NAMES) or "pushbackd's own servers have no other than docs/PARAMETERS.md has"
+                did_you_mean(name, NAMES)
+                or "pushbackd's own servers have no other than docs/PARAMETERS.md has"
             )
             yield Problem(command.locate((_NAME,)), f"no fail point {name!r} is known", hint)
             continue
@@ -118,17 +119,19 @@ def _strange_keys(
     for key in item.value:
         if key not in known and key not in ignored:
             listed = f"fields: {', '.join(known) or 'none'}"
-            yield Problem(item.locate((key,)), f"{what} has no field {key!r}", _nearest(key, known) or listed)
+            yield Problem(
+                item.locate((key,)), f"{what} has no field {key!r}", did_you_mean(key, known) or listed
+            )
 
 
 def _strange_names(data: Marked) -> Iterator[Problem]:
     for field in _COMMAND_LISTS:
         for item in _strings(data.get(field)):
             if not is_command(item.value):
-                hint = _nearest(item.value, all_commands()) or "fail points match commands by their names"
+                hint = did_you_mean(item.value, all_commands()) or "fail points match commands by their names"
                 yield Problem(item.location, f"no command is called {item.value!r}", hint)
     for item in _strings(data.get("errorLabels")):
-        hint = "" if item.value in _labels() else _nearest(item.value, _labels())
+        hint = "" if item.value in _labels() else did_you_mean(item.value, _labels())
         if hint:
             yield Problem(item.location, f"no server gives the label {item.value!r}", hint)
 
@@ -144,7 +147,7 @@ def _wrong_code_name(scenario: LintedScenario) -> Iterator[Problem]:
         expected = step.item.get("expectError")
         name = expected.get("errorCodeName") if expected else None
         if name is not None and not name.value.startswith("Location"):
-            hint = _nearest(name.value, codes_by_name()) if name.value not in codes_by_name() else ""
+            hint = did_you_mean(name.value, codes_by_name()) if name.value not in codes_by_name() else ""
             if hint:
                 yield Problem(name.location, f"no error of a server is called {name.value!r}", hint)
 
@@ -154,11 +157,6 @@ def _labels() -> tuple[str, ...]:
     from mongowire.codes import Label  # noqa: PLC0415 - see `codes_by_name`
 
     return tuple(label.value for label in Label)
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    close = get_close_matches(name, list(known), n=1)
-    return f"did you mean {close[0]}?" if close else ""
 
 
 RULES: Final = (

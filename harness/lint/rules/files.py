@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from harness.lint.scenario import LintedScenario, NamedEntity
-    from harness.unified.marks import Marked
+    from mongowire.documents.marks import Marked
 
 
 def _version(scenario: LintedScenario) -> Iterator[Problem]:

@@ -5,17 +5,17 @@ Unified Test Format: Entity Map.
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 from harness.adapters.base import EntityKind
 from harness.lint.findings import LintRule, Problem
+from mongowire.documents.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from harness.lint.scenario import LintedScenario, NamedEntity
-    from harness.unified.model import Location
+    from mongowire.documents.marks import Location
 
 _KEPT_ALIVE: Final = frozenset({EntityKind.CLIENT, EntityKind.CLIENT_ENCRYPTION})
 """A client matters even when nothing names it: it connects."""
@@ -24,9 +24,8 @@ _KEPT_ALIVE: Final = frozenset({EntityKind.CLIENT, EntityKind.CLIENT_ENCRYPTION}
 def _undefined(scenario: LintedScenario) -> Iterator[Problem]:
     for reference in scenario.references:
         if reference.found is None:
-            close = get_close_matches(reference.name, reference.known, n=1)
             known = ", ".join(reference.known) or "none"
-            hint = f"did you mean {close[0]}?" if close else f"entities here: {known}"
+            hint = did_you_mean(reference.name, reference.known, f"entities here: {known}")
             yield Problem(reference.item.location, f"no entity is called {reference.name!r} here", hint)
 
 

@@ -5,7 +5,6 @@ Unified Test Format: Executing an Operation, Special Operators for Matching Asse
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,13 +19,13 @@ from harness.unified.matching.matcher import OPERATORS, match
 from harness.unified.operations import OPERATIONS, look_up
 from harness.unified.operations.models import check_client_models, check_models
 from harness.unified.schema.arguments import argument_of, wrong_type
+from mongowire.documents.suggestions import did_you_mean, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from harness.lint.scenario import LintedScenario, OperationUse
-    from harness.unified.marks import Marked
-    from harness.unified.model import Location
+    from mongowire.documents.marks import Location, Marked
 
 _TARGETS: Final = frozenset(kind for kind, _ in OPERATIONS)
 _JUDGED: Final = ("$$type", "$$lte", "$$matchesHexBytes")
@@ -49,12 +48,12 @@ def _wrong_arguments(scenario: LintedScenario) -> Iterator[Problem]:
         if spec is None:
             continue
         strange = [name for name in step.arguments if name not in spec.arguments]
-        hints = [_nearest(name, spec.arguments) for name in strange]
-        for name, hint in zip(strange, hints, strict=True):
-            known = f"arguments: {', '.join(spec.arguments) or 'none'}"
-            yield Problem(step.place_of(name), f"{step.name} has no argument {name!r}", hint or known)
+        for name in strange:
+            hint = did_you_mean(name, spec.arguments, f"arguments: {', '.join(spec.arguments) or 'none'}")
+            yield Problem(step.place_of(name), f"{step.name} has no argument {name!r}", hint)
+        meant = {nearest(name, spec.arguments) for name in strange}
         for name, required in spec.arguments.items():
-            if required and name not in step.arguments and _suggestion(name) not in hints:
+            if required and name not in step.arguments and name not in meant:
                 yield Problem(step.place_of(), f"{step.name} needs the argument {name!r}", f"add {name}")
         yield from _wrong_types(step, spec.arguments)
         for operation, field, check_field in _MODELS:
@@ -105,7 +104,7 @@ def _unknown_operator(scenario: LintedScenario) -> Iterator[Problem]:
         elif operator.name == "$$placeholder":
             yield Problem(operator.item.location, "$$placeholder stands where a value is compared")
         elif operator.name not in OPERATORS:
-            hint = _nearest(operator.name, OPERATORS) or f"operators: {', '.join(OPERATORS)}"
+            hint = did_you_mean(operator.name, OPERATORS, f"operators: {', '.join(OPERATORS)}")
             yield Problem(operator.item.location, f"unknown special operator {operator.name}", hint)
         elif operator.name in _JUDGED:
             yield from _wrong_operand(operator.name, operator.item)
@@ -145,7 +144,7 @@ def _strange_labels(scenario: LintedScenario, field: str) -> Iterator[Problem]:
         for label in labels.items() if labels else ():
             known = _known_labels()
             if label.value not in known and label.value not in sent:
-                hint = _nearest(label.value, known) or f"labels: {', '.join(known)}"
+                hint = did_you_mean(label.value, known, f"labels: {', '.join(known)}")
                 yield Problem(label.location, f"nobody gives the label {label.value!r}", hint)
 
 
@@ -176,15 +175,6 @@ def _target(step: OperationUse) -> EntityKind:
     if step.on_runner:
         return EntityKind.TEST_RUNNER
     return (step.target.kind if step.target else None) or EntityKind.DOCUMENT
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    close = get_close_matches(name, list(known), n=1)
-    return _suggestion(close[0]) if close else ""
-
-
-def _suggestion(name: str) -> str:
-    return f"did you mean {name}?"
 
 
 RULES: Final = (

@@ -5,12 +5,12 @@ URI Options. Unified Test Format: entity (uriOptions).
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from harness.adapters.base import EntityKind
 from harness.lint.findings import LintRule, Problem
+from mongowire.documents.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,8 +28,7 @@ def _unknown_option(scenario: LintedScenario) -> Iterator[Problem]:
         options = entity.item.value.get("uriOptions", {})
         for name in options:
             if name.lower() not in _known() and name.lower() not in _FORMER:
-                close = get_close_matches(name.lower(), list(_known()), n=1)
-                hint = f"did you mean {_known()[close[0]]}?" if close else "drivers ignore it, with a warning"
+                hint = did_you_mean(name, _known().values(), "drivers ignore it, with a warning")
                 place = entity.item.locate(("uriOptions", name))
                 yield Problem(place, f"no URI option is called {name!r}", hint)
 

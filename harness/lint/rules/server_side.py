@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 from harness.adapters.base import EntityKind
 from harness.lint.commands import all_commands, is_command
 from harness.lint.findings import LintRule, Problem
 from harness.unified.server_side.model import KEY
+from mongowire.documents.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from harness.lint.scenario import LintedScenario, Test
-    from harness.unified.marks import Marked
+    from mongowire.documents.marks import Marked
 
 _SELECTORS: Final = frozenset({"command", "namespace", "appName", "comment", "session"})
 _CONNECTION_SELECTORS: Final = frozenset({"appName", "on", "monitoring"})
@@ -48,8 +48,7 @@ def _unknown_commands(element: Marked) -> Iterator[Problem]:
     names = [command] if isinstance(command.value, str) else command.items()
     for name in names:
         if not is_command(name.value):
-            close = get_close_matches(name.value, all_commands(), n=1)
-            hint = f"did you mean {close[0]}?" if close else "give the name of a server's command"
+            hint = did_you_mean(name.value, all_commands(), "give the name of a server's command")
             yield Problem(name.location, f"no server has a command {name.value!r}", hint)
 
 
@@ -60,8 +59,7 @@ def _unknown_client(element: Marked, test: Test) -> Iterator[Problem]:
     clients = [each for each in test.entities.values() if each.kind is EntityKind.CLIENT and each.created]
     names = [str(each.item.value.get("uriOptions", {}).get("appName", "")) for each in clients]
     if wanted.value not in names:
-        close = get_close_matches(wanted.value, list(filter(None, names)), n=1)
-        hint = f"did you mean {close[0]}?" if close else "give it to one: uriOptions: { appName: … }"
+        hint = did_you_mean(wanted.value, filter(None, names), "give it to one: uriOptions: { appName: … }")
         yield Problem(wanted.location, f"no client has the appName {wanted.value!r}", hint)
 
 

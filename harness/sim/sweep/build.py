@@ -9,17 +9,17 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from functools import cache
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from harness.unified.errors import ScenarioError
+from mongowire.documents.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from harness.unified.marks import Marked
+    from mongowire.documents.marks import Marked
 
 _SOLE_SHARE: Final = 1.0
 """The share of the only member of a mixture."""
@@ -171,12 +171,7 @@ def _wrong(document: Marked, wanted: str) -> ScenarioError:
 def unknown(document: Marked, what: str, name: object, allowed: Iterable[str]) -> ScenarioError:
     """Return the error for a name that does not exist, with the one that was meant or all that do."""
     known = [*allowed]
-    close = get_close_matches(str(name), known, n=1)
-    fix = (
-        f"did you mean {close[0]}?"
-        if close
-        else f"there {'are' if len(known) > 1 else 'is'} {', '.join(known)}"
-    )
+    fix = did_you_mean(name, known, f"there {'are' if len(known) > 1 else 'is'} {', '.join(known)}")
     return ScenarioError(f"unknown {what} {_shown(name)}", location=document.location, fix=fix)
 
 

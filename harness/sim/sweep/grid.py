@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 from harness.sim.sweep.build import build, parts, unknown
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import read_yaml
-from harness.unified.marks import Mark, Marked, join
-from harness.unified.model import Location
+from mongowire.documents.marks import Location, Mark, Marked, join
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from harness.adapters.base import Event
     from harness.unified.matching.matcher import Entities
-    from harness.unified.model import ExpectedEvent, ExpectedEvents, Location
+    from harness.unified.model import ExpectedEvent, ExpectedEvents
+    from mongowire.documents.marks import Location
 
 
 def match_events(

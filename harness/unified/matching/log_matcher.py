@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from harness.adapters.base import Event
     from harness.unified.matching.matcher import Entities
-    from harness.unified.model import ExpectedLog, ExpectedLogs, Location
+    from harness.unified.model import ExpectedLog, ExpectedLogs
+    from mongowire.documents.marks import Location
 
 _LEFT_BY_REDACTION: Final = frozenset({"code", "codeName", "errorLabels"})
 

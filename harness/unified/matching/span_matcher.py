@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from harness.adapters.base import Event
     from harness.unified.matching.matcher import Entities
-    from harness.unified.model import ExpectedSpan, ExpectedSpans, Location
+    from harness.unified.model import ExpectedSpan, ExpectedSpans
+    from mongowire.documents.marks import Location
 
     Found = tuple[Mismatch, Location] | None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 from harness.unified.errors import ScenarioError
@@ -20,6 +19,7 @@ from harness.unified.operations import (
     testrunner,
 )
 from harness.unified.operations.spec import Context, OperationSpec, ResultComparison, merge
+from mongowire.documents.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,6 +49,5 @@ def look_up(kind: EntityKind, name: str) -> OperationSpec:
     if found is not None:
         return found
     known = [known for target, known in OPERATIONS if target is kind]
-    close = get_close_matches(name, known, n=1)
-    fix = f"did you mean {close[0]}?" if close else f"operations: {', '.join(known) or 'none'}"
+    fix = did_you_mean(name, known, f"operations: {', '.join(known) or 'none'}")
     raise ScenarioError(f"a {kind.value} has no operation {name!r}", fix=fix)

@@ -5,11 +5,11 @@ Unified Test Format: bulkWrite, clientBulkWrite.
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.unified.arguments import check_names, signature
 from harness.unified.errors import ScenarioError
+from mongowire.documents.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +42,6 @@ def _check(field: str, models: Any, more: Mapping[str, bool]) -> None:
             raise ScenarioError(f"{field}[{index}] must have one key, the kind of write")
         ((kind, body),) = model.items()
         if kind not in _MODELS:
-            close = get_close_matches(str(kind), _MODELS, n=1)
-            known = f"did you mean {close[0]}?" if close else f"one of {', '.join(_MODELS)}"
-            raise ScenarioError(f"{field}[{index}] has unknown kind {kind!r}", fix=known)
+            hint = did_you_mean(kind, _MODELS, f"one of {', '.join(_MODELS)}")
+            raise ScenarioError(f"{field}[{index}] has unknown kind {kind!r}", fix=hint)
         check_names(f"{field}[{index}].{kind}", body, {**_MODELS[kind], **more})

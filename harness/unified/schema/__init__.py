@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
-from difflib import get_close_matches
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,13 +13,14 @@ import jsonschema_rs
 from harness.unified.errors import ScenarioError
 from harness.unified.schema.grammar import MINOR_MAX, file_schema, part_schema
 from harness.unified.schema.notation import VERSION
+from mongowire.documents.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
     from typing import TypeAlias
 
-    from harness.unified.marks import Marked
+    from mongowire.documents.marks import Marked
 
     SchemaAt: TypeAlias = Callable[[int], Mapping[str, Any]]
     """The schema as it stood in a minor version."""
@@ -119,7 +119,7 @@ def _describe(problem: jsonschema_rs.ValidationError, schema_at: SchemaAt) -> tu
             )
         case "enum":
             allowed = [name for name in kind.options if isinstance(name, str)]
-            return f"{problem.instance!r} is not one of {', '.join(allowed)}", _nearest(
+            return f"{problem.instance!r} is not one of {', '.join(allowed)}", did_you_mean(
                 problem.instance, allowed
             )
         case "const":
@@ -141,7 +141,7 @@ def _known_as(name: str, problem: jsonschema_rs.ValidationError, schema_at: Sche
     for minor in range(MINOR_MAX + 1):
         if name in _siblings(problem, schema_at(minor)):
             return f'schemaVersion "1.{minor}" has it'
-    return _nearest(name, _siblings(problem, schema_at(MINOR_MAX)))
+    return did_you_mean(name, _siblings(problem, schema_at(MINOR_MAX)))
 
 
 def _siblings(problem: jsonschema_rs.ValidationError, schema: Mapping[str, Any]) -> list[str]:
@@ -153,11 +153,6 @@ def _siblings(problem: jsonschema_rs.ValidationError, schema: Mapping[str, Any])
         else:
             part = part.get(step, {})
     return list(part.get("properties", ()))
-
-
-def _nearest(name: Any, allowed: Sequence[str]) -> str:
-    close = get_close_matches(str(name), allowed, n=1)
-    return f"did you mean {close[0]}?" if close else ""
 
 
 _ARTICLES: Final = {

@@ -23,11 +23,11 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from harness.unified.model import Location
     from harness.unified.server_side.attempt import JudgedAttempt
     from harness.unified.server_side.model import ExpectedAttempt, ExpectedAttempts
     from harness.unified.server_side.rules import JudgedEdition
     from harness.unified.server_side.seen import SeenRequest
+    from mongowire.documents.marks import Location
 
 
 @dataclass(frozen=True, slots=True)

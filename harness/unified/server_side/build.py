@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.unified.errors import ScenarioError
@@ -27,13 +26,14 @@ from harness.unified.server_side.model import (
     ServerSide,
 )
 from mongowire.codes import ErrorCode
+from mongowire.documents.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import TypeVar
 
-    from harness.unified.marks import Marked
     from harness.unified.server_side.model import ExpectedCount, ExpectedGap
+    from mongowire.documents.marks import Marked
 
     T = TypeVar("T")
 
@@ -137,7 +137,7 @@ def _meets(item: Marked) -> tuple[str | int, ...]:
             raise ScenarioError(
                 f"{end!r} is no end of an attempt and no name of an error",
                 location=item["meets"].location,
-                fix=_nearest(end, [*ENDS, *sorted(_CODE_NAMES)])
+                fix=did_you_mean(end, [*ENDS, *sorted(_CODE_NAMES)])
                 or f"one of {', '.join(ENDS)}, or an error's name",
             )
     return ends
@@ -149,7 +149,7 @@ def _place(item: Marked, places: Sequence[str]) -> str | None:
         raise ScenarioError(
             f"{name!r} is no server",
             location=item["on"].location,
-            fix=_nearest(name, places) or f"one of {', '.join(places)}, or a name such as node0",
+            fix=did_you_mean(name, places) or f"one of {', '.join(places)}, or a name such as node0",
         )
     found: str | None = name
     return found
@@ -166,7 +166,7 @@ def _gap(item: Marked) -> ExpectedGap | None:
         raise ScenarioError(
             f"{value!r} is no rule for a gap",
             location=item["gap"].location,
-            fix=_nearest(name, GAP_RULES) or f"one of {', '.join(GAP_RULES)}, or seconds",
+            fix=did_you_mean(name, GAP_RULES) or f"one of {', '.join(GAP_RULES)}, or seconds",
         )
     if name == NO_GAP:
         return GapRule(NO_GAP)
@@ -257,8 +257,3 @@ _ENDS_OF_RANGE: Final = {"min": "least", "max": "most"}
 def _each(item: Marked, name: str, make: Callable[[Marked], T]) -> tuple[T, ...]:
     found = item.get(name)
     return tuple(make(each) for each in found.items()) if found else ()
-
-
-def _nearest(name: str, allowed: Sequence[str]) -> str:
-    close = get_close_matches(name, allowed, n=1)
-    return f"did you mean {close[0]}?" if close else ""

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from harness.unified.matching.matcher import Entities
-    from harness.unified.model import Location
     from harness.unified.operations.spec import Context
     from harness.unified.server_side.connections import ConnectionLife
     from harness.unified.server_side.model import ExpectedConnection, ExpectedConnections, Range
     from harness.unified.server_side.seen import SeenConnection
+    from mongowire.documents.marks import Location
 
 
 PATIENCE: Final = 1.0

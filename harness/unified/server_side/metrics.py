@@ -9,7 +9,6 @@ the commands of monitors and of the snapshots themselves in them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.unified.errors import ScenarioError
@@ -19,6 +18,7 @@ from harness.unified.model import UNSET
 from harness.unified.outcome import CaseFailedError
 from harness.unified.server_side.section_rows import SectionComparison, SectionRow, as_text
 from harness.unified.server_side.seen import StatusSnapshot
+from mongowire.documents.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -223,8 +223,8 @@ def _hint(document: Mapping[str, Any], path: str) -> str:
         if not isinstance(inside, dict):
             return ""
         if name not in inside:
-            close = get_close_matches(name, map(str, inside), n=1)
-            return f" (did you mean {close[0]}?)" if close else ""
+            hint = did_you_mean(name, map(str, inside))
+            return f" ({hint})" if hint else ""
         inside = inside[name]
     return ""
 

@@ -11,7 +11,7 @@ from harness.unified.model import UNSET
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from harness.unified.model import Location
+    from mongowire.documents.marks import Location
 
 KEY: Final = "pushbackd"
 """The name under which a case holds what is our own."""

@@ -90,7 +90,7 @@ def test_an_unknown_subcommand_is_a_usage_error() -> None:
     assert CliRunner().invoke(cli, ["frobnicate"]).exit_code == ExitCode.USAGE
     mistyped = CliRunner().invoke(cli, ["nod", "kill"])
     assert mistyped.exit_code == ExitCode.USAGE
-    assert mistyped.stderr.startswith("Error: No such command 'nod'. Did you mean 'node'?\n")
+    assert mistyped.stderr.startswith("Error: no such command: 'nod'; did you mean 'node'?\n")
 
 
 @pytest.mark.parametrize(

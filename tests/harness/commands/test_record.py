@@ -225,7 +225,7 @@ def test_a_file_that_cannot_be_used_is_refused_with_its_place(write: Any, record
     done = record(path)
     assert done.exit_code == ExitCode.BAD_INPUT
     assert f"{path}:13:36: " in done.stderr
-    assert "did you mean stock?" in done.stderr
+    assert "did you mean 'stock'?" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def test_a_server_that_cannot_start_says_why_and_leaves_nothing(home: Path) -> N
         (["start", "--version", "8.3"], ExitCode.BAD_INPUT, "unknown release '8.3'; did you mean '8.2'?"),
         (["start", "--id", "a/b"], ExitCode.BAD_INPUT, "'a/b' is no id"),
         (["start", "--secondries", "2"], ExitCode.USAGE, "no such option: --secondries"),
-        (["start", "--", "--replSt", "rs"], ExitCode.USAGE, "did you mean --replSet?"),
+        (["start", "--", "--replSt", "rs"], ExitCode.USAGE, "did you mean '--replSet'?"),
         (["start", "-t", "replset", "--arbiters", "50"], ExitCode.USAGE, "50 is not in the range"),
         (["stop"], ExitCode.BAD_INPUT, "no server runs; `pushbackd start` starts one"),
         (["stop", "shop"], ExitCode.BAD_INPUT, "there is no server 'shop'"),

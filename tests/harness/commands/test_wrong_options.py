@@ -148,7 +148,7 @@ def test_a_number_of_many_digits_in_a_file(verb: str, suffix: str, tmp_path: Pat
     if (verb, suffix) in {("record", "json"), ("to-json", "json")}:
         return  # they read no JSON
     assert done.exit_code == ExitCode.BAD_INPUT
-    assert f"{path}:3:11: is a number that is too long" in done.output
+    assert f"{path}:3:11: tests: is a number that is too long" in done.output
     assert len(done.output) < 700
 
 
@@ -158,7 +158,7 @@ def test_a_number_of_many_digits_in_a_file_of_expectations(
     path = tmp_path / "expectations.yml"
     path.write_text(f"fail: {LONG}")
     said = refused(tmp_path, "conform", str(write_scenario("a")), "--expectations", str(path))
-    assert "expectations.yml:1:7: is a number that is too long" in said
+    assert "expectations.yml:1:7: fail: is a number that is too long" in said
 
 
 def test_a_file_below_a_folder_whose_name_is_no_text(tmp_path: Path, write_scenario: WriteScenario) -> None:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from harness.unified.model import Case, Location
+    from harness.unified.model import Case
+    from mongowire.documents.marks import Location
 
 OVERLOAD: dict[str, Any] = {"code": 462, "errorLabels": ["SystemOverloadedError", "RetryableError"]}
 FAIL_POINT = """

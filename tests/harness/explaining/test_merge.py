@@ -12,7 +12,8 @@ from fakeserver.deployment.records.journal import Record
 from harness.adapters.base import Event
 from harness.explaining.journal import CaseTimeline
 from harness.unified.account import Account, PerformedOperation
-from harness.unified.model import ExpectedEvent, Location, Operation
+from harness.unified.model import ExpectedEvent, Operation
+from mongowire.documents.marks import Location
 
 
 def command(kind: str, request: int, at: float = 0.0) -> Event:

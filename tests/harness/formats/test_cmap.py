@@ -113,14 +113,14 @@ def test_an_event_has_bounds_for_its_duration(
     [
         (
             {"events": [{**STARTED, "pushbackd": {"duration": 1}}]},
-            "events[0].pushbackd.duration: unknown field (did you mean durationMS?)",
+            "events[0].pushbackd.duration: unknown field (did you mean 'durationMS'?)",
         ),
         (
             {"events": [{**STARTED, "pushbackd": {"durationMS": {"max": 1}}}]},
             "events[0].pushbackd.durationMS: field 'min' is missing",
         ),
         ({"version": 2}, "version: 2 is not supported (1 is)"),
-        ({"poolOptions": {"maxSize": 1}}, "poolOptions.maxSize: unknown field (did you mean maxPoolSize?)"),
+        ({"poolOptions": {"maxSize": 1}}, "poolOptions.maxSize: unknown field (did you mean 'maxPoolSize'?)"),
         ({"operations": [{"name": "checkUp"}]}, "operations[0].name: 'checkUp' is not one of start, wait"),
         ({"operations": [{"name": "wait"}]}, "operations[0]: field 'ms' is missing"),
         ({"operations": [{"name": "ready", "ms": 1}]}, "operations[0].ms: unknown field"),

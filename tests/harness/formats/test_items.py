@@ -102,7 +102,7 @@ def test_a_broken_file_is_one_message_and_the_others_run(tmp_path: Path, pushbac
     assert done.exit_code == ExitCode.BAD_INPUT
     rules = folder / "rules"
     assert done.stderr.splitlines() == [
-        f"{rules / 'odd.json'}:8:11: tests[0].uir: unknown field (did you mean uri?)",
+        f"{rules / 'odd.json'}:8:11: tests[0].uir: unknown field (did you mean 'uri'?)",
         f"{rules / 'wrong.json'}:3:16: new_rtt_ms: must be a number, is a string",
     ]
     assert "1 passed" in done.stdout
@@ -253,5 +253,5 @@ def test_lint_and_to_json_know_the_formats(tmp_path: Path, pushbackd: Pushbackd)
     path.write_text(json.dumps({**POOL_CASE, "style": "unti"}))
     done = pushbackd("lint", tmp_path)
     assert done.exit_code == ExitCode.BAD_INPUT
-    assert "style: 'unti' is not one of unit, integration; did you mean unit? (schema)" in done.stdout
+    assert "style: 'unti' is not one of unit, integration; did you mean 'unit'? (schema)" in done.stdout
     assert pushbackd("to-json", tmp_path).exit_code != ExitCode.PASSED

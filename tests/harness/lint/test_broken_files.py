@@ -12,8 +12,8 @@ from harness.lint.engine import lint_file
 from harness.running.discovery import discover
 from harness.running.plan import load_all
 from harness.running.result import ExitCode
-from harness.unified.loader import BYTES_MAX, DEPTH_MAX
 from harness.unified.model import Case
+from mongowire.documents.reader import BYTES_MAX, DEPTH_MAX
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -115,19 +115,19 @@ BROKEN = {
     ),
     "no cases": Broken(SOUND[: SOUND.index("tests:")] + "tests: []\n", (7, 8), "is empty"),
     "a misspelt event": changed(
-        "[commandStartedEvent]", "[commandStartEvent]", 4, 43, says="did you mean commandStartedEvent?"
+        "[commandStartedEvent]", "[commandStartEvent]", 4, 43, says="did you mean 'commandStartedEvent'?"
     ),
     "wrong Extended JSON": changed("{ _id: 1 }", "{ _id: { $oid: 1 } }", 13, 21, says="wrong Extended JSON"),
-    "a misspelt operation": changed("insertOne", "insertone", 10, 15, says="did you mean insertOne?"),
+    "a misspelt operation": changed("insertOne", "insertone", 10, 15, says="did you mean 'insertOne'?"),
     "an operation of something else": changed(
         "object: collection", "object: database", 10, 15, says="a database has no operation 'insertOne'"
     ),
-    "a misspelt argument": changed("document:", "documnt:", 13, 20, says="did you mean document?"),
+    "a misspelt argument": changed("document:", "documnt:", 13, 20, says="did you mean 'document'?"),
     "an unknown operator": changed(
-        "$$unsetOrMatches", "$$unsetOrMatch", 14, 55, says="did you mean $$unsetOrMatches?"
+        "$$unsetOrMatches", "$$unsetOrMatch", 14, 55, says="did you mean '$$unsetOrMatches'?"
     ),
     "an undefined entity": changed(
-        "object: collection", "object: colection", 11, 17, says="did you mean collection?"
+        "object: collection", "object: colection", 11, 17, says="did you mean 'collection'?"
     ),
     "a name that is taken": changed(
         "createEntities:",
@@ -141,7 +141,7 @@ BROKEN = {
         "expectError: { errorLabelsContain: [RetryableWriteEror] }",
         14,
         45,
-        says="did you mean RetryableWriteError?",
+        says="did you mean 'RetryableWriteError'?",
     ),
 }
 

@@ -364,7 +364,7 @@ def test_a_drift_is_placed_at_the_first_value_that_differs(write: Write) -> None
 def test_findings_have_the_place_of_what_is_wrong_and_a_hint(write: Write) -> None:
     path = write(text(INSERT.replace("insertOne", "insertTwo")))
     (finding,) = lint_file(path)
-    said = "a collection has no operation 'insertTwo'; did you mean insertOne? (unknown-operation)"
+    said = "a collection has no operation 'insertTwo'; did you mean 'insertOne'? (unknown-operation)"
     assert str(finding) == f"{path}:10:17: tests[0].operations[0].name: {said}"
 
 
@@ -375,7 +375,7 @@ def test_findings_have_the_place_of_what_is_wrong_and_a_hint(write: Write) -> No
             "mode: { times: 1 }",
             "mode: { tims: 1 }",
             "mode",
-            "must be a document with one field; did you mean times? (wrong-fail-point)",
+            "must be a document with one field; did you mean 'times'? (wrong-fail-point)",
         ),
         (
             "data: {",
@@ -388,7 +388,7 @@ def test_findings_have_the_place_of_what_is_wrong_and_a_hint(write: Write) -> No
             "data: { blockTimeMs: 1,",
             "data.blockTimeMs",
             (
-                "the data of failCommand has no field 'blockTimeMs'; did you mean blockTimeMS?"
+                "the data of failCommand has no field 'blockTimeMs'; did you mean 'blockTimeMS'?"
                 " (unknown-fail-point)"
             ),
         ),
@@ -396,7 +396,7 @@ def test_findings_have_the_place_of_what_is_wrong_and_a_hint(write: Write) -> No
             "[%s]",
             "[isert]",
             "data.failCommands[0]",
-            "no command is called 'isert'; did you mean insert? (unknown-fail-point)",
+            "no command is called 'isert'; did you mean 'insert'? (unknown-fail-point)",
         ),
     ],
 )

@@ -12,7 +12,8 @@ from harness.adapters.base import LOG_MESSAGE, Event
 from harness.unified.entities import EntityMap
 from harness.unified.matching.comparison import Comparison, compare_events, compare_logs
 from harness.unified.matching.event_matcher import match_events
-from harness.unified.model import ExpectedEvent, ExpectedEvents, ExpectedLog, ExpectedLogs, Location
+from harness.unified.model import ExpectedEvent, ExpectedEvents, ExpectedLog, ExpectedLogs
+from mongowire.documents.marks import Location
 
 PATH = Path("x.yml")
 NAMES = ("find", "insert", "update")

@@ -10,7 +10,8 @@ import pytest
 from harness.adapters.base import ErrorReport
 from harness.unified.entities import EntityMap
 from harness.unified.matching.error_matcher import match_error
-from harness.unified.model import ExpectedError, Location
+from harness.unified.model import ExpectedError
+from mongowire.documents.marks import Location
 
 REPORT = ErrorReport(
     message="E11000 Duplicate key",

@@ -12,8 +12,9 @@ from harness.adapters.base import Event
 from harness.unified.entities import ClientEntity, EntityMap
 from harness.unified.errors import ScenarioError
 from harness.unified.matching.event_matcher import match_event, match_events
-from harness.unified.model import ExpectedEvent, ExpectedEvents, Location
+from harness.unified.model import ExpectedEvent, ExpectedEvents
 from harness.unified.observation import checked_out, observed
+from mongowire.documents.marks import Location
 
 PATH = Path("x.yml")
 

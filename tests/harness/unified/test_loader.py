@@ -18,8 +18,8 @@ from harness.unified import loader
 from harness.unified.build import build
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import load, read
-from harness.unified.marks import Mark, Marked
 from harness.unified.model import UNSET, ExpectedEvent, Operation, TestFile
+from mongowire.documents.marks import Mark, Marked
 
 Write: TypeAlias = Callable[..., Path]
 
@@ -299,7 +299,7 @@ class TestModel:
             ("callback: [{name: find}]", "callback[0]: field 'object' is missing"),
             (
                 "operation: {name: a, object: b, argument: {}}",
-                "argument: unknown field (did you mean arguments?)",
+                "argument: unknown field (did you mean 'arguments'?)",
             ),
             ("event: {}", "event: is empty"),
             ("event: {poolReadyEvent: {x: 1}}", "poolReadyEvent.x: unknown field"),

@@ -10,8 +10,9 @@ import pytest
 from harness.adapters.base import LOG_MESSAGE, Event
 from harness.unified.entities import ClientEntity, EntityMap
 from harness.unified.matching.log_matcher import match_logs
-from harness.unified.model import ExpectedLog, ExpectedLogs, Location
+from harness.unified.model import ExpectedLog, ExpectedLogs
 from harness.unified.observation import logged, observed
+from mongowire.documents.marks import Location
 
 PATH = Path("x.yml")
 

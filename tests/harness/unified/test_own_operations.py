@@ -161,7 +161,7 @@ class TestJitter:
             ("{jitter: 2}", "2 is not one of"),
             ("{jitter: half}", "'half' is not one of"),
             ("{}", "pushbackd: is empty"),
-            ("{jiter: 0}", "jiter: unknown field (did you mean jitter?)"),
+            ("{jiter: 0}", "jiter: unknown field (did you mean 'jitter'?)"),
         ],
     )
     def test_another_value_is_refused_at_its_place(self, world: World, value: str, said: str) -> None:

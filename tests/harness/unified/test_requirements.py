@@ -10,8 +10,9 @@ from scripted import ScriptedDeployment
 
 from harness.adapters.base import EntityKind, Feature
 from harness.unified.deployment import Topology
-from harness.unified.model import Case, EntitySpec, Location, Requirement
+from harness.unified.model import Case, EntitySpec, Requirement
 from harness.unified.requirements import missing_feature, skip_reason, unmet_reason, version_of
+from mongowire.documents.marks import Location
 
 SHARDED = Topology.SHARDED
 SHARDED_RS = Topology.SHARDED_REPLICA_SET

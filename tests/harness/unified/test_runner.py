@@ -114,7 +114,10 @@ class TestOperations:
     @pytest.mark.parametrize(
         ("operation", "said"),
         [
-            ("{name: insertTwo, object: collection0}", "no operation 'insertTwo' (did you mean insertOne?)"),
+            (
+                "{name: insertTwo, object: collection0}",
+                "'insertTwo' (did you mean 'insertOne'?)",
+            ),
             ("{name: find, object: collection1}", "no entity 'collection1' (did you mean 'collection0'?)"),
             ("{name: find, object: collection0}", "find needs argument 'filter'"),
             ("{name: find, object: testRunner}", "testRunner has no operation 'find'"),

@@ -115,7 +115,7 @@ class TestThreads:
         ),
         (
             "- {name: deleteOne, object: collection0, arguments: {filter: {}, writeConcern: {wtimeout: 1}}}",
-            "writeConcern has no argument 'wtimeout' (did you mean wtimeoutMS?)",
+            "writeConcern has no argument 'wtimeout' (did you mean 'wtimeoutMS'?)",
         ),
         (
             AGGREGATE + "{pipeline: [], readConcern: local}}",

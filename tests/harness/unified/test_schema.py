@@ -29,7 +29,7 @@ def complaint(tmp_path: Path, text: str, *, version: str = "1.0") -> str:
 ONE_OPERATION = "tests:\n  - description: one\n    operations:\n      - "
 
 REFUSED = {
-    TESTS + "    outcom: []\n": "6:13: tests[0].outcom: unknown field (did you mean outcome?)",
+    TESTS + "    outcom: []\n": "6:13: tests[0].outcom: unknown field (did you mean 'outcome'?)",
     ONE_OPERATION + "{name: find}\n": ("6:9: tests[0].operations[0]: field 'object' is missing (add object)"),
     "tests: []\n": "3:8: tests: is empty (leave it out, or give at least one)",
     "tests: 1\n": "3:8: tests: must be a list, is an integer",
@@ -38,7 +38,8 @@ REFUSED = {
     ),
     "createEntities: [{client: {id: a, observeEvents: [commandStartEvent]}}]\n" + TESTS: (
         "3:51: createEntities[0].client.observeEvents[0]: 'commandStartEvent' is not one of"
-        " commandStartedEvent, commandSucceededEvent, commandFailedEvent (did you mean commandStartedEvent?)"
+        " commandStartedEvent, commandSucceededEvent, commandFailedEvent"
+        " (did you mean 'commandStartedEvent'?)"
     ),
     ONE_OPERATION + "{name: a, object: b, expectError: {isError: true}, expectResult: 1}\n": (
         "6:74: tests[0].operations[0].expectResult: is not allowed beside the other fields here"

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fakeserver.control.scenario import loader
 from fakeserver.control.scenario.building import build
-from fakeserver.control.scenario.loader import BYTES_MAX, read, read_text
+from fakeserver.control.scenario.loader import read, read_text
 from fakeserver.control.scenario.places import ScenarioFileError
+from mongowire.documents import reader
+from mongowire.documents.reader import BYTES_MAX, DEPTH_MAX
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -184,16 +185,16 @@ WRONG = {
         "s.yml:3:1: key 'seed' is repeated; remove one of the two",
     ),
     "a merge key": (
-        f"{HEAD}data: {{<<: {{}}}}\n",
-        "s.yml:2:8: data: the merge key << is not supported; use an alias for the whole value",
+        f"{HEAD}data: {{<<: 3}}\n",
+        "s.yml:2:8: data: only mappings can be merged with <<; give an alias of a mapping",
     ),
     "a tag": (
         f"{HEAD}seed: !odd 3\n",
-        "s.yml:2:7: seed: tag !odd is not supported; write it as Extended JSON",
+        "s.yml:2:7: seed: tag !odd is not supported; write the value as Extended JSON",
     ),
     "a file in itself": (
         f"{HEAD}data: &a\n  shop.orders: [*a]\n",
-        "s.yml:2:7: data.shop.orders[0]: contains an alias of itself; use an alias of another value",
+        "s.yml:3:17: data.shop.orders[0]: anchor &a contains itself; use an alias of another value",
     ),
     "no Extended JSON": (
         f"{HEAD}data:\n  shop.orders: [{{_id: {{$oid: 12}}}}]\n",
@@ -236,16 +237,19 @@ def test_all_mistakes_of_a_file_are_told_in_its_order() -> None:
     ]
 
 
-@pytest.mark.parametrize("depth", [101, 50_000])
+@pytest.mark.parametrize("depth", [DEPTH_MAX + 1, 50_000])
 def test_a_file_that_is_nested_without_end_is_refused(depth: int) -> None:
-    assert "nested more than 100 levels deep" in problems(HEAD + "data: " + "[" * depth + "]" * depth)[0]
+    assert (
+        f"nested more than {DEPTH_MAX} levels deep"
+        in problems(HEAD + "data: " + "[" * depth + "]" * depth)[0]
+    )
 
 
 def test_aliases_that_multiply_without_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loader, "VALUES_MAX", 1000)
+    monkeypatch.setattr(reader, "VALUES_MAX", 1000)
     lines = ["a0: &a0 [0, 0, 0, 0, 0, 0, 0, 0, 0, 0]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 7)]
-    assert "the file holds more than 1000 values" in problems("\n".join(lines))[0]
+    assert "holds more than 1000 values" in problems("\n".join(lines))[0]
 
 
 def test_a_file_that_cannot_be_read_is_told_as_such(tmp_path: Path) -> None:
@@ -253,7 +257,7 @@ def test_a_file_that_cannot_be_read_is_told_as_such(tmp_path: Path) -> None:
         read(tmp_path / "none.yml")
     latin = tmp_path / "latin.yml"
     latin.write_bytes("description: caf\xe9".encode("latin-1"))
-    with pytest.raises(ScenarioFileError, match=r"latin\.yml:1:17: is not UTF-8; save the file as UTF-8"):
+    with pytest.raises(ScenarioFileError, match=r"latin\.yml:1:17: is not UTF-8; save it as UTF-8"):
         read(latin)
     large = tmp_path / "large.yml"
     large.write_bytes(b" " * (BYTES_MAX + 1))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.authoring.recording.edit import Edits
-from harness.unified.outline import OutlineNode, outline
+from mongowire.documents.outline import OutlineNode, outline
 
 BLOCK = """\
 # a file

@@ -10,7 +10,7 @@ from harness.authoring.recording.edit import Edits
 from harness.lint.engine import lint_file
 from harness.running.discovery import bundled_root, discover
 from harness.running.result import ExitCode
-from harness.unified.outline import outline
+from mongowire.documents.outline import outline
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -87,11 +87,13 @@ def test_equal_scenarios_have_equal_documents_and_others_have_not() -> None:
         pytest.param("", "is no grid", id="empty"),
         pytest.param("sweep: {}\n", "lacks 'scenario'", id="no scenario"),
         pytest.param(
-            SCENARIO + "sweeps: {}\n", "6:9: sweeps: unknown field 'sweeps' (did you mean sweep?)", id="part"
+            SCENARIO + "sweeps: {}\n",
+            "6:9: sweeps: unknown field 'sweeps' (did you mean 'sweep'?)",
+            id="part",
         ),
         pytest.param(
             SCENARIO + "sweep:\n  client: [1]\n",
-            "7:12: scenario.client: unknown field 'client' (did you mean clients?)",
+            "7:12: scenario.client: unknown field 'client' (did you mean 'clients'?)",
             id="unknown name",
         ),
         pytest.param(
@@ -112,7 +114,7 @@ def test_equal_scenarios_have_equal_documents_and_others_have_not() -> None:
         ),
         pytest.param(
             SCENARIO + "sweep:\n  fleet: [no_retry, exponental]\n",
-            "7:21: scenario.fleet: unknown kind 'exponental' (did you mean exponential?)",
+            "7:21: scenario.fleet: unknown kind 'exponental' (did you mean 'exponential'?)",
             id="unknown strategy",
         ),
         pytest.param(

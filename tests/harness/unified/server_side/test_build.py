@@ -88,18 +88,18 @@ def test_a_list_of_attempts_is_about_one_operation(tmp_path: Path) -> None:
 
 
 REFUSED = {
-    "{expectAttempt: []}": "pushbackd.expectAttempt: unknown field (did you mean expectAttempts?)",
-    "{expectAttempts: [{command: find, cout: 1}]}": "cout: unknown field (did you mean count?)",
-    "{expectAttempts: [{command: find, each: {meet: ok}}]}": "each.meet: unknown field (did you mean meets?)",
+    "{expectAttempt: []}": "pushbackd.expectAttempt: unknown field (did you mean 'expectAttempts'?)",
+    "{expectAttempts: [{command: find, cout: 1}]}": "cout: unknown field (did you mean 'count'?)",
+    "{expectAttempts: [{command: find, each: {meet: ok}}]}": "meet: unknown field (did you mean 'meets'?)",
     "{expectAttempts: [{command: find, each: {meets: ko}}]}": (
         "each.meets: 'ko' is no end of an attempt and no name of an error (one of ok, disconnect, silence, or"
     ),
-    "{expectAttempts: [{command: find, each: {meets: [ok, BadValu]}}]}": "(did you mean BadValue?)",
+    "{expectAttempts: [{command: find, each: {meets: [ok, BadValu]}}]}": "(did you mean 'BadValue'?)",
     "{expectAttempts: [{command: find, each: {on: primry}}]}": (
-        "each.on: 'primry' is no server (did you mean primary?)"
+        "each.on: 'primry' is no server (did you mean 'primary'?)"
     ),
     "{expectAttempts: [{command: find, retries: {gap: overload bakoff}}]}": (
-        "retries.gap: 'overload bakoff' is no rule for a gap (did you mean overload backoff?)"
+        "retries.gap: 'overload bakoff' is no rule for a gap (did you mean 'overload backoff'?)"
     ),
     "{expectAttempts: [{command: find, retries: {gap: 'none, attempt 2'}}]}": "is no rule for a gap",
     "{expectAttempts: [{command: find, retries: {gap: 'overload backoff, attempt 0'}}]}": "is no rule for a",
@@ -114,8 +114,8 @@ REFUSED = {
     ),
     "{expectAttempts: [{command: find, first: {on: same}}]}": "first.on: the first attempt has",
     "{runOn: {editions: [2026]}}": "runOn.editions[0]:",
-    "{runOn: {features: [SESION]}}": "(did you mean SESSIONS?)",
-    "{runOn: {time: virtaul}}": "(did you mean virtual?)",
+    "{runOn: {features: [SESION]}}": "(did you mean 'SESSIONS'?)",
+    "{runOn: {time: virtaul}}": "(did you mean 'virtual'?)",
     "{expectMetrics: [{change: 1}]}": "expectMetrics[0]: field 'path' is missing (add path)",
     "{expectConnections: [{established: {most: 1}}]}": "established.most: unknown field",
     "{}": "pushbackd: is empty (leave it out, or give at least one)",

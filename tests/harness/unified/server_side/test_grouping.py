@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from seen import request
 
 from harness.unified.account import PerformedOperation
-from harness.unified.model import Location, Operation
+from harness.unified.model import Operation
 from harness.unified.server_side.grouping import by_operation
+from mongowire.documents.marks import Location
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

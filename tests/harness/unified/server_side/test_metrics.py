@@ -13,10 +13,11 @@ from bson import Int64
 from harness.unified.deployment import Topology
 from harness.unified.entities import EntityMap
 from harness.unified.errors import ScenarioError
-from harness.unified.model import UNSET, Location
+from harness.unified.model import UNSET
 from harness.unified.server_side.metrics import WrongMetric, judge_metrics, snapshot
 from harness.unified.server_side.model import ExpectedMetric, Range
 from harness.unified.server_side.seen import StatusSnapshot
+from mongowire.documents.marks import Location
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -109,12 +110,15 @@ def test_what_holds_is_no_failure(expected: ExpectedMetric) -> None:
         ),
         (
             metric(path="opcounters.inserts", change=exactly(3)),
-            "node0 has no opcounters.inserts (did you mean insert?)",
+            "node0 has no opcounters.inserts (did you mean 'insert'?)",
             "change",
         ),
         (
             metric(path="opcounter.insert", value=3),
-            "opcounter.insert of node0 is not as expected at the end: is missing (did you mean opcounters?)",
+            (
+                "opcounter.insert of node0 is not as expected at the end: is missing (did you mean"
+                " 'opcounters'?)"
+            ),
             "value",
         ),
     ],

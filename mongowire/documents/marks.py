@@ -3,25 +3,43 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-from harness.unified.model import Location
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in a file; lines and columns count from 1, 0 is unknown."""
+
+    path: Path
+    line: int = 0
+    column: int = 0
+    field: str = ""
+
+    def __str__(self) -> str:
+        position = f":{self.line}" + (f":{self.column}" if self.column else "") if self.line else ""
+        return f"{self.path}{position}" + (f": {self.field}" if self.field else "")
+
+
+_NO_KEYS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType({})
+
+
 class Mark(NamedTuple):
     """The place of a value (lines and columns from 1, 0 is unknown) and of the values inside it.
 
-    `size` counts the values inside, each alias as often as it is used.
+    `size` counts the values inside, each alias as often as it is used. `keys` has line and column of a
+    mapping's keys, where the reader was asked for them.
     """
 
     line: int = 0
     column: int = 0
     inside: Mapping[str | int, Mark] | Sequence[Mark] = ()
     size: int = 1
+    keys: Mapping[str, tuple[int, int]] = _NO_KEYS
 
     def child(self, step: str | int) -> Mark | None:
         """Return the mark of a member, or None when there is no such member."""
