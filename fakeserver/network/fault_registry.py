@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fakeserver.control.errors import ControlError, unknown
+from fakeserver.control.occurrence import OccurrenceCount
 from fakeserver.deployment.replication.state import Role
 from fakeserver.network.faults import Fault, FaultPhase, parse_fault
 
@@ -53,14 +54,11 @@ class _Entry:
     """A fault, and what has become of it: how often its filters matched, and how often it fired."""
 
     fault: Fault
-    added: float
-    seen: int = 0
-    hits: int = 0
+    count: OccurrenceCount
 
-    def is_over(self, now: float) -> bool:
-        fault = self.fault
-        spent = fault.times is not None and self.hits >= fault.times
-        return spent or (fault.seconds is not None and now >= self.added + fault.seconds)
+    @classmethod
+    def of(cls, fault: Fault, now: float) -> _Entry:
+        return cls(fault, OccurrenceCount(fault.occurrence, fault.occurrence.ends(now, 0.0)))
 
 
 class FaultRegistry:
@@ -97,7 +95,7 @@ class FaultRegistry:
                 f"there is a fault {fault.id!r}; remove it, or choose another name", path=("name",)
             )
         self._added = number if "name" not in document else self._added
-        self._entries[fault.id] = _Entry(fault, now)
+        self._entries[fault.id] = _Entry.of(fault, now)
         self._rngs[fault.id] = self._rng.spawn(fault.id)
         self._settle(now)
         return fault
@@ -118,7 +116,7 @@ class FaultRegistry:
 
     def restore(self, faults: Sequence[Fault], now: float) -> None:
         """Have these faults and no others, as if they were added just now."""
-        self._entries = {fault.id: _Entry(fault, now) for fault in faults}
+        self._entries = {fault.id: _Entry.of(fault, now) for fault in faults}
         self._rngs = {fault.id: self._rng.spawn(fault.id) for fault in faults}
         self._dice = self._rng.spawn("bytes")
         self._added = 0
@@ -134,8 +132,8 @@ class FaultRegistry:
             {
                 "id": entry.fault.id,
                 **entry.fault.document,
-                "hits": entry.hits,
-                "over": entry.is_over(now),
+                "hits": entry.count.hits,
+                "over": entry.count.is_over(now),
             }
             for entry in self._entries.values()
         ]
@@ -149,7 +147,7 @@ class FaultRegistry:
             for entry in self._entries.values()
             if entry.fault.phase is phase and self._fires(entry, place, now)
         ]
-        if any(entry.is_over(now) for entry in self._entries.values()):
+        if any(entry.count.is_over(now) for entry in self._entries.values()):
             self._settle(now)
         return hits
 
@@ -163,21 +161,16 @@ class FaultRegistry:
 
     def _fires(self, entry: _Entry, place: FaultPlace, now: float) -> bool:
         fault = entry.fault
-        if entry.is_over(now) or not _is_meant(fault, place):
+        if entry.count.is_over(now) or not _is_meant(fault, place):
             return False
-        entry.seen += 1
-        if fault.nth is not None and entry.seen != fault.nth:
+        if not entry.count.chooses(self._rngs[fault.id].random):
             return False
-        if fault.every is not None and entry.seen % fault.every:
-            return False
-        if fault.probability < 1 and self._rngs[fault.id].random() >= fault.probability:
-            return False
-        entry.hits += 1
+        entry.count.hits += 1
         return True
 
     def _settle(self, now: float) -> None:
         self.phases = frozenset(
-            entry.fault.phase for entry in self._entries.values() if not entry.is_over(now)
+            entry.fault.phase for entry in self._entries.values() if not entry.count.is_over(now)
         )
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.control import arguments
 from fakeserver.control.errors import ControlError, unknown
+from fakeserver.control.occurrence import Occurrence, check_exclusive
 from fakeserver.network.fault_effects import EFFECTS, FaultEffects, parse_effects, positive
 
 if TYPE_CHECKING:
@@ -73,12 +74,7 @@ class Fault:
     connection: int | None = None
     app_name: str | None = None
     commands: frozenset[str] = frozenset()
-    nth: int | None = None
-    every: int | None = None
-    times: int | None = None
-    seconds: float | None = None
-    """The time for which it lasts (`for`)."""
-    probability: float = 1.0
+    occurrence: Occurrence = field(default_factory=Occurrence)
 
     @property
     def effect(self) -> str:
@@ -103,7 +99,11 @@ def parse_fault(
     for name, meaning in (("at", "the phase at which it acts"), ("do", "its effects")):
         if document.get(name) is None:
             raise ControlError(f"a fault needs {name}: {meaning}")
-    given = {name: _read(FIELDS[name], name, value) for name, value in document.items()}
+    check_exclusive(document)
+    given = {
+        _ATTRIBUTES.get(name, name): _read(FIELDS[name], name, value) for name, value in document.items()
+    }
+    occurrence = Occurrence(**{name: given.pop(name) for name in _OCCURRENCE.intersection(given)})
     phase: FaultPhase = given.pop("at")
     fault = Fault(
         id=given.pop("name", default_id),
@@ -113,7 +113,8 @@ def parse_fault(
         ),
         document=dict(document),
         byte=given.pop("byte", 1 if phase is FaultPhase.REQUEST_BODY else 0),
-        **{_ATTRIBUTES.get(name, name): value for name, value in given.items()},
+        occurrence=occurrence,
+        **given,
     )
     _check_fields(fault, document)
     if fault.node is not None and nodes is not None and fault.node not in nodes:
@@ -173,6 +174,8 @@ _ATTRIBUTES: Final = {
     "for": "seconds",
 }
 """The attributes of fields that Python calls otherwise."""
+
+_OCCURRENCE: Final = frozenset({"nth", "every", "times", "seconds", "probability"})
 
 FIELDS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "name": arguments.text,

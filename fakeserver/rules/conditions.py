@@ -35,12 +35,9 @@ class Conditions:
     meets_document: Callable[[Any], bool] | None = None
     document: Any = None
     """The filter of `meets_document`, for texts."""
-    nth: int | None = None
-    every: int | None = None
-    probability: float | None = None
 
     def met_by(self, asked: Asked) -> bool:
-        """Return whether a request meets the conditions, but for those that count or draw.
+        """Return whether a request meets the conditions.
 
         Raises what the filter on the document raises.
         """
@@ -69,14 +66,6 @@ class Conditions:
             yield f"attempt is {asked.operation.attempt}, expected {self.attempt}"
         if self.meets_document is not None and not self.meets_document(asked.document):
             yield f"the command does not meet the filter {self.document!r}"
-
-    def chosen(self, number: int, draw: Callable[[], float]) -> bool:
-        """Return whether match `number`, from 1, is one of those that the rule is about."""
-        if self.nth is not None and number != self.nth:
-            return False
-        if self.every is not None and number % self.every:
-            return False
-        return self.probability is None or draw() < self.probability
 
 
 def _covers(namespace: str, asked: Asked) -> bool:

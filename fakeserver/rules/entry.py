@@ -6,6 +6,7 @@ import math
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
+from fakeserver.control.occurrence import OccurrenceCount
 from fakeserver.rules.near_misses import NearMisses
 
 if TYPE_CHECKING:
@@ -36,20 +37,19 @@ class RuleEntry:
         self.rule = rule
         self.held = held
         """The requests that it holds."""
-        self.hits = 0
-        self._met = 0
+        self._count = OccurrenceCount(rule.occurrence, rule.occurrence.ends(now, began))
         self._rng = rng
-        self._added = now
-        spans = [now + rule.seconds if rule.seconds is not None else math.inf]
-        spans.append(began + rule.until if rule.until is not None else math.inf)
-        self._ends = min(spans)
         self._taken: OrderedDict[Hashable, int] = OrderedDict()
         self._near = NearMisses(rule.when)
 
+    @property
+    def hits(self) -> int:
+        """How many requests it answered."""
+        return self._count.hits
+
     def is_over(self, now: float) -> bool:
         """Return whether it matches nothing any more."""
-        rule = self.rule
-        return now >= self._ends or (rule.times is not None and self.hits >= rule.times)
+        return self._count.is_over(now)
 
     def is_answered(self, now: float) -> bool:
         """Return whether it was there to hold requests, and has none left."""
@@ -65,12 +65,11 @@ class RuleEntry:
             if rule.expect is not None or self.held is not None:
                 self._near.add(asked)
             return None
-        self._met += 1
-        if not rule.when.chosen(self._met, self._rng.random):
+        if not self._count.chooses(self._rng.random):
             return None
         effects = rule.then if rule.sequence is None else self._step(asked)
         if effects is not None:
-            self.hits += 1
+            self._count.hits += 1
         return effects
 
     def _step(self, asked: Asked) -> Effects | None:
@@ -101,7 +100,7 @@ class RuleEntry:
         rule = self.rule
         if rule.expect is not None:
             return self.unmet
-        drawn = rule.when.probability is not None and self._met > 0
+        drawn = rule.occurrence.probability is not None and self._count.seen > 0
         return None if self.hits or drawn or self.held is not None else f"rule {self.described}"
 
     def explained(self, head: str) -> str:
@@ -120,10 +119,11 @@ class RuleEntry:
         """Return the rule as a list of rules shows it."""
         found: dict[str, Any] = {"id": self.id, "rule": dict(self.rule.document), "hits": self.hits}
         found["over"] = self.is_over(now)
-        if self.rule.times is not None:
-            found["timesLeft"] = max(self.rule.times - self.hits, 0)
-        if not math.isinf(self._ends):
-            found["secondsLeft"] = round(max(self._ends - now, 0.0), _MILLISECONDS)
+        times, ends = self.rule.occurrence.times, self._count.ends
+        if times is not None:
+            found["timesLeft"] = max(times - self.hits, 0)
+        if not math.isinf(ends):
+            found["secondsLeft"] = round(max(ends - now, 0.0), _MILLISECONDS)
         if self.unmet is not None:
             found["unmet"] = self.unmet
         return found

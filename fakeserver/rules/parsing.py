@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.control import arguments
 from fakeserver.control.errors import ControlError, unknown
+from fakeserver.control.occurrence import Occurrence, check_exclusive
 from fakeserver.errors import CommandError
 from fakeserver.rules.conditions import CONTROLLING, Conditions
 from fakeserver.rules.parsing_effects import effects_of
@@ -60,11 +61,31 @@ def parse_rule(document: Any, known: Known) -> Rule:
         then,
         sequence,
         name=at("name", _name, rule["name"]) if "name" in rule else None,
-        times=at("times", count_from_one, rule["times"]) if "times" in rule else None,
-        seconds=at("for", _span, rule["for"]) if "for" in rule else None,
-        until=at("until", _span, rule["until"]) if "until" in rule else None,
+        occurrence=occurrence_of(rule),
         expect=expect,
         document=plain(rule),
+    )
+
+
+def occurrence_of(rule: Mapping[str, Any]) -> Occurrence:
+    """Return which matches a rule counts, and for how long. Raises `ControlError` that names the field."""
+
+    def read(document: Mapping[str, Any], name: str, reader: Callable[..., Any]) -> Any:
+        return at(name, reader, document[name]) if name in document else None
+
+    def chosen(conditions: Mapping[str, Any]) -> dict[str, Any]:
+        check_exclusive(conditions)
+        return {
+            "nth": read(conditions, "nth", count_from_one),
+            "every": read(conditions, "every", count_from_one),
+            "probability": read(conditions, "probability", arguments.share),
+        }
+
+    return Occurrence(
+        **at("when", chosen, rule.get("when") or {}),
+        times=read(rule, "times", count_from_one),
+        seconds=read(rule, "for", _span),
+        until=read(rule, "until", _span),
     )
 
 
@@ -126,8 +147,6 @@ def conditions_of(value: Any, known: Known) -> Conditions:
     """Return the conditions of a document. Raises `ControlError` that names the field."""
     document = arguments.document(value)
     check_known("condition", document, CONDITIONS)
-    if "nth" in document and "every" in document:
-        raise ControlError("nth and every exclude each other", path=("every",))
 
     def read(name: str, reader: Callable[..., Any], *more: Any) -> Any:
         return at(name, reader, document[name], *more) if name in document else None
@@ -142,9 +161,6 @@ def conditions_of(value: Any, known: Known) -> Conditions:
         attempt=read("attempt", count_from_one),
         meets_document=None if query is None else at("document", _filter, query),
         document=query,
-        nth=read("nth", count_from_one),
-        every=read("every", count_from_one),
-        probability=read("probability", arguments.share),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from fakeserver.control.occurrence import Occurrence
 from fakeserver.rules.effects import Effects
 
 if TYPE_CHECKING:
@@ -60,12 +61,7 @@ class Rule:
     then: Effects = field(default_factory=Effects)
     sequence: Sequence | None = None
     name: str | None = None
-    times: int | None = None
-    """The number of matches after which it is over."""
-    seconds: float | None = None
-    """The time after which it is over, from when it was added."""
-    until: float | None = None
-    """The time at which it is over, in seconds from the start of the deployment."""
+    occurrence: Occurrence = field(default_factory=Occurrence)
     expect: Expectation | None = None
     document: Mapping[str, Any] = field(default_factory=dict)
     """The document that it was made of."""

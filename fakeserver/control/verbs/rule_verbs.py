@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.control.arguments import Argument, Kind
 from fakeserver.control.verbs.form import Verb
-from fakeserver.rules.parsing import Known, conditions_of, parse_rule
+from fakeserver.rules.parsing import Known, conditions_of, occurrence_of, parse_rule
 from fakeserver.rules.reading import at
 from fakeserver.rules.rule import Rule
 
@@ -34,7 +35,8 @@ def add_holding_rule(subject: Subject, stated: Mapping[str, Any], times: int | N
     """Add a rule that holds requests. Raises `ControlError`."""
     cluster, document = subject.cluster, {"when": dict(stated), "hold": True}
     when = at("when", conditions_of, stated, known_of(cluster))
-    return cluster.rules.hold(Rule(when, times=times, document=document), cluster.clock.now())
+    occurrence = replace(occurrence_of(document), times=times)
+    return cluster.rules.hold(Rule(when, occurrence=occurrence, document=document), cluster.clock.now())
 
 
 def _add(subject: Subject, *, rule: Document) -> Document:

@@ -66,6 +66,10 @@ SLIPS: dict[str, tuple[dict[str, Any], str]] = {
         "command: at requestHeader the command is not known; use requestBody, beforeReply or reply",
     ),
     "the 0th": ({"at": "reply", "nth": 0, "do": {"cut": 1}}, "nth: 0 is too small; write 1 or more"),
+    "one time and every time": (
+        {"at": "reply", "nth": 2, "every": 2, "do": {"cut": 1}},
+        "every: nth and every exclude each other",
+    ),
     "a time that is over": ({"at": "reply", "for": 0, "do": {"cut": 1}}, "for: it would be over at once"),
     "a share": (
         {"at": "reply", "probability": "200%", "do": {"cut": 1}},
@@ -99,7 +103,7 @@ def test_a_fault_is_read_with_its_units() -> None:
     )
     assert (fault.id, fault.phase, fault.byte, fault.node) == ("slow lane", FaultPhase.REPLY, 16, "node1")
     assert fault.commands == {"find", "insert"}
-    assert (fault.seconds, fault.probability) == (90.0, 0.02)
+    assert (fault.occurrence.seconds, fault.occurrence.probability) == (90.0, 0.02)
     effects = fault.effects
     assert (effects.delay, effects.jitter, effects.bandwidth, effects.cut) == (0.2, 0.05, 10_000, 7)
     assert fault.effect == "delay+jitter+bandwidth+cut"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from ruled import FIND, HELLO, KNOWN
 
+from fakeserver.control.occurrence import OccurrenceCount
 from fakeserver.rules.attempts import OperationAttempt
 from fakeserver.rules.conditions import CONNECTING
-from fakeserver.rules.parsing import conditions_of
+from fakeserver.rules.parsing import conditions_of, occurrence_of
 
 if TYPE_CHECKING:
     from fakeserver.rules.asked import Asked
@@ -92,9 +94,12 @@ def no_draw() -> float:
 
 
 def test_nth_and_every_choose_among_the_matches() -> None:
-    second, third = (conditions_of({name: number}, KNOWN) for name, number in (("nth", 2), ("every", 3)))
-    assert [second.chosen(number, no_draw) for number in range(1, 5)] == [False, True, False, False]
-    assert [third.chosen(number, no_draw) for number in range(1, 7)] == [
+    second, third = (
+        OccurrenceCount(occurrence_of({"when": {name: number}}), inf)
+        for name, number in (("nth", 2), ("every", 3))
+    )
+    assert [second.chooses(no_draw) for _ in range(1, 5)] == [False, True, False, False]
+    assert [third.chooses(no_draw) for _ in range(1, 7)] == [
         False,
         False,
         True,
@@ -106,5 +111,5 @@ def test_nth_and_every_choose_among_the_matches() -> None:
 
 def test_a_probability_draws_for_each_match() -> None:
     draws = iter([0.01, 0.02, 0.5])
-    conditions = conditions_of({"probability": "2%"}, KNOWN)
-    assert [conditions.chosen(number, lambda: next(draws)) for number in (1, 2, 3)] == [True, False, False]
+    count = OccurrenceCount(occurrence_of({"when": {"probability": "2%"}}), inf)
+    assert [count.chooses(lambda: next(draws)) for _ in range(3)] == [True, False, False]
